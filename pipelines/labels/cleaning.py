@@ -267,22 +267,15 @@ def _causes(dropped: Iterable[DroppedLandmark]) -> dict[str, dict[str, int]]:
 
 def describe_cleaning(report: Mapping[str, Any]) -> str:
     """The counts as text, one per line."""
-    because = {
-        reason: f" ({', '.join(f'{number} {cause}' for cause, number in found.items())})"
-        for reason, found in report["because"].items()
-    }
-    lines = [
-        (report["landmarks"], "landmarks"),
-        (report["scraped"], "scraped"),
-        (report["with_label"], "with a label"),
-        *((number, f"dropped: {reason}{because.get(reason, '')}") for reason, number in report["dropped"].items()),
-        (report["kept"], f"kept, with {report['distinct_labels']} distinct labels"),
-    ]
+    lines = [(report["landmarks"], "landmarks"), (report["scraped"], "scraped"), (report["with_label"], "with a label")]
+    for reason, number in report["dropped"].items():
+        causes = ", ".join(f"{count} {cause}" for cause, count in report["because"].get(reason, {}).items())
+        lines.append((number, f"dropped: {reason} ({causes})" if causes else f"dropped: {reason}"))
+    lines.append((report["kept"], f"kept, with {report['distinct_labels']} distinct labels"))
     if mended := report.get("mended_labels"):
         first = ", ".join(f"{text!r} → {label!r}" for text, label in list(mended.items())[:_MENDED_SHOWN])
-        lines.append(
-            (len(mended), f"texts put into the form of their label: {first}{', …' * (len(mended) > _MENDED_SHOWN)}")
-        )
+        more = ", …" if len(mended) > _MENDED_SHOWN else ""
+        lines.append((len(mended), f"texts put into the form of their label: {first}{more}"))
     return "\n".join(f"{number:8d} {text}" for number, text in lines)
 
 

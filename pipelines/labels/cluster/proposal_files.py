@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
@@ -165,7 +165,12 @@ def write_clusters(path: Path, proposal: Proposal, kept: Iterable[KeptLandmark])
     """Write one row per cluster."""
     landmarks = Counter(cluster.name for cluster in clusters_of(kept, proposal))
     header = ("cluster", "name", "kind", "kind_margin", "landmarks", "distinct_labels", "labels", "uncertain", "doubt")
-    rows = (_cluster_row(number, cluster, landmarks) for number, cluster in enumerate(proposal.clusters))
+    rows = []
+    for number, own in enumerate(proposal.clusters):
+        about = (number, own.name, own.kind, own.margin, landmarks[own.name], len(own.labels))
+        labels = SEPARATOR.join(place.label for place in own.labels)
+        chain = next(filter(None, map(_chain, own.labels)), "")
+        rows.append((*about, labels, "yes" if own.doubt else "no", own.doubt, SEPARATOR.join(own.above), chain))
     write_table(path, (*header, "above", "hypernyms"), rows)
 
 
@@ -178,15 +183,6 @@ def write_labels(path: Path, proposal: Proposal) -> None:
         for p in own.labels
     )
     write_table(path, (*header, "natural_probability", "hypernyms"), rows)
-
-
-def _cluster_row(number: int, cluster: Cluster, landmarks: Mapping[str, int]) -> tuple[Any, ...]:
-    labels = SEPARATOR.join(place.label for place in cluster.labels)
-    flag = "yes" if cluster.doubt else "no"
-    sizes = (landmarks[cluster.name], len(cluster.labels))
-    about = (number, cluster.name, cluster.kind, cluster.margin)
-    chain = next(filter(None, map(_chain, cluster.labels)), "")
-    return (*about, *sizes, labels, flag, cluster.doubt, SEPARATOR.join(cluster.above), chain)
 
 
 def _chain(place: LabelPlace) -> str:
