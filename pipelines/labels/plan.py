@@ -36,8 +36,8 @@ from hiertree.tree import LabelTree
 from ..yaml_files import read_yaml
 from .cleaning import CleanSettings, CleanStep
 from .cluster.step import ClusterSettings, ClusterStep
-from .export.step import Exported, ExportSettings, ExportStep, describe_exported
-from .export.tables import EXPORTED, TREE
+from .export.step import ExportSettings, ExportStep, describe_exported
+from .export.tables import EXPORTED, TREE, Exported
 from .export.tree_page import TreeSettings, TreeStep
 from .filling import FillSettings, FillStep
 from .landmarks import ColumnNames

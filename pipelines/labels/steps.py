@@ -36,8 +36,7 @@ Result = TypeVar("Result")
 
 def option(default: Any, description: str, *, name: str | None = None, **checks: Any) -> Any:
     """A field of settings; ``name`` is that of its option, if it is not the field's with hyphens."""
-    extra = None if name is None else {"option": name}
-    return Field(default, description=description, json_schema_extra=extra, **checks)
+    return Field(default, description=description, json_schema_extra={"option": name} if name else None, **checks)
 
 
 class Settings(Section):

@@ -28,24 +28,22 @@ _TRIED, _MOST = 40, 100  # numbers of clusters; people review what is proposed
 _NEIGHBORS = 1.15  # the silhouettes of numbers within this factor are averaged
 _SAME = 1e-12  # a distance below is none
 _REMEMBERED = 2500  # rows whose distances from each other are kept
-Distances: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
+Vectors: TypeAlias = "NDArray[np.float32]"  # rows of unit norm
+Floats: TypeAlias = "NDArray[np.float64]"
+Integers: TypeAlias = "NDArray[np.int64]"
+Distances: TypeAlias = Callable[[Integers], Floats]
 
 
 @dataclass(frozen=True)
 class Clustering:
     """Clusters numbered from the largest to the smallest."""
 
-    assignment: NDArray[np.int64]  # (n,) int64, the cluster of each row
-    centers: NDArray[np.float32]  # (k, d) float32, of unit norm
+    assignment: Integers  # (n,) int64, the cluster of each row
+    centers: Vectors  # (k, d) float32, of unit norm
 
 
 def spherical_kmeans(
-    vectors: NDArray[np.float32],
-    k: int,
-    *,
-    weights: NDArray[np.float64] | None = None,
-    seed: int = 0,
-    restarts: int = RESTARTS,
+    vectors: Vectors, k: int, *, weights: Floats | None = None, seed: int = 0, restarts: int = RESTARTS
 ) -> Clustering:
     """What several runs of k-means by cosine (faiss), each from a k-means++ start, agree on; takes 8 n² bytes.
 
@@ -72,7 +70,7 @@ def spherical_kmeans(
 
 
 def choose_k(
-    vectors: NDArray[np.float32], *, weights: NDArray[np.float64] | None = None, seed: int = 0, restarts: int = RESTARTS
+    vectors: Vectors, *, weights: Floats | None = None, seed: int = 0, restarts: int = RESTARTS
 ) -> tuple[int, dict[int, float]]:
     """The k of highest silhouette (cosine, mean over labels) among its neighbors, and the silhouettes of those tried.
 
@@ -108,7 +106,7 @@ def _mean_of_neighbors(scores: dict[int, float], k: int) -> float:
     return float(np.mean([score for other, score in scores.items() if k / _NEIGHBORS <= other <= k * _NEIGHBORS]))
 
 
-def _checked(weights: NDArray[np.float64] | None, restarts: int, rows: int) -> NDArray[np.float64]:
+def _checked(weights: Floats | None, restarts: int, rows: int) -> Floats:
     if restarts < 1:
         raise OptionError(f"restarts={restarts}", expected="at least 1")
     weight = np.ones(rows) if weights is None else weights
@@ -117,19 +115,19 @@ def _checked(weights: NDArray[np.float64] | None, restarts: int, rows: int) -> N
     return weight
 
 
-def _numbers_to_try(vectors: NDArray[np.float32]) -> list[int]:
+def _numbers_to_try(vectors: Vectors) -> list[int]:
     different = len(np.unique(vectors, axis=0))
     most = max(2, min(_MOST, different // 3))
     return sorted({round(k) for k in np.geomspace(min(max(2, round(np.sqrt(different) / 2)), most), most, _TRIED)})
 
 
-def silhouette(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> float:
+def silhouette(vectors: Vectors, assignment: Integers) -> float:
     """The mean silhouette by cosine, −1 where there is none: one cluster, or one for each row."""
     clusters = len(np.unique(assignment))
     return float(silhouettes(vectors, assignment).mean()) if 2 <= clusters < len(vectors) else -1.0
 
 
-def silhouettes(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> NDArray[np.float64]:
+def silhouettes(vectors: Vectors, assignment: Integers) -> Floats:
     """(n,) the silhouettes by cosine (Rousseeuw 1987), 0 where a row is alone in its cluster or there is no other."""
     _, own, sizes = np.unique(assignment, return_inverse=True, return_counts=True)
     if len(sizes) == 1:
@@ -147,9 +145,7 @@ def silhouettes(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> 
     return np.where(known, (without - within) / np.where(known, larger, 1), 0)
 
 
-def _runs(
-    vectors: NDArray[np.float32], numbers: NDArray[np.int64], weights: NDArray[np.float64], seed: int
-) -> NDArray[np.int64]:
+def _runs(vectors: Vectors, numbers: Integers, weights: Floats, seed: int) -> Integers:
     """(n, runs), one run of k-means for each number of clusters."""
     from threadpoolctl import threadpool_limits
 
@@ -160,7 +156,7 @@ def _runs(
     return np.stack(runs, axis=1)
 
 
-def _joined(runs: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+def _joined(runs: Integers, k: int) -> Integers:
     """(n,) the k clusters that runs agree on."""
     from scipy.cluster.hierarchy import fcluster, linkage
 
@@ -169,7 +165,7 @@ def _joined(runs: NDArray[np.int64], k: int) -> NDArray[np.int64]:
     return np.asarray(joined, dtype=np.int64)
 
 
-def _numbers_of_clusters(vectors: NDArray[np.float32], least: int, most: int, runs: int) -> NDArray[np.int64]:
+def _numbers_of_clusters(vectors: Vectors, least: int, most: int, runs: int) -> Integers:
     """How many clusters each run has: from least/√2 to √2 most by equal factors."""
     low, high = np.log(least / _REACH), np.log(most * _REACH)
     numbers = np.exp(low + (high - low) * (np.arange(runs) + 0.5) / runs)
@@ -177,7 +173,7 @@ def _numbers_of_clusters(vectors: NDArray[np.float32], least: int, most: int, ru
     return np.asarray(np.clip(np.rint(numbers), min(least, 2), different), dtype=np.int64)
 
 
-def _distances(vectors: NDArray[np.float32]) -> Distances:
+def _distances(vectors: Vectors) -> Distances:
     """A function from rows to their squared distances from all, which remembers them where they take up to 50 MB."""
     exact = vectors.astype(np.float64)
     if len(exact) > _REMEMBERED:
@@ -186,9 +182,7 @@ def _distances(vectors: NDArray[np.float32]) -> Distances:
     return lambda rows: table[rows]
 
 
-def _run(
-    vectors: NDArray[np.float32], k: int, weights: NDArray[np.float64], seed: int, distances: Distances
-) -> NDArray[np.int64]:
+def _run(vectors: Vectors, k: int, weights: Floats, seed: int, distances: Distances) -> Integers:
     import faiss
 
     kmeans = faiss.Kmeans(
@@ -199,7 +193,7 @@ def _run(
     return np.asarray(kmeans.index.search(vectors, 1)[1][:, 0], dtype=np.int64)
 
 
-def _starts(distances: Distances, k: int, weights: NDArray[np.float64], seed: int) -> list[int]:
+def _starts(distances: Distances, k: int, weights: Floats, seed: int) -> list[int]:
     """K rows by greedy k-means++ (Arthur & Vassilvitskii 2007), drawn as by scikit-learn, from known distances."""
     generator, trials = np.random.RandomState(seed), 2 + int(np.log(k))
     chosen = [int(generator.choice(len(weights), p=weights / weights.sum()))]
@@ -214,7 +208,7 @@ def _starts(distances: Distances, k: int, weights: NDArray[np.float64], seed: in
     return chosen
 
 
-def _ordered(vectors: NDArray[np.float32], assignment: NDArray[np.int64], weights: NDArray[np.float64]) -> Clustering:
+def _ordered(vectors: Vectors, assignment: Integers, weights: Floats) -> Clustering:
     """Clusters renumbered by size, then by their first row; empty ones vanish."""
     used, first, sizes = np.unique(assignment, return_index=True, return_counts=True)
     order = np.lexsort((first, -sizes))
@@ -224,9 +218,7 @@ def _ordered(vectors: NDArray[np.float32], assignment: NDArray[np.int64], weight
     return Clustering(numbers, unit_centers(vectors, numbers, weights))
 
 
-def unit_centers(
-    vectors: NDArray[np.float32], assignment: NDArray[np.int64], weights: NDArray[np.float64]
-) -> NDArray[np.float32]:
+def unit_centers(vectors: Vectors, assignment: Integers, weights: Floats) -> Vectors:
     """The mean direction of each cluster; of opposite vectors, that of the first."""
     sums = np.zeros((assignment.max() + 1, vectors.shape[1]), dtype=np.float64)
     np.add.at(sums, assignment, vectors * weights[:, None])

@@ -15,14 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hiertree.errors import OptionError
 
 from ..encode.hypernyms import Hypernyms
 from ..encode.phrases import HUMAN_MADE, NATURAL, parse, thesaurus
 from ..encode.text_encoders import TextEncoder
-from .clustering import RESTARTS, choose_k, silhouettes, spherical_kmeans, unit_centers
+from .clustering import RESTARTS, Floats, Integers, Vectors, choose_k, silhouettes, spherical_kmeans, unit_centers
 from .naming import groups_above, propose_names
 
 _MARGIN = {NATURAL: 1.0, HUMAN_MADE: -1.0}
@@ -45,9 +44,7 @@ def known_margin(label: str, hypernyms: Hypernyms | None = None) -> float | None
     return None if listed is None else listed / 2
 
 
-def kind_margins(
-    vectors: NDArray[np.float32], natural: NDArray[np.float32], human_made: NDArray[np.float32]
-) -> NDArray[np.float64]:
+def kind_margins(vectors: Vectors, natural: Vectors, human_made: Vectors) -> Floats:
     """(n,) cosines to the nearest natural anchor less those to the nearest human-made one, positive for natural."""
     return np.asarray((vectors @ natural.T).max(axis=1) - (vectors @ human_made.T).max(axis=1), dtype=np.float64)
 
@@ -67,12 +64,8 @@ def natural_probability(margin: float, certain: float) -> float:
 
 
 def settle_kinds(
-    vectors: NDArray[np.float32],
-    assignment: NDArray[np.int64],
-    centers: NDArray[np.float32],
-    margins: NDArray[np.float64],
-    certain: float,
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    vectors: Vectors, assignment: Integers, centers: Vectors, margins: Floats, certain: float
+) -> tuple[Integers, Floats]:
     """Give every cluster one kind, and move the labels of the other.
 
     Returns:
@@ -162,8 +155,8 @@ class Embedding:
     """Distinct labels as vectors."""
 
     labels: tuple[str, ...]  # n texts, sorted
-    vectors: NDArray[np.float32]  # (n, d) float32 of unit norm
-    margins: NDArray[np.float64]  # (n,) positive for natural, negative for human-made (:func:`known_margin`)
+    vectors: Vectors  # (n, d) float32 of unit norm
+    margins: Floats  # (n,) positive for natural, negative for human-made (:func:`known_margin`)
     certain: float  # the size from which a margin decides
     # what stands above labels in the source, for those where that is known
     chains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -181,7 +174,7 @@ def embed(labels: Iterable[str], encoder: TextEncoder, *, hypernyms: Hypernyms |
     return Embedding(tuple(texts), hypernyms.join(texts, vectors), margins, encoder.kind_margin, chains)
 
 
-def _margins(texts: Sequence[str], encoder: TextEncoder, hypernyms: Hypernyms | None) -> NDArray[np.float64]:
+def _margins(texts: Sequence[str], encoder: TextEncoder, hypernyms: Hypernyms | None) -> Floats:
     """By what is known of labels, and of others by their cosines to place nouns."""
     margins = {text: known_margin(text, hypernyms) for text in texts}
     others = [text for text, margin in margins.items() if margin is None]
@@ -251,7 +244,7 @@ def propose_for(
 
 
 def _members(
-    embedding: Embedding, counts: Mapping[str, int], assignment: NDArray[np.int64], centers: NDArray[np.float32]
+    embedding: Embedding, counts: Mapping[str, int], assignment: Integers, centers: Vectors
 ) -> list[list[LabelPlace]]:
     """The labels of each cluster, in the order of the embedding."""
     similarity = (embedding.vectors * centers[assignment]).sum(axis=1)
@@ -263,7 +256,7 @@ def _members(
     return members
 
 
-def _place(label: str, landmarks: int, numbers: NDArray[np.float64], certain: float) -> LabelPlace:
+def _place(label: str, landmarks: int, numbers: Floats, certain: float) -> LabelPlace:
     similarity, silhouette, margin = (round(float(number), 4) for number in numbers)
     doubts = ["kind"] if abs(margin) < certain else []
     doubts += ["nearer to another cluster"] if silhouette < 0 else []

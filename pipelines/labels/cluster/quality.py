@@ -39,7 +39,8 @@ def agreement(groups: Sequence[Hashable], reference: Sequence[Hashable]) -> dict
 
     if len(groups) != len(reference) or not groups:
         raise ShapeError(f"{len(groups)} groups for {len(reference)} classes", expected="as many, and at least one")
-    found, true = (pd.Series(side, dtype=object).factorize()[0] for side in (groups, reference))
+    sides: tuple[Any, Any] = groups, reference
+    found, true = (pd.Series(side, dtype=object).factorize()[0] for side in sides)
     homogeneity, completeness, v_measure = homogeneity_completeness_v_measure(true, found)
     values = {
         "ari": adjusted_rand_score(true, found),

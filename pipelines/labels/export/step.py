@@ -13,13 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import hiertree
 from hiertree.errors import TableError
 from hiertree.io.files import write_json, write_text
 from hiertree.io.tables import write_table
-from hiertree.tree import LabelTree
 
 from ..cleaning import describe_cleaning, read_report
 from ..cluster.proposal_files import CLUSTERS, PROPOSAL, read_proposal, write_clusters, write_labels
@@ -44,6 +43,7 @@ from .tables import (
     HIERARCHICAL,
     PROVENANCE,
     TREE,
+    Exported,
     HierarchicalRow,
     hierarchical_rows,
     label_tree,
@@ -63,19 +63,6 @@ class ExportSettings(Settings):
 
 
 DEFAULTS = ExportSettings()
-
-
-class Exported(NamedTuple):
-    """What was exported."""
-
-    proposal: Proposal  # the clusters, as people left them
-    proposed: Proposal  # as they were before
-    tree: LabelTree  # kind → groups above, if any → supercategory → landmark
-    report: dict[str, Any]  # the counts
-    rows: list[HierarchicalRow]  # of the table
-    kept: list[KeptLandmark]  # the landmarks in it, in the same order
-    dropped: list[DroppedLandmark]  # the others
-    folder: Path = Path()  # where the files are
 
 
 def export_step(
@@ -119,15 +106,14 @@ class ExportStep(LabelStep[Exported]):
         return Exported(final, proposed, label_tree(rows, final), report, rows, kept, dropped)
 
     def _write(self, result: Exported, folder: Path) -> None:
-        final, proposed, tree, report, rows, kept, dropped, _ = result
+        final, _, tree, report, rows, kept, dropped, _ = result
         split = self.settings.split
         hierarchical = f"{split}_label_to_{HIERARCHICAL}" if split else HIERARCHICAL
         write_table(folder / hierarchical, HierarchicalRow._fields, rows)
         tree.to_json(folder / TREE)
         tree.to_csv(folder / "tree.csv")
         tree.to_graphml(folder / "tree.graphml")
-        origins = provenance_rows(rows, kept, dropped, final=final, proposed=proposed, is_reviewed="review" in report)
-        write_provenance(folder / PROVENANCE, origins)
+        write_provenance(folder / PROVENANCE, provenance_rows(result))
         write_clusters(folder / CLUSTERS, final, kept)
         write_labels(folder / LABELS, final)
         write_dropped(folder / DROPPED, dropped)

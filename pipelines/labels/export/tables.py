@@ -38,6 +38,19 @@ class HierarchicalRow(NamedTuple):
     natural_or_human_made: str
 
 
+class Exported(NamedTuple):
+    """What was exported."""
+
+    proposal: Proposal  # the clusters, as people left them
+    proposed: Proposal  # as they were before
+    tree: LabelTree  # kind → groups above, if any → supercategory → landmark
+    report: dict[str, Any]  # the counts
+    rows: list[HierarchicalRow]  # of the table
+    kept: list[KeptLandmark]  # the landmarks in it, in the same order
+    dropped: list[DroppedLandmark]  # the others
+    folder: Path = Path()  # where the files are
+
+
 def hierarchical_rows(kept: Sequence[KeptLandmark], proposal: Proposal) -> list[HierarchicalRow]:
     """One row per landmark, in the order given; several labels are joined by ``|``."""
     return [
@@ -77,21 +90,13 @@ def hierarchical_table(path: AnyPath) -> Path:
     return found[0]
 
 
-def provenance_rows(
-    rows: Iterable[HierarchicalRow],
-    kept: Iterable[KeptLandmark],
-    dropped: Iterable[DroppedLandmark],
-    *,
-    final: Proposal,
-    proposed: Proposal,
-    is_reviewed: bool,
-) -> Iterator[dict[str, Any]]:
+def provenance_rows(found: Exported) -> Iterator[dict[str, Any]]:
     """One row per landmark: those kept in their order, then those dropped."""
-    number_of = {cluster.name: number for number, cluster in enumerate(final.clusters)}
-    before = proposed.cluster_of()
-    for row, landmark in zip(rows, kept, strict=True):
+    clusters = found.proposal.clusters
+    number_of, before = {cluster.name: number for number, cluster in enumerate(clusters)}, found.proposed.cluster_of()
+    for row, landmark in zip(found.rows, found.kept, strict=True):
         number = number_of[row.hierarchical_label]
-        cluster = final.clusters[number]
+        cluster = clusters[number]
         inside = {place.label for place in cluster.labels}
         first = before[next(label for label in landmark.labels if label in inside)]
         yield {
@@ -107,9 +112,9 @@ def provenance_rows(
             "above": list(cluster.above),
             "proposed_label": first.name,
             "proposed_kind": first.kind,
-            "review": _action(cluster, first) if is_reviewed else None,
+            "review": _action(cluster, first) if "review" in found.report else None,
         }
-    for drop in dropped:
+    for drop in found.dropped:
         own = {"status": "dropped", "reason": drop.reason, "labels": list(drop.values)}
         yield {**_about(drop), **own, "review": "irrelevant" if drop.reason == "irrelevant label" else None}
 

@@ -49,7 +49,8 @@ class ReviewCluster:
     def joined(self, others: Iterable[ReviewCluster]) -> ReviewCluster:
         """The same with the labels of others as well; their marks come with them."""
         together = (self, *others)
-        return replace(self, **{name: frozenset().union(*(getattr(one, name) for one in together)) for name in _MARKS})
+        sets: dict[str, Any] = {name: frozenset().union(*(getattr(one, name) for one in together)) for name in _MARKS}
+        return replace(self, **sets)
 
     def marked(self, labels: frozenset[str], *, irrelevant: bool) -> ReviewCluster:
         """The same with some of its labels left out of the hierarchy, or taken back."""
