@@ -192,13 +192,9 @@ class FillStep(LabelStep[Votes]):
         found = list(_filled(kept, dropped, self.vectors, self.settings))
         taken = {one.landmark_id: one for one in found if one.confidence >= self.settings.threshold}
         cleaned = _with_labels(kept, dropped, taken)
-        counts = {
-            **landmark_counts(cleaned),
-            "unlabeled_with_images": len(found),
-            "labeled_from_images": len(taken),
-            "images": sum(one.images for one in found),
-        }
-        return Votes(cleaned, found, taken, read_report(self.source) | counts)
+        counts = {"unlabeled_with_images": len(found), "labeled_from_images": len(taken)}
+        counts["images"] = sum(one.images for one in found)
+        return Votes(cleaned, found, taken, read_report(self.source) | landmark_counts(cleaned) | counts)
 
     def _write(self, result: Votes, folder: Path) -> None:
         write_cleaned(folder, result.cleaned, result.report)

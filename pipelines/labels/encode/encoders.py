@@ -35,7 +35,7 @@ class CachedEncoder:
         """As the encoder does."""
         if not self.encoder.independent:
             return self.encoder.encode(texts)
-        file = self._file()
+        file = Path(self.folder) / f"{self.name}-{_hash(json.dumps(self.settings(), sort_keys=True))[:16]}.npz"
         known = _read(file)
         missing = [text for text in dict.fromkeys(texts) if _hash(text) not in known]
         if missing:
@@ -43,10 +43,6 @@ class CachedEncoder:
             with replacing(file) as temporary, temporary.open("wb") as stream:
                 np.savez(stream, texts=np.array(list(known)), vectors=np.stack(list(known.values())))
         return np.stack([known[_hash(text)] for text in texts])
-
-    def _file(self) -> Path:
-        settings = json.dumps(self.settings(), sort_keys=True)
-        return Path(self.folder) / f"{self.name}-{_hash(settings)[:16]}.npz"
 
 
 def _hash(text: str) -> str:

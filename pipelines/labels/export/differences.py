@@ -52,14 +52,9 @@ def compare_exports(a: AnyPath, b: AnyPath, *, table: AnyPath | None = None) -> 
         header = [f"{name}_{side}" for name in _COMPARED for side in "ab"]
         rows = joined.loc[differs["any"], header].fillna("").itertuples(name=None)
         write_table(table, ("landmark_id", *header), rows)
+    sizes = {"a": len(before), "b": len(after), "both": len(both)}
     return {
-        "landmarks": {
-            "a": len(before),
-            "b": len(after),
-            "both": len(both),
-            "only_a": len(before) - len(both),
-            "only_b": len(after) - len(both),
-        },
+        "landmarks": sizes | {f"only_{side}": sizes[side] - len(both) for side in "ab"},
         "changed": {name: int(differs.loc[both.index, name].sum()) for name in differs},
         "clusters": _clusters(before[_CLUSTER], after[_CLUSTER], both),
         "agreement": agreement(both[f"{_CLUSTER}_a"].tolist(), both[f"{_CLUSTER}_b"].tolist()) if len(both) else {},

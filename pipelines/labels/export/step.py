@@ -20,7 +20,7 @@ from hiertree.errors import TableError
 from hiertree.io.files import write_json, write_text
 from hiertree.io.tables import write_table
 
-from ..cleaning import describe_cleaning, read_report
+from ..cleaning import Cleaned, describe_cleaning, landmark_counts, read_report
 from ..cluster.proposal_files import CLUSTERS, PROPOSAL, read_proposal, write_clusters, write_labels
 from ..cluster.proposing import Proposal
 from ..cluster.step import COMMAND as CLUSTER_COMMAND
@@ -29,7 +29,6 @@ from ..encode.phrases import KINDS
 from ..landmarks import (
     DROPPED,
     LANDMARKS,
-    DroppedLandmark,
     KeptLandmark,
     label_counts,
     read_dropped,
@@ -101,7 +100,9 @@ class ExportStep(LabelStep[Exported]):
         dropped = [*read_dropped(self.source), *dropped]
         _check_labels(kept, final, self.source)
         rows = hierarchical_rows(kept, final)
-        report = read_report(self.source) | _landmark_report(kept, dropped) | _proposal_report(final, rows)
+        earlier, from_images = read_report(self.source), sum(landmark.confidence is not None for landmark in kept)
+        now = landmark_counts(Cleaned(kept, dropped, {})) | {"because": earlier["because"]}
+        report = earlier | now | {"labeled_from_images": from_images} | _proposal_report(final, rows)
         report |= {"review": counts} if counts else {}
         return Exported(final, proposed, label_tree(rows, final), report, rows, kept, dropped)
 
@@ -173,16 +174,6 @@ def _check_labels(kept: Sequence[KeptLandmark], final: Proposal, source: AnyPath
     if missing or not kept:
         problem = f"no cluster holds the label {missing[0]!r}" if missing else "no landmark is left"
         raise TableError(f"{source}: {problem}", expected=f"{PROPOSAL} and {LANDMARKS} of one run")
-
-
-def _landmark_report(kept: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark]) -> dict[str, Any]:
-    """The counts of cleaning that a review may change."""
-    return {
-        "dropped": dict(sorted(Counter(drop.reason for drop in dropped).items())),
-        "labeled_from_images": sum(landmark.confidence is not None for landmark in kept),
-        "kept": len(kept),
-        "distinct_labels": len(label_counts(kept)),
-    }
 
 
 def _proposal_report(proposal: Proposal, rows: Sequence[HierarchicalRow]) -> dict[str, Any]:

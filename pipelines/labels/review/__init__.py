@@ -10,16 +10,14 @@
 """
 
 from .actions import Approve, Comment, MarkLabels, Merge, Move, Rename, SetAbove, SetKind, Settle, Split
-from .agreement import cohen_kappa, compare
-from .history import Event, History, Redo, Undo, replay
-from .log_file import replayed, reviewed, reviewed_proposal
+from .history import History, Redo, Undo
+from .log_file import reviewed
 from .session import Session
-from .state import State, initial_state
+from .state import initial_state
 
 __all__ = [
     "Approve",
     "Comment",
-    "Event",
     "History",
     "MarkLabels",
     "Merge",
@@ -31,13 +29,7 @@ __all__ = [
     "SetKind",
     "Settle",
     "Split",
-    "State",
     "Undo",
-    "cohen_kappa",
-    "compare",
     "initial_state",
-    "replay",
-    "replayed",
     "reviewed",
-    "reviewed_proposal",
 ]

@@ -13,7 +13,7 @@ from hiertree.io.provenance import check_outputs
 from hiertree.io.tables import write_table
 
 from ..label_texts import is_wikimedia_page
-from ..landmarks import NO_ORIGIN, InstanceValue, Origin
+from ..landmarks import InstanceValue, Landmark, Origin
 from ..steps import AnyPath
 from .facts import (
     FOUND,
@@ -36,14 +36,10 @@ COLUMNS = ("landmark_id", "category", "instance_of", "item_ids", "status", *Orig
 
 
 @dataclass(frozen=True)
-class ScrapeOutcome:
-    """A landmark and what is known about it."""
+class ScrapeOutcome(Landmark):
+    """A landmark as far as it is known; a class without a label has its id as text."""
 
-    landmark_id: int
-    category: str
     status: Status = "pending"
-    values: tuple[InstanceValue, ...] | None = None  # its classes: label, or id where there is none; None: not asked
-    origin: Origin = NO_ORIGIN  # where that comes from
 
     def because(self, reason: str, status: Status = "unlabeled") -> ScrapeOutcome:
         """The same with a status and its reason."""
@@ -92,7 +88,7 @@ def hypernym_rows(store: Store) -> list[tuple[str, str, str, str, str]]:
 
 def _outcome(store: Store, landmark: LandmarkRow) -> ScrapeOutcome:
     """Follow a landmark from its category through its pages to the first that has not moved, or from its item."""
-    known = ScrapeOutcome(landmark.landmark_id, landmark.category)
+    known = ScrapeOutcome(landmark.landmark_id, landmark.category, None)
     if landmark.key is None:
         return known.because(f"malformed category: {landmark.reason}")
     if is_item_id(landmark.key):

@@ -26,13 +26,11 @@ from hiertree.pipelines.labels.review import (
     SetKind,
     Settle,
     Undo,
-    cohen_kappa,
-    compare,
     initial_state,
-    replayed,
     reviewed,
 )
-from hiertree.pipelines.labels.review.agreement import Adjudication, match_clusters
+from hiertree.pipelines.labels.review.agreement import Adjudication, cohen_kappa, compare, match_clusters
+from hiertree.pipelines.labels.review.log_file import replayed
 
 ANNA = (
     Rename(cluster=0, name="crossing"),

@@ -26,13 +26,13 @@ from hiertree.pipelines.labels.review import (
     SetKind,
     Settle,
     Split,
-    State,
     Undo,
     initial_state,
     reviewed,
-    reviewed_proposal,
 )
+from hiertree.pipelines.labels.review.log_file import reviewed_proposal
 from hiertree.pipelines.labels.review.serving import open_review
+from hiertree.pipelines.labels.review.state import State
 
 RECORDED = Path(__file__).with_name("review_recorded.jsonl")
 BEGINNING = History.beginning(initial_state(SMALL), annotator="anna")

@@ -24,7 +24,7 @@ from hiertree.errors import OptionError, TableError
 from hiertree.pipelines.labels import PlaceNounEncoder, propose
 from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
 from hiertree.pipelines.labels.landmarks import KeptLandmark
-from hiertree.pipelines.labels.review import reviewed_proposal
+from hiertree.pipelines.labels.review.log_file import reviewed_proposal
 from hiertree.pipelines.labels.review.serving import MOST_BYTES, ImageFolder, examples
 from hiertree.pipelines.local_pages.local_server import listening, served_in_background, thumbnail
 

@@ -266,7 +266,7 @@ def test_a_class_that_wikidata_does_not_have_settles_and_is_marked(store, source
         again = scrape(store, wikimedia, time, source=source)
     found = {outcome.landmark_id: outcome for outcome in outcomes(store)}
     assert not any(outcome.status in ("failed", "pending") for outcome in found.values())
-    assert {key: found[key].reason for key in (20, 21, 22)} == dict.fromkeys((20, 21, 22), "missing class")
+    assert {key: found[key].origin.reason for key in (20, 21, 22)} == dict.fromkeys((20, 21, 22), "missing class")
     assert [one.text for one in found[20].values] == ["Q5001"]
     assert [one.text for one in found[21].values] == ["Q5002", "kind 1"]
     assert counts["class missing"] == 6  # three classes: what they are called, and what they are subclasses of
