@@ -11,7 +11,7 @@ so that every supercategory has exactly one kind and the result is a tree.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -247,21 +247,17 @@ def _members(
     embedding: Embedding, counts: Mapping[str, int], assignment: Integers, centers: Vectors
 ) -> list[list[LabelPlace]]:
     """The labels of each cluster, in the order of the embedding."""
-    similarity = (embedding.vectors * centers[assignment]).sum(axis=1)
-    numbers = np.stack([similarity, silhouettes(embedding.vectors, assignment), embedding.margins], axis=1)
+    cosines = (embedding.vectors * centers[assignment]).sum(axis=1)
+    numbers = np.stack([cosines, silhouettes(embedding.vectors, assignment), embedding.margins], axis=1)
     members: list[list[LabelPlace]] = [[] for _ in centers]
     for label, row, own in zip(embedding.labels, numbers, assignment, strict=True):
-        place = _place(label, counts[label], row, embedding.certain)
-        members[own].append(replace(place, hypernyms=embedding.chains.get(label, ())))
+        similarity, silhouette, margin = (round(float(number), 4) for number in row)
+        doubts = ["kind"] if abs(margin) < embedding.certain else []
+        doubts += ["nearer to another cluster"] if silhouette < 0 else []
+        about = (similarity, silhouette, margin, ", ".join(doubts))
+        natural = round(natural_probability(margin, embedding.certain), 4)
+        members[own].append(LabelPlace(label, counts[label], *about, natural, embedding.chains.get(label, ())))
     return members
-
-
-def _place(label: str, landmarks: int, numbers: Floats, certain: float) -> LabelPlace:
-    similarity, silhouette, margin = (round(float(number), 4) for number in numbers)
-    doubts = ["kind"] if abs(margin) < certain else []
-    doubts += ["nearer to another cluster"] if silhouette < 0 else []
-    natural = round(natural_probability(margin, certain), 4)
-    return LabelPlace(label, landmarks, similarity, silhouette, margin, ", ".join(doubts), natural)
 
 
 def _cluster(name: str, margin: float, places: list[LabelPlace], certain: float, above: tuple[str, ...]) -> Cluster:

@@ -30,7 +30,6 @@ from hiertree.errors import ScrapeError
 from hiertree.io.progress import show_progress
 
 from ..steps import AnyPath
-from .client import REAL_TIME, Clock
 from .facts import FOUND, Fact, Page, item_fact, label_fact, superclasses_fact
 from .store import Store
 from .titles import PREFIX
@@ -162,12 +161,12 @@ class DumpReading:
         return f"{self.entities} entities, {self.unreadable} unreadable, {self.kept} facts; {speed}"
 
 
-def read_dump(path: AnyPath, store: Store, *, processes: int | None = None, clock: Clock = REAL_TIME) -> DumpReading:
+def read_dump(path: AnyPath, store: Store, *, processes: int | None = None) -> DumpReading:
     """Take from a dump what the store lacks."""
     cores = processes or os.cpu_count() or 1
-    reading, started, missing = DumpReading(), clock.monotonic(), store.missing()
+    reading, started, missing = DumpReading(), time.monotonic(), store.missing()
     wanted = Wanted(frozenset(missing["page"]), frozenset(missing["item"]), frozenset(missing["label"]))
-    now = int(clock.now().timestamp())
+    now = int(time.time())
     blocks = shown_blocks(Path(path), cores=cores, note=reading.so_far)
     with _waiting_room(store.path.parent) as waiting, closing(_parsed(blocks, wanted, cores)) as parsed:
         try:
@@ -181,7 +180,7 @@ def read_dump(path: AnyPath, store: Store, *, processes: int | None = None, cloc
         finally:
             while facts := _needed(store, waiting):
                 store.save(facts, source="dump", time=now)
-    reading.seconds = clock.monotonic() - started
+    reading.seconds = time.monotonic() - started
     return reading
 
 
