@@ -10,7 +10,6 @@ import csv
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -97,9 +96,9 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The line on which each row begins, and its cells."""
-    with path.open(encoding="utf-8-sig", newline="") as file, _cell_limit(LONGEST_CELL):
+    with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, strict=True)
-        line = 1
+        line, earlier = 1, csv.field_size_limit(LONGEST_CELL)  # which is global to the process
         try:
             for cells in reader:
                 if any("\0" in cell for cell in cells):  # Python 3.10's csv refuses it itself
@@ -111,16 +110,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             raise TableError(f"{path}, line {line}: {error}", expected="well-formed CSV") from None
         except UnicodeDecodeError:
             raise not_utf8(path) from None
-
-
-@contextmanager
-def _cell_limit(characters: int) -> Iterator[None]:
-    """The csv module's limit, which is global to the process, raised while reading."""
-    earlier = csv.field_size_limit(characters)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(earlier)
+        finally:
+            csv.field_size_limit(earlier)
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:

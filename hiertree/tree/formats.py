@@ -143,7 +143,7 @@ def read_newick(path: AnyPath, *, join: bool, inner_names: bool) -> list[Row]:
     if not roots:
         raise TableError(f"{path}: {trees[0].name!r} has nothing below it", expected="a root and its leaves")
     rows = list(_newick_rows(roots, path, inner_names))
-    leaves = as_integers([str(row[-1] or "") for row in rows])
+    leaves = as_integers([str(row[-1]) for row in rows])
     return [(*row[:-1], leaf) for row, leaf in zip(rows, leaves, strict=True)]
 
 
@@ -154,7 +154,7 @@ def _newick_rows(roots: Sequence[Any], path: AnyPath, inner_names: bool) -> Iter
     while stack:
         node, above = stack.pop()
         children = node.descendants
-        name = node.unquoted_name if inner_names or not children else None
+        name = (node.unquoted_name or "") if inner_names or not children else ""
         if children and not name:
             unnamed += 1
             name = f"node {unnamed}"
