@@ -1,9 +1,7 @@
 """``hiertree labels clean``: landmarks and their scraped values → those that have one label and are places.
 
 Texts are put into one form first (:mod:`hiertree.pipelines.labels.label_texts`), so that "Ferris wheel",
-"ferris  wheel" and the cut-off "ferris wheel (" are one label. The folder holds ``landmarks.csv`` (those kept),
-``labels.csv`` (distinct labels and how many landmarks carry each), ``dropped.csv`` (the others, each with its reason),
-``report.json``, ``manifest.json`` and, from a store that knows what stands above the labels, ``hypernyms.csv``.
+"ferris  wheel" and the cut-off "ferris wheel (" are one label. docs/labels.md lists the files of the folder.
 """
 
 from __future__ import annotations

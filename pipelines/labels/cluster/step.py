@@ -1,8 +1,6 @@
 """``hiertree labels cluster``: cleaned landmarks → proposed supercategories, in a folder for people to review.
 
-The folder holds ``proposal.json``, ``clusters.csv``, ``labels.csv``, ``quality.json``, ``manifest.json``, and what the
-next steps need of the earlier ones: ``landmarks.csv``, ``dropped.csv``, ``report.json``, ``history.json`` and, if
-hypernyms are known, ``hypernyms.csv``.
+The folder also holds what the next steps need of the earlier ones; docs/labels.md lists its files.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """``hiertree labels export``: a proposal, as it is or as people left it → a data set ready to publish.
 
-The folder holds the hierarchical table in GLDv2's published columns, the tree (JSON, CSV, GraphML), the provenance of
-every landmark (Parquet), ``clusters.csv``, ``labels.csv``, ``hypernyms.csv`` where they are known, ``dropped.csv``,
-``report.json``, ``history.json``, a data card (``README.md``) and ``manifest.json``. The same folder and review log
-give the same bytes, the manifest's time apart.
+docs/labels.md lists the files of the folder. The same folder and review log give the same bytes, the manifest's time
+apart.
 """
 
 from __future__ import annotations
