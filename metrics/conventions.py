@@ -1,31 +1,6 @@
 """By which rules a number is computed: policies for ties, authors' choices, benchmarks by name, and the printed card.
 
-The defaults of the rules are this package's own. ``compat=`` names three sets of others:
-
-=============  ========================================================================================================
-``official``   the public code of HAPPIER and SupRank: ranks by top-k of the scores, drops the first hit as the query
-               (of a separate gallery it loses the worst item), takes every count from what is left, counts |Ω^(l)| in
-               the query set, takes the ideal of NDCG@k from the retrieved top k, scores empty queries 0, except for
-               ``AP#l``, which leaves them out
-``delf``       GLDv2's ``metrics.py``: a query without positives scores 0 and counts
-``revisitop``  ROxford5k's and RParis6k's ``evaluate.py``: AP by trapezoids, P@k up to the last positive; and delf's
-               copy of it, where R@k is the share of positives found
-=============  ========================================================================================================
-
-``protocol=`` names a benchmark:
-
-=======================  =============  ==============================================================================
-``sop``                  all-vs-all     Stanford Online Products
-``inat``                 all-vs-all     iNaturalist-2018, base (L=2) and full (L=7)
-``dyml``                 either         DyML: Product all-vs-all; Vehicle's and Animal's query sets lie inside their
-                                        galleries, so that ids (file names) mask the query; see :func:`overall`
-``gldv2``                separate       GLDv2 and H-GLDv2, test → index; queries without index images are skipped
-``revisitop``            separate       ROxford5k and RParis6k; junk lists, AP by trapezoids (:func:`revisitop_levels`)
-``cub``                  all-vs-all     CUB-200-2011, and Cars196
-``vehicleid``            all-vs-all     VehicleID as Smooth-AP measures it: each image among all others of its list
-``vehicleid-one-image``  separate       VehicleID with a gallery of one image a class
-``inshop``               separate       In-shop clothes
-=======================  =============  ==============================================================================
+docs/metrics.md sets the rules of other authors beside this package's own, and lists the benchmarks.
 """
 
 from __future__ import annotations
@@ -173,11 +148,8 @@ class Protocol:
         if not self_retrieval and self.gallery == "self":
             raise OptionError(f"protocol={self.name!r} with a gallery", expected="queries that retrieve each other")
         if not self_retrieval and self.needs_ids and not with_ids:
-            raise OptionError(
-                f"protocol={self.name!r} without ids",
-                expected="query_ids and gallery_ids",
-                remedy="give the file names, so that no query finds itself",
-            )
+            given, remedy = f"protocol={self.name!r} without ids", "give the file names, so that no query finds itself"
+            raise OptionError(given, expected="query_ids and gallery_ids", remedy=remedy)
 
 
 PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
@@ -202,17 +174,6 @@ def protocol_of(name: str) -> Protocol:
     """The protocol of a name; OptionError for an unknown one."""
     check_choice("protocol", name, ProtocolName)
     return PROTOCOLS[name]
-
-
-def resolve_rules(protocol: str | None, compat: Compat | Rules | None) -> tuple[Protocol | None, Rules]:
-    """The protocol of a name, and the rules: those of ``compat``, or else the protocol's, or else this package's."""
-    named = None if protocol is None else protocol_of(protocol)
-    if compat is None:
-        return named, OURS if named is None else named.rules
-    if isinstance(compat, Rules):
-        return named, compat
-    check_choice("compat", compat, Compat)
-    return named, COMPATIBLE[compat]
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,4 @@
-r"""What is asked for: the names of metrics, as in ``metrics=`` and the columns of a result, and their options, checked.
-
-=================  =====================================================================
-``H-AP``           hierarchical average precision; ``H-AP(alpha=3)`` with relevance hap(3)
-``H-AP[l]``        the part of it due to items at level l exactly; the parts for l = 1 … L add up to ``H-AP``
-``first-error[l]`` 1 if the first wrong item, of level < L in the \|Ω^(L)\| best places, is at level l; l = L: none is
-``NDCG``           with gains 2^l − 1; ``NDCG@k`` cut at k
-``ASI``            average set intersection; ``ASI[l]`` with two levels only, at least l or not
-``AP[l]``          average precision, positives at level ≥ l
-``AP#l``           average precision, positives at level l exactly, items at level > l taken out of the list
-``R@k[l]``         1 if any positive is in the top k (Eq. 13)
-``TR@k[l]``        positives in the top k / min(k, positives) (Eq. 14)
-``P@k[l]``         positives in the top k / k
-``mAP@R[l]``       precision summed over the positives in the top R / R, with R positives
-``mAP@k[l]``       precision summed over the positives in the top k / min(k, positives)
-``AP@k[l]``        the same / positives in the top k, as hashing divides; of ``evaluate_codes`` alone
-=================  =====================================================================
-
-Levels count from 1, the coarsest; without ``[l]`` the finest is meant.
-
-Levels count from 1, the coarsest; without ``[l]`` the finest is meant.
+"""What is asked for: the names of metrics, as in ``metrics=`` and the columns of a result, and their options, checked.
 
 A new metric takes one line of ``_FAMILIES`` here and one module of :mod:`hiertree.metrics.formulas`.
 """
@@ -26,8 +6,8 @@ A new metric takes one line of ``_FAMILIES`` here and one module of :mod:`hiertr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
@@ -39,39 +19,33 @@ from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError
 from hiertree.options import check_choice, check_number
 
-from .conventions import OURS, Compat, Convention, Protocol, ProtocolName, Rules, Ties, resolve_rules
+from .conventions import COMPATIBLE, OURS, Compat, Convention, Protocol, ProtocolName, Rules, Ties, protocol_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Self
 
 RelevanceFunction: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
 Relevance: TypeAlias = "RelevanceFunction | NDArray[Any]"
 MOST_RANKS = 2**31 - 1  # ranks are 32-bit integers
 _EXAMPLES = ("H-AP", "H-AP(alpha=3)", "NDCG", "NDCG@10", "ASI", "AP[1]", "R@1", "TR@10", "P@1", "mAP@R", "mAP@100")
 _OTHER_NAMES = {"mAP": "AP", "MAP": "AP", "HAP": "H-AP", "Recall@1": "R@1", "recall@1": "R@1", "precision@1": "P@1"}
-_K, _LEVEL, _NUMBER = r"@(?P<k>\d+)", r"(\[(?P<level>\d+)\])?", r"\w+=\d+(\.\d+)?"
+_K, _LEVEL, _ALPHA = r"@(?P<k>\d+)", r"(\[(?P<level>\d+)\])?", r"(\(alpha=(?P<alpha>\d+(\.\d+)?)\))?"
 
 
 class _Family(NamedTuple):
     """Metrics of one formula."""
 
     kind: str  # what they are called without their options
-    options: str  # a regular expression of what follows the kind, and its parameters, in a name
+    options: str  # a regular expression of what follows the kind in a name
     formula: str  # the module of hiertree.metrics.formulas that computes them, and its function unless compute
-    parameters: tuple[str, ...] = ()  # numbers in parentheses, which the formula reads from metric.parameters
     of_level: bool = True  # a name without a level means the finest one, rather than all
     lowest: int = 1  # the coarsest level that may be asked for
     codes_only: bool = False
 
-    def match(self, name: str) -> re.Match[str] | None:
-        """The options in a name, or None for the name of another family."""
-        return re.fullmatch(
-            rf"{re.escape(self.kind)}(\((?P<parameters>{_NUMBER}(, *{_NUMBER})*)\))?{self.options}", name
-        )
-
 
 _FAMILIES = (
-    _Family("H-AP", _LEVEL, "average_precision:hierarchical", parameters=("alpha",), of_level=False),
+    _Family("H-AP", _ALPHA + _LEVEL, "average_precision:hierarchical", of_level=False),
     _Family("first-error", r"\[(?P<level>\d+)\]", "top_k:first_error", lowest=0),
     _Family("NDCG", f"({_K})?", "ndcg", of_level=False),
     _Family("ASI", _LEVEL, "asi", of_level=False),
@@ -95,7 +69,7 @@ class Metric:
     formula: str  # the module that computes it
     level: int = 0  # 1 … L, or 0 … L of first-error; 0 where the metric has none
     cutoff: int | None = None  # k, or None for the whole list
-    parameters: Mapping[str, float] = field(default_factory=dict, hash=False)
+    alpha: float | None = None  # of H-AP(alpha=…); None for the relevance of all other H-APs
 
     @property
     def has_level(self) -> bool:
@@ -141,20 +115,14 @@ def parse_metrics(names: Iterable[str], *, num_levels: int, of_codes: bool = Fal
 
 
 def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
-    matches = ((family, family.match(name)) for family in _FAMILIES)
+    matches = ((family, re.fullmatch(re.escape(family.kind) + family.options, name)) for family in _FAMILIES)
     family, found = next(((family, match) for family, match in matches if match), (None, None))
     if family is None or found is None:
         raise OptionError(f"metric {name!r}", expected=f"a name such as {', '.join(_EXAMPLES)}", remedy=_hint(name))
     if family.codes_only and not of_codes:
         remedy = f"m{name} divides by min(k, positives)"
         raise OptionError(f"metric {name!r}", expected="binary codes for hashing's AP@k", remedy=remedy)
-    options = found.groupdict()
-    level, cutoff = options.get("level"), options.get("k")
-    pairs = (pair.strip().split("=") for pair in (options["parameters"] or "").split(",") if pair)
-    parameters = {key: float(value) for key, value in pairs}
-    if not parameters.keys() <= set(family.parameters):
-        known = ", ".join(family.parameters) or f"{family.kind} without parameters"
-        raise OptionError(f"metric {name!r}", expected=known, remedy=_hint(name))
+    level, cutoff, alpha = (found.groupdict().get(option) for option in ("level", "k", "alpha"))
     if level is not None and not family.lowest <= int(level) <= num_levels:
         levels = f"a level between {family.lowest} (coarsest) and {num_levels} (finest)"
         raise OptionError(f"metric {name!r}", expected=levels)
@@ -166,7 +134,7 @@ def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
         family.formula,
         level=int(level or 0) if level is not None or not family.of_level else num_levels,
         cutoff=None if cutoff is None else int(cutoff),
-        parameters=parameters,
+        alpha=None if alpha is None else float(alpha),
     )
 
 
@@ -198,7 +166,10 @@ class CheckedOptions:
     compat: Compat | Rules | None = None
 
     def __post_init__(self) -> None:
-        resolve_rules(self.protocol, self.compat)
+        if self.protocol is not None:
+            protocol_of(self.protocol)
+        if not isinstance(self.compat, Rules | None):
+            check_choice("compat", self.compat, Compat)
         check_choice("ties", self.ties, Ties)
         check_number("alpha", self.alpha, least=0)
         if self.relevance is not None and self.alpha != 1.0:
@@ -207,18 +178,23 @@ class CheckedOptions:
     @property
     def benchmark(self) -> Protocol | None:
         """The protocol, if one is named."""
-        return resolve_rules(self.protocol, self.compat)[0]
+        return None if self.protocol is None else protocol_of(self.protocol)
 
     @property
     def rules(self) -> Rules:
         """Those of ``compat``, or else the protocol's, or else this package's."""
-        return resolve_rules(self.protocol, self.compat)[1]
+        if self.compat is None:
+            return OURS if self.benchmark is None else self.benchmark.rules
+        return self.compat if isinstance(self.compat, Rules) else COMPATIBLE[self.compat]
 
-    def request(
-        self, *, num_queries: int, num_levels: int, rules: Rules | None = None, of_codes: bool = False
-    ) -> MetricRequest:
-        """What to compute for Q queries with L levels, by these rules or other ones."""
-        rules, names = rules or self.rules, self.metrics
+    def with_rules(self, **changes: Any) -> Self:
+        """The same with other choices among the rules; None leaves one as it is."""
+        given = {name: choice for name, choice in changes.items() if choice is not None}
+        return replace(self, compat=replace(self.rules, **given))
+
+    def request(self, *, num_queries: int, num_levels: int, of_codes: bool = False) -> MetricRequest:
+        """What to compute for Q queries with L levels."""
+        rules, names = self.rules, self.metrics
         if names is None:
             names = default_names(num_levels) if self.benchmark is None else self.benchmark.names(num_levels)
         parsed = parse_metrics(names, num_levels=num_levels, of_codes=of_codes)
@@ -226,15 +202,13 @@ class CheckedOptions:
             raise OptionError("first-error with ties='paper'", expected="a policy that gives every rank one item")
         cut = any(metric.kind == "NDCG" and metric.cutoff for metric in parsed)
         if rules.ideal == "retrieved" and self.ties != "index" and cut:
-            raise OptionError(
-                f"ties={self.ties!r} with NDCG@k and the ideal of the retrieved top k",
-                expected="ties='index'",
-                remedy="that ideal depends on which of the tied items are in the top k",
-            )
+            given = f"ties={self.ties!r} with NDCG@k and the ideal of the retrieved top k"
+            remedy = "that ideal depends on which of the tied items are in the top k"
+            raise OptionError(given, expected="ties='index'", remedy=remedy)
         relevance = partial(relevances.hap, alpha=float(self.alpha)) if self.relevance is None else self.relevance
         if not callable(relevance):
-            relevance = _checked_table(_as_numbers(relevance), (num_queries, num_levels + 1))
-        request = MetricRequest(parsed, num_levels, relevance, _name(relevance), self.ties, rules, self.protocol)
+            relevance = _checked_table(relevance, (num_queries, num_levels + 1))
+        request = MetricRequest(parsed, num_levels, relevance, self.ties, rules, self.protocol)
         request.table(H_AP, np.ones((1, num_levels + 1), np.int64), slice(0, 1))  # a bad relevance fails here
         return request
 
@@ -246,7 +220,6 @@ class MetricRequest:
     metrics: tuple[Metric, ...]
     num_levels: int
     relevance: Relevance  # of H-AP
-    relevance_name: str  # for the convention card
     ties: Ties
     rules: Rules = OURS
     protocol: str | None = None
@@ -262,9 +235,9 @@ class MetricRequest:
         The largest of a query is about 1, lest sums overflow: H-AP is a quotient, in which a power of two cancels.
         """
         relevance: Relevance = self.relevance
-        if metric.parameters:
-            relevance = partial(relevances.hap, **metric.parameters)
-        table = _checked_table(_as_numbers(relevance(counts)), counts.shape) if callable(relevance) else relevance[rows]
+        if metric.alpha is not None:
+            relevance = partial(relevances.hap, alpha=metric.alpha)
+        table = _checked_table(relevance(counts), counts.shape) if callable(relevance) else relevance[rows]
         scaled: NDArray[np.float64] = np.ldexp(table, -np.frexp(table.max(axis=1, keepdims=True))[1])
         return scaled
 
@@ -276,32 +249,20 @@ class MetricRequest:
         self, *, self_rule: str, scores: str, counts: str | None = None, approximation: str | None = None
     ) -> Convention:
         """The card of a result; ``counts`` is what the rules say unless given."""
-        return Convention(
-            self_rule=self_rule,
-            scores=scores,
-            num_levels=self.num_levels,
-            relevance=self.relevance_name,
-            counts=self.rules.counted if counts is None else counts,
-            ties=self.ties,
-            rules=self.rules,
-            protocol=self.protocol,
-            approximation=approximation,
-        )
+        asked = self.num_levels, _name(self.relevance), counts or self.rules.counted
+        return Convention(self_rule, scores, *asked, self.ties, self.rules, self.protocol, approximation)
 
 
-def _as_numbers(table: Any) -> NDArray[np.float64]:
+def _checked_table(table: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
     array = to_numpy(table, name="relevance")
     if array.dtype.kind not in "fiub":
         raise OptionError(f"relevance={table!r}", expected="a function of counts (Q, L+1), or a table (Q, L+1)")
-    return array.astype(np.float64)
-
-
-def _checked_table(checked: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    checked = array.astype(np.float64, order="C")
     if checked.shape != shape:
         raise OptionError(f"a relevance of shape {checked.shape}", expected=f"one value per query and level, {shape}")
     if not np.isfinite(checked).all() or (checked < 0).any() or checked[:, 0].any():
         raise OptionError("a relevance table", expected="finite values ≥ 0, and 0 at level 0")
-    return np.ascontiguousarray(checked)
+    return checked
 
 
 def _name(relevance: Relevance) -> str:

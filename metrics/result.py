@@ -14,7 +14,7 @@ import numpy as np
 import hiertree
 from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, ShapeError, UnknownMetricError, require_package
-from hiertree.options import check_integer, check_number
+from hiertree.options import check_integer, check_number, require
 
 from .conventions import Convention
 from .request import parse_metrics
@@ -70,9 +70,9 @@ class Evaluation:
             remedy = f"did you mean {near[0]!r}? Others are computed" if near else "others are computed"
             remedy += " where metrics= names them"
             raise UnknownMetricError(f"metric {metric!r}", expected=f"one of {', '.join(self.names)}", remedy=remedy)
-        if metric not in self._columns():
+        if metric not in self:
             raise UnknownMetricError(f"{metric} of {len(self)} queries without positives", expected="a positive of any")
-        return float(self._columns()[metric].mean())
+        return self._means()[metric]
 
     def __contains__(self, metric: object) -> bool:
         return metric in self._columns()
@@ -116,19 +116,14 @@ class Evaluation:
         import pandas as pd
 
         num_levels = self.convention.num_levels
-        parsed = [
-            metric for metric in parse_metrics(self.names, num_levels=num_levels, of_codes=True) if metric.has_level
-        ]
-        first = min([metric.level for metric in parsed], default=1)  # 0 of first-error: items that share no level
-        names = list(self.level_names or range(1, num_levels + 1))
-        columns = list(dict.fromkeys(metric.name_without_level for metric in parsed))
-        index = pd.Index([0, *names] if first == 0 else names, name="level")
-        table: pd.DataFrame = pd.DataFrame(np.nan, index, columns)
-        means = self._means()
-        for metric in parsed:
-            place = (metric.level - min(first, 1), columns.index(metric.name_without_level))
-            table.iloc[place] = means.get(metric.name, np.nan)
-        return table
+        names, means = [0, *(self.level_names or range(1, num_levels + 1))], self._means()
+        columns: dict[str, dict[int, float]] = {}
+        for metric in parse_metrics(self.names, num_levels=num_levels, of_codes=True):
+            if metric.has_level:
+                columns.setdefault(metric.name_without_level, {})[metric.level] = means.get(metric.name, np.nan)
+        first = 0 if any(0 in column for column in columns.values()) else 1  # 0 of first-error: no level is shared
+        table: pd.DataFrame = pd.DataFrame(columns, index=range(first, num_levels + 1), dtype=np.float64)
+        return table.set_axis(pd.Index(names[first:], name="level"))
 
     def by_class(self, *, level: int | str | None = None) -> pd.DataFrame:
         """One row per class of the queries: their number, and the mean of each metric over those that have a value.
@@ -148,11 +143,9 @@ class Evaluation:
         import pandas as pd
 
         if self.query_paths is None:
-            raise OptionError(
-                "by_class of a result that does not know its queries' labels",
-                expected="a result of evaluate, evaluate_codes or evaluate_ranking of indices",
-                remedy="group per_query() by labels of your own",
-            )
+            given = "by_class of a result that does not know its queries' labels"
+            expected = "a result of evaluate, evaluate_codes or evaluate_ranking of indices"
+            raise OptionError(given, expected=expected, remedy="group per_query() by labels of your own")
         depth, names = self._depth(level, self.query_paths.shape[1]), self.class_names
         titles = [f"level {number}" for number in range(1, depth + 1)] if self.level_names is None else self.level_names
         keys = []
@@ -194,12 +187,10 @@ class Evaluation:
         import pandas as pd
 
         check_number("confidence", confidence)
-        confidence = float(confidence)
-        if not 0 < confidence < 1:
-            raise OptionError(f"confidence={confidence}", expected="a number between 0 and 1")
+        require(0 < confidence < 1, "confidence", float(confidence), "a number between 0 and 1")
         check_integer("resamples", resamples, least=1)
         check_integer("seed", seed, least=0)
-        numbers, tails = self._clusters(clusters), [(1 - confidence) / 2, (1 + confidence) / 2]
+        numbers, tails = self._clusters(clusters), [(1 - float(confidence)) / 2, (1 + float(confidence)) / 2]
         known = ~np.isnan(self.values)
         rows: dict[str, tuple[float, float, int]] = {}
         patterns = {column.tobytes(): column for column in known.T if column.any()}
@@ -245,9 +236,9 @@ class Evaluation:
         return figure
 
     def __str__(self) -> str:
-        means, width = self._columns(), max(map(len, self.names))
+        means, width = self._shown_means(), max(map(len, self.names))
         rows = [
-            f"{name:<{width}}  {f'{means[name].mean():.4f}' if name in means else '—':>6}"
+            f"{name:<{width}}  {means[name]:>6}"
             + (f"  ({skipped} of {len(self)} queries without positives)" if skipped else "")
             for name, skipped in self.skipped.items()
         ]
@@ -257,12 +248,10 @@ class Evaluation:
         """What a notebook shows."""
         import pandas as pd
 
-        means, skipped = self._means(), self.skipped
-        known = {name: f"{means[name]:.4f}" if name in means else "—" for name in skipped}
-        columns = {"mean": known, f"without positives, of {len(self)}": skipped}
+        columns = {"mean": self._shown_means(), f"without positives, of {len(self)}": self.skipped}
         cells = [(escape(name), escape(text)) for name, text in self.convention.rows().items()]
         card = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in cells)
-        page = pd.DataFrame(columns, index=list(skipped)).to_html()
+        page = pd.DataFrame(columns, index=list(self.names)).to_html()
         return f"{page}\n<details><summary>Conventions</summary><table>{card}</table></details>"
 
     def _depth(self, level: int | str | None, num_levels: int) -> int:
@@ -273,12 +262,16 @@ class Evaluation:
                 raise OptionError(f"level={level!r}", expected=", ".join([*names, "its number"]))
             return names.index(level) + 1
         check_integer("level", level, or_none=True)
-        if level is not None and level > num_levels:
-            raise OptionError(f"level={level}", expected=f"a level between 1 (coarsest) and {num_levels} (finest)")
-        return num_levels if level is None else int(level)
+        chosen = num_levels if level is None else int(level)
+        require(chosen <= num_levels, "level", chosen, f"a level between 1 (coarsest) and {num_levels} (finest)")
+        return chosen
 
     def _means(self) -> dict[str, float]:
         return {name: float(column.mean()) for name, column in self._columns().items()}
+
+    def _shown_means(self) -> dict[str, str]:
+        means = self._means()
+        return {name: f"{means[name]:.4f}" if name in means else "—" for name in self.names}
 
     def _clusters(self, clusters: Any) -> NDArray[np.int64]:
         """The cluster of each query, as asked for or by default."""

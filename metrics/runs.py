@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hiertree.arrays import as_float64
-from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, TableError, require_package
+from hiertree.errors import InputError, OptionError, PathError, TableError, require_package
 from hiertree.io.tables import frame_columns, is_frame, read_table
 
 from .trec_reading import (
-    TREC_QRELS,
-    TREC_RUN,
+    QRELS,
+    RUN,
     NegativeQrels,
-    TrecFormat,
+    Side,
     Triples,
     checked_qrels,
     checked_run,
@@ -37,54 +37,30 @@ _COLUMNS = {
     "rank": ("rank",),
     "level": ("level", "relevance", "label", "rel"),
 }
-_NAMED_BY_SUFFIX = (".parquet", ".csv", ".json")
-
-
-class _Side(NamedTuple):
-    """A run or its judgments."""
-
-    forms: str
-    value: str  # of records
-    kind: type[InputError]  # of a value that is none
-    format: TrecFormat  # of its files
-
-
-_RUN = _Side(
-    "a file, a frame, a ranx Run, ScoredDocs of ir_measures, or a mapping from query to items, listed or scored",
-    "score",
-    EmbeddingError,
-    TREC_RUN,
-)
-_QRELS = _Side(
-    "a file, a frame, a ranx Qrels, Qrels of ir_measures, or a mapping from query to items to levels",
-    "relevance",
-    PathError,
-    TREC_QRELS,
-)
 
 
 def as_run(run: Any) -> Triples:
     """A run in any form, checked; equal scores are ties, and places of a list become scores that fall by one."""
-    return checked_run(_triples(run, _RUN))
+    return checked_run(_triples(run, RUN))
 
 
 def as_qrels(qrels: Any, *, negative: NegativeQrels = "error") -> Triples:
     """Judgments in any form, checked; those below 0 are an error, or irrelevant."""
-    return checked_qrels(_triples(qrels, _QRELS), negative=negative)
+    return checked_qrels(_triples(qrels, QRELS), negative=negative)
 
 
-def _triples(given: Any, side: _Side) -> Triples:
+def _triples(given: Any, side: Side) -> Triples:
     if isinstance(given, (str, os.PathLike)):
         path = Path(given)
-        if path.suffix not in _NAMED_BY_SUFFIX:
-            return read_triples(path, side.format)
-        stored = _triples(_stored_form(path), side)
+        if path.suffix not in _READERS:
+            return read_triples(path, side)
+        stored = _triples(_READERS[path.suffix](path), side)
         named = stored._replace(queries=list(map(str, stored.queries)), items=list(map(str, stored.items)))
         return named._replace(source=path.name)  # names are text, as in a TREC file
     if is_frame(given):
         return _from_frame(given, side)
     if is_records(given):
-        return _from_rows(_records(given, side), {}, side.value, f"records, by {side.value}", side.kind)
+        return _from_rows(_records(given, side), {}, side.field, f"records, by {side.field}", side.kind)
     source = "mapping"
     if not isinstance(given, Mapping) and hasattr(given, "to_dict"):
         source = f"{type(given).__module__.partition('.')[0]} {type(given).__name__}"
@@ -104,11 +80,7 @@ def is_records(values: Any) -> bool:
 
 
 def _from_rows(
-    rows: Iterable[tuple[Any, Any, Any]],
-    queries: dict[Hashable, int],
-    value: str,
-    source: str,
-    kind: type[InputError],
+    rows: Iterable[tuple[Any, Any, Any]], queries: dict[Hashable, int], value: str, source: str, kind: type[InputError]
 ) -> Triples:
     """Triples of (query, item, value)."""
     items: dict[Hashable, int] = {}
@@ -121,21 +93,21 @@ def _from_rows(
     return Triples([*queries], [*items], *numbers, _floats(values, value, kind), source)
 
 
-def _records(records: Any, side: _Side) -> Iterator[tuple[Any, Any, Any]]:
+def _records(records: Any, side: Side) -> Iterator[tuple[Any, Any, Any]]:
     """Objects with ``query_id``, ``doc_id`` and a score or a relevance, as ir_measures and ir_datasets yield them."""
-    fields = ("query_id", "doc_id", side.value)
+    fields = ("query_id", "doc_id", side.field)
     for record in records:
         if not all(hasattr(record, field) for field in fields):
-            expected = f"records of query_id, doc_id and {side.value}, or {side.forms}"
+            expected = f"records of query_id, doc_id and {side.field}, or {side.forms}"
             raise OptionError(f"the record {record!r:.80}", expected=expected)
-        yield record.query_id, record.doc_id, getattr(record, side.value)
+        yield record.query_id, record.doc_id, getattr(record, side.field)
 
 
-def _from_frame(given: Any, side: _Side) -> Triples:
+def _from_frame(given: Any, side: Side) -> Triples:
     import pandas as pd
 
     frame = given if isinstance(given, pd.DataFrame) else pd.DataFrame(frame_columns(given))
-    by = "level" if side is _QRELS else "score" if _column(frame, "score", required=False) else "rank"
+    by = "level" if side is QRELS else "score" if _column(frame, "score", required=False) else "rank"
     columns: list[NDArray[np.int64]] = []
     names: list[Sequence[Hashable]] = []
     for role in ("query", "item"):
@@ -163,15 +135,13 @@ def _column(frame: pd.DataFrame, role: str, *, required: bool = True) -> str:
     return found[0] if found else ""
 
 
-def _entries(query: Hashable, own: Any, side: _Side) -> Iterator[tuple[Hashable, Any]]:
+def _entries(query: Hashable, own: Any, side: Side) -> Iterator[tuple[Hashable, Any]]:
     """The items of one query with their values; those of a list fall by one per place."""
-    if isinstance(own, np.ndarray):
-        is_list = own.ndim == 1
-    else:
-        is_list = isinstance(own, Sequence) and not isinstance(own, (str, bytes))
+    is_list = isinstance(own, Sequence) and not isinstance(own, (str, bytes))
+    is_list = is_list or (isinstance(own, np.ndarray) and own.ndim == 1)
     if isinstance(own, Mapping):
         yield from own.items()
-    elif is_list and side is _RUN:
+    elif is_list and side is RUN:
         yield from ((item, -float(place)) for place, item in enumerate(own, start=1))
     else:
         remedy = "call tolist() for listed items, to_dict() for scored ones" if hasattr(own, "tolist") else None
@@ -183,13 +153,6 @@ def _floats(values: Sequence[Any], what: str, kind: type[InputError]) -> NDArray
     if numbers.ndim > 1:
         raise kind(f"{what}: {values[0]!r:.80}", expected="numbers")
     return numbers
-
-
-def _stored_form(path: Path) -> Any:
-    """The frame in a Parquet or CSV file, or the mapping from query to item to number in JSON, as ranx saves it."""
-    if path.suffix == ".csv":
-        return read_table(path)
-    return _parquet(path) if path.suffix == ".parquet" else _json(path)
 
 
 def _parquet(path: Path) -> Any:
@@ -219,3 +182,6 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(set(names)) < len(names):
         raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is listed twice")
     return dict(pairs)
+
+
+_READERS: Mapping[str, Callable[[Path], Any]] = {".csv": read_table, ".parquet": _parquet, ".json": _json}

@@ -155,17 +155,15 @@ def compare_systems(
     for metric in names:
         rows = []
         for first, second in combinations(systems, 2):
-            values = tables[first][metric].to_numpy(), tables[second][metric].to_numpy()
-            both = ~np.isnan(values[0]) & ~np.isnan(values[1])
-            if both.any():
+            values = [tables[name][metric].to_numpy() for name in (first, second)]
+            difference = (values[0] - values[1])[~np.isnan(values).any(axis=0)]
+            if len(difference):
                 p = paired_randomization_test(*values, clusters=clusters, resamples=resamples, seed=seed)
-                difference = float((values[0] - values[1])[both].mean())
-                rows.append((metric, first, second, int(both.sum()), difference, p))
+                rows.append((metric, first, second, len(difference), float(difference.mean()), p))
         corrected = holm([row[-1] for row in rows])
         tests += [(*row, adjusted) for row, adjusted in zip(rows, corrected.tolist(), strict=True)]
-    table: pd.DataFrame = pd.DataFrame(
-        tests, columns=["metric", "first", "second", "queries", "difference", "p", "p_holm"]
-    )
+    columns = ["metric", "first", "second", "queries", "difference", "p", "p_holm"]
+    table: pd.DataFrame = pd.DataFrame(tests, columns=columns)
     return table
 
 
@@ -234,9 +232,8 @@ def _differences(first: Any, second: Any, clusters: Any) -> NDArray[np.float64]:
 
 def _numbers(values: Any, name: str) -> NDArray[np.float64]:
     if isinstance(values, Evaluation):
-        raise OptionError(
-            f"{name} is an Evaluation", expected="values of one metric", remedy="call per_query()['H-AP']"
-        )
+        remedy = "call per_query()['H-AP']"
+        raise OptionError(f"{name} is an Evaluation", expected="values of one metric", remedy=remedy)
     array = to_numpy(values, name=name)
     if array.dtype.kind not in "fiub":
         raise OptionError(f"{name} of type {array.dtype}", expected="real numbers")

@@ -19,28 +19,47 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from hiertree.arrays import MAX_LEVELS, to_numpy
-from hiertree.errors import EmbeddingError, HiertreeError, PathError, ShapeError, TableError
+from hiertree.errors import EmbeddingError, HiertreeError, InputError, PathError, ShapeError, TableError
 from hiertree.io.tables import is_missing
 from hiertree.options import check_choice
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
 NegativeQrels = Literal["error", "irrelevant"]
 
 
-class TrecFormat(NamedTuple):
-    """What the lines of a file hold."""
+class Side(NamedTuple):
+    """A run or its judgments."""
 
-    name: str
-    columns: str
-    width: int
-    value: int
+    name: str  # of a file
+    columns: list[str]  # of its lines
+    value: int  # the column that holds the number
     trailing: bool  # whether text may follow the last column, as trec_eval reads it
+    forms: str  # what else users may give
+    field: str  # that holds the number in a record
+    kind: type[InputError]  # of a value that is no number
 
 
-TREC_RUN = TrecFormat("TREC run", "query Q0 item rank score tag", 6, 4, trailing=True)
-TREC_QRELS = TrecFormat("TREC qrels", "query 0 item level", 4, 3, trailing=False)
+RUN = Side(
+    "TREC run",
+    ["query", "Q0", "item", "rank", "score", "tag"],
+    value=4,
+    trailing=True,
+    forms="a file, a frame, a ranx Run, ScoredDocs of ir_measures, or a mapping from query to items, listed or scored",
+    field="score",
+    kind=EmbeddingError,
+)
+QRELS = Side(
+    "TREC qrels",
+    ["query", "0", "item", "level"],
+    value=3,
+    trailing=False,
+    forms="a file, a frame, a ranx Qrels, Qrels of ir_measures, or a mapping from query to items to levels",
+    field="relevance",
+    kind=PathError,
+)
 _PACKED = (".bz2", ".lz4", ".xz", ".zip", ".zst")
 
 
@@ -68,16 +87,19 @@ class Triples(NamedTuple):
             place, kind = f"{self.source}, line {self.line[row]}: {place}", TableError
         raise kind(f"{what.format(self.value[row])}: {place}", expected=expected, remedy=remedy)
 
-    def pairs(self) -> NDArray[np.int64]:
+    def pairs(self) -> pd.Index[int]:
         """(T,) one number for each query and item."""
-        return self.query * max(len(self.items), 1) + self.item
+        import pandas as pd
+
+        return pd.Index(self.query * max(len(self.items), 1) + self.item)
 
 
 def checked_run(run: Triples) -> Triples:
     """Refuse missing names, NaN scores and items listed twice."""
     _check_names(run)
     run.refuse(np.isnan(run.value), "NaN for a score", expected="numbers or ±inf", kind=EmbeddingError)
-    run.refuse(_repeats(run.pairs()), "listed twice", expected="no item twice in the list of a query", kind=PathError)
+    again = run.pairs().duplicated()
+    run.refuse(again, "listed twice", expected="no item twice in the list of a query", kind=PathError)
     return run
 
 
@@ -95,7 +117,8 @@ def checked_qrels(qrels: Triples, *, negative: NegativeQrels = "error") -> Tripl
     level = qrels.value
     bad = ~((level >= 0) & (level <= MAX_LEVELS) & (level == np.floor(level)))
     qrels.refuse(bad, "level {:g}", expected=f"an integer from 0, irrelevant, to {MAX_LEVELS}", kind=PathError)
-    qrels.refuse(_repeats(qrels.pairs()), "judged twice", expected="one level for a query and item", kind=PathError)
+    again = qrels.pairs().duplicated()
+    qrels.refuse(again, "judged twice", expected="one level for a query and item", kind=PathError)
     return qrels
 
 
@@ -127,12 +150,6 @@ def number_of(name: Any, numbers: dict[Hashable, int], role: str) -> int:
         raise PathError(f"the {role} {name!r:.80}", expected="a name: text or a number") from None
 
 
-def _repeats(pairs: NDArray[np.int64]) -> NDArray[np.bool_]:
-    repeats = np.ones(len(pairs), np.bool_)
-    repeats[np.unique(pairs, return_index=True)[1]] = False
-    return repeats
-
-
 def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
     """Read a TREC run: lines ``query Q0 item rank score tag``, separated by white space; ``.gz`` is decompressed.
 
@@ -153,7 +170,7 @@ def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
     ...     read_trec_run(file)
     {'q1': {'d7': 0.9}}
     """
-    return _nested(checked_run(read_triples(Path(path), TREC_RUN)), float)
+    return _nested(checked_run(read_triples(Path(path), RUN)), float)
 
 
 def read_trec_qrels(
@@ -182,19 +199,19 @@ def read_trec_qrels(
     ...     read_trec_qrels(file)
     {'q1': {'d7': 2}}
     """
-    return _nested(checked_qrels(read_triples(Path(path), TREC_QRELS), negative=negative_qrels), int)
+    return _nested(checked_qrels(read_triples(Path(path), QRELS), negative=negative_qrels), int)
 
 
-def read_triples(path: Path, form: TrecFormat) -> Triples:
+def read_triples(path: Path, side: Side) -> Triples:
     """A TREC file as triples, not yet checked."""
     queries: dict[Hashable, int] = {}
     items: dict[Hashable, int] = {}
     query, item, line, value = array("q"), array("q"), array("q"), array("d")
-    for number, text in _lines(path, form):
+    for number, text in _lines(path, side.name):
         words = text.split()
         if not words or words[0].startswith("#"):
             continue
-        value.append(_value(path, number, words, form))
+        value.append(_value(path, number, words, side))
         query.append(queries.setdefault(words[0], len(queries)))
         item.append(items.setdefault(words[2], len(items)))
         line.append(number)
@@ -202,10 +219,10 @@ def read_triples(path: Path, form: TrecFormat) -> Triples:
     return Triples([*queries], [*items], *columns, path.name, np.frombuffer(line, np.int64))
 
 
-def _lines(path: Path, form: TrecFormat) -> Iterator[tuple[int, str]]:
+def _lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
     """The lines of a file, plain or compressed, numbered from 1."""
     if path.suffix in _PACKED:
-        raise TableError(f"{path}: compressed", expected=f"a {form.name} in plain text or .gz", remedy="decompress it")
+        raise TableError(f"{path}: compressed", expected=f"a {name} in plain text or .gz", remedy="decompress it")
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -215,13 +232,14 @@ def _lines(path: Path, form: TrecFormat) -> Iterator[tuple[int, str]]:
         raise TableError(f"{path}, line {number}: bytes that are not UTF-8", remedy="save the file as UTF-8") from None
     except (OSError, ValueError, EOFError, zlib.error) as error:  # a ValueError where the name holds NUL
         reason = getattr(error, "strerror", None) or error
-        raise TableError(f"{path}: {reason}", expected=f"a readable {form.name}") from None
+        raise TableError(f"{path}: {reason}", expected=f"a readable {name}") from None
 
 
-def _value(path: Path, number: int, words: list[str], form: TrecFormat) -> float:
-    if len(words) < form.width or (len(words) > form.width and not form.trailing):
-        raise TableError(f"{path}, line {number}: {len(words)} columns", expected=f"{form.width}: {form.columns}")
-    word, expected = words[form.value], "a number"
+def _value(path: Path, number: int, words: list[str], side: Side) -> float:
+    width = len(side.columns)
+    if len(words) < width or (len(words) > width and not side.trailing):
+        raise TableError(f"{path}, line {number}: {len(words)} columns", expected=f"{width}: {' '.join(side.columns)}")
+    word, expected = words[side.value], "a number"
     try:
         value = float(word)
         is_whole = abs(value) >= 2**53 and word.lstrip("+-").isdecimal()
@@ -230,8 +248,7 @@ def _value(path: Path, number: int, words: list[str], form: TrecFormat) -> float
         expected = "a number that float64 holds, lest it equal others"
     except ValueError:
         pass
-    column = form.columns.split()[form.value]
-    raise TableError(f"{path}, line {number}: {column} {word!r}", expected=expected)
+    raise TableError(f"{path}, line {number}: {side.columns[side.value]} {word!r}", expected=expected)
 
 
 def _nested(triples: Triples, kind: type) -> dict[str, dict[str, Any]]:

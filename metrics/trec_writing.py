@@ -117,25 +117,24 @@ def write_trec_qrels(
         raise OptionError("names or grades beside qrels", expected="them only beside paths")
     if gallery_paths is None and gallery_names is not None:
         raise OptionError("gallery_names without gallery_paths", expected="both, or neither")
-    rows: Iterator[tuple[object, object, int]]
+    names: Sequence[object]
+    item_names: Sequence[object]
+    rows: Iterable[tuple[int, int, int]]
     if qrels is None:
         sides = {"query_paths": query_paths} | ({} if gallery_paths is None else {"gallery_paths": gallery_paths})
         paths, _ = shared_paths(sides)
         queries, items = paths["query_paths"], paths.get("gallery_paths", paths["query_paths"])
         names = _names(query_names, len(queries), "query_names")
         item_names = names if gallery_paths is None else _names(gallery_names, len(items), "gallery_names")
-        _refuse_names(names, item_names)
-        found = _levels_of_paths(queries, items, itself=gallery_paths is not None)
-        grade = _checked_grades(grades, queries.shape[1])
-        rows = ((names[query], item_names[item], grade[level]) for query, item, level in found if grade[level])
+        rows = _grades_of_paths(queries, items, _checked_grades(grades, queries.shape[1]), gallery_paths is not None)
     else:
         judged = as_qrels(qrels)
-        _refuse_names(judged.queries, judged.items)
-        triples = zip(judged.query, judged.item, judged.value, strict=True)
-        rows = ((judged.queries[query], judged.items[item], int(level)) for query, item, level in triples)
+        names, item_names = judged.queries, judged.items
+        rows = zip(judged.query, judged.item, judged.value.astype(np.int64), strict=True)
+    _refuse_names(names, item_names)
     with _open(path) as file:
-        for query, item, level in rows:
-            file.write(f"{query} 0 {item} {level}\n")
+        for query, item, grade in rows:
+            file.write(f"{names[query]} 0 {item_names[item]} {grade}\n")
 
 
 def _names(names: Any, number: int, what: str) -> Sequence[object]:
@@ -190,17 +189,18 @@ def _indexed(indices: NDArray[Any], scores: Any, self_retrieval: bool) -> Triple
     return Triples(range(len(indices)), range(int(items.max(initial=-1)) + 1), query, items, values[kept], "indices")
 
 
-def _levels_of_paths(
-    queries: NDArray[np.int64], items: NDArray[np.int64], *, itself: bool
+def _grades_of_paths(
+    queries: NDArray[np.int64], items: NDArray[np.int64], grades: Sequence[int], itself: bool
 ) -> Iterator[tuple[int, int, int]]:
-    """Block by block, so that no Q × N matrix exists."""
+    """Each query, item and its grade, unless that is 0; block by block, so that no Q × N matrix exists."""
     height = max(_LEVELS_AT_ONCE // max(len(items), 1), 1)
     for start in range(0, len(queries), height):
         found = levels(queries[start : start + height], items)
         if not itself:
             found[np.arange(len(found)), start + np.arange(len(found))] = 0
         for row, item in zip(*np.nonzero(found), strict=True):
-            yield start + int(row), int(item), int(found[row, item])
+            if grades[found[row, item]]:
+                yield start + int(row), int(item), grades[found[row, item]]
 
 
 def _refuse_names(queries: Iterable[object], others: Iterable[object]) -> None:

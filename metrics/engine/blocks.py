@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -100,14 +100,12 @@ class _SingleThreadedBlas:
 
     def __init__(self) -> None:
         self._lock, self.users = threading.Lock(), 0
-        self._limit: Any = None
-        self._owner: threading.Thread | None = None
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         with self._lock:
             if self.users == 0:
-                self._limit, self._owner = _limit_blas(), threading.current_thread()
+                self._limit, self._owner = _blas().limit(limits=1), threading.current_thread()
             self.users += 1
         try:
             yield
@@ -126,11 +124,7 @@ single_threaded_blas = _SingleThreadedBlas()
 def _limit_thread() -> None:
     """For a new thread, where BLAS has a number of threads for each thread that calls it."""
     if single_threaded_blas.users:
-        _limit_blas()
-
-
-def _limit_blas() -> Any:
-    return _blas().limit(limits=1, user_api="blas")
+        _blas().limit(limits=1)
 
 
 def _release_blas(*, force: bool) -> None:
@@ -140,7 +134,7 @@ def _release_blas(*, force: bool) -> None:
             library.clear_controlling_thread(force=force)
 
 
-@lru_cache(maxsize=1)
+@cache
 def _blas() -> Any:
     """The BLAS libraries of the process; looked for once."""
     from threadpoolctl import ThreadpoolController

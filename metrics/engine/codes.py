@@ -30,11 +30,6 @@ class Codes(NamedTuple):
     num_bits: int  # the longest distance
     gallery: Gallery  # the order of the items, and what each list leaves out
 
-    @property
-    def num_ranks(self) -> int:
-        """The length of the lists."""
-        return len(self.gallery)
-
 
 def values_of_codes(retrieval: Retrieval[Codes]) -> Floats:
     """(Q, M) values of the metrics."""
@@ -97,9 +92,8 @@ def _sorted_values(retrieval: Retrieval[Codes], rows: slice) -> Floats:
     fill_levels(tree.low[rows], tree.high[rows], levels)
     place = tree.place  # back to the order the user gave the gallery
     excluded = mask.excluded(rows, place)[:, place]
-    scores, levels, totals = -found[:, place].astype(np.float32), levels[:, place], retrieval.totals[rows]
-    if mask.place is not None:
-        totals = drop_ranked(mask.place, scores, levels, excluded, np.arange(len(place)), totals)
+    scores, levels = -found[:, place].astype(np.float32), levels[:, place]
+    totals = drop_ranked(mask.place, scores, levels, excluded, np.arange(len(place)), retrieval.totals[rows])
     positives = sort_matrix(scores, levels, excluded, ties=retrieval.request.ties)
     return retrieval.values(partial(ranked_positives, positives), rows, totals=totals)
 

@@ -59,9 +59,8 @@ def values_of_embeddings(
     queries = retrieval.source.gallery.tree.queries
     values = np.zeros((len(queries), len(retrieval.request.metrics)))
     first, step = (0, 1) if share is None else share
-    starts = range(0, len(queries), layout.rows)[first::step]
     missing = []
-    for block in (slice(start, min(start + layout.rows, len(queries))) for start in starts):
+    for block in ranges(len(queries), layout.rows)[first::step]:
         stored = None if finished is None else finished.load(block)
         if stored is None:
             missing.append(block)
@@ -71,11 +70,12 @@ def values_of_embeddings(
         from .on_device import values_on_device as compute  # needs torch
     else:
         compute = values_in_memory if layout.way == "in memory" else values_tiled
-    total = sum(block.stop - block.start for block in missing)
-    enabled = progress and first == 0
-    with single_threaded_blas(), show_progress(description="queries", total=total, enabled=enabled) as advance:
-        computed = compute(retrieval, layout, [queries[block] for block in missing], advance)
-        for block, found in zip(missing, computed, strict=True):
+    rows, enabled = [queries[block] for block in missing], progress and first == 0
+    with (
+        single_threaded_blas(),
+        show_progress(description="queries", total=sum(map(len, rows)), enabled=enabled) as advance,
+    ):
+        for block, found in zip(missing, compute(retrieval, layout, rows, advance), strict=True):
             values[queries[block]] = found
             if finished is not None:
                 finished.save(block, found)

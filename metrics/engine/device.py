@@ -83,7 +83,7 @@ class Device:
         with _tf32(self.precision == "tf32"):
             if self.precision != "bfloat16":
                 return queries @ items.T
-            if self.where.type == "cuda" and hasattr(torch.ops.aten.mm, "dtype"):
+            if self.where.type == "cuda":
                 return torch.mm(queries, items.T, out_dtype=torch.float32)
             return queries.float() @ items.T.float()
 
@@ -92,11 +92,8 @@ class Device:
 def _tf32(allowed: bool) -> Iterator[None]:
     """Products of float32 on a GPU with or without tf32, whatever the program has set, and that again afterwards."""
     matmul = torch.backends.cuda.matmul
-    new = hasattr(matmul, "fp32_precision")  # torch ≥ 2.9, where mixing both names is an error
-    name, value = ("fp32_precision", "tf32" if allowed else "ieee") if new else ("allow_tf32", allowed)
-    before = getattr(matmul, name)
-    setattr(matmul, name, value)
+    before, matmul.fp32_precision = matmul.fp32_precision, "tf32" if allowed else "ieee"
     try:
         yield
     finally:
-        setattr(matmul, name, before)
+        matmul.fp32_precision = before

@@ -37,26 +37,14 @@ def values_on_device(
     """Yield the values of each block; while one is computed here, the next is on the device."""
     device = cast("Device", retrieval.source.device)  # or the layout would name another way
     work = _Work(retrieval, device, layout.height, device.send(retrieval.source.gallery.tree.order))
+    computed: list[Future[Floats]] = []
     with ThreadPoolExecutor(1) as pool:
-        computed: Future[Floats] | None = None
         for rows in blocks:
-            try:
-                positives = work.sorted_positives(rows)
-            except torch.OutOfMemoryError as error:
-                remedy = "pass a smaller tile_size, or free memory there"
-                raise DeviceError(f"the memory of {device.where}", expected="more of it", remedy=remedy) from error
-            if computed is not None:
-                yield computed.result()
-            computed = pool.submit(_values, retrieval, rows, positives)
+            positives = work.sorted_positives(rows)
+            yield from (values.result() for values in computed)
+            computed = [pool.submit(work.values, rows, positives)]
             advance(len(rows))
-        if computed is not None:
-            yield computed.result()
-
-
-def _values(retrieval: Retrieval[Similarity], rows: Ints, products: list[SortedPositives]) -> Floats:
-    stops = np.cumsum([len(positives.number) for positives in products])[:-1]
-    parts = zip(np.split(rows, stops), products, strict=True)
-    return np.concatenate([retrieval.values_of_positives(own, positives) for own, positives in parts])
+        yield from (values.result() for values in computed)
 
 
 class _Work(NamedTuple):
@@ -67,8 +55,20 @@ class _Work(NamedTuple):
     height: int
     order: torch.Tensor
 
+    def values(self, rows: Ints, products: list[SortedPositives]) -> Floats:
+        """The values of the queries of a block, whose positives are sorted."""
+        parts = zip(ranges(len(rows), self.height), products, strict=True)
+        return np.concatenate([self.retrieval.values_of_positives(rows[own], found) for own, found in parts])
+
     def sorted_positives(self, rows: Ints) -> list[SortedPositives]:
         """The positives of the queries of a block among all items, product by product."""
+        try:
+            return self._sorted_positives(rows)
+        except torch.OutOfMemoryError as error:
+            remedy = "pass a smaller tile_size, or free memory there"
+            raise DeviceError(f"the memory of {self.device.where}", expected="more of it", remedy=remedy) from error
+
+    def _sorted_positives(self, rows: Ints) -> list[SortedPositives]:
         vectors, similarity = self.retrieval.source.queries(rows, self.height), self.retrieval.source
         products = []
         for part in ranges(len(rows), self.height):

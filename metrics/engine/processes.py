@@ -43,11 +43,8 @@ class Share(NamedTuple):
 def share_of_group(retrieval: Retrieval[Similarity]) -> Share:
     """The part of this process, once all are known to have the same labels, options and embeddings."""
     if not (distributed.is_available() and distributed.is_initialized()):
-        raise OptionError(
-            "distributed=True",
-            expected="an initialized process group",
-            remedy="call Fabric.launch or torch.distributed.init_process_group first, or leave distributed out",
-        )
+        remedy = "call Fabric.launch or torch.distributed.init_process_group first, or leave distributed out"
+        raise OptionError("distributed=True", expected="an initialized process group", remedy=remedy)
     _check_alike(retrieval)
     return Share(distributed.get_rank(), distributed.get_world_size())
 
@@ -62,11 +59,9 @@ def _check_alike(retrieval: Retrieval[Similarity]) -> None:
     bounds = torch.tensor([digest, -digest], device=_device_of_group())
     distributed.all_reduce(bounds, op=distributed.ReduceOp.MAX)
     if int(bounds.sum()) != 0:
-        raise ShapeError(
-            "processes with different embeddings, labels or options",
-            expected="all of them in every process, which takes its share of the queries itself",
-            remedy="gather the embeddings first, for instance with Fabric.all_gather",
-        )
+        expected = "all of them in every process, which takes its share of the queries itself"
+        remedy = "gather the embeddings first, for instance with Fabric.all_gather"
+        raise ShapeError("processes with different embeddings, labels or options", expected=expected, remedy=remedy)
 
 
 def _device_of_group() -> torch.device:

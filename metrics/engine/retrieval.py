@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from hiertree import level_counts
 from hiertree.jit import Array, Bools, Bytes, Floats, Ints
 
-from ..conventions import Convention, Ties
+from ..conventions import Ties
 from ..ranking.ranked import Ranked, RankedLists, ranked_positives, sort_matrix
 from ..ranking.sorted_positives import BYTES_OF_A_POSITIVE, SortedPositives
 from ..request import MetricRequest
-from ..result import Evaluation
 from .blocks import for_each, row_ranges
 
 _LEAVES_OUT = ("AP#",)  # kinds whose authors leave out queries without positives also where others score them 0
 _ITEM_BYTES = 40  # while its list is ranked
-
-
-class _Source(Protocol):
-    @property
-    def num_ranks(self) -> int: ...
-
-
-Source = TypeVar("Source", bound=_Source)
+Source = TypeVar("Source")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +32,7 @@ class Retrieval(Generic[Source]):
     request: MetricRequest
     totals: Ints  # (Q, L+1) items of each level that a list could hold; level 0 counts only what is known
     counts: Ints | None  # (Q, L+1) |Ω^(l)| as the relevance of H-AP counts it; None for the totals
-    convention: Convention
-    query_ids: Sequence[Any]
-    query_paths: Ints | None = None  # (Q, L) where they are known
+    num_ranks: int  # the length of the lists
 
     def __len__(self) -> int:
         return len(self.totals)
@@ -62,7 +52,7 @@ class Retrieval(Generic[Source]):
         """
         own = self.totals[rows] if totals is None else totals
         counts = own if self.counts is None else self.counts[rows]
-        lists = RankedLists(rank, self.request, rows, own, counts, self.source.num_ranks)
+        lists = RankedLists(rank, self.request, rows, own, counts, self.num_ranks)
         values = np.empty((len(lists), len(self.request.metrics)))
         for column, metric in enumerate(self.request.metrics):
             module, _, function = metric.formula.partition(":")
@@ -83,10 +73,6 @@ class Retrieval(Generic[Source]):
         for_each(work, *row_ranges(len(rows), row_bytes=row_bytes))
         return values
 
-    def evaluation(self, values: Floats) -> Evaluation:
-        """The result."""
-        return Evaluation(self.request.names, values, self.query_ids, self.convention, self.query_paths)
-
 
 class ScoredLists(NamedTuple):
     """Lists of one length whose scores and levels are given: a score matrix, or ranked lists made elsewhere."""
@@ -95,11 +81,6 @@ class ScoredLists(NamedTuple):
     levels: Bytes  # (Q, K)
     excluded: Bools  # (Q, K) True where a list has no item or leaves it out
 
-    @property
-    def num_ranks(self) -> int:
-        """The length of the lists."""
-        return int(self.scores.shape[1])
-
     def totals(self, num_levels: int) -> Ints:
         """(Q, L+1) items of each level in each list."""
         totals = np.empty((len(self.scores), num_levels + 1), np.int64)
@@ -107,7 +88,7 @@ class ScoredLists(NamedTuple):
         def count(rows: slice) -> None:
             totals[rows] = level_counts(self.levels[rows], num_levels, valid=~self.excluded[rows])
 
-        for_each(count, *row_ranges(len(totals), row_bytes=_ITEM_BYTES * max(self.num_ranks, 1)))
+        for_each(count, *row_ranges(len(totals), row_bytes=_ITEM_BYTES * max(self.scores.shape[1], 1)))
         return totals
 
 
@@ -121,5 +102,5 @@ def values_of_lists(retrieval: Retrieval[ScoredLists]) -> Floats:
         positives = sort_matrix(*matrix, ties=retrieval.request.ties)
         values[rows] = retrieval.values(partial(ranked_positives, positives), rows)
 
-    for_each(work, *row_ranges(len(values), row_bytes=_ITEM_BYTES * max(lists.num_ranks, 1)))
+    for_each(work, *row_ranges(len(values), row_bytes=_ITEM_BYTES * max(retrieval.num_ranks, 1)))
     return values

@@ -52,7 +52,7 @@ class Similarity:
         precision: Precision | None = None,
     ) -> None:
         self._query, self._items, self.gallery, self._precision = query, items, gallery, precision
-        self.num_ranks, self.dimensions = len(gallery), query.dimensions
+        self.dimensions = query.dimensions
         self.device = _device(device, precision)
         self.dtype = np.dtype(np.result_type(query.dtype, items.dtype) if precision is None else np.float32)
         longest = query.longest, items.longest

@@ -63,8 +63,7 @@ class Approximate:
         check_choice("index", self.index, IndexName)
         for name in ("links", "breadth", "probes", "sample"):
             check_integer(name, getattr(self, name), least=1)
-        if self.lists is not None:
-            check_integer("lists", self.lists, least=1)
+        check_integer("lists", self.lists, or_none=True)
         check_integer("seed", self.seed, least=0)
 
     def num_lists(self, num_items: int) -> int:
@@ -73,19 +72,11 @@ class Approximate:
 
 
 def evaluate_approximately(
-    query: Vectors,
-    gallery: Vectors,
-    labels: Labels,
-    request: MetricRequest,
-    approximate: IndexName | Approximate,
-    *,
-    progress: bool,
+    query: Vectors, gallery: Vectors, labels: Labels, request: MetricRequest, how: Approximate, *, progress: bool
 ) -> Evaluation:
     """The metrics of the best k that an index finds; the convention card says how many of them it found."""
-    from ..engine.retrieval import values_of_lists
-    from .lists import retrieval_of_indices
+    from .lists import values_of_indices
 
-    how = approximate if isinstance(approximate, Approximate) else Approximate(approximate)
     _check(request, labels.mask)
     wanted = max(metric.cutoff or 1 for metric in request.metrics)
     masked = int(np.diff(labels.mask.start).max(initial=0)) + (labels.mask.place == "first")
@@ -96,20 +87,15 @@ def evaluate_approximately(
         for start in range(0, len(query), _ROWS):
             rows = slice(start, min(start + _ROWS, len(query)))
             scores, indices = index.search(query.unit(rows, _SINGLE), k)
-            retrieval = retrieval_of_indices(indices, labels.rows(rows), request.of_rows(rows), scores=scores)
-            values[rows] = values_of_lists(retrieval)
+            values[rows] = values_of_indices(indices, labels.rows(rows), request.of_rows(rows), scores=scores)
             advance(rows.stop - rows.start, "")
     drawn = np.sort(np.random.default_rng(how.seed).permutation(len(query))[: how.sample])
     found = "no query to measure its recall on"
     if len(drawn):
         share = _recall(index, query, gallery, labels.mask, drawn, k, wanted)
         found = f"{100 * share:.2f} % of the exact top {wanted} found, measured on {len(drawn)} queries"
-    card = request.convention(
-        self_rule=labels.mask.rule,
-        scores="cosine similarity, float32",
-        approximation=f"faiss {_describe(index, how)}: {found}",
-    )
-    return Evaluation(request.names, values, range(len(query)), card, labels.query_paths)
+    approximation = f"faiss {_describe(index, how)}: {found}"
+    return labels.evaluation(request, values, scores="cosine similarity, float32", approximation=approximation)
 
 
 def _check(request: MetricRequest, mask: Mask) -> None:

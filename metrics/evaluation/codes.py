@@ -11,9 +11,8 @@ from hiertree.arrays import to_numpy
 from hiertree.errors import EmbeddingError, ShapeError
 from hiertree.options import with_options_of
 
-from ..request import CheckedOptions
 from ..result import Evaluation
-from .inputs import MaskOptions, RetrievalOptions, check_inputs
+from .inputs import CheckedRetrievalOptions, RetrievalOptions, check_inputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +33,7 @@ class _Words:
         return len(self.words)
 
 
-@with_options_of(CheckedOptions, MaskOptions)
+@with_options_of(CheckedRetrievalOptions)
 def evaluate_codes(
     query_codes: Any,
     query_paths: Any,
@@ -72,31 +71,27 @@ def evaluate_codes(
     from ..ranking.gallery import labeled_gallery
 
     given = query_codes, query_paths, gallery_codes, gallery_paths
-    queries, items, labels, request = check_inputs(*given, options, read=_as_words, of_codes=True)
+    asked = CheckedRetrievalOptions(**options)
+    queries, items, labels, request = check_inputs(given, asked, read=_as_words, of_codes=True)
     gallery = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules)
     codes = Codes(queries.words, np.ascontiguousarray(items.words[gallery.tree.order].T), queries.bits, gallery)
     hashing = any(metric.kind == "AP@" for metric in request.metrics)
     words = "; AP@k divided by the positives in the top k, 0 if it holds none" if hashing else ""
-    card = request.convention(self_rule=labels.mask.rule, scores=f"Hamming distance, {queries.bits} bits{words}")
-    ids = range(len(queries))
-    retrieval = Retrieval(codes, request, gallery.totals, gallery.counts, card, ids, labels.query_paths)
-    return labels.named(retrieval.evaluation(values_of_codes(retrieval)))
+    values = values_of_codes(Retrieval(codes, request, gallery.totals, gallery.counts, num_ranks=len(items)))
+    return labels.evaluation(request, values, scores=f"Hamming distance, {queries.bits} bits{words}")
 
 
 def _as_words(values: Any, *, name: str) -> _Words:
     array = to_numpy(values)
     if array.ndim != 2 or array.shape[1] == 0:
         raise ShapeError(f"{name} of shape {array.shape}", expected="shape (n, bits), or (n, bits / 8) packed in uint8")
-    packed = array.dtype == np.uint8
-    if not packed:
+    num_bits = 8 * array.shape[1]
+    if array.dtype != np.uint8:
         if array.dtype != np.bool_ and (array.dtype.kind not in "if" or not (np.abs(array) == 1).all()):
-            raise EmbeddingError(
-                f"{name} of type {array.dtype}",
-                expected="packed uint8, booleans, or numbers that are all −1 or +1",
-                remedy="binarize with embeddings > 0",
-            )
-        array = np.packbits(array > 0, axis=1)
-    num_bits = 8 * array.shape[1] if packed else to_numpy(values).shape[1]
+            expected = "packed uint8, booleans, or numbers that are all −1 or +1"
+            remedy = "binarize with embeddings > 0"
+            raise EmbeddingError(f"{name} of type {array.dtype}", expected=expected, remedy=remedy)
+        num_bits, array = array.shape[1], np.packbits(array > 0, axis=1)
     if num_bits > _MOST_BITS:
         raise ShapeError(f"{name} of {num_bits} bits", expected=f"at most {_MOST_BITS}")
     width = -(-array.shape[1] // 8) * 8

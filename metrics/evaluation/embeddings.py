@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from hiertree.errors import OptionError
 from hiertree.options import check_choice, check_integer, with_options_of
 
-from ..request import CheckedOptions
 from ..result import Evaluation
 from .approximate import Approximate, IndexName, evaluate_approximately
-from .inputs import MaskOptions, RetrievalOptions, check_inputs
+from .inputs import CheckedRetrievalOptions, RetrievalOptions, check_inputs
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from ..engine.vectors import Precision
 
 
-@with_options_of(CheckedOptions, MaskOptions)
+@with_options_of(CheckedRetrievalOptions)
 def evaluate(
     query: Any,
     query_paths: Any,
@@ -125,17 +124,16 @@ def evaluate(
     from ..engine.vectors import as_vectors
     from ..ranking.gallery import labeled_gallery
 
+    asked = CheckedRetrievalOptions(**options).with_rules(counts=counts)
     given = query, query_paths, gallery, gallery_paths
-    queries, items, labels, request = check_inputs(*given, options, read=as_vectors, counts=counts)
+    queries, items, labels, request = check_inputs(given, asked, read=as_vectors)
     if approximate is not None:
-        return labels.named(evaluate_approximately(queries, items, labels, request, approximate, progress=progress))
+        how = approximate if isinstance(approximate, Approximate) else Approximate(approximate)
+        return evaluate_approximately(queries, items, labels, request, how, progress=progress)
     ranked = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules)
     similarity = Similarity(queries, items, ranked, tile_size=tile_size, device=device, precision=precision)
-    card = request.convention(self_rule=labels.mask.rule, scores=str(similarity))
-    retrieval = Retrieval(
-        similarity, request, ranked.totals, ranked.counts, card, range(len(queries)), labels.query_paths
-    )
+    retrieval = Retrieval(similarity, request, ranked.totals, ranked.counts, num_ranks=len(items))
     values = values_of_embeddings(
         retrieval, block_size=block_size, distributed=distributed, resume=resume, progress=progress
     )
-    return labels.named(retrieval.evaluation(values))
+    return labels.evaluation(request, values, scores=str(similarity))

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
 
 from hiertree.errors import OptionError
 from hiertree.options import check_choice, with_options_of
 
-from ..request import CheckedOptions
 from ..result import Evaluation
 from ..trec_reading import NegativeQrels
-from .inputs import MaskOptions, RetrievalOptions, checked_labels, checked_options
+from .inputs import CheckedRetrievalOptions, RetrievalOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-@with_options_of(CheckedOptions, MaskOptions)
+@with_options_of(CheckedRetrievalOptions)
 def evaluate_ranking(
     run: Any,
     qrels: Any = None,
@@ -97,61 +93,21 @@ def evaluate_ranking(
     check_choice("unjudged", unjudged, Literal["irrelevant", "error"])
     if query_names is None and gallery_names is not None:
         raise OptionError("gallery_names without query_names", expected="both, or neither")
-    asked, masks = checked_options(options)
+    asked = CheckedRetrievalOptions(**options).with_rules(worst="kept")  # a list cut short does not hold its worst item
+    from .lists import evaluate_indices, evaluate_judged, evaluate_named  # takes numba with it
+
     if qrels is not None:
         if query_names is not None:
             raise OptionError("query_names beside qrels", expected="them only beside paths")
-        masks.refuse_any("beside qrels")
-        return _evaluate_judged(run, qrels, num_levels, unjudged, negative_qrels, asked)
+        asked.refuse_masks("beside qrels")
+        return evaluate_judged(run, qrels, asked, num_levels, unjudged, negative_qrels)
     if num_levels is not None or negative_qrels != "error" or (unjudged == "error" and query_names is None):
         given = "num_levels=, negative_qrels= or unjudged='error' beside paths"
         raise OptionError(given, expected="them only beside qrels")
     if query_names is not None:
-        masks.refuse_any("beside names")
-    if asked.benchmark is not None:
-        asked.benchmark.check(self_retrieval=gallery_paths is None, with_ids=masks.query_ids is not None)
-    return _evaluate_labeled(run, query_paths, gallery_paths, query_names, gallery_names, unjudged, asked, masks)
-
-
-def _evaluate_judged(
-    run: Any, qrels: Any, num_levels: int | None, unjudged: str, negative: NegativeQrels, asked: CheckedOptions
-) -> Evaluation:
-    from ..engine.retrieval import values_of_lists  # takes numba with it
-    from .lists import named_lists
-
-    lists = named_lists(run, qrels, num_levels, unjudged, negative)
-    rules = replace(asked.rules, worst="kept", counts="strict", itself="masked")
-    request = asked.request(num_queries=len(lists.totals), num_levels=lists.num_levels, rules=rules)
-    retrieval = lists.retrieval(request)
-    values = values_of_lists(retrieval)
-    values[lists.num_judged :] = np.nan  # whatever the rules say of queries without positives
-    return retrieval.evaluation(values)
-
-
-def _evaluate_labeled(
-    run: Any,
-    query_paths: Any,
-    gallery_paths: Any,
-    query_names: Any,
-    gallery_names: Any,
-    unjudged: str,
-    asked: CheckedOptions,
-    masks: MaskOptions,
-) -> Evaluation:
-    from ..engine.retrieval import values_of_lists  # takes numba with it
-    from .lists import check_indices, lists_of_indices, lists_of_names, retrieval_of_indices
-
-    rules = replace(asked.rules, worst="kept")
+        asked.refuse_masks("beside names")
+    asked.check_protocol(self_retrieval=gallery_paths is None)
     if query_names is None:
-        found = lists_of_indices(run, query_paths, gallery_paths, masks)
-    else:
-        found = lists_of_names(run, query_paths, gallery_paths, query_names, gallery_names, unjudged=unjudged)
-    num_queries, num_items = len(found.indices), None if found.gallery_paths is None else len(found.gallery_paths)
-    labels = checked_labels(found.query_paths, found.gallery_paths, num_queries, num_items, found.masks, rules)
-    check_indices(found.indices, len(labels.gallery_paths))
-    request = asked.request(num_queries=num_queries, num_levels=labels.query_paths.shape[1], rules=rules)
-    retrieval = retrieval_of_indices(found.indices, labels, request, scores=found.scores)
-    if found.query_names is not None:
-        retrieval = replace(retrieval, query_ids=found.query_names)
-    labels = labels._replace(names=found.label_names or labels.names)
-    return labels.named(retrieval.evaluation(values_of_lists(retrieval)))
+        return evaluate_indices(run, query_paths, gallery_paths, asked)
+    paths, names = (query_paths, gallery_paths), (query_names, gallery_names)
+    return evaluate_named(run, paths, names, asked, unjudged=unjudged)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -59,23 +58,19 @@ def evaluate_scores(
     >>> evaluate_scores(scores, levels, metrics=["AP[1]", "AP[2]", "ASI"]).summary().round(4).to_dict()
     {'AP[1]': 0.8333, 'AP[2]': 1.0, 'ASI': 0.75}
     """
-    from ..engine.retrieval import (
-        Retrieval,  # takes numba with it
-        values_of_lists,
-    )
+    from ..engine.retrieval import Retrieval, values_of_lists  # takes numba with it
 
-    asked = CheckedOptions(**options)
+    asked = CheckedOptions(**options).with_rules(counts="strict", itself="masked", worst="kept")
     lists, depth = as_score_matrix(scores, levels, valid, num_levels)
-    number, rules = len(lists.scores), replace(asked.rules, counts="strict", itself="masked", worst="kept")
-    request = asked.request(num_queries=number, num_levels=depth, rules=rules)
+    request = asked.request(num_queries=len(lists.scores), num_levels=depth)
+    values = values_of_lists(Retrieval(lists, request, lists.totals(depth), None, num_ranks=lists.scores.shape[1]))
     left_out = int(lists.excluded.sum())
     card = request.convention(
         self_rule="score matrix, " + (f"{left_out} entries masked" if left_out else "nothing masked"),
         scores=f"as given, {lists.scores.dtype}",
         counts="strict: the valid items of each query",
     )
-    retrieval = Retrieval(lists, request, lists.totals(depth), None, card, range(number))
-    return retrieval.evaluation(values_of_lists(retrieval))
+    return Evaluation(request.names, values, range(len(values)), card)
 
 
 def as_score_matrix(scores: Any, levels: Any, valid: Any, num_levels: int | None) -> tuple[ScoredLists, int]:

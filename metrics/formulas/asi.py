@@ -5,10 +5,7 @@ C_l(p) is the number among the first p of the ranking. ASI is the mean over p �
 
 min(C_l(p), I_l(p)) reaches m where the m-th item of level l has been met and p ≥ s_l + m, and stays there. So the sum
 is one of harmonic numbers' differences, a term for each positive. With ties this counts a group at its last place, to
-which is added what its earlier places may hold. In a group of n items with N ahead, c of them of level l, C_l at its
-place u is C + X with X hypergeometric. While the ideal list is busy with level l, I_l = N + u − s_l, so that
-min(C_l, I_l) = I_l − (Y − d)₊ with Y = u − X and d = s_l + C − N. E(Y − d)₊, P(Y ≥ d) and P(Y = d − 1) have
-recurrences in u. Elsewhere min(C_l, I_l) = C_l, whose mean is C + u·c/n.
+which is added what its earlier places may hold, by the recurrences that docs/metrics.md derives.
 """
 
 from __future__ import annotations

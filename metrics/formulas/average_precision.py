@@ -1,16 +1,9 @@
 r"""Precision summed over the positives: H-AP (Ramzi et al., TPAMI 2025, Eq. 18–20), AP, mAP@R and mAP@k.
 
-For a tie group of n items with N ahead of it, let u be the number of its places within the cut-off,
-ΔH = Σ_{t≤u} 1/(N+t) and T = Σ_{t≤u} (t−1)/(N+t). A member of level l stands at each place with probability 1/n, and
-each other member is among the t−1 ahead of it with probability (t−1)/(n−1). So its expected term is
-
-    [A_l·ΔH + M_l/(n−1)·T] / n
-
-with A_l = rel_l + Σ_{j ahead of the group} min(rel_l, rel_j) and M_l = Σ_{other members j} min(rel_l, rel_j).
-With rel = 1 for positives and 0 else this is Eq. 6 of He et al., *Hashing as Tie-Aware Learning to Rank* (CVPR 2018).
-Since min(a, b) counts the steps of relevance below both, the whole of H-AP is a sum of such binary terms, one for each
-value that relevance takes (Property 1 of the paper, for any relevance).
-Under ``paper`` every member stands at the last place of its group with all the others ahead.
+A tie group adds an expectation, [A_l·ΔH + M_l/(n−1)·T] / n for each member of level l, which docs/metrics.md derives.
+Since min(a, b) counts the steps of relevance below both, the whole of H-AP is a sum of terms with relevance 0 or 1, one
+for each value that relevance takes (Property 1 of the paper, for any relevance). Under ``paper`` every member stands at
+the last place of its group with all the others ahead.
 """
 
 from __future__ import annotations

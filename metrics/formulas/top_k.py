@@ -1,23 +1,6 @@
-r"""What stands at the top of a ranking, in expectation over tied orders.
+"""What stands at the top of a ranking, in expectation over tied orders, as docs/metrics.md derives it.
 
-**R@k, TR@k, P@k.** Of a tie group that straddles the cut, with n members, c of them positive, u of them within it, the
-number of positives within is hypergeometric: its mean is u·c/n, and it is 0 with probability Π_{t<u} (n−c−t)/(n−t).
-The last of c positives stands at place t of the last such group with probability C(t−1, c−1) / C(n, c).
-Under ``paper`` every member stands at the last place of its group, so such a group lies beyond the cut.
-
-**AP@k of hashing** divides the precisions at the positives in the top k by how many these are. Both depend on the order
-of tied items, so the expectation is no quotient of expectations. Let C positives be among the N items ahead of the
-group that straddles the cut. Given that x of its positives are in its u places within, their precisions add, as in
-Eq. 6 of He et al., *Hashing as Tie-Aware Learning to Rank*, CVPR 2018, with ΔH = Σ_{t ≤ u} 1/(N+t),
-
-    (x/u)·[(C+1)·ΔH + (x−1)/(u−1)·(u − (N+1)·ΔH)]
-
-on average, to be divided by C + x; x is hypergeometric. The worst and best orders put the x positives last and first,
-and take the x for which the quotient is smallest or largest. A query that finds none in its top k scores 0.
-
-**The first error** is the first item below level L in the \|Ω^(L)\| best places. In its tie group, n items of which c_l
-are at level l, it is at level l < L with probability c_l / (n − c_L). If the group holds every finest item that is
-left, m = c_L of them, these come first with probability 1 / C(n, m); then no item is wrong.
+Under ``paper`` every member stands at the last place of its tie group, so one that straddles the cut lies beyond it.
 """
 
 from __future__ import annotations
@@ -171,7 +154,7 @@ def _straddling(
 
 
 def first_error(lists: RankedLists, metric: Metric) -> Floats:
-    """The probability that the first wrong item is at the level asked for."""
+    """The probability that the first item below level L in the best |Ω^(L)| places is at the level asked for."""
     finest, shares = np.ascontiguousarray(lists.totals[:, -1]), np.empty(lists.totals.shape)
     _first_errors(lists.ranked, finest, shares)
     return np.where(finest > 0, shares[:, metric.level], np.nan)
@@ -203,7 +186,10 @@ def _first_errors(ranked: Ranked, finest: Ints, shares: Floats) -> None:
 
 @jit
 def _share_group(first: int, level: Bytes, before: Int32s, size: Int32s, finest: int, share: Floats) -> None:
-    """Share 1 out among the levels of the tie group of the ``first`` positive, with only finest items ahead of it."""
+    """Share 1 out among the levels of the tie group of the ``first`` positive, with only finest items ahead of it.
+
+    If the group holds every finest item that is left, m of n items, these come first with probability 1 / C(n, m).
+    """
     num_levels = len(share) - 1
     n, start, item = size[first], before[first], first
     while item < len(level) and before[item] == start:

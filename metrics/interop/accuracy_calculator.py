@@ -18,7 +18,7 @@ from ..conventions import Compat, Rules, Ties
 from ..engine.retrieval import Retrieval, ScoredLists, values_of_lists
 from ..engine.vectors import Vectors
 from ..evaluation.embeddings import evaluate
-from ..evaluation.inputs import check_inputs
+from ..evaluation.inputs import CheckedRetrievalOptions, check_inputs
 from ..ranking.gallery import drop_ranked, labeled_gallery
 from ..request import CheckedOptions, RelevanceFunction, parse_metrics
 from ..result import Evaluation
@@ -121,11 +121,8 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
         paths = _columns(query_labels)
         depth = np.shape(paths)[1] if np.ndim(paths) == 2 else 1
         if self.num_levels not in (None, depth):
-            raise ShapeError(
-                f"labels of {depth} levels",
-                expected=f"num_levels={self.num_levels}",
-                remedy=f"give the tester label_hierarchy_level={(self.num_levels or 1) - 1}, or all columns here",
-            )
+            remedy = f"give the tester label_hierarchy_level={(self.num_levels or 1) - 1}, or all columns here"
+            raise ShapeError(f"labels of {depth} levels", expected=f"num_levels={self.num_levels}", remedy=remedy)
         options = {**self.options, "metrics": names}
         gallery_paths = None if reference is None else _columns(reference_labels)
         if ref_includes_query and reference is not None:
@@ -155,21 +152,13 @@ def _check_included(queries: Any, items: Any, what: str) -> None:
 
 
 def _evaluate_distances(
-    query: Any,
-    query_paths: Any,
-    gallery: Any,
-    gallery_paths: Any,
-    *,
-    counts: Literal["strict", "official"] | None,
-    device: str | None,
-    **options: Any,
+    *given: Any, counts: Literal["strict", "official"] | None, device: str | None, **options: Any
 ) -> Evaluation:
     """Every metric by Euclidean distance, a block of queries × gallery at once."""
-    given = query, query_paths, gallery, gallery_paths
-    queries, items, labels, request = check_inputs(*given, options, read=_raw_vectors, counts=counts)
+    asked = CheckedRetrievalOptions(**options).with_rules(counts=counts)
+    queries, items, labels, request = check_inputs(given, asked, read=_raw_vectors)
     mask, order = labels.mask, np.arange(len(items))
     ranked = labeled_gallery(labels.query_paths, labels.gallery_paths, mask, request.rules)
-    card = request.convention(self_rule=mask.rule, scores="Euclidean distance, float64")
     values = np.empty((len(queries), len(request.metrics)))
     sides = [torch.as_tensor(side.array, device=device) for side in (queries, items)]
     height = max(_SCORES_AT_ONCE // len(items), 1)
@@ -177,13 +166,11 @@ def _evaluate_distances(
         rows = slice(start, min(start + height, len(queries)))
         scores = _ranking_scores(sides[0][rows], sides[1]).cpu().numpy()
         lists = ScoredLists(scores, levels(labels.query_paths[rows], labels.gallery_paths), mask.excluded(rows, order))
-        totals = ranked.totals[rows]
-        if mask.place is not None:
-            totals = drop_ranked(mask.place, *lists, order, totals)
+        totals = drop_ranked(mask.place, *lists, order, ranked.totals[rows])
         counted = None if ranked.counts is None else ranked.counts[rows]
-        part = Retrieval(lists, request.of_rows(rows), totals, counted, card, range(rows.start, rows.stop))
+        part = Retrieval(lists, request.of_rows(rows), totals, counted, num_ranks=len(items))
         values[rows] = values_of_lists(part)
-    return labels.named(Evaluation(request.names, values, range(len(queries)), card, labels.query_paths))
+    return labels.evaluation(request, values, scores="Euclidean distance, float64")
 
 
 def _raw_vectors(values: Any, *, name: str) -> Vectors:

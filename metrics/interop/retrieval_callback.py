@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
+from itertools import islice
 from typing import Any
 
 import torch
@@ -56,13 +57,12 @@ class RetrievalCallback(Callback):
         self.embed, self.gallery, self.prefix = embed, gallery, prefix
         self.results: dict[int, Evaluation] = {}
         self._metrics: dict[int, RetrievalMetric] = {}
-        self._ids: dict[int, torch.Tensor | None] = {}
-        self._seen: dict[int, int] = {}
+        self._order: dict[int, Iterator[int] | None] = {}
 
     @override
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forget the validation before."""
-        self._metrics, self._ids, self._seen = {}, {}, {}
+        self._metrics, self._order = {}, {}
 
     @override
     def on_validation_batch_end(
@@ -120,13 +120,11 @@ class RetrievalCallback(Callback):
 
     def _ids_of_next(self, trainer: Trainer, dataloader: int, number: int) -> torch.Tensor | None:
         """The indices of the next items where a sampler divides a data set among processes, which repeats some."""
-        if dataloader not in self._ids:
+        if dataloader not in self._order:
             sampler = getattr(_loaders(trainer)[dataloader], "sampler", None)
-            order = torch.tensor(list(sampler)) if isinstance(sampler, DistributedSampler) else None
-            self._ids[dataloader], self._seen[dataloader] = order, 0
-        ids, start = self._ids[dataloader], self._seen[dataloader]
-        self._seen[dataloader] += number
-        return None if ids is None else ids[start : start + number]
+            self._order[dataloader] = iter(sampler) if isinstance(sampler, DistributedSampler) else None
+        order = self._order[dataloader]
+        return None if order is None else torch.tensor(list(islice(order, number)), dtype=torch.int64)
 
 
 def _loaders(trainer: Trainer) -> list[Any]:

@@ -24,6 +24,7 @@ from ..request import CheckedOptions, RelevanceFunction, parse_metrics
 from ..result import Evaluation
 
 _NONE = -1
+_STATES = ("embeddings", "paths", "in_gallery", "ids", "groups")
 
 
 class RetrievalMetric(Metric):
@@ -86,7 +87,7 @@ class RetrievalMetric(Metric):
             parse_metrics(names, num_levels=MAX_LEVELS)
         self.names, self.is_one, self.options = names, isinstance(metrics, str), {**given, "counts": counts}
         self._result: Evaluation | None = None
-        for state in ("embeddings", "paths", "in_gallery", "ids", "groups"):
+        for state in _STATES:
             self.add_state(state, default=[], dist_reduce_fx="cat")
 
     def update(
@@ -124,31 +125,24 @@ class RetrievalMetric(Metric):
             )
         where, number = embeddings.device, len(embeddings)
         labels = _labels(paths, where)
-        labels = labels[:, None] if labels.ndim == 1 else labels
         apart = torch.as_tensor(gallery, dtype=torch.bool, device=where).expand(number if np.ndim(gallery) == 0 else -1)
         if embeddings.ndim == 2 and number == 0 and labels.numel() == 0:
             return  # as the last batch of a process may be
-        own = _numbers(ids, "ids", embeddings)
-        shared = _numbers(groups, "groups", embeddings)
-        if (
-            embeddings.ndim != 2
-            or labels.ndim != 2
-            or any(len(part) != number for part in (labels, apart, own, shared))
-        ):
+        own, shared = _numbers(ids, "ids", embeddings), _numbers(groups, "groups", embeddings)
+        batch = embeddings.detach(), labels.detach(), apart, own, shared
+        if embeddings.ndim != 2 or labels.ndim != 2 or any(len(part) != number for part in batch):
             raise ShapeError(
                 f"embeddings {tuple(embeddings.shape)}, paths {tuple(labels.shape)}, {len(apart)} of gallery=, "
                 f"{len(own)} ids, {len(shared)} groups",
                 expected="(n, d), (n, L) and n",
             )
-        if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
-            raise PathError(f"paths of type {labels.dtype}", expected="integer ids, coarse → fine")
-        self._check_width("embeddings", embeddings)
-        self._check_width("paths", labels)
-        self.embeddings.append(embeddings.detach())
-        self.paths.append(labels.detach().to(torch.int64))
-        self.in_gallery.append(apart)
-        self.ids.append(own)
-        self.groups.append(shared)
+        for state, part in zip(_STATES, batch, strict=True):
+            before = getattr(self, state)
+            if part.ndim == 2 and len(before) and before[-1].shape[-1] != part.shape[1]:
+                given = f"{state} of width {part.shape[1]}"
+                raise ShapeError(given, expected=f"that of the batches before, {before[-1].shape[-1]}")
+        for state, part in zip(_STATES, batch, strict=True):
+            getattr(self, state).append(part)
 
     def compute(self) -> torch.Tensor | dict[str, torch.Tensor]:
         """Means over the queries, float32 scalars; NaN, with a warning, where no query has a positive."""
@@ -182,18 +176,10 @@ class RetrievalMetric(Metric):
         """A figure and axes of one value of ``compute``, the current one unless given, or of several over time."""
         return self._plot(val, ax)
 
-    def _check_width(self, state: Literal["embeddings", "paths"], batch: torch.Tensor) -> None:
-        """Refuse a batch of another width than the one before."""
-        before = getattr(self, state)
-        if len(before) and before[-1].shape[-1] != batch.shape[1]:
-            given = f"{state} of width {batch.shape[1]}"
-            raise ShapeError(given, expected=f"that of the batches before, {before[-1].shape[-1]}")
-
     def _evaluated(self) -> Evaluation:
-        states = self.embeddings, self.paths, self.in_gallery, self.ids, self.groups
         if len(self.embeddings) == 0:
             raise ShapeError(f"{type(self).__name__} without items", expected="update before compute")
-        embeddings, paths, in_gallery, ids, groups = (to_numpy(dim_zero_cat(state)) for state in states)
+        embeddings, paths, in_gallery, ids, groups = (to_numpy(dim_zero_cat(getattr(self, state))) for state in _STATES)
         keys = np.stack([in_gallery.astype(np.int64), np.where(ids == _NONE, -1 - np.arange(len(ids)), ids)])
         _, first, which = np.unique(keys, axis=1, return_index=True, return_inverse=True)
         again = (paths[first[which.reshape(-1)]] != paths).any(axis=1)
@@ -214,13 +200,16 @@ class RetrievalMetric(Metric):
 def _labels(paths: Any, device: torch.device) -> torch.Tensor:
     """Ids as a tensor."""
     try:
-        return torch.as_tensor(paths, device=device)
+        labels = torch.as_tensor(paths, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise PathError(
             f"paths of type {type(paths).__name__} ({error})",
             expected="integer ids, coarse → fine",
             remedy="number all labels at once with hiertree.arrays.as_paths or LabelTree.paths",
         ) from None
+    if labels.numel() and (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool):
+        raise PathError(f"paths of type {labels.dtype}", expected="integer ids, coarse → fine")
+    return (labels[:, None] if labels.ndim == 1 else labels).to(torch.int64)
 
 
 def _numbers(values: Any, name: str, embeddings: torch.Tensor) -> torch.Tensor:

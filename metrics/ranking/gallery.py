@@ -6,17 +6,17 @@ come with ``rows``, the indices of the queries, and ``places``, where the items 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from hiertree.arrays import as_paths, to_numpy
+from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, PathError, ShapeError
 from hiertree.jit import Array, Bools, Bytes, Ints, jit
 
-from ..conventions import OURS, Rules
+from ..conventions import Rules
 from .counting import count_among
 from .sorted_positives import BYTES_OF_A_POSITIVE, SortedPositives, count_others_by_index, empty_positives, gather
 
@@ -179,13 +179,7 @@ def _sorted(columns: list[Ints]) -> Ints:
 
 
 def mask_of(
-    num_queries: int,
-    num_items: int | None,
-    *,
-    query_ids: Any = None,
-    gallery_ids: Any = None,
-    junk: Iterable[Iterable[int]] | None = None,
-    rules: Rules = OURS,
+    num_queries: int, num_items: int | None, *, query_ids: Any, gallery_ids: Any, junk: Any, rules: Rules
 ) -> Mask:
     """Check ids and junk lists and turn them into a mask.
 
@@ -264,32 +258,15 @@ def _junk_pairs(junk: Any, num_queries: int, num_items: int) -> tuple[Ints, Ints
     return np.repeat(np.arange(num_queries), [len(array) for array in arrays]), items
 
 
-def with_distractors(paths: Any, distractors: Any, num_items: int) -> Ints:
-    """Check the paths of a gallery's labeled items; (N,) booleans mark the others, whose paths become −1."""
-    if distractors is None:
-        return as_paths(paths, name="gallery_paths", num_items=num_items)
-    marked, given = to_numpy(distractors), to_numpy(paths)
-    if marked.shape != (num_items,) or marked.dtype != np.bool_:
-        given_type = f"distractors of shape {marked.shape} and type {marked.dtype}"
-        raise ShapeError(given_type, expected=f"booleans of shape ({num_items},)")
-    if given.shape[:1] == marked.shape:
-        given = np.where(marked.reshape(-1, *(1,) * (given.ndim - 1)), 0, given)
-    return np.where(marked[:, None], -1, as_paths(given, name="gallery_paths", num_items=num_items))
-
-
-def describe_distractors(paths: Ints) -> str:
-    """A gallery's distractors, for the convention card."""
-    number = int((paths[:, 0] < 0).sum())
-    return f", {number} distractors at level 0" if number else ""
-
-
 def drop_ranked(
-    place: Literal["first", "last"], scores: Array, levels: Bytes, excluded: Bools, index: Ints, totals: Ints
+    place: Literal["first", "last"] | None, scores: Array, levels: Bytes, excluded: Bools, index: Ints, totals: Ints
 ) -> Ints:
-    """Exclude the first or last item of each row's list, and return the totals without it.
+    """Exclude the first or last item of each row's list, or none, and return the totals without it.
 
     Of equal scores the item of smaller index stands first; ``index`` holds the gallery index of each column.
     """
+    if place is None or not len(index):
+        return totals
     signed = np.where(excluded, -np.inf, scores if place == "first" else -scores)
     tied = (signed == signed.max(axis=1, keepdims=True)) & ~excluded
     columns = np.where(tied, index if place == "first" else len(index) - 1 - index, len(index)).argmin(axis=1)

@@ -6,6 +6,7 @@ Negatives, most of a gallery, appear only through the ranks of the positives.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -39,30 +40,25 @@ class TieGroups(NamedTuple):
     members: Ints  # (r, G, L+1) its positives of each level
 
 
+@dataclass(eq=False)
 class RankedLists:
-    """The lists of r queries: all that a formula reads.
+    """The lists of r queries: all that a formula reads."""
 
-    ``rank`` is :func:`ranked_positives` or takes its place; ``rows`` says which queries of the request these are.
-    ``totals`` (r, L+1) count the items of each level that exist, ranked or not, ``counts`` those that the relevance of
-    ``H-AP`` counts.
-    """
-
-    def __init__(
-        self,
-        rank: Callable[[Ties, Floats], Ranked],
-        request: MetricRequest,
-        rows: slice | Ints,
-        totals: Ints,
-        counts: Ints,
-        num_ranks: int,
-    ) -> None:
-        self._rank, self._shared = rank, dict[Callable[[RankedLists], Any], Any]()
-        self.request, self.totals, self.num_ranks = request, totals, num_ranks
-        self._rows, self._counts = rows, counts
-        self.paper = request.ties == "paper"  # every item of equal score counts as ahead
+    _rank: Callable[[Ties, Floats], Ranked]  # ranked_positives, or what takes its place
+    request: MetricRequest
+    _rows: slice | Ints  # which queries of the request these are
+    totals: Ints  # (r, L+1) items of each level that exist, ranked or not
+    _counts: Ints  # (r, L+1) those that the relevance of H-AP counts
+    num_ranks: int
+    _shared: dict[Callable[[RankedLists], Any], Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.totals)
+
+    @property
+    def paper(self) -> bool:
+        """Whether every item of equal score counts as ahead."""
+        return self.request.ties == "paper"
 
     def relevance(self, metric: Metric) -> Floats:
         """(r, L+1) the relevance of each level for each query, for one of the H-APs."""

@@ -85,15 +85,9 @@ def gather(scores: Array, places: Ints, low: Ints, high: Ints, order: Ints, posi
 
 @jit
 def split(
-    scores: Array,
-    levels: Bytes,
-    excluded: Bools,
-    positives: SortedPositives,
-    others: Array,
-    other_index: Ints,
-    number: Ints,
+    scores: Array, levels: Bytes, excluded: Bools, positives: SortedPositives, others: Array, index: Ints, number: Ints
 ) -> None:
-    """Divide the items of a score matrix into positives and others; ``number`` receives the others of each row."""
+    """Divide the items of a score matrix into positives and others; ``index`` and ``number`` are of the others."""
     for row in range(len(scores)):
         found, left = 0, 0
         for column in range(scores.shape[1]):
@@ -107,8 +101,8 @@ def split(
                 found += 1
             else:
                 others[row, left] = scores[row, column]
-                if other_index.shape[1] > 0:
-                    other_index[row, left] = column
+                if index.shape[1] > 0:
+                    index[row, left] = column
                 left += 1
         positives.number[row] = found
         number[row] = left
@@ -158,24 +152,32 @@ def _descending(score: np.float32) -> np.uint64:
 
 
 @jit
+def _divide(positives: SortedPositives, row: int, interval: Int32s) -> int:
+    """Find the interval of each positive; ``first[i + 1]`` becomes where i begins. The most that one holds."""
+    number, score, first = positives.number[row], positives.score[row], positives.first[row]
+    bounds = _bounds(score, number)
+    positives.top[row], positives.scale[row] = bounds
+    last = _INTERVALS * number + 1
+    _intervals(score[:number], positives.top[row], positives.scale[row], last, interval)
+    first[: last + 3] = 0
+    for item in range(number):
+        first[np.uint32(interval[item]) + _TWO] += np.int32(1)
+    most = 0
+    for place in range(last + 1):
+        most = max(most, first[place + 2])
+        first[place + 2] += first[place + 1]
+    return most
+
+
+@jit
 def _bucket_sort(positives: SortedPositives) -> None:
     """Positives go into the intervals, which are then sorted; keys are the score's pattern and, below it, the level."""
     most = positives.score.shape[1]
     keys, interval = np.empty(most, np.uint64), np.empty(most, np.int32)
     for row in range(len(positives.number)):
         number, score, level = positives.number[row], positives.score[row], positives.level[row]
-        first = positives.first[row]
-        bounds = _bounds(score, number)
-        positives.top[row], positives.scale[row] = bounds
-        last = _INTERVALS * number + 1
-        _intervals(score[:number], positives.top[row], positives.scale[row], last, interval)
-        first[: last + 3] = 0
-        for item in range(number):
-            first[np.uint32(interval[item]) + _TWO] += np.int32(1)
-        most_in_one = 0
-        for place in range(last + 1):
-            most_in_one = max(most_in_one, first[place + 2])
-            first[place + 2] += first[place + 1]
+        first, last = positives.first[row], _INTERVALS * number + 1
+        most_in_one = _divide(positives, row, interval)
         for item in range(number):
             own = np.uint32(interval[item]) + _ONE
             keys[np.uint32(first[own])] = (_descending(score[item]) << _LEVEL_BITS) | np.uint64(level[item])
@@ -201,17 +203,11 @@ def _bucket_sort(positives: SortedPositives) -> None:
 def _fill_tables(positives: SortedPositives) -> None:
     interval = np.empty(positives.score.shape[1], np.int32)
     for row in range(len(positives.number)):
-        number, score, first = positives.number[row], positives.score[row], positives.first[row]
-        bounds = _bounds(score, number)
-        positives.top[row], positives.scale[row] = bounds
-        last = _INTERVALS * number + 1
-        _intervals(score[:number], positives.top[row], positives.scale[row], last, interval)
-        first[: last + 2] = 0
+        number, first = positives.number[row], positives.first[row]
+        _divide(positives, row, interval)
         for item in range(number):
             first[interval[item] + 1] += 1
-        for place in range(last + 1):
-            first[place + 1] += first[place]
-        _encode(first[: last + 2])
+        _encode(first[: _INTERVALS * number + 3])
 
 
 @jit

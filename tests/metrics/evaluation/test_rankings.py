@@ -173,3 +173,11 @@ def test_what_nearly_is_a_run_is_told_how_to_become_one():
         evaluate_ranking(distances_and_indices, query_paths=paths[:1], gallery_paths=paths)
     with pytest.raises(OptionError, match=r"a Series for query 'q'.*tolist\(\) for listed items"):
         evaluate_ranking({"q": pd.Series(["a"])}, {"q": {"a": 1}})
+
+
+def test_the_first_hit_of_a_scored_run_is_the_best_one_wherever_it_stands():
+    scores = {"a": 0.9, "b": 0.1, "c": 0.5}
+    options = {"query_paths": [0, 0, 1], "query_names": ["a", "b", "c"], "compat": "official", "metrics": ["AP"]}
+    for order in ("abc", "bca", "cab"):
+        found = evaluate_ranking({"a": {name: scores[name] for name in order}}, **options)
+        assert found.summary()["AP"] == 0.5
