@@ -123,7 +123,8 @@ class Evaluation:
                 columns.setdefault(metric.name_without_level, {})[metric.level] = means.get(metric.name, np.nan)
         first = 0 if any(0 in column for column in columns.values()) else 1  # 0 of first-error: no level is shared
         table: pd.DataFrame = pd.DataFrame(columns, index=range(first, num_levels + 1), dtype=np.float64)
-        return table.set_axis(pd.Index(names[first:], name="level"))
+        table.index = pd.Index(names[first:], name="level")
+        return table
 
     def by_class(self, *, level: int | str | None = None) -> pd.DataFrame:
         """One row per class of the queries: their number, and the mean of each metric over those that have a value.

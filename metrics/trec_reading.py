@@ -91,7 +91,8 @@ class Triples(NamedTuple):
         """(T,) one number for each query and item."""
         import pandas as pd
 
-        return pd.Index(self.query * max(len(self.items), 1) + self.item)
+        pairs: pd.Index[int] = pd.Index(self.query * max(len(self.items), 1) + self.item)
+        return pairs
 
 
 def checked_run(run: Triples) -> Triples:

@@ -138,9 +138,7 @@ def write_trec_qrels(
 
 
 def _names(names: Any, number: int, what: str) -> Sequence[object]:
-    if names is None:
-        return range(number)
-    return [*rows_of_names(names, what, number)]
+    return range(number) if names is None else [*rows_of_names(names, what, number)]
 
 
 def _checked_grades(grades: Any, num_levels: int) -> Sequence[int]:

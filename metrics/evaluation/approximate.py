@@ -102,11 +102,9 @@ def _check(request: MetricRequest, mask: Mask) -> None:
     """Refuse what a top k cannot give."""
     whole = [metric.name for metric in request.metrics if metric.cutoff is None]
     if whole:
-        raise OptionError(
-            f"approximate= with {', '.join(whole)}",
-            expected="metrics of a top k: R@k, TR@k, P@k, mAP@k, NDCG@k",
-            remedy="name some in metrics=, or leave approximate out: these need the rank of every positive",
-        )
+        expected = "metrics of a top k: R@k, TR@k, P@k, mAP@k, NDCG@k"
+        remedy = "name some in metrics=, or leave approximate out: these need the rank of every positive"
+        raise OptionError(f"approximate= with {', '.join(whole)}", expected=expected, remedy=remedy)
     if mask.place == "last" or request.rules.precision == "last positive":
         raise OptionError(
             "approximate= with rules that look beyond the top k", expected="worst='kept' and precision 'k' or 'list'"

@@ -151,11 +151,9 @@ def evaluate_judged(
     lists = ScoredLists(*_padded(row, len(names), *columns))
     values = values_of_lists(Retrieval(lists, request, totals, None, num_ranks=lists.scores.shape[1]))
     values[len(judged.queries) :] = np.nan  # whatever the rules say of queries without positives
-    card = request.convention(
-        self_rule="every item as listed",
-        scores=f"{listed.source}; unlisted positives count as never found",
-        counts=f"strict: as judged by {judged.source}; {counted}",
-    )
+    scores = f"{listed.source}; unlisted positives count as never found"
+    counts = f"strict: as judged by {judged.source}; {counted}"
+    card = request.convention(self_rule="every item as listed", scores=scores, counts=counts)
     return Evaluation(request.names, values, names, card)
 
 
@@ -198,8 +196,10 @@ def _padded(row: Ints, number: int, *columns: tuple[Array, Any]) -> list[Array]:
 
 def _levels_of_listed(listed: Triples, judged: Triples, row: Ints) -> Ints:
     """The level of each item of a run, −1 without a judgment; ``row`` is the place of each query in the judgments."""
+    import pandas as pd
+
     item = _renumbered(listed.item, listed.items, {name: number for number, name in enumerate(judged.items)})
     wanted = np.where(item < 0, -1, row * max(len(judged.items), 1) + item)
-    place = judged.pairs().get_indexer(wanted)
+    place = judged.pairs().get_indexer(pd.Index(wanted))
     levels: Ints = np.append(judged.value, -1)[place].astype(np.int64)  # the last one where a place is −1
     return levels

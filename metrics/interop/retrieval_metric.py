@@ -131,11 +131,9 @@ class RetrievalMetric(Metric):
         own, shared = _numbers(ids, "ids", embeddings), _numbers(groups, "groups", embeddings)
         batch = embeddings.detach(), labels.detach(), apart, own, shared
         if embeddings.ndim != 2 or labels.ndim != 2 or any(len(part) != number for part in batch):
-            raise ShapeError(
-                f"embeddings {tuple(embeddings.shape)}, paths {tuple(labels.shape)}, {len(apart)} of gallery=, "
-                f"{len(own)} ids, {len(shared)} groups",
-                expected="(n, d), (n, L) and n",
-            )
+            given = f"embeddings {tuple(embeddings.shape)}, paths {tuple(labels.shape)}, {len(apart)} of gallery=, "
+            given += f"{len(own)} ids, {len(shared)} groups"
+            raise ShapeError(given, expected="(n, d), (n, L) and n")
         for state, part in zip(_STATES, batch, strict=True):
             before = getattr(self, state)
             if part.ndim == 2 and len(before) and before[-1].shape[-1] != part.shape[1]:
@@ -202,11 +200,9 @@ def _labels(paths: Any, device: torch.device) -> torch.Tensor:
     try:
         labels = torch.as_tensor(paths, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise PathError(
-            f"paths of type {type(paths).__name__} ({error})",
-            expected="integer ids, coarse → fine",
-            remedy="number all labels at once with hiertree.arrays.as_paths or LabelTree.paths",
-        ) from None
+        given = f"paths of type {type(paths).__name__} ({error})"
+        remedy = "number all labels at once with hiertree.arrays.as_paths or LabelTree.paths"
+        raise PathError(given, expected="integer ids, coarse → fine", remedy=remedy) from None
     if labels.numel() and (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool):
         raise PathError(f"paths of type {labels.dtype}", expected="integer ids, coarse → fine")
     return (labels[:, None] if labels.ndim == 1 else labels).to(torch.int64)

@@ -189,31 +189,31 @@ def mask_of(
     size = num_queries if num_items is None else num_items
     with_ids = query_ids is not None or gallery_ids is not None
     same_id = _same_id(query_ids, gallery_ids, num_queries, num_items) if with_ids else None
-    pairs, words = [], []
+    taken, words = [np.empty(0, np.int64)], []  # row · size + item of each pair
     place: Literal["first", "last"] | None = None
     if rules.itself == "first hit" and (num_items is None or with_ids):
         place = "first"
         words.append("the first hit dropped as the query")
     else:
         if num_items is None:
-            pairs.append((np.arange(num_queries), np.arange(num_queries)))
+            taken.append(np.arange(num_queries) * (size + 1))
             words.append("each query masked by index")
         if same_id is not None:
-            pairs.append(same_id)
+            taken.append(same_id)
             words.append("items of the query's own id masked")
     if rules.worst == "dropped" and num_items is not None and not with_ids:
         place = "last"
         words.append("the worst item dropped")
     if junk is not None:
-        pairs.append(_junk_pairs(junk, num_queries, size))
-        words.append(f"{len(pairs[-1][0])} junk entries masked")
-    flat = np.unique(np.concatenate([rows * size + items for rows, items in pairs] or [np.empty(0, np.int64)]))
+        taken.append(_junk_pairs(junk, num_queries, size))
+        words.append(f"{len(taken[-1])} junk entries masked")
+    flat = np.unique(np.concatenate(taken))
     start = np.searchsorted(flat, np.arange(num_queries + 1) * size)
     retrieval = "self-retrieval" if num_items is None else "separate gallery"
     return Mask(start, flat % max(size, 1), ", ".join([retrieval, *(words or ["nothing dropped"])]), place)
 
 
-def _same_id(query_ids: Any, gallery_ids: Any, num_queries: int, num_items: int | None) -> tuple[Ints, Ints]:
+def _same_id(query_ids: Any, gallery_ids: Any, num_queries: int, num_items: int | None) -> Ints:
     if query_ids is None or (gallery_ids is None) != (num_items is None):
         expected = "query_ids alone in self-retrieval, query_ids and gallery_ids with a separate gallery"
         raise OptionError("ids of one side", expected=expected)
@@ -225,7 +225,8 @@ def _same_id(query_ids: Any, gallery_ids: Any, num_queries: int, num_items: int 
     low = np.searchsorted(items[order], queries, side="left")
     number = np.searchsorted(items[order], queries, side="right") - low
     rows, item = _each(low, number)
-    return rows, order[item]
+    pairs: Ints = rows * len(items) + order[item]
+    return pairs
 
 
 def _each(start: Ints, number: Ints) -> tuple[Ints, Ints]:
@@ -245,7 +246,7 @@ def _as_ids(values: Any, name: str, num_items: int) -> Array:
     return ids if ids.dtype.kind == "U" else ids.astype(np.int64)
 
 
-def _junk_pairs(junk: Any, num_queries: int, num_items: int) -> tuple[Ints, Ints]:
+def _junk_pairs(junk: Any, num_queries: int, num_items: int) -> Ints:
     lists = list(junk) if np.iterable(junk) else []
     if len(lists) != num_queries:
         raise ShapeError(f"junk of {len(lists)} lists", expected=f"{num_queries}, one per query")
@@ -254,8 +255,8 @@ def _junk_pairs(junk: Any, num_queries: int, num_items: int) -> tuple[Ints, Ints
         integers = array.dtype.kind in "iu" or array.size == 0
         if array.ndim != 1 or not integers or (array.size and not 0 <= array.min() <= array.max() < num_items):
             raise PathError(f"junk of query {row}", expected=f"gallery indices from 0 to {num_items - 1}")
-    items = np.concatenate([array.astype(np.int64) for array in arrays] or [np.empty(0, np.int64)])
-    return np.repeat(np.arange(num_queries), [len(array) for array in arrays]), items
+    pairs = [row * num_items + array.astype(np.int64) for row, array in enumerate(arrays)]
+    return np.concatenate([np.empty(0, np.int64), *pairs])
 
 
 def drop_ranked(
