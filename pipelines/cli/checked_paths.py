@@ -6,6 +6,7 @@ paths; when it ends, it says what it has written, and what usually comes next.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import traceback
@@ -168,7 +169,7 @@ class CheckedCommand(click.Command):
         finally:
             for path, stamp in zip(files, before, strict=True):
                 if _stamp(path) not in (None, stamp) and not is_written_by_hiertree(path):
-                    given = {name: _plain(value) for name, value in ctx.params.items()}
+                    given = json.loads(json.dumps(ctx.params, default=str))
                     read = [path for path in inputs if path.is_file()]
                     made = manifest(command=ctx.command_path, parameters=given, inputs=read)
                     write_manifest_beside(path, made)
@@ -231,10 +232,3 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     """Changes whenever a file is replaced; None where there is none."""
     found = path.stat() if path.exists() else None
     return None if found is None else (found.st_ino, found.st_mtime_ns)
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON can hold it."""
-    if isinstance(value, tuple):
-        return [_plain(part) for part in value]
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -34,7 +34,12 @@ def write_comparison(
     """Write every file: runs, tests, the table in every format, figures, and the manifest."""
     for name in _NOT_ALWAYS:
         (folder / name).unlink(missing_ok=True)
-    figures = _draw(runs, folder)
+    points, lines = folder / "comparison.png", folder / _LINES
+    shown = "Each metric in a panel of its own: every run a point, the mean of a row a line."
+    figures = {points: (plot_points(runs, points), shown)}
+    if (key := varied_number(runs)) is not None:
+        shown = f"Each metric over {key}: means as lines, ± standard deviation as bands."
+        figures[lines] = (plot_lines(runs, lines, key=key), shown)
     frames = {"comparison.csv": runs} | ({_TESTS: tests} if len(tests) else {})
     lead = f"{len(runs)} runs of {', '.join(parameters['recipes'])}, seeds {', '.join(map(str, parameters['seeds']))}."
     texts = {name: frame.to_csv(index=False, lineterminator="\n") for name, frame in frames.items()} | {
@@ -48,17 +53,6 @@ def write_comparison(
     outputs = [*(folder / name for name in [*texts, "comparison.json"]), *figures]
     made = manifest(command="hiertree compare", parameters=parameters, outputs=outputs)
     files.write_json(folder / "manifest.json", made)
-
-
-def _draw(runs: pd.DataFrame, folder: Path) -> dict[Path, tuple[str, str]]:
-    """The figures: each as SVG inside a page, and what it shows."""
-    points, lines = folder / "comparison.png", folder / _LINES
-    shown = "Each metric in a panel of its own: every run a point, the mean of a row a line."
-    drawn = {points: (plot_points(runs, points), shown)}
-    if (key := varied_number(runs)) is not None:
-        shown = f"Each metric over {key}: means as lines, ± standard deviation as bands."
-        drawn[lines] = (plot_lines(runs, lines, key=key), shown)
-    return drawn
 
 
 def _rows(table: ResultTable) -> list[dict[str, Any]]:
