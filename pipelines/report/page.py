@@ -87,7 +87,7 @@ def write_demo_page(
         figures=learning_curves({name: run.history for name, run in found.items()}),
         tree=None if tree is None else branches_of(tree, leaf_names),
         tree_lead=tree_lead,
-        **({"commands": commands} if commands else {}),
+        commands=commands,
     )
 
 
@@ -118,6 +118,9 @@ def write_page(
     """
     grids, first = RankingGrids(data), next(iter(found.values()))
     page = {
+        "analysis": None,
+        "tree": None,
+        **shown,
         "facts": data.facts,
         "runs": found,
         "names": list(found),
@@ -138,11 +141,8 @@ def write_page(
         "num_shown": sum(map(len, groups.values())),
         "without": data.without,
         "unreadable": grids.unreadable,
-        "analysis": None,
-        "tree": None,
-        "commands": [run.command for run in found.values()],
+        "commands": shown.get("commands") or [run.command for run in found.values()],
         "versions": _versions(first.manifest),
-        **shown,
     }
     files.write_text(path, fill_page("hiertree.pipelines.report", page, scripted=bool(page["analysis"])))
     return Path(path)
