@@ -6,10 +6,11 @@ from collections.abc import Callable
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
 from hiertree.errors import MissingResourceError, RecipeError
 
@@ -84,8 +85,7 @@ def import_backbone(name: str) -> Callable[..., nn.Module]:
         place = getattr(imported, "__file__", None) or "built into Python"
         given = f"model.backbone={name}, where {module} ({place}) has no callable {attribute}"
         raise RecipeError(given, expected="a class or a function that returns a torch.nn.Module")
-    factory: Callable[..., nn.Module] = found
-    return factory
+    return cast("Callable[..., nn.Module]", found)
 
 
 class SmallCNN(nn.Sequential):
@@ -94,32 +94,31 @@ class SmallCNN(nn.Sequential):
     def __init__(self, channels: int, width: int) -> None:
         widths = [channels, width, 2 * width, 4 * width, 4 * width]
         layers: list[nn.Module] = []
-        for stage, (before, after) in enumerate(pairwise(widths)):
+        for before, after in pairwise(widths):
             convolution = nn.Conv2d(before, after, 3, padding=1, bias=False)
-            layers += [convolution, nn.BatchNorm2d(after), nn.ReLU(inplace=True)]
-            if stage < 3:
-                layers.append(nn.MaxPool2d(2))
-        super().__init__(*layers)
+            layers += [convolution, nn.BatchNorm2d(after), nn.ReLU(inplace=True), nn.MaxPool2d(2)]
+        super().__init__(*layers[:-1])
         self.num_features = widths[-1]
 
 
-def build_backbone(
-    model: ModelSettings,
-    *,
-    channels: int,
-    size: int | None = None,
-    load_weights: bool = True,
-    factory: Callable[..., nn.Module] | None = None,
-) -> nn.Module:
+class BackboneOptions(TypedDict, total=False):
+    """How a backbone is built, besides its settings."""
+
+    size: int | None  # height and width of its images
+    load_weights: bool  # whether it gets its pretrained weights, as by default
+    factory: Callable[..., nn.Module] | None  # builds it, in place of ``model.backbone``
+
+
+def build_backbone(model: ModelSettings, *, channels: int, **options: Unpack[BackboneOptions]) -> nn.Module:
     """Build the backbone that a recipe asks for."""
+    size, load_weights, factory = options.get("size"), options.get("load_weights", True), options.get("factory")
     if model.backbone == "small_cnn" and factory is None:
         return _small_cnn(model, channels)
     if factory is not None or is_imported(model.backbone):
-        network = _own_network(model, factory, load_weights=load_weights)
-    elif model.backbone.startswith(CLIP):
-        network = build_clip_tower(model, channels=channels, size=size, load_weights=load_weights)
+        network = _own_network(model, factory or import_backbone(model.backbone), load_weights=load_weights)
     else:
-        network = build_timm_network(model, channels=channels, size=size, load_weights=load_weights)
+        build = build_clip_tower if model.backbone.startswith(CLIP) else build_timm_network
+        network = build(model, channels=channels, size=size, load_weights=load_weights)
     if model.gradient_checkpointing:
         _recompute_activations(network, model)
     features = getattr(network, "num_features", None) or getattr(network, "output_dim", None)
@@ -184,11 +183,10 @@ def _small_cnn(model: ModelSettings, channels: int) -> SmallCNN:
     return SmallCNN(channels, model.width)
 
 
-def _own_network(model: ModelSettings, factory: Callable[..., nn.Module] | None, *, load_weights: bool) -> nn.Module:
+def _own_network(model: ModelSettings, build: Callable[..., Any], *, load_weights: bool) -> nn.Module:
     if model.pretrained is True:
         expected = "a local file, or false: your own callable loads what it wants"
         raise RecipeError(f"model.pretrained=true with {model.backbone}", expected=expected)
-    build: Callable[..., Any] = factory or import_backbone(model.backbone)
     try:
         network = build(**model.backbone_options)
     except TypeError as error:

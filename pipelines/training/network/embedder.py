@@ -9,11 +9,12 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, adaptive_max_pool2d, interpolate, normalize
+from typing_extensions import Unpack
 
 from hiertree.errors import InputError, RecipeError
 
 from ..recipe.settings import ModelSettings
-from .backbones import build_backbone, input_statistics, is_batch_norm, portable
+from .backbones import BackboneOptions, build_backbone, input_statistics, is_batch_norm, portable
 from .pretrained_backbones import first_line
 
 
@@ -50,21 +51,13 @@ class Embedder(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(
-        self,
-        model: ModelSettings,
-        *,
-        channels: int,
-        size: int | None = None,
-        load_weights: bool = True,
-        factory: Callable[..., nn.Module] | None = None,
-    ) -> None:
+    def __init__(self, model: ModelSettings, *, channels: int, **options: Unpack[BackboneOptions]) -> None:
         super().__init__()
         self.settings, self.channels = portable(model), channels
         mean, std = input_statistics(model, channels=channels)
         self.register_buffer("mean", 255 * torch.tensor(mean).view(1, -1, 1, 1))
         self.register_buffer("std", 255 * torch.tensor(std).view(1, -1, 1, 1))
-        backbone = build_backbone(model, channels=channels, size=size, load_weights=load_weights, factory=factory)
+        backbone = build_backbone(model, channels=channels, **options)
         self.backbone = backbone.to(memory_format=torch.channels_last)
         features = int(backbone.num_features)  # type: ignore[arg-type]  # both our backbones have it
         self.pooling = GeM() if model.pooling == "gem" else None
@@ -146,18 +139,16 @@ def require_sizes(embedder: Embedder, size: int, scales: Sequence[float]) -> Non
         for scale in sorted({1.0, *scales}, key=lambda scale: scale != 1):
             with torch.inference_mode():
                 embedder(_resized(image, scale))
+    except RecipeError:
+        raise
     except (RuntimeError, AssertionError, ValueError) as error:
-        if isinstance(error, RecipeError):
-            raise
         if scale != 1:
             given = f"evaluation.scales={list(scales)} with {settings.backbone}, which takes images of one size"
             expected = "evaluation.scales=[1.0], or another backbone"
             raise RecipeError(f"{given} ({first_line(error)})", expected=expected) from error
-        raise RecipeError(
-            f"images.size={size} with {settings.backbone} ({first_line(error)})",
-            expected="a size that the backbone takes",
-            remedy="change images.size, or choose another backbone",
-        ) from error
+        given = f"images.size={size} with {settings.backbone} ({first_line(error)})"
+        remedy = "change images.size, or choose another backbone"
+        raise RecipeError(given, expected="a size that the backbone takes", remedy=remedy) from error
     finally:
         embedder.train(was_training)
 

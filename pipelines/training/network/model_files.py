@@ -83,12 +83,11 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None =
             expected="that code from you: nothing that a model's folder names is imported",
             remedy="if you trust it, load_model(…, backbone=…) takes the class or function, and --backbone its name",
         )
-    if model.backbone.startswith(HUB):
-        raise _damaged(folder, ValueError(f"backbone {model.backbone}, where a saved model names an architecture"))
-    if isinstance(backbone, str):
-        backbone = import_backbone(backbone)
+    factory = import_backbone(backbone) if isinstance(backbone, str) else backbone
     try:
-        embedder = Embedder(model, channels=channels, size=size, load_weights=False, factory=backbone)
+        if model.backbone.startswith(HUB):
+            raise ValueError(f"backbone {model.backbone}, where a saved model names an architecture")
+        embedder = Embedder(model, channels=channels, size=size, load_weights=False, factory=factory)
         embedder.load_state_dict(load_weights(folder))
     except (TypeError, ValueError, RuntimeError) as error:
         raise _damaged(folder, error) from error
@@ -120,15 +119,15 @@ def load_preprocessing(folder: str | os.PathLike[str]) -> Preprocessing:
 
 def _settings(folder: Path) -> dict[str, Any]:
     path = folder / SETTINGS
-    if not path.is_file() and not (folder / "recipe.yaml").is_file():
-        problem = f"{folder} holds no {SETTINGS}" if folder.is_dir() else f"no folder {folder}"
-        raise CheckpointError(problem, expected="the folder of a finished run of `hiertree train`")
-    if not path.is_file():
+    if not path.is_file() and (folder / "recipe.yaml").is_file():
         raise CheckpointError(
             f"{folder} holds a run that is not finished",
             expected=f"the folder of a finished run, with {SETTINGS}",
             remedy=f"`hiertree train {folder / 'recipe.yaml'} --out {folder}` finishes it",
         )
+    if not path.is_file():
+        problem = f"{folder} holds no {SETTINGS}" if folder.is_dir() else f"no folder {folder}"
+        raise CheckpointError(problem, expected="the folder of a finished run of `hiertree train`")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -58,8 +58,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         ) from error
     if isinstance(content, dict):
         content = next((content[key] for key in _WRAPPERS if isinstance(content.get(key), dict)), content)
-    named = isinstance(content, dict) and all(isinstance(value, Tensor) for value in content.values())
-    if not named:
+    if not (isinstance(content, dict) and all(isinstance(value, Tensor) for value in content.values())):
         raise RecipeError(f"model.pretrained={path}", expected="tensors by name, as state_dict() gives them")
     return {str(name).removeprefix("module."): tensor for name, tensor in content.items()}
 
@@ -79,21 +78,26 @@ def find_timm_model(name: str) -> TimmModel:
     """What timm knows of a model; of one on the hub, its ``config.json``."""
     import timm
 
+    architecture: str = name
+    options: dict[str, Any] = {}
     if name.startswith(HUB):
-        architecture, options, config = _on_the_hub(name)
+        from timm.models import load_model_config_from_hf
+
+        try:
+            config, architecture, options = load_model_config_from_hf(name.removeprefix(HUB))
+        except (OSError, RuntimeError, ValueError, KeyError) as error:
+            raise _unreachable(f"model.backbone={name} ({first_line(error)})", name) from error
     elif timm.is_model(name):
         known = timm.get_pretrained_cfg(name)
-        architecture, options, config = name, {}, {} if known is None else vars(known)
+        config = {} if known is None else vars(known)
     else:
         close = timm.list_models(f"*{name[:6]}*")[:5]
-        raise RecipeError(
-            f"model.backbone={name!r}",
-            expected="small_cnn, the name of a timm model, hf-hub:OWNER/NAME, open_clip:NAME or MODULE:ATTRIBUTE"
-            + (f"; {', '.join(close)} for instance" if close else ""),
-        )
+        expected = "small_cnn, the name of a timm model, hf-hub:OWNER/NAME, open_clip:NAME or MODULE:ATTRIBUTE"
+        instances = f"; {', '.join(close)} for instance" if close else ""
+        raise RecipeError(f"model.backbone={name!r}", expected=expected + instances)
     mean, std = config.get("mean") or IMAGENET_MEAN, config.get("std") or IMAGENET_STD
     size, fixed = (config.get("input_size") or (224,))[-1], bool(config.get("fixed_input_size"))
-    return TimmModel(architecture, options, tuple(mean), tuple(std), int(size), fixed)
+    return TimmModel(architecture, dict(options or {}), tuple(mean), tuple(std), int(size), fixed)
 
 
 def build_timm_network(model: ModelSettings, *, channels: int, size: int | None, load_weights: bool) -> nn.Module:
@@ -140,17 +144,6 @@ def _refuse_options_of_timm(options: dict[str, Any]) -> None:
         raise RecipeError(given, expected="options of the network itself", remedy=remedy)
 
 
-def _on_the_hub(name: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Architecture, options and further settings by the ``config.json`` of a repository."""
-    from timm.models import load_model_config_from_hf
-
-    try:
-        config, architecture, options = load_model_config_from_hf(name.removeprefix(HUB))
-    except (OSError, RuntimeError, ValueError, KeyError) as error:
-        raise _unreachable(f"model.backbone={name} ({first_line(error)})", name) from error
-    return architecture, dict(options or {}), dict(config)
-
-
 def _unreachable(given: str, name: str) -> MissingResourceError:
     return MissingResourceError(
         given,
@@ -181,12 +174,11 @@ def build_clip_tower(model: ModelSettings, *, channels: int, size: int | None, l
     if channels != 3 or model.backbone_options:
         wrong = f"images.channels={channels}" if channels != 3 else f"model.backbone_options={model.backbone_options}"
         raise RecipeError(f"{wrong} with {model.backbone}", expected="images.channels=3 and no options")
-    weights = model.pretrained or None if load_weights else None
     try:
-        tower: nn.Module = load_clip(name, weights, "cpu", image_size=size).visual
+        clip = load_clip(name, model.pretrained or None if load_weights else None, "cpu", image_size=size)
     except OptionError as error:
         raise RecipeError(f"model.backbone={model.backbone}: {error}") from error
-    return tower.train()
+    return cast(nn.Module, clip.visual.train())
 
 
 def clip_statistics(model: ModelSettings) -> tuple[tuple[float, ...], tuple[float, ...]]:

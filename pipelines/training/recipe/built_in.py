@@ -68,34 +68,27 @@ def _content(dataset: str) -> dict[str, Any]:
 
 
 def _expanded(dataset: str, variant: str) -> BuiltInRecipe:
-    layer, note = merge(_content(dataset)["base"], {}), _part(dataset, variant).get("note")
-    for part in _line_of(dataset, variant):
-        layer = merge(layer, {key: value for key, value in _part(dataset, part).items() if key not in _DESCRIBING})
-    said = plain(note) if note else None
-    return BuiltInRecipe(f"{dataset}-{variant}", dataset, _about(dataset, variant), said, layer)
-
-
-def _line_of(dataset: str, part: str) -> list[str]:
-    """The parts that make a variant, in the order in which they apply: what it extends, then itself."""
-    return [inner for parent in _parents(dataset, part) for inner in _line_of(dataset, parent)] + [part]
-
-
-def _about(dataset: str, part: str) -> str:
-    """What a part says it is; if it says nothing, what the parts that it extends say."""
-    own = _part(dataset, part).get("about")
-    return plain(own) if own else ", ".join(_about(dataset, parent) for parent in _parents(dataset, part))
-
-
-def _parents(dataset: str, part: str) -> list[str]:
-    extends = _part(dataset, part).get("extends")
-    named = plain(extends) if extends else []
-    return [named] if isinstance(named, str) else named
-
-
-def _part(dataset: str, name: str) -> Layer:
     content = _content(dataset)
-    found: Layer = content["variants"].get(name) or content["shared"][name]
-    return found
+    parts: dict[str, Layer] = {**content.get("shared", {}), **content["variants"]}
+
+    def parents(part: str) -> list[str]:
+        named = plain(parts[part]["extends"]) if "extends" in parts[part] else []
+        return [named] if isinstance(named, str) else named
+
+    def line_of(part: str) -> list[str]:
+        """What the part extends, then itself: the order in which they apply."""
+        return [inner for parent in parents(part) for inner in line_of(parent)] + [part]
+
+    def about(part: str) -> str:
+        """What the part says it is; if it says nothing, what the parts that it extends say."""
+        own = parts[part].get("about")
+        return plain(own) if own else ", ".join(map(about, parents(part)))
+
+    layer = content["base"]
+    for part in line_of(variant):
+        layer = merge(layer, {key: value for key, value in parts[part].items() if key not in _DESCRIBING})
+    note = parts[variant].get("note")
+    return BuiltInRecipe(f"{dataset}-{variant}", dataset, about(variant), plain(note) if note else None, layer)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ So a loss's option is declared where the loss is, with its type and default, and
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import cache, partial
 from importlib import import_module
 from typing import Annotated, Any, Literal, NamedTuple
@@ -28,18 +28,15 @@ class Component(Section):
 
 class _Kind(NamedTuple):
     module: str
-    marker: str  # the parameter that every callable of this kind has
-    derived: frozenset[str]  # parameters that the run knows and a recipe may not set
+    derived: Set[str]  # parameters that the run knows and a recipe may not set
     renamed: Mapping[str, str] = {}  # parameters that have another name in recipes
 
 
 LOSS, LOSS_FACTORY = "Loss", "LossFactory"  # annotations, as the signatures of losses write them
 _KINDS = {
-    "data": _Kind("hiertree.datasets.registry", "split", frozenset({"split"}), {"split_column": "split"}),
-    "sampler": _Kind("hiertree.samplers", "paths", frozenset({"paths", "seed"})),
-    "loss": _Kind(
-        "hiertree.losses", "", frozenset({"num_classes", "embedding_size", "level_sizes", "num_levels", "class_paths"})
-    ),
+    "data": _Kind("hiertree.datasets.registry", {"split"}, {"split_column": "split"}),
+    "sampler": _Kind("hiertree.samplers", {"paths", "seed"}),
+    "loss": _Kind("hiertree.losses", {"num_classes", "embedding_size", "level_sizes", "num_levels", "class_paths"}),
 }
 
 
@@ -71,30 +68,28 @@ def target(kind: str, name: str) -> Callable[..., Any]:
 
 @cache
 def _components(kind: str) -> Mapping[str, Callable[..., Any]]:
-    module = import_module(_KINDS[kind].module)
+    module: Any = import_module(_KINDS[kind].module)
     if kind == "data":
-        loaders: Mapping[str, Callable[..., Any]] = module.LOADERS
-        return loaders
+        return dict[str, Callable[..., Any]](module.LOADERS)
     named = {name: getattr(module, name) for name in module.__all__}
-    return {name: candidate for name, candidate in named.items() if _is_component(kind, candidate)}
+    if kind == "sampler":
+        return {name: found for name, found in named.items() if callable(found) and "paths" in _parameters(found)}
+    classes = {name: found for name, found in named.items() if inspect.isclass(found)}
+    return {name: found for name, found in classes.items() if issubclass(found, module.Loss) and name != "Loss"}
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function).parameters
 
 
 def makes(kind: str, name: str, parameter: str) -> bool:
     """Whether the parameter is what makes a loss for a number of classes, not a loss."""
-    return str(inspect.signature(target(kind, name)).parameters[parameter].annotation) == LOSS_FACTORY
+    return str(_parameters(target(kind, name))[parameter].annotation) == LOSS_FACTORY
 
 
 def takes(kind: str, name: str, parameter: str) -> bool:
     """Whether the function or class has this parameter."""
-    return parameter in inspect.signature(target(kind, name)).parameters
-
-
-def _is_component(kind: str, candidate: Any) -> bool:
-    if kind == "loss":
-        from hiertree.losses import Loss
-
-        return inspect.isclass(candidate) and issubclass(candidate, Loss) and candidate is not Loss
-    return callable(candidate) and _KINDS[kind].marker in inspect.signature(candidate).parameters
+    return parameter in _parameters(target(kind, name))
 
 
 @cache
@@ -103,7 +98,7 @@ def component_model(kind: str, name: str) -> type[Component]:
     function = target(kind, name)
     fields: dict[str, Any] = {"name": (Literal[name], ...)}  # required: a fingerprint leaves out defaults
     settled = {*_KINDS[kind].derived, *(function.keywords if isinstance(function, partial) else ())}
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in _parameters(function).values():
         if parameter.name not in settled:
             default = ... if parameter.default is inspect.Parameter.empty else parameter.default
             key = _KINDS[kind].renamed.get(parameter.name)

@@ -40,17 +40,12 @@ def parse_layer(text: str, *, source: str) -> Layer:
     """Parse a mapping in YAML; the comment at the end of a line is the source of every value in that line."""
     try:
         loader = StrictLoader(text)  # refuses characters that YAML does not allow
-        try:
-            root = loader.get_single_node()
-            if not isinstance(root, yaml.MappingNode):
-                raise RecipeError(source, expected="a mapping of sections")
+        root = loader.get_single_node()
+        if isinstance(root, yaml.MappingNode):
             return _layer(root, loader, _comments(text, root))
-        finally:
-            loader.dispose()
-    except RecipeError:
-        raise
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise yaml_error(error, source) from error
+    raise RecipeError(source, expected="a mapping of sections")
 
 
 def merge(inherited: Mapping[str, Any], changes: Mapping[str, Any]) -> Layer:

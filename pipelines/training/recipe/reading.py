@@ -105,23 +105,18 @@ def _apply(layer: Layer, override: str) -> None:
 
 def recipe_yaml(recipe: Recipe, layer: Mapping[str, Any]) -> str:
     """Every setting of a recipe as YAML that can be saved and trained, with its source from ``layer`` behind it."""
-    lines: list[str] = []
-    for key, value in recipe.as_dict().items():
-        section = list(_lines(key, value, layer.get(key), depth=0))
-        lines += ["", *section] if isinstance(value, dict) else section
-    return "\n".join(lines) + "\n"
+    return "\n".join(_lines(recipe.as_dict(), layer)) + "\n"
 
 
-def _lines(key: str, value: Any, made: Any, *, depth: int) -> Iterator[str]:
-    """One key and all below it; ``made`` is the setting or layer that it comes from, None for a default."""
-    start = f"{'  ' * depth}{key}:"
-    if isinstance(value, dict) and value:
-        yield start
-        below = made if isinstance(made, dict) else {}
-        for inner, inner_value in value.items():
-            yield from _lines(inner, inner_value, below.get(inner), depth=depth + 1)
-        return
-    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10_000)
-    line = f"{start} {text.removesuffix(_END).strip()}"
-    source = made.source if isinstance(made, Setting) else "default"
-    yield f"{line:<{_COLUMN}} # {source}" if source else line
+def _lines(values: Mapping[str, Any], layer: Mapping[str, Any], *, depth: int = 0) -> Iterator[str]:
+    """The lines of a section; a setting that its layer lacks has the default."""
+    for key, value in values.items():
+        start, made = f"{'  ' * depth}{key}:", layer.get(key)
+        if isinstance(value, dict) and value:
+            yield from ([start] if depth else ["", start])
+            yield from _lines(value, made if isinstance(made, dict) else {}, depth=depth + 1)
+        else:
+            text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10_000)
+            line = f"{start} {text.removesuffix(_END).strip()}"
+            source = made.source if isinstance(made, Setting) else "default"
+            yield f"{line:<{_COLUMN}} # {source}" if source else line

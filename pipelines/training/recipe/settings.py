@@ -132,13 +132,9 @@ class ModelSettings(Section):
     )
 
     @model_validator(mode="after")
-    def _require_one_norm(self) -> ModelSettings:
+    def _check(self) -> ModelSettings:
         if self.layer_norm and self.l2_norm:
             raise custom_error("two_norms", "layer_norm and l2_norm exclude each other: set one to false")
-        return self
-
-    @model_validator(mode="after")
-    def _require_mean_and_std(self) -> ModelSettings:
         if len(self.mean or ()) != len(self.std or ()) or (self.mean is not None and len(self.mean) not in (1, 3)):
             raise custom_error("statistics", "mean and std go together, with one value per channel each")
         return self
