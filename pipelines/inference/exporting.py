@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +30,6 @@ from .image_inputs import as_image_source
 from .trained_model import TrainedModel, load_model
 
 ONNX, TORCHSCRIPT = "model.onnx", "model.torchscript"
-ONNX_TOLERANCE, TORCHSCRIPT_TOLERANCE = 1e-5, 1e-6
 _COMPARED = 8  # images
 _LARGEST = 2**31 - 2**20  # bytes of an ONNX file
 
@@ -49,8 +47,7 @@ class FixedSizeNetwork(nn.Module):
         """(B, C, S, S) pixels in 0 … 255 → (B, d) of unit norm."""
         matrices = [getattr(self, f"resizing_{number}") for number in range(self._count)]
         if all(matrix is None for matrix in matrices):
-            embeddings: Tensor = self.embedder(images)
-            return embeddings
+            return cast(Tensor, self.embedder(images))
         resized = [images if each is None else each @ images.float() @ each.T for each in matrices]
         return normalize(torch.stack([self.embedder(each) for each in resized]).sum(dim=0), dim=1)
 
@@ -67,64 +64,61 @@ def describe_model(model: TrainedModel) -> dict[str, Any]:
     }
 
 
-def write_onnx(model: TrainedModel, images: Tensor, path: Path) -> float:
+Run = Callable[[Tensor], Tensor]  # images → embeddings
+
+
+def write_onnx(network: nn.Module, images: Tensor, description: dict[str, Any], file: Path) -> Run:
     """Write a network as ONNX: ``images`` (batch, C, S, S) uint8 → ``embeddings`` (batch, d) float32 of unit norm."""
     import onnxruntime
 
-    network = _fixed(model)
     if sum(tensor.nbytes for tensor in network.state_dict().values()) > _LARGEST:
         raise ExportError("a network of more than 2 GB", expected="at most 2 GB in ONNX", remedy="--torchscript")
-    with files.replacing(path) as temporary, _without_warnings():
+    names: Any = {"input_names": ["images"], "output_names": ["embeddings"]}
+    shapes = ({0: torch.export.Dim("batch")},)
+    program: Any = torch.onnx.export(network, (images[:2],), **names, dynamic_shapes=shapes, dynamo=True, verbose=False)
+    program.model.metadata_props.update({key: json.dumps(value) for key, value in description.items()})
+    program.save(str(file), external_data=False)
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    return lambda batch: torch.from_numpy(session.run(["embeddings"], {"images": batch.numpy()})[0])
+
+
+@torch.inference_mode()
+def write_torchscript(network: nn.Module, images: Tensor, description: dict[str, Any], file: Path) -> Run:
+    """Write a network as TorchScript, with its description in the extra file ``hiertree.json``."""
+    traced = torch.jit.trace(network, images[:2], check_trace=False)  # type: ignore[no-untyped-call]
+    torch.jit.save(traced, str(file), _extra_files={"hiertree.json": json.dumps(description)})
+    return cast(Run, torch.jit.load(str(file)))  # type: ignore[no-untyped-call]
+
+
+class _Format(NamedTuple):
+    name: str
+    write: Callable[[nn.Module, Tensor, dict[str, Any], Path], Run]
+    tolerance: float
+
+
+_FORMATS = {
+    ONNX: _Format("ONNX", write_onnx, 1e-5),
+    TORCHSCRIPT: _Format("TorchScript", write_torchscript, 1e-6),
+}
+
+
+def write_network(model: TrainedModel, images: Tensor, path: Path) -> float:
+    """Write a network and return the largest difference of the embeddings of batches of different sizes."""
+    kind, settings = _FORMATS[path.name], model.preprocessing
+    network = FixedSizeNetwork(model.network, size=settings.size, scales=settings.scales).cpu().eval()
+    with files.replacing(path) as temporary, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch, which is about to replace TorchScript, and of tracing
         try:
-            names: Any = {"input_names": ["images"], "output_names": ["embeddings"]}
-            shapes = ({0: torch.export.Dim("batch")},)
-            program: Any = torch.onnx.export(
-                network, (images[:2],), **names, dynamic_shapes=shapes, dynamo=True, verbose=False
-            )
+            exported = kind.write(network, images, describe_model(model), temporary)
         except (RuntimeError, TypeError) as error:
-            raise _refused("ONNX", model, error) from error
-        program.model.metadata_props.update({key: json.dumps(value) for key, value in describe_model(model).items()})
-        program.save(str(temporary), external_data=False)
-        session = onnxruntime.InferenceSession(str(temporary), providers=["CPUExecutionProvider"])
-
-        def run(batch: Tensor) -> Tensor:
-            return torch.from_numpy(session.run(["embeddings"], {"images": batch.numpy()})[0])
-
-        return _compare("ONNX", network, run, images, ONNX_TOLERANCE)
-
-
-def write_torchscript(model: TrainedModel, images: Tensor, path: Path) -> float:
-    """Write a network as TorchScript, with :func:`describe_model` in its extra file ``hiertree.json``."""
-    network, extra = _fixed(model), {"hiertree.json": json.dumps(describe_model(model))}
-    with files.replacing(path) as temporary, _without_warnings(), torch.inference_mode():
-        try:
-            traced = torch.jit.trace(network, images[:2], check_trace=False)  # type: ignore[no-untyped-call]
-        except RuntimeError as error:
-            raise _refused("TorchScript", model, error) from error
-        torch.jit.save(traced, str(temporary), _extra_files=extra)
-        loaded = torch.jit.load(str(temporary))  # type: ignore[no-untyped-call]
-        return _compare("TorchScript", network, loaded, images, TORCHSCRIPT_TOLERANCE)
-
-
-def _refused(name: str, model: TrainedModel, error: BaseException) -> ExportError:
-    return ExportError(f"{name} of {model!r} ({first_line(error)})", expected="a network that torch can export so")
-
-
-def _fixed(model: TrainedModel) -> FixedSizeNetwork:
-    settings = model.preprocessing
-    return FixedSizeNetwork(model.network, size=settings.size, scales=settings.scales).cpu().eval()
-
-
-def _compare(
-    name: str, network: nn.Module, exported: Callable[[Tensor], Tensor], images: Tensor, tolerance: float
-) -> float:
-    """The largest difference of the embeddings of batches of different sizes."""
-    with torch.inference_mode():
-        differences = [(exported(batch) - network(batch)).abs().max() for batch in (images, images[:1])]
-    largest = float(torch.stack(differences).max())
-    if not largest <= tolerance:
-        given = f"{name} embeddings that differ by {largest:.2g} from the network's"
-        raise ExportError(given, expected=f"at most {tolerance:g}", remedy="nothing was written")
+            given = f"{kind.name} of {model!r} ({first_line(error)})"
+            raise ExportError(given, expected="a network that torch can export so") from error
+        with torch.inference_mode():
+            differences = [(exported(batch) - network(batch)).abs().max() for batch in (images, images[:1])]
+        largest = float(torch.stack(differences).max())
+        if not largest <= kind.tolerance:
+            given = f"{kind.name} embeddings that differ by {largest:.2g} from the network's"
+            raise ExportError(given, expected=f"at most {kind.tolerance:g}", remedy="nothing was written")
     return largest
 
 
@@ -133,14 +127,6 @@ def _resizing(size: int, scale: float) -> Tensor:
     scaled = max(1, round(scale * size))
     square = torch.eye(size)[None, None]
     return interpolate(square, size=[scaled, size], mode="bilinear", antialias=True)[0, 0]
-
-
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Without those of torch, which is about to replace TorchScript, and of tracing, whose result is compared."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 class ExportedFiles(NamedTuple):
@@ -167,21 +153,20 @@ def export(
     The networks compute in float32, whatever the run's precision was. ``manifest.json`` says what was compared.
     """
     source, target = Path(run), Path(out)
-    if not (onnx or torchscript or faiss):
+    networks = [name for name, is_asked in ((ONNX, onnx), (TORCHSCRIPT, torchscript)) if is_asked]
+    if not (networks or faiss):
         raise OptionError("nothing to export", expected="--onnx, --torchscript, --faiss or several of them")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise OptionError(f"out={target} holds other files", expected="a new or empty folder")
     if onnx:
         require_package("onnx", "onnxruntime", "onnxscript", extra="export")
     model = load_model(source, device="cpu", backbone=backbone)
-    checks, read = {}, [source / WEIGHTS, source / SETTINGS]
+    checks: dict[str, float] = {}
+    read = [source / WEIGHTS, source / SETTINGS]
     with files.replacing_folder(target) as folder:
-        if onnx or torchscript:
+        if networks:
             compared = _compared_images(model, source, images)
-        if onnx:
-            checks[ONNX] = write_onnx(model, compared, folder / ONNX)
-        if torchscript:
-            checks[TORCHSCRIPT] = write_torchscript(model, compared, folder / TORCHSCRIPT)
+            checks = {name: write_network(model, compared, folder / name) for name in networks}
         if faiss:
             embedded = source if gallery is None else Path(gallery)
             found = read_gallery(embedded)
@@ -200,7 +185,7 @@ def export(
 
 def _compared_images(model: TrainedModel, run: Path, images: str | os.PathLike[str] | None) -> Tensor:
     """(n, C, S, S) uint8: the first few images, prepared as the network takes them."""
-    source: ImageSource = _test_images(run) if images is None else as_image_source(images)
+    source = _test_images(run) if images is None else as_image_source(images)
     settings, count = model.preprocessing, min(_COMPARED, len(source))
     decoded = [pixels(source[row], channels=settings.channels) for row in range(count)]
     views = [plain_view(image, size=settings.size, resize=settings.resize) for image in decoded]

@@ -34,13 +34,12 @@ class NamedGallery(NamedTuple):
 
 def read_gallery(folder: Path) -> NamedGallery:
     """Read the embeddings of a gallery, or of all images where there are no queries of their own."""
-    for array, table in _PAIRS:
-        if (folder / array).is_file() and (folder / table).is_file():
-            read = [folder / array, folder / table]
-            found = NamedGallery(np.load(read[0], allow_pickle=False), read_table(read[1], required=["image"]), read)
-            break
-    else:
+    pairs = ([folder / array, folder / table] for array, table in _PAIRS)
+    read = next((pair for pair in pairs if all(map(Path.is_file, pair))), None)
+    if read is None:
         found = _test_split(folder)
+    else:
+        found = NamedGallery(np.load(read[0], allow_pickle=False), read_table(read[1], required=["image"]), read)
     if len(found.embeddings) != len(found.table):
         raise ShapeError(f"{folder}: {len(found.table)} names", expected=f"{len(found.embeddings)}, one an embedding")
     return found
@@ -48,10 +47,9 @@ def read_gallery(folder: Path) -> NamedGallery:
 
 def require_weights(folder: Path, weights: Path) -> None:
     """Check that a gallery was embedded with these weights, where its manifest says with which."""
-    made = folder / MANIFEST
-    if not made.is_file():
+    if not (folder / MANIFEST).is_file():
         return
-    content = json.loads(made.read_text(encoding="utf-8"))
+    content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     noted = {file["sha256"] for file in content["inputs"] + content["outputs"] if file["name"] == weights.name}
     if noted and sha256(weights) not in noted:
         raise InputError(
@@ -155,6 +153,7 @@ def write_index(embeddings: NDArray[np.float32], table: pd.DataFrame, folder: Pa
 
 
 def _compare(made: GalleryIndex, embeddings: NDArray[np.float32], *, exact: bool) -> float:
+    """The largest difference of scores; of an approximate index the share of neighbors that it finds."""
     queries = embeddings[:: max(1, len(embeddings) // 100)][:100]
     products = queries @ embeddings.T
     scores, rows = made.search(queries, k=10)

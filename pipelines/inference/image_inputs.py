@@ -60,17 +60,16 @@ def as_image_source(images: object) -> ImageSource:
         return cast(ImageSource, images)
     if hasattr(images, "to_list"):  # a column of a data frame
         images = images.to_list()
-    if isinstance(images, Sequence) and not len(images):
-        raise InputError("no images: an empty list", expected="at least one image")
-    listed = list(images) if isinstance(images, Sequence) else []
-    if not listed:
+    if not isinstance(images, Sequence):
         raise InputError(
             f"images of type {type(images).__name__}",
             expected="a folder, files, PIL images, a tensor, or a data set's .images",
         )
-    if all(isinstance(image, (str, os.PathLike)) for image in listed):
-        return FileImages(Path(), [os.fspath(file) for file in listed])
-    if all(isinstance(image, Image.Image) for image in listed):
-        return DecodedImages(listed)
-    kinds = ", ".join(sorted({type(image).__name__ for image in listed}))
+    if not len(images):
+        raise InputError("no images: an empty list", expected="at least one image")
+    if all(isinstance(image, (str, os.PathLike)) for image in images):
+        return FileImages(Path(), [os.fspath(file) for file in images])
+    if all(isinstance(image, Image.Image) for image in images):
+        return DecodedImages(images)
+    kinds = ", ".join(sorted({type(image).__name__ for image in images}))
     raise InputError(f"a list of {kinds}", expected="a list of files or a list of PIL images")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -48,53 +48,45 @@ class ModelRecord(NamedTuple):
         return cls(dict(read_yaml(recipe)) if recipe.is_file() else None, content)
 
 
-class ModelParts(NamedTuple):
-    """What a folder of a model holds."""
-
-    network: Embedder  # weights and settings
-    preprocessing: Preprocessing  # of its images
-    tree: LabelTree | None  # the classes it has learned, if they are known
-    record: ModelRecord  # how it was made
-
-
-def save_model(model: ModelParts, folder: str | os.PathLike[str]) -> list[Path]:
+def save_model(
+    folder: str | os.PathLike[str],
+    network: Embedder,
+    preprocessing: Preprocessing,
+    tree: LabelTree | None,
+    record: ModelRecord,
+) -> list[Path]:
     """Write a model's files and its card, whole, into a new folder or over an earlier model."""
-    target = Path(folder)
+    target, recipe = Path(folder), _without_places(record.recipe)
     if target.exists() and not _is_replaceable(target):
         raise OptionError(f"{target} holds other files", expected="a new or empty folder, or that of a saved model")
     with files.replacing_folder(target) as made:
-        save_embedder(model.network, made, model.preprocessing)
-        if model.tree is not None:
-            model.tree.to_json(made / TREE)
-        recipe = None if model.record.recipe is None else _without_places(model.record.recipe)
+        save_embedder(network, made, preprocessing)
+        if tree is not None:
+            tree.to_json(made / TREE)
         if recipe is not None:
-            files.write_text(made / RECIPE, yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True))
-        if model.record.metrics is not None:
-            files.write_json(made / METRICS, model.record.metrics)
-        files.write_text(made / CARD, model_card(model))
+            files.write_text(made / RECIPE, _yaml(recipe))
+        if record.metrics is not None:
+            files.write_json(made / METRICS, record.metrics)
+        introduction = _INTRODUCTION.format(size=network.projection.out_features, backbone=network.settings.backbone)
+        used = f"## Preprocessing\n\n```yaml\n{yaml.safe_dump(preprocessing.model_dump(mode='json'))}```\n"
+        parts = [_header(recipe), introduction, _metrics_section(record), _tree_section(tree), used]
+        parts += [f"## Recipe\n\n```yaml\n{_yaml(recipe)}```\n"] if recipe is not None else []
+        files.write_text(made / CARD, "\n".join(filter(None, parts)))
         written = sorted(made.iterdir())
-        files.write_json(
-            made / MANIFEST, manifest(command="TrainedModel.save", parameters=recipe or {}, outputs=written)
-        )
+        content = manifest(command="TrainedModel.save", parameters=recipe or {}, outputs=written)
+        files.write_json(made / MANIFEST, content)
     return [target / path.name for path in written]
 
 
-def model_card(model: ModelParts) -> str:
-    """The README.md of a model, in Markdown with the header that the hub reads."""
-    name = (model.record.recipe or {}).get("name", "model")
+def _header(recipe: dict[str, Any] | None) -> str:
+    """What the hub reads, and the title."""
     tags = ["image-retrieval", "hierarchical-retrieval", "metric-learning"]
-    header = {"library_name": "hiertree", "pipeline_tag": "image-feature-extraction", "tags": tags}
-    parts = [
-        f"---\n{yaml.safe_dump(header, sort_keys=False)}---\n\n# {name}\n",
-        _INTRODUCTION.format(size=model.network.projection.out_features, backbone=model.network.settings.backbone),
-        _metrics_section(model),
-        _tree_section(model),
-        "## Preprocessing\n\n```yaml\n" + yaml.safe_dump(model.preprocessing.model_dump(mode="json")) + "```\n",
-    ]
-    if model.record.recipe is not None:
-        recipe = yaml.safe_dump(_without_places(model.record.recipe), sort_keys=False, allow_unicode=True)
-        parts.append(f"## Recipe\n\n```yaml\n{recipe}```\n")
-    return "\n".join(part for part in parts if part)
+    content = {"library_name": "hiertree", "pipeline_tag": "image-feature-extraction", "tags": tags}
+    return f"---\n{_yaml(content)}---\n\n# {(recipe or {}).get('name', 'model')}\n"
+
+
+def _yaml(content: Mapping[str, Any]) -> str:
+    return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 
 def download_model(name: str, *, revision: str | None = None, token: str | None = None) -> Path:
@@ -115,8 +107,10 @@ def download_model(name: str, *, revision: str | None = None, token: str | None 
     return Path(found)
 
 
-def upload_model(model: ModelParts, name: str, *, private: bool | None, token: str | None, message: str) -> str:
-    """Put a model's files on the hub; returns the address of the commit."""
+def upload_model(
+    save: Callable[[Path], object], name: str, *, private: bool | None, token: str | None, message: str
+) -> str:
+    """Put what ``save`` writes on the hub; returns the address of the commit."""
     import tempfile
 
     require_package("huggingface_hub", extra="train")
@@ -126,7 +120,7 @@ def upload_model(model: ModelParts, name: str, *, private: bool | None, token: s
     try:
         repository = api.create_repo(name, private=private, exist_ok=True).repo_id
         with tempfile.TemporaryDirectory() as folder:
-            save_model(model, Path(folder) / "model")
+            save(Path(folder) / "model")
             done = api.upload_folder(repo_id=repository, folder_path=Path(folder) / "model", commit_message=message)
     except (OSError, ValueError) as error:
         raise MissingResourceError(
@@ -153,17 +147,16 @@ def _without_places(value: Any) -> Any:
     return PurePath(value).name if isinstance(value, str) and PurePath(value).is_absolute() else value
 
 
-def _metrics_section(model: ModelParts) -> str:
-    metrics = (model.record.metrics or {}).get("metrics") or {}
+def _metrics_section(record: ModelRecord) -> str:
+    metrics = (record.metrics or {}).get("metrics") or {}
     rows = [f"| {name} | {100 * value:.2f} |" for name, value in metrics.items() if isinstance(value, (int, float))]
     return "\n".join(["## Metrics\n", "| metric | % |", "|---|---|", *rows, ""]) if rows else ""
 
 
-def _tree_section(model: ModelParts) -> str:
-    if model.tree is None:
+def _tree_section(tree: LabelTree | None) -> str:
+    if tree is None:
         return ""
-    tree, rows = model.tree, []
-    paths = tree.paths(tree.leaves).tolist()
+    rows, paths = [], tree.paths(tree.leaves).tolist()
     for level, (name, size) in enumerate(zip(tree.level_names, tree.level_sizes, strict=True)):
         found = list(dict.fromkeys(str(tree.labels_of(path)[level]) for path in paths))
         shown = ", ".join(label.replace("|", "\\|") for label in found[:_LABELS_SHOWN])

@@ -6,13 +6,12 @@ import os
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from hiertree.datasets import ImageSource
 from hiertree.errors import DeviceError, InputError, ShapeError
 from hiertree.io.progress import track
 from hiertree.tree import LabelTree
@@ -24,15 +23,11 @@ from ..training.network.model_files import Backbone, Preprocessing, load_embedde
 from ..training.network.pretrained_backbones import HUB
 from .gallery_index import GalleryIndex
 from .image_inputs import as_image_source
-from .model_folder import TREE, ModelParts, ModelRecord, download_model, save_model, upload_model
+from .model_folder import TREE, ModelRecord, download_model, save_model, upload_model
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
-
-
-class _Images(NamedTuple):
-    images: ImageSource
 
 
 class TrainedModel:
@@ -106,7 +101,7 @@ class TrainedModel:
         Raises:
             OptionError: the folder holds something else than a model.
         """
-        return save_model(self._parts(), folder)
+        return save_model(folder, self.network, self.preprocessing, self.tree, self.record)
 
     def push_to_hub(
         self,
@@ -128,10 +123,7 @@ class TrainedModel:
             MissingResourceError: the hub is out of reach, or refuses.
             MissingPackageError: huggingface_hub is not installed.
         """
-        return upload_model(self._parts(), name, private=private, token=token, message=commit_message)
-
-    def _parts(self) -> ModelParts:
-        return ModelParts(self.network, self.preprocessing, self.tree, self.record)
+        return upload_model(self.save, name, private=private, token=token, message=commit_message)
 
     @property
     def embedding_size(self) -> int:
@@ -181,7 +173,7 @@ class TrainedModel:
             count = len(images)
         else:
             settings = self.preprocessing.image_settings().model_copy(update={"max_pixels": max_pixels})
-            views = ImageViews(_Images(as_image_source(images)), settings)
+            views = ImageViews(as_image_source(images), settings)
             loader = batch_loader(views, keys_in_order(range(len(views)), batch_size), workers=workers)
             batches, count = (batch.images for batch in loader), len(views)
         tracked = track(batches, description="embedding", total=-(-count // batch_size), enabled=progress)

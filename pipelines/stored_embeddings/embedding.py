@@ -132,7 +132,7 @@ def _network(model: Path, recipe: Recipe, fabric: Fabric, backbone: Backbone | N
     require_sizes(embedder, recipe.images.size, recipe.evaluation.scales)
     warn_of_cut_images(embedder, recipe.images.size)
     if not model.is_dir() and recipe.model.projection_init != "random":
-        train_set = load_learning_splits(recipe).train
+        train_set, _ = load_learning_splits(recipe)
         initialize_projection(embedder.to(fabric.device), train_set, recipe, fabric)
     return embedder.cpu().eval()
 
@@ -196,7 +196,7 @@ def _embed_shards(
     import torch
 
     network = fabric.setup_module(embedder)
-    views = ImageViews(dataset, recipe.images.model_copy(update={"cache": False}))
+    views = ImageViews(dataset.images, recipe.images.model_copy(update={"cache": False}))
     size = recipe.evaluation.batch_size
     with show_progress(description=f"embedding {dataset.name}", total=len(dataset)) as advance, torch.inference_mode():
         for rows in shards:

@@ -1,22 +1,23 @@
-"""Decoded images in a memory-mapped file that data-loading workers and runs share."""
+"""Decoded images in memory-mapped files that data-loading workers and runs share."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from hiertree.errors import ImageError, MissingResourceError
+from hiertree.datasets.readers.images import stamp_of
+from hiertree.errors import MissingResourceError
 from hiertree.io import files
+from hiertree.io.parts import digest
 from hiertree.io.progress import show_progress
 
 if TYPE_CHECKING:
@@ -24,87 +25,65 @@ if TYPE_CHECKING:
 
     from hiertree.datasets import ImageSource
 
-MappedPixels: TypeAlias = "np.memmap[Any, np.dtype[np.uint8]]"
 Decode = Callable[[int], Tensor]  # index of an image → (C, S, S) uint8
-_PIXELS, _ROWS = "pixels.npy", "rows.json"
-_ROWS_PER_FLUSH = 256  # an interrupted call loses at most this many decoded images
+_ROWS_PER_FILE = 256  # an interrupted call loses at most this many decoded images
 
 
 class PixelCache:
-    """Every image of a data set as a square in one memory-mapped file, (n, C, S, S) uint8; one for each set and view.
+    """Every image of a data set as a square, (C, S, S) uint8, in files of 256 images each.
 
-    Splits and runs share it: one process decodes and the others wait. An interrupted call resumes.
+    A file is named by its images and the view: those of an image that has changed are decoded again. Splits and runs
+    share a folder: one process decodes and the others wait. An interrupted call resumes.
     """
 
     def __init__(
         self, folder: Path, images: ImageSource, decode: Decode, *, view: Any, shape: tuple[int, int, int]
     ) -> None:
-        self.path = folder / f"{_identity(images, view)}.decoded"
-        self._fill(decode, (len(images), *shape))
-
-    def __getitem__(self, indices: Sequence[int]) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(self._pixels[indices]))
-
-    @cached_property
-    def _pixels(self) -> NDArray[np.uint8]:
-        pixels: NDArray[np.uint8] = np.load(self.path / _PIXELS, mmap_mode="r")
-        return pixels
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path}
-
-    def _fill(self, decode: Decode, shape: tuple[int, ...]) -> None:
         from filelock import FileLock
 
-        self.path.mkdir(parents=True, exist_ok=True)
-        noted = self.path / _ROWS
-        with FileLock(self.path / "lock"):
-            done = int(json.loads(noted.read_text(encoding="utf-8"))["rows"]) if noted.is_file() else 0
-            if done:
-                self._require_same(decode, done)
-            if done < shape[0]:
-                self._decode_rows(decode, _open_pixels(self.path / _PIXELS, shape, fresh=done == 0), first=done)
+        starts = range(0, len(images), _ROWS_PER_FILE)
+        parts = [range(start, min(start + _ROWS_PER_FILE, len(images))) for start in starts]
+        self._files = [f"{folder}/{digest(_identity(images, rows, view))[:32]}.npy" for rows in parts]
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / "lock"):
+            missing = {file: rows for file, rows in zip(self._files, parts, strict=True) if not Path(file).is_file()}
+            if missing:
+                _require_room(folder, sum(map(len, missing.values())), bytes_each=int(np.prod(shape)))
+                _decode(missing, decode)
 
-    def _require_same(self, decode: Decode, done: int) -> None:
-        """Decode the first and the last image again: files of the same names may have been replaced."""
-        for row in {0, done - 1}:
-            if not np.array_equal(np.load(self.path / _PIXELS, mmap_mode="r")[row], decode(row).numpy()):
-                raise ImageError(
-                    f"{self.path} holds other pixels of image {row}",
-                    expected="those of this data set's images",
-                    remedy="remove that folder, or choose another images.cache_folder",
-                )
-
-    def _decode_rows(self, decode: Decode, pixels: MappedPixels, *, first: int) -> None:
-        count = len(pixels)
-        shown = show_progress(description="decoding images", total=count - first)
-        with ThreadPoolExecutor() as threads, shown as advance:
-            for start in range(first, count, _ROWS_PER_FLUSH):
-                rows = range(start, min(start + _ROWS_PER_FLUSH, count))
-                for row, square in zip(rows, threads.map(decode, rows), strict=True):
-                    pixels[row] = square.numpy()
-                pixels.flush()
-                files.write_json(self.path / _ROWS, {"rows": rows.stop})
-                advance(len(rows))
+    def __getitem__(self, indices: Sequence[int]) -> Tensor:
+        places = (divmod(index, _ROWS_PER_FILE) for index in indices)
+        return torch.from_numpy(np.stack([_mapped(self._files[part])[row] for part, row in places]))
 
 
-def _identity(images: ImageSource, view: Any) -> str:
-    digest = hashlib.sha256(json.dumps(view, sort_keys=True).encode())
-    for row in range(len(images)):
-        digest.update(images.name(row).encode("utf-8", "surrogateescape") + b"\0")
-    return digest.hexdigest()[:20]
+def _identity(images: ImageSource, rows: range, view: Any) -> Iterator[str]:
+    yield json.dumps(view)
+    for row in rows:
+        yield f"{images.name(row)}\0{stamp_of(images, row)}\0"
 
 
-def _open_pixels(path: Path, shape: tuple[int, ...], *, fresh: bool) -> MappedPixels:
-    """Open the file for writing; check for disk space first, as writing mapped pixels to a full disk is fatal."""
-    if not fresh:
-        existing: MappedPixels = np.load(path, mmap_mode="r+")
-        return existing
-    needed, free = int(np.prod(shape)), shutil.disk_usage(path.parent).free
+def _decode(missing: dict[str, range], decode: Decode) -> None:
+    shown = show_progress(description="decoding images", total=sum(map(len, missing.values())))
+    with ThreadPoolExecutor() as threads, shown as advance:
+        for file, rows in missing.items():
+            squares = np.stack([square.numpy() for square in threads.map(decode, rows)])
+            with files.replacing(file) as temporary:
+                np.save(temporary, squares)
+            advance(len(rows))
+
+
+@lru_cache(maxsize=256)  # each holds a file open
+def _mapped(file: str) -> NDArray[np.uint8]:
+    pixels: NDArray[np.uint8] = np.load(file, mmap_mode="r")
+    return pixels
+
+
+def _require_room(folder: Path, count: int, *, bytes_each: int) -> None:
+    """Check for disk space before hours of decoding."""
+    needed, free = count * bytes_each, shutil.disk_usage(folder).free
     if needed > free:
         raise MissingResourceError(
-            f"{needed / 2**30:.1f} GiB for the pixels of {shape[0]} images at {path.parent}",
+            f"{needed / 2**30:.1f} GiB for the pixels of {count} images at {folder}",
             expected=f"as much room on the disk, where {free / 2**30:.1f} GiB are free",
             remedy="lower images.cache_size, or choose an images.cache_folder on a larger disk",
         )
-    return np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,7 +39,9 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
     try:
         with reading(max_pixels=recipe.images.max_pixels, side=recipe.images.largest_view):
             dataset: ImageDataset = target("data", recipe.data.name)(split=split, **options)
-            return _checked(dataset, split, skip=skip)
+            for part in (dataset, *dataset.beside):
+                check_duplicates(part, on_duplicates="warn" if split == "train" else "error")
+            return without_unreadable_images(dataset) if skip else dataset
     except MissingResourceError as error:
         if isinstance(error, MissingPackageError) or "root" not in options or error.remedy is None:
             raise
@@ -47,12 +49,6 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
         raise MissingResourceError(error.given, expected=error.expected, remedy=remedy) from error
     except NotATreeError as error:
         raise (_of_reversed_levels(recipe, split, options) or error) from None
-
-
-def _checked(dataset: ImageDataset, split: str, *, skip: bool) -> ImageDataset:
-    for part in (dataset, *dataset.beside):
-        check_duplicates(part, on_duplicates="warn" if split == "train" else "error")
-    return without_unreadable_images(dataset) if skip else dataset
 
 
 def _of_reversed_levels(recipe: Recipe, split: str, options: dict[str, Any]) -> RecipeError | None:
@@ -74,25 +70,23 @@ def without_unreadable_images(dataset: ImageDataset) -> ImageDataset:
     """Decode every image once and return the data set without those that fail; ``left_out`` names them."""
     dataset = replace(dataset, beside=tuple(map(without_unreadable_images, dataset.beside)))
     rows = track(range(len(dataset)), description="checking every image")
-    unreadable = {row for row in rows if not _decodes(dataset, row)}
-    if not unreadable:
+    readable = np.array([_decodes(dataset, row) for row in rows])
+    if readable.all():
         return dataset
-    kept = np.array([row for row in range(len(dataset)) if row not in unreadable], dtype=np.int64)
-    if not len(kept):
+    if not readable.any():
         raise ImageError(f"none of {len(dataset)} images decodes", expected="image files")
-    names = tuple(dataset.images.name(row) for row in sorted(unreadable))
+    kept = np.flatnonzero(readable)
+
+    def positions(rows: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+        return None if rows is None else np.searchsorted(kept, rows[readable[rows]])
+
     return replace(
         dataset.select(kept, split=dataset.split),
-        queries=None if dataset.queries is None else _positions(dataset.queries, kept),
-        gallery=None if dataset.gallery is None else _positions(dataset.gallery, kept),
-        left_out=dataset.left_out + names,
+        queries=positions(dataset.queries),
+        gallery=positions(dataset.gallery),
+        left_out=dataset.left_out + tuple(map(dataset.images.name, np.flatnonzero(~readable).tolist())),
         beside=dataset.beside,
     )
-
-
-def _positions(rows: NDArray[np.int64], kept: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Positions in ``kept`` (ascending) of those rows that are kept."""
-    return np.searchsorted(kept, rows[np.isin(rows, kept)])
 
 
 def _decodes(dataset: ImageDataset, row: int) -> bool:
@@ -103,23 +97,15 @@ def _decodes(dataset: ImageDataset, row: int) -> bool:
     return True
 
 
-class LearningSplits(NamedTuple):
-    """What a run may look at before it is finished."""
-
-    train: ImageDataset  # the images to learn from
-    validation: ImageDataset | None  # those that pick the best epoch; None without a section ``validation``
-
-
-def load_learning_splits(recipe: Recipe) -> LearningSplits:
-    """Load the training images of a recipe without those of its validation, and these."""
+def load_learning_splits(recipe: Recipe) -> tuple[ImageDataset, ImageDataset | None]:
+    """What a run may look at before it is finished: the images to learn from, and those of its validation, if any."""
     train, settings = load_split(recipe, "train"), recipe.validation
     if settings is None:
-        return LearningSplits(train, None)
+        return train, None
     if settings.classes is None:
-        validation = load_split(recipe, str(settings.split))
-    else:
-        train, validation = hold_out_classes(train, share=settings.classes, seed=recipe.seed)
-    return LearningSplits(train, _measurable(validation))
+        return train, _measurable(load_split(recipe, str(settings.split)))
+    train, validation = hold_out_classes(train, share=settings.classes, seed=recipe.seed)
+    return train, _measurable(validation)
 
 
 def hold_out_classes(dataset: ImageDataset, *, share: float, seed: int) -> tuple[ImageDataset, ImageDataset]:
@@ -132,9 +118,8 @@ def hold_out_classes(dataset: ImageDataset, *, share: float, seed: int) -> tuple
             expected="at least two classes held out, and two left to learn",
             remedy="change the share, or name a split of the data set by validation.split",
         )
-    drawn = np.zeros(len(classes), dtype=bool)
-    drawn[np.random.default_rng([seed, len(classes)]).permutation(len(classes))[:held]] = True
-    is_held = drawn[of_image.reshape(-1)]
+    drawn = np.random.default_rng([seed, len(classes)]).permutation(len(classes))[:held]
+    is_held = np.isin(of_image.reshape(-1), drawn)
     kept = _part(dataset, np.flatnonzero(~is_held), split=dataset.split)
     return kept, replace(_part(dataset, np.flatnonzero(is_held), split=SPLIT), left_out=())
 

@@ -6,7 +6,7 @@ import math
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -65,20 +65,11 @@ def crop_photo(image: Tensor, numbers: NDArray[np.float32], settings: PhotoAugme
     return part
 
 
-class HasImages(Protocol):
-    """A data set, or anything else with images by index."""
-
-    @property
-    def images(self) -> ImageSource:
-        """The images."""
-        ...
-
-
 class ImageViews(Dataset[ImageBatch]):
-    """The images of a data set as training or evaluation sees them, one batch at a time."""
+    """Images as training or evaluation sees them, one batch at a time."""
 
-    def __init__(self, dataset: HasImages, settings: ImageSettings, *, augment: int | None = None) -> None:
-        self.images, self.settings = dataset.images, settings
+    def __init__(self, images: ImageSource, settings: ImageSettings, *, augment: int | None = None) -> None:
+        self.images, self.settings = images, settings
         self.augmentation = NoAugmentation() if augment is None else settings.augmentation
         self.seed = augment or 0
         self._cache = self._cached_squares() if settings.cache else None
@@ -90,21 +81,21 @@ class ImageViews(Dataset[ImageBatch]):
         return ImageBatch(torch.tensor(key.indices), self._batch(key))
 
     def _cached_squares(self) -> Tensor | PixelCache:
-        """The evaluation view of every image, in memory or in a file."""
+        """The evaluation view of every image, in memory or in files."""
         settings, size = self.settings, self.settings.cache_size or self.settings.size
         if settings.cache_folder is None:
             _require_memory(len(self.images), settings.channels * size * size)
             return torch.stack([self._square(row, size) for row in range(len(self.images))])
         view = [size, settings.channels, settings.size, settings.resize]
-        decode = partial(self._square, size=size)
         shape = (settings.channels, size, size)
+        decode = partial(self._square, size=size)
         return PixelCache(Path(settings.cache_folder), self.images, decode, view=view, shape=shape)
 
     def _square(self, index: int, size: int) -> Tensor:
         """The evaluation view of an image, decoded now, at the size of the cache."""
-        image, resize = self._pixels(index), self.settings.resize
+        resize = self.settings.resize
         scaled = None if resize is None else max(size, round(resize * size / self.settings.size))
-        return plain_view(image, size=size, resize=scaled)
+        return plain_view(self._pixels(index), size=size, resize=scaled)
 
     def _batch(self, key: BatchKey) -> Tensor:
         if isinstance(self.augmentation, NoAugmentation):
@@ -120,7 +111,7 @@ class ImageViews(Dataset[ImageBatch]):
         size, resize = self.settings.size, self.settings.resize
         if self._cache is not None:
             return plain_view(self._cache[indices], size=size, resize=None)
-        return torch.stack([plain_view(self._decode(row), size=size, resize=resize) for row in indices])
+        return torch.stack([plain_view(self._pixels(row), size=size, resize=resize) for row in indices])
 
     def _decode(self, index: int) -> Tensor:
         return self._pixels(index) if self._cache is None else self._cache[[index]][0]
@@ -144,13 +135,14 @@ def _require_memory(count: int, bytes_each: int) -> None:
 
 def plain_view(image: Tensor, *, size: int, resize: int | None) -> Tensor:
     """Give the evaluation view of an image, or of a batch."""
-    if resize is None and image.shape[-2:] == (size, size):
+    if resize is not None:
+        return cast(Tensor, functional.center_crop(functional.resize(image, [resize], antialias=True), [size, size]))
+    if image.shape[-2:] == (size, size):
         return image
-    view: Tensor = functional.resize(image, [size, size] if resize is None else [resize], antialias=True)
-    return view if resize is None else functional.center_crop(view, [size, size])
+    return cast(Tensor, functional.resize(image, [size, size], antialias=True))
 
 
 def pixels(image: Image, *, channels: int) -> Tensor:
     """Convert a decoded image of 8 bits to a (C, H, W) uint8 tensor, gray or RGB."""
     array = np.array(image.convert("L" if channels == 1 else "RGB"))
-    return torch.from_numpy(array if channels == 3 else array[:, :, None]).permute(2, 0, 1).contiguous()
+    return torch.from_numpy(array).reshape(*array.shape[:2], channels).permute(2, 0, 1).contiguous()

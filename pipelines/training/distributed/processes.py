@@ -10,7 +10,7 @@ others can wait for as long as the first needs to measure and write: Fabric's ow
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
@@ -61,7 +61,7 @@ class Processes:
         if self.any(own is not None):
             errors: list[Exception | None] = [None] * self.size
             distributed.all_gather_object(errors, own, group=self._group)
-            self.fail(next(error for error in errors if error is not None))
+            self.fail(next(filter(None, errors)))
 
     def fail(self, error: Exception) -> NoReturn:
         """End with an error that all processes know: the first raises it, the others exit with status 0."""
@@ -86,13 +86,10 @@ class Processes:
             made = [make() if self.is_first else None]
         if self.size > 1:
             distributed.broadcast_object_list(made, src=0, group=self._group)
-        found: Item = made[0]
-        return found
+        return cast(Item, made[0])
 
     def concatenated(self, own: Iterable[Tensor]) -> Tensor:
         """Concatenate in the first process the tensors that each made of every ``size``-th item, from its rank on."""
-        if self.size == 1:
-            return torch.cat(list(own))
         iterator = iter(own)
         parts: list[Tensor] = []
         while True:
@@ -104,11 +101,11 @@ class Processes:
 
     def gathered(self, own: Tensor | None) -> list[Tensor]:
         """Collect the tensors of all processes, by rank, in the first one; the others get an empty list."""
-        if self.size == 1:
-            return [] if own is None else [own]
-        parts: list[Tensor | None] | None = [None] * self.size if self.is_first else None
-        distributed.gather_object(own, parts, dst=0, group=self._group)
-        return [part for part in parts or [] if part is not None]
+        parts: list[Tensor | None] = [own]
+        if self.size > 1:
+            parts = [None] * self.size
+            distributed.gather_object(own, parts if self.is_first else None, dst=0, group=self._group)
+        return [part for part in parts if part is not None]
 
     def copy_from_first(self, tensors: Iterable[Tensor]) -> None:
         """Overwrite tensors, on any device, with those of the first process."""
@@ -130,6 +127,9 @@ class Processes:
             gradient.copy_(mean.view(gradient.shape))
 
 
+ALONE = Processes()
+
+
 def loss_of_whole_batch(loss: Loss, processes: Processes) -> Loss:
     """Make a loss cover the batches of all processes; each ranks its own queries if the loss is a mean over queries."""
     if processes.size == 1:
@@ -148,15 +148,19 @@ def synchronized_batch_norm(network: nn.Module, processes: Processes, device: to
             expected="GPUs",
             remedy="set model.freeze_batch_norm=true, or training.devices=1",
         )
-    from timm.layers.norm_act import convert_sync_batchnorm
+    from timm.layers.norm_act import convert_sync_batchnorm  # also handles timm's fused norm-activation
 
-    convert: Callable[[nn.Module], nn.Module] = convert_sync_batchnorm  # also handles timm's fused norm-activation
-    return convert(network)
+    return cast(nn.Module, convert_sync_batchnorm(network))
 
 
 def seed_torch(*numbers: int) -> None:
     """Seed torch's generators from several numbers."""
     torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
+
+
+def forked_rng(device: torch.device) -> AbstractContextManager[None]:
+    """A block after which torch's generators have their earlier state."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
 
 @contextmanager
@@ -165,6 +169,6 @@ def randomness_by_rank(processes: Processes, device: torch.device, *numbers: int
     if processes.size == 1:
         yield
         return
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    with forked_rng(device):
         seed_torch(*numbers, processes.rank)
         yield

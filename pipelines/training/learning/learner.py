@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -17,7 +16,9 @@ from hiertree.errors import CheckpointError, DeviceError, EmbeddingError, Recipe
 from hiertree.losses import large_batch_backward
 
 from ..distributed.processes import (
+    ALONE,
     Processes,
+    forked_rng,
     loss_of_whole_batch,
     randomness_by_rank,
     seed_torch,
@@ -26,11 +27,10 @@ from ..distributed.processes import (
 from ..network.backbones import is_batch_norm
 from ..network.embedder import Embedder, embed_at_scales, require_sizes, warn_of_cut_images
 from ..recipe.schema import Recipe
-from .optimization import build_loss, build_optimizer, moving_average, set_learning_rates
+from .optimization import Paths, build_loss, build_optimizer, moving_average, set_learning_rates
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-    from numpy.typing import NDArray
 
 _SMALLER_STEPS = (
     "lower sampler.batch_size or images.size, set training.precision=bf16-mixed, or keep the batch and set "
@@ -47,16 +47,9 @@ class Learner:
     """
 
     def __init__(
-        self,
-        recipe: Recipe,
-        fabric: Fabric,
-        *,
-        class_paths: NDArray[np.integer[Any]],
-        steps_per_epoch: int,
-        processes: Processes | None = None,
+        self, recipe: Recipe, fabric: Fabric, *, class_paths: Paths, steps_per_epoch: int, processes: Processes = ALONE
     ) -> None:
-        self.recipe, self.fabric, self.steps_per_epoch = recipe, fabric, steps_per_epoch
-        self.processes = processes or Processes()
+        self.recipe, self.fabric, self.processes, self.steps_per_epoch = recipe, fabric, processes, steps_per_epoch
         self._in_chunks = recipe.training.accumulate == "two_pass"
         with self.processes.agreeing():
             self._build(class_paths)
@@ -66,24 +59,30 @@ class Learner:
         self._frozen_backbone = False
         decay = recipe.training.ema_decay
         self._average = None if decay is None else moving_average(self.embedder, decay)
-        self.loss.to(fabric.device)
+        self._modules = nn.ModuleDict({"embedder": self.embedder, "loss": self.loss.to(fabric.device)})
+        if self._average is not None:
+            self._modules["average"] = self._average
         self._objective = loss_of_whole_batch(self.loss, self.processes)
         self.optimizer = build_optimizer(self.embedder, self.loss, recipe.optimizer)
         self._fabric_optimizer: Any = fabric.setup_optimizers(self.optimizer)
 
-    def _build(self, class_paths: NDArray[np.integer[Any]]) -> None:
-        model = self.recipe.model
-        with self._forked_rng():
-            torch.manual_seed(self.recipe.seed)
-            images, pretrained = self.recipe.images, self.recipe.training.start_from is None
+    def _build(self, class_paths: Paths) -> None:
+        recipe, model, images = self.recipe, self.recipe.model, self.recipe.images
+        with forked_rng(self.fabric.device):
+            torch.manual_seed(recipe.seed)
+            pretrained = recipe.training.start_from is None
             self.embedder = Embedder(model, channels=images.channels, size=images.size, load_weights=pretrained)
-            self.loss = build_loss(self.recipe, class_paths=class_paths)
+            self.loss = build_loss(recipe, class_paths=class_paths)
         if model.sync_batch_norm:
             backbone = self.embedder.backbone
             self.embedder.backbone = synchronized_batch_norm(backbone, self.processes, self.fabric.device)
-        if self._in_chunks and not model.freeze_batch_norm:
-            _require_no_batch_norm(self.embedder)
-        require_sizes(self.embedder, images.size, self.recipe.evaluation.scales)
+        if self._in_chunks and not model.freeze_batch_norm and any(map(is_batch_norm, self.embedder.modules())):
+            raise RecipeError(
+                "training.accumulate=two_pass with BatchNorm, whose statistics would be those of chunks",
+                expected="a network that embeds each image independently of the others",
+                remedy="set model.freeze_batch_norm=true",
+            )
+        require_sizes(self.embedder, images.size, recipe.evaluation.scales)
         if self.processes.is_first:
             warn_of_cut_images(self.embedder, images.size)
 
@@ -103,7 +102,7 @@ class Learner:
         self._fabric_optimizer.zero_grad()
         backward = self._backward_in_chunks if self._in_chunks else self._backward
         try:
-            with self._forked_rng(), _compiler_errors():
+            with forked_rng(self.fabric.device), _compiler_errors():
                 seed_torch(self.recipe.seed, step)
                 values = backward(images, self.fabric.to_device(paths), step)
         except EmbeddingError as error:
@@ -173,23 +172,14 @@ class Learner:
 
     def tensors(self) -> dict[str, Tensor]:
         """The weights of network, loss and average, and the optimizer's state, by name."""
-        found = {f"embedder.{name}": tensor for name, tensor in self.embedder.state_dict().items()}
-        found |= {f"loss.{name}": tensor for name, tensor in self.loss.state_dict().items()}
+        found = self._modules.state_dict()
         for index, state in self.optimizer.state_dict()["state"].items():
             found |= {f"optimizer.{index}.{key}": value for key, value in state.items() if value is not None}
-        if self._average is not None:
-            found |= {f"average.{name}": tensor for name, tensor in self._average.state_dict().items()}
         return found
 
     def copy_from_first(self) -> None:
         """Copy the first process's weights and BatchNorm statistics, which each process updates from its own images."""
-        tensors = self.tensors().items()
-        self.processes.copy_from_first(tensor for name, tensor in tensors if not name.startswith("optimizer."))
-
-    def _forked_rng(self) -> AbstractContextManager[None]:
-        """A block after which torch's generators have their earlier state."""
-        device = self.fabric.device
-        return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+        self.processes.copy_from_first(self._modules.state_dict().values())
 
     def scaler(self) -> dict[str, Any]:
         """State of the gradient scaler of 16-bit training; empty without one."""
@@ -197,19 +187,16 @@ class Learner:
 
     def load(self, tensors: Mapping[str, Tensor], scaler: Mapping[str, Any]) -> None:
         """Restore what :meth:`tensors` and :meth:`scaler` returned."""
-        parts: defaultdict[str, dict[str, Tensor]] = defaultdict(dict)
-        for name, tensor in tensors.items():
-            part, _, rest = name.partition(".")
-            parts[part][rest] = tensor
+        weights: dict[str, Tensor] = {}
         state: defaultdict[int, dict[str, Tensor]] = defaultdict(dict)
-        for name, tensor in parts["optimizer"].items():
-            index, _, key = name.partition(".")
-            state[int(index)][key] = tensor
+        for name, tensor in tensors.items():
+            if name.startswith("optimizer."):
+                _, index, key = name.split(".")
+                state[int(index)][key] = tensor
+            else:
+                weights[name] = tensor
         try:
-            self.embedder.load_state_dict(parts["embedder"])
-            self.loss.load_state_dict(parts["loss"])
-            if self._average is not None:
-                self._average.load_state_dict(parts["average"])
+            self._modules.load_state_dict(weights)
             groups = self.optimizer.state_dict()["param_groups"]
             self._fabric_optimizer.load_state_dict({"state": dict(state), "param_groups": groups})
         except (RuntimeError, ValueError) as error:
@@ -242,18 +229,7 @@ def _diverged(step: int, found: str) -> TrainingError:
 
 
 def _out_of_memory(where: str, remedy: str) -> DeviceError:
-    """The error of a full GPU."""
     return DeviceError(f"{where}: the GPU's memory is full", expected="a smaller load", remedy=remedy)
-
-
-def _require_no_batch_norm(network: nn.Module) -> None:
-    """Refuse to train BatchNorm chunk by chunk: its statistics would be those of chunks, each counted twice."""
-    if any(map(is_batch_norm, network.modules())):
-        raise RecipeError(
-            "training.accumulate=two_pass with BatchNorm, whose statistics would be those of chunks",
-            expected="a network that embeds each image independently of the others",
-            remedy="set model.freeze_batch_norm=true",
-        )
 
 
 @contextmanager
@@ -265,6 +241,8 @@ def _compiler_errors() -> Iterator[None]:
         if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
             raise
         problem = " ".join(str(error).split("\n\n")[0].split())
-        expected = "a network that torch.compile supports, and a C++ compiler (on a GPU, Triton)"
-        given, remedy = f"training.compile=true ({problem})", "set training.compile=false"
-        raise RecipeError(given, expected=expected, remedy=remedy) from error
+        raise RecipeError(
+            f"training.compile=true ({problem})",
+            expected="a network that torch.compile supports, and a C++ compiler (on a GPU, Triton)",
+            remedy="set training.compile=false",
+        ) from error

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from torch import Tensor, nn
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
     from hiertree.losses import Loss
 
+Paths: TypeAlias = "NDArray[np.integer[Any]]"
 Tensors = tuple[Tensor, ...] | list[Tensor]
 
 
-def build_loss(recipe: Recipe, *, class_paths: NDArray[np.integer[Any]]) -> Loss:
+def build_loss(recipe: Recipe, *, class_paths: Paths) -> Loss:
     """Build the loss that a recipe asks for, with the sizes that follow from the (C, L) paths of its classes."""
     try:
         return _built(recipe.loss, class_paths, recipe.model.embedding_size)
@@ -34,23 +35,25 @@ def build_loss(recipe: Recipe, *, class_paths: NDArray[np.integer[Any]]) -> Loss
         raise RecipeError(f"loss: {error.given}", expected=error.expected, remedy=error.remedy) from error
 
 
-def _built(component: Component, class_paths: NDArray[np.integer[Any]], embedding_size: int) -> Loss:
+def _built(component: Component, class_paths: Paths, embedding_size: int) -> Loss:
     """Build a loss, and before it the losses that it wraps, or functions that build them for flat classes."""
     level_sizes = tuple((class_paths.max(axis=0) + 1).tolist())
     sizes = {"num_classes": level_sizes[-1], "num_levels": class_paths.shape[1], "level_sizes": level_sizes}
     derived = {**sizes, "embedding_size": embedding_size, "class_paths": class_paths}
     options = {name: value for name, value in derived.items() if takes("loss", component.name, name)}
-
-    def nested(inner: Component, *, flat: bool) -> Any:
-        if flat:
-            return lambda num_classes: _built(inner, np.arange(num_classes)[:, None], embedding_size)
-        return _built(inner, class_paths, embedding_size)
-
     for name, value in component.options().items():
-        is_loss = isinstance(value, Component)
-        options[name] = nested(value, flat=makes("loss", component.name, name)) if is_loss else value
+        if not isinstance(value, Component):
+            options[name] = value
+        elif makes("loss", component.name, name):
+            options[name] = partial(_built_for_flat_classes, value, embedding_size)
+        else:
+            options[name] = _built(value, class_paths, embedding_size)
     loss: Loss = target("loss", component.name)(**options)
     return loss
+
+
+def _built_for_flat_classes(component: Component, embedding_size: int, num_classes: int) -> Loss:
+    return _built(component, np.arange(num_classes)[:, None], embedding_size)
 
 
 def parameter_groups(embedder: Embedder, loss: nn.Module, settings: OptimizerSettings) -> list[dict[str, Any]]:
@@ -60,8 +63,8 @@ def parameter_groups(embedder: Embedder, loss: nn.Module, settings: OptimizerSet
         ("head", embedder.head_parameters(), settings.head_lr or settings.lr, settings.weight_decay),
         ("proxies", list(loss.parameters()), settings.proxies_lr or settings.lr, settings.proxies_weight_decay),
     ]
-    named = [dict(zip(("name", "params", "lr", "weight_decay"), group, strict=True)) for group in groups]
-    return [{**group, "base_lr": group["lr"]} for group in named if group["params"]]
+    keys = ("name", "params", "lr", "weight_decay", "base_lr")
+    return [dict(zip(keys, (*group, group[2]), strict=True)) for group in groups if group[1]]
 
 
 def build_optimizer(embedder: Embedder, loss: nn.Module, settings: OptimizerSettings) -> Optimizer:
@@ -72,40 +75,29 @@ def build_optimizer(embedder: Embedder, loss: nn.Module, settings: OptimizerSett
     return (Adam if settings.name == "adam" else AdamW)(groups, lr=settings.lr)
 
 
-def learning_rate_factor(
-    step: int,
-    *,
-    total: int,
-    warmup: int,
-    final: float = 0.0,
-    name: str = "cosine",
-    milestones: Sequence[int] = (),
-    factor: float = 1.0,
-) -> float:
+def learning_rate_factor(settings: ScheduleSettings, step: int, *, total: int, steps_per_epoch: int) -> float:
     """Compute the factor of the learning rate of step 0 … total − 1; the last step of the warm-up has factor 1."""
+    warmup = round(settings.warmup_epochs * steps_per_epoch)
     if step < warmup:
         return (step + 1) / warmup
-    if name == "step":
-        return factor ** sum(step >= milestone for milestone in milestones)
-    if name == "constant":
+    if settings.name == "step":
+        return float(settings.factor ** sum(step >= round(epoch * steps_per_epoch) for epoch in settings.milestones))
+    if settings.name == "constant":
         return 1.0
     done = (step - warmup) / max(1, total - warmup)
-    return final + (1.0 - final) * 0.5 * (1.0 + math.cos(math.pi * done))
+    return settings.final + (1.0 - settings.final) * 0.5 * (1.0 + math.cos(math.pi * done))
 
 
 def set_learning_rates(
     optimizer: Optimizer, settings: ScheduleSettings, *, step: int, total: int, steps_per_epoch: int
 ) -> None:
     """Set the learning rate of every parameter group for this step."""
-    warmup = round(settings.warmup_epochs * steps_per_epoch)
     step = max(0, step - round(settings.hold_epochs * steps_per_epoch))
-    milestones = [round(epoch * steps_per_epoch) for epoch in settings.milestones]
+    final = settings.final if settings.proxies_final is None else settings.proxies_final
+    of_proxies = settings.model_copy(update={"final": final})
     for group in optimizer.param_groups:
-        own_final = settings.proxies_final if group["name"] == "proxies" else None
-        final = settings.final if own_final is None else own_final
-        shape: Any = {"name": settings.name, "milestones": milestones, "factor": settings.factor}
-        factor = learning_rate_factor(step, total=total, warmup=warmup, final=final, **shape)
-        group["lr"] = group["base_lr"] * factor
+        own = of_proxies if group["name"] == "proxies" else settings
+        group["lr"] = group["base_lr"] * learning_rate_factor(own, step, total=total, steps_per_epoch=steps_per_epoch)
 
 
 def moving_average(network: nn.Module, decay: float) -> AveragedModel:
@@ -113,12 +105,7 @@ def moving_average(network: nn.Module, decay: float) -> AveragedModel:
 
     BatchNorm's running statistics are averaged too, as the original's belong to other weights; its counts are copied.
     """
-    device = next(network.parameters()).device
-    average = AveragedModel(network, device, multi_avg_fn=_follow(decay), use_buffers=True)
-    return average.requires_grad_(False)
 
-
-def _follow(decay: float) -> Callable[[Tensors, Tensors, Tensor | int], None]:
     def follow(averages: Tensors, values: Tensors, _: Tensor | int) -> None:
         for average, value in zip(averages, values, strict=True):
             if average.is_floating_point():
@@ -126,4 +113,5 @@ def _follow(decay: float) -> Callable[[Tensors, Tensors, Tensor | int], None]:
             else:
                 average.copy_(value)
 
-    return follow
+    device = next(network.parameters()).device
+    return AveragedModel(network, device, multi_avg_fn=follow, use_buffers=True).requires_grad_(False)

@@ -39,8 +39,8 @@ def start_from_earlier(embedder: Embedder, recipe: Recipe) -> dict[str, Any] | N
         given = f"training.start_from: {error.given}"
         raise CheckpointError(given, expected=error.expected, remedy=error.remedy) from error
     wanted = embedder.state_dict()
-    shapes = [{name: tensor.shape for name, tensor in named.items()} for named in (weights, wanted)]
-    differing = sorted({name for name, _ in shapes[0].items() ^ shapes[1].items()})
+    theirs, ours = ({(name, tensor.shape) for name, tensor in named.items()} for named in (weights, wanted))
+    differing = sorted({name for name, _ in theirs ^ ours})
     others = [name for name in differing if not name.startswith(_HEAD)]
     if others:
         named = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
@@ -49,13 +49,11 @@ def start_from_earlier(embedder: Embedder, recipe: Recipe) -> dict[str, Any] | N
             expected=f"the backbone, pooling and channels of this recipe ({recipe.model.backbone})",
             remedy=f"take over the section model of {folder / 'recipe.yaml'}",
         )
-    with torch.no_grad():
-        for name, tensor in wanted.items():
-            if not (differing and name.startswith(_HEAD)):
-                tensor.copy_(weights[name])
+    kept = {name: tensor for name, tensor in weights.items() if not (differing and name.startswith(_HEAD))}
+    embedder.load_state_dict(kept, strict=False)
     if differing:
-        theirs, ours = (len(head[_PROJECTION]) for head in (weights, wanted))
-        print(f"{folder}: its head, {theirs} dimensions, is not used; one of {ours} starts anew", file=sys.stderr)
+        sizes = [len(head[_PROJECTION]) for head in (weights, wanted)]
+        print(f"{folder}: its head, {sizes[0]} dimensions, is not used; one of {sizes[1]} starts anew", file=sys.stderr)
     return {"path": str(folder / WEIGHTS), **describe_file(folder / WEIGHTS)}
 
 
@@ -91,7 +89,13 @@ def initialize_projection(embedder: Embedder, dataset: ImageDataset, recipe: Rec
     count = min(len(dataset), model.projection_images)
     _require_enough(model.embedding_size, features=embedder.projection.in_features, images=count)
     chosen = np.sort(np.random.default_rng(recipe.seed).choice(len(dataset), count, replace=False))
-    features = _pooled_features(embedder, dataset, recipe, chosen.tolist(), fabric)
+    views = ImageViews(dataset.images, recipe.images.model_copy(update={"cache": False}))
+    keys = keys_in_order(chosen.tolist(), recipe.evaluation.batch_size)
+    batches = batch_loader(views, keys, workers=recipe.images.workers)
+    tracked = track(batches, description="features for the PCA of the projection")
+    with torch.inference_mode():
+        embedder.eval()
+        features = torch.cat([embedder.pooled(fabric.to_device(images)).float().cpu() for _, images in tracked])
     whitened = model.projection_init == "pca_whitened"
     weight, bias = principal_projection(features, model.embedding_size, whitened=whitened)
     with torch.no_grad():
@@ -109,16 +113,3 @@ def _require_enough(size: int, *, features: int, images: int) -> None:
         remedy = "raise model.projection_images, or set model.projection_init=random"
         given = f"a PCA of {images} images for model.embedding_size={size}"
         raise RecipeError(given, expected=f"more than {size} images", remedy=remedy)
-
-
-@torch.inference_mode()
-def _pooled_features(
-    embedder: Embedder, dataset: ImageDataset, recipe: Recipe, rows: list[int], fabric: Fabric
-) -> Tensor:
-    """(n, F) features before the projection, on the CPU."""
-    views = ImageViews(dataset, recipe.images.model_copy(update={"cache": False}))
-    keys = keys_in_order(rows, recipe.evaluation.batch_size)
-    batches = batch_loader(views, keys, workers=recipe.images.workers)
-    embedder.eval()
-    tracked = track(batches, description="features for the PCA of the projection")
-    return torch.cat([embedder.pooled(fabric.to_device(images)).float().cpu() for _, images in tracked])

@@ -28,7 +28,7 @@ _REMEDY = "remove this folder to go on from an older checkpoint, or start again 
 
 
 def save_checkpoint(
-    folder: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any], *, step: int, fingerprint: str
+    folder: Path, tensors: Mapping[str, Tensor], state: dict[str, Any], *, step: int, fingerprint: str
 ) -> Path:
     """Write one checkpoint below ``folder``."""
     from safetensors.torch import save_file
@@ -36,15 +36,9 @@ def save_checkpoint(
     path = checkpoint_path(folder, step=step)
     with files.replacing_folder(path) as temporary:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary / _TENSORS)
-        header = {"format": FORMAT, "recipe": fingerprint, "sha256": sha256(temporary / _TENSORS)}
-        files.write_json(temporary / _STATE, header | {"state": dict(state)})
+        content = {"format": FORMAT, "recipe": fingerprint, "sha256": sha256(temporary / _TENSORS), "state": state}
+        files.write_json(temporary / _STATE, content)
     return path
-
-
-def rewrite_state(path: Path, state: Mapping[str, Any]) -> None:
-    """Replace the state of a checkpoint, whose tensors stay."""
-    header = json.loads((path / _STATE).read_text(encoding="utf-8"))
-    files.write_json(path / _STATE, header | {"state": dict(state)})
 
 
 def checkpoint_path(folder: Path, *, step: int) -> Path:
@@ -56,15 +50,15 @@ def read_checkpoint(path: Path, *, accepts: Callable[[str], bool]) -> tuple[dict
     """Read the tensors and the state of one checkpoint."""
     from safetensors.torch import load_file
 
-    kind, recipe, state = _checked(path)
-    if kind != FORMAT:
-        raise CheckpointError(f"{path}, of the format {kind!r}", expected=f"a checkpoint ({FORMAT})", remedy=_REMEDY)
-    if not accepts(recipe):
-        raise CheckpointError(f"{path}, of another recipe", expected="a checkpoint of this recipe", remedy=_REMEDY)
+    content = _checked(path)
+    if content["format"] != FORMAT:
+        raise _refused(f"{path}, of the format {content['format']!r}", f"a checkpoint ({FORMAT})")
+    if not accepts(content["recipe"]):
+        raise _refused(f"{path}, of another recipe", "a checkpoint of this recipe")
     try:
-        return load_file(path / _TENSORS), state
+        return load_file(path / _TENSORS), content["state"]
     except SafetensorError as error:
-        raise CheckpointError(f"{path} ({error})", expected="a whole checkpoint", remedy=_REMEDY) from error
+        raise _refused(f"{path} ({error})") from error
 
 
 def newest_whole_checkpoint(folder: Path) -> Path | None:
@@ -84,18 +78,21 @@ def newest_whole_checkpoint(folder: Path) -> Path | None:
     return None
 
 
-def _checked(path: Path) -> tuple[str, str, dict[str, Any]]:
-    """Format, fingerprint and state of a checkpoint whose tensors are those written with them."""
+def _checked(path: Path) -> dict[str, Any]:
+    """Format, recipe, hash and state of a checkpoint whose tensors are those written with them."""
     try:
         content = json.loads((path / _STATE).read_text(encoding="utf-8"))
-        kind, recipe, digest, state = (content[key] for key in ("format", "recipe", "sha256", "state"))
-        damaged = sha256(path / _TENSORS) != digest
+        checked = {key: content[key] for key in ("format", "recipe", "sha256", "state")}
+        is_damaged = sha256(path / _TENSORS) != checked["sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        given = f"{path} is damaged ({error!r})"
-        raise CheckpointError(given, expected="a whole checkpoint", remedy=_REMEDY) from error
-    if damaged:
-        raise CheckpointError(f"{path} is damaged ({_TENSORS})", expected="a whole checkpoint", remedy=_REMEDY)
-    return kind, recipe, state
+        raise _refused(f"{path} is damaged ({error!r})") from error
+    if is_damaged:
+        raise _refused(f"{path} is damaged ({_TENSORS})")
+    return checked
+
+
+def _refused(given: str, expected: str = "a whole checkpoint") -> CheckpointError:
+    return CheckpointError(given, expected=expected, remedy=_REMEDY)
 
 
 def list_checkpoints(folder: Path) -> dict[int, Path]:
@@ -125,14 +122,14 @@ class RunCheckpoints:
         tensors, fingerprint = self._learner.tensors(), self._recipe.fingerprint()
         with _writing(state.step):
             save_checkpoint(self._folder, tensors, self._content(state), step=state.step, fingerprint=fingerprint)
-        needed = _steps_needed(state)
-        remove_checkpoints(self._folder, keep=needed | self._kept)
-        self._kept = needed
+        kept, self._kept = self._kept, _steps_needed(state)
+        remove_checkpoints(self._folder, keep=kept | self._kept)
 
     def update(self, state: RunState) -> None:
         """Write the state of the step whose checkpoint was written last, now that its epoch has been evaluated."""
+        path = checkpoint_path(self._folder, step=state.step) / _STATE
         with _writing(state.step):
-            rewrite_state(checkpoint_path(self._folder, step=state.step), self._content(state))
+            files.write_json(path, json.loads(path.read_text(encoding="utf-8")) | {"state": self._content(state)})
         self._kept = _steps_needed(state)
 
     def _content(self, state: RunState) -> dict[str, Any]:
@@ -151,9 +148,8 @@ class RunCheckpoints:
 
     def restore_network(self, *, step: int) -> None:
         """Load the network after an earlier step, whose checkpoint was kept, into the learner."""
-        path = checkpoint_path(self._folder, step=step)
         try:
-            tensors, content = read_checkpoint(path, accepts=self._recipe.accepts)
+            tensors, content = read_checkpoint(checkpoint_path(self._folder, step=step), accepts=self._recipe.accepts)
         except CheckpointError as error:
             raise CheckpointError(
                 f"the best network, of step {step}, is lost: {error.given}",

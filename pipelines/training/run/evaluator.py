@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -18,11 +17,11 @@ from hiertree.datasets.readers.images import JoinedImages, SelectedImages
 from hiertree.errors import OptionError, RecipeError
 from hiertree.io.progress import track
 from hiertree.losses import binary_codes
-from hiertree.metrics import Evaluation, evaluate, evaluate_codes, overall
+from hiertree.metrics import Evaluation, evaluate, evaluate_codes
 
 from ..data.batches import batch_loader, keys_in_order
 from ..data.views import ImageViews
-from ..distributed.processes import Processes
+from ..distributed.processes import ALONE, Processes
 from ..learning.learner import Learner
 from ..recipe.schema import Recipe
 
@@ -38,84 +37,49 @@ def list_name(part: ImageDataset) -> str:
     return part.split.removeprefix("test_")
 
 
-def names_of_means(metrics: Iterable[str]) -> tuple[str, ...]:
-    """Names of the means over lists or levels: one for each metric that occurs more than once."""
-    counts = Counter(metric.partition("[")[0] for metric in metrics)
-    return tuple(f"mean {metric}" for metric, count in counts.items() if count > 1)
+def means_over_lists(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Unweighted means over lists or levels: one for each metric that occurs more than once."""
+    values: dict[str, list[float]] = {}
+    for metric, value in metrics.items():
+        values.setdefault(f"mean {metric.partition('[')[0]}", []).append(value)
+    return {name: sum(own) / len(own) for name, own in values.items() if len(own) > 1}
 
 
-def means_over_lists(results: Mapping[str, Evaluation]) -> dict[str, float]:
-    """Unweighted means over lists and levels; empty if a list has no value for one of the metrics."""
-    if any(len(result.summary()) < len(result.names) for result in results.values()):
-        return {}
-    means = overall(results)
-    wanted = names_of_means(metric for result in results.values() for metric in result.names)
-    return {name: float(means[name.removeprefix("mean ")]) for name in wanted}
-
-
-class ImagesOfLists(NamedTuple):
-    """Images of several lists, each image once, and for each list the rows of its images among them."""
-
-    images: ImageSource
-    rows: tuple[NDArray[np.int64] | slice, ...]
-
-
-def images_of_lists(lists: Sequence[ImageDataset]) -> ImagesOfLists:
-    """Join the images of several lists; images of the same name count as the same image."""
+def images_of_lists(lists: Sequence[ImageDataset]) -> tuple[ImageSource, Sequence[NDArray[np.int64] | slice]]:
+    """The images of several lists, those of the same name once, and for each list the rows of its images among them."""
     if len(lists) == 1:
-        return ImagesOfLists(lists[0].images, (slice(None),))
+        return lists[0].images, [slice(None)]
     names = np.array([part.images.name(row) for part in lists for row in range(len(part))])
     _, first, rows = np.unique(names, return_index=True, return_inverse=True)
     joined: ImageSource = reduce(JoinedImages, (part.images for part in lists))
     ends = np.cumsum([len(part) for part in lists])[:-1]
-    return ImagesOfLists(SelectedImages(joined, first), tuple(np.split(rows.reshape(-1), ends)))
+    return SelectedImages(joined, first), np.split(rows.reshape(-1), ends)
 
 
-@dataclass(frozen=True)
-class ListResult:
-    """The evaluation of one list of queries, and what :func:`retrieval_arrays` returns of it."""
+class ListResult(NamedTuple):
+    """The evaluation of one list of queries."""
 
-    arrays: Mapping[str, NDArray[Any]]
+    arrays: Mapping[str, NDArray[Any]]  # as :func:`retrieval_arrays` returns them
     result: Evaluation
 
 
-@dataclass(frozen=True)
-class SplitResult:
-    """The evaluation of a split and of the further lists of its benchmark, with means where it reports them."""
+class SplitResult(NamedTuple):
+    """The evaluation of a split and of the further lists of its benchmark."""
 
-    lists: Mapping[str, ListResult]
-    means: Mapping[str, float]
-
-    def metrics(self) -> dict[str, float]:
-        """The mean of each list's metrics over queries, and the means over lists or levels."""
-        summaries = (found.result.summary() for found in self.lists.values())
-        return dict(self.means) | {str(name): float(value) for found in summaries for name, value in found.items()}
-
-
-class EvaluatedNetwork(NamedTuple):
-    """The means of a network's metrics on a split, and in the first process all values."""
-
-    metrics: dict[str, float]
-    result: SplitResult | None
+    metrics: dict[str, float]  # the means over lists or levels, and the mean of each list's metrics over its queries
+    lists: Mapping[str, ListResult]  # by name; empty in all processes but the first
 
 
 def retrieval_arrays(dataset: ImageDataset, embeddings: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
     """Queries, and their gallery if the split has a separate one, by the names that ``hiertree evaluate`` reads."""
     names = np.array([dataset.images.name(row) for row in range(len(dataset))], dtype=np.str_)
+    arrays = {"embeddings": embeddings, "paths": dataset.paths, "names": names}
     if dataset.queries is None or dataset.gallery is None:
-        return {"embeddings": embeddings, "paths": dataset.paths, "names": names}
-    query, gallery = dataset.queries, dataset.gallery
-    arrays: dict[str, NDArray[Any]] = {
-        "embeddings": embeddings[query],
-        "paths": dataset.paths[query],
-        "gallery_embeddings": embeddings[gallery],
-        "gallery_paths": dataset.paths[gallery],
-        "names": names[query],
-        "gallery_names": names[gallery],
-    }
+        return arrays
     if dataset.ids is not None:
-        arrays |= {"ids": dataset.ids[query], "gallery_ids": dataset.ids[gallery]}
-    return arrays
+        arrays["ids"] = dataset.ids
+    queries = {name: values[dataset.queries] for name, values in arrays.items()}
+    return queries | {f"gallery_{name}": values[dataset.gallery] for name, values in arrays.items()}
 
 
 def require_one_of(names: Collection[str], select: str, *, setting: str = "evaluation.select") -> None:
@@ -128,23 +92,22 @@ class SplitEvaluator:
     """Evaluates networks on a split and on the further lists of its benchmark; ``names`` are those of the metrics."""
 
     def __init__(
-        self, dataset: ImageDataset, recipe: Recipe, processes: Processes | None = None, *, select: str | None = None
+        self, dataset: ImageDataset, recipe: Recipe, processes: Processes = ALONE, *, select: str | None = None
     ) -> None:
         self._lists, self._warned = (dataset, *dataset.beside), False
-        self._settings, self._processes = recipe.evaluation, processes or Processes()
+        self._settings, self._processes = recipe.evaluation, processes
         self._protocol = cast("ProtocolName | None", dataset.protocol)  # evaluate refuses unknown ones
         self._metrics = self._settings.metrics
         self._averages = self._protocol == "dyml" or len(self._lists) > 1  # over lists or levels
         self.names = self._checked_names()
         if select is not None and select not in self.names:
             self._compute_too(select)
-        joined = images_of_lists(self._lists)
-        views, self._rows = ImageViews(joined, recipe.images), joined.rows
-        keys = keys_in_order(range(len(views)), self._settings.batch_size)
+        images, self._rows = images_of_lists(self._lists)
+        keys = keys_in_order(range(len(images)), self._settings.batch_size)
         own = keys[self._processes.rank :: self._processes.size]
-        self._batches = batch_loader(views, own, workers=recipe.images.workers)
+        self._batches = batch_loader(ImageViews(images, recipe.images), own, workers=recipe.images.workers)
 
-    def evaluate(self, learner: Learner) -> EvaluatedNetwork:
+    def evaluate(self, learner: Learner) -> SplitResult:
         """Embed every image with the first process's network, each process its share, and compute every metric.
 
         The codes that a hashing loss learns are ranked by Hamming distance.
@@ -152,34 +115,38 @@ class SplitEvaluator:
         learner.copy_from_first()
         batches = track(self._batches, description=f"embedding the {self._lists[0].split} split")
         embeddings = self._processes.concatenated(learner.embed(images) for _, images in batches).numpy()
-        result: SplitResult | None = None
-        with self._processes.agreeing():
-            if self._processes.is_first:
-                result = self._result(embeddings, codes=learner.loss.learns_codes)
-        return EvaluatedNetwork(self._processes.from_first(lambda: result.metrics() if result else {}), result)
+        lists: dict[str, ListResult] = {}
 
-    def _result(self, embeddings: NDArray[np.float32], *, codes: bool) -> SplitResult:
-        arrays = [retrieval_arrays(part, embeddings[rows]) for part, rows in zip(self._lists, self._rows, strict=True)]
-        names = map(list_name, self._lists)
-        results = {name: self._evaluated(own, codes=codes) for name, own in zip(names, arrays, strict=True)}
-        means = means_over_lists(results) if self._averages else {}
-        lists = {
-            name: ListResult(own, replace(result, names=self._named(result.names, name)))
-            for (name, result), own in zip(results.items(), arrays, strict=True)
-        }
+        def measure() -> dict[str, float]:
+            lists.update(self._measured(embeddings, codes=learner.loss.learns_codes))
+            summaries = (own.result.summary() for own in lists.values())
+            metrics = {str(name): float(value) for found in summaries for name, value in found.items()}
+            is_whole = len(metrics) == sum(len(own.result.names) for own in lists.values())
+            return (means_over_lists(metrics) if self._averages and is_whole else {}) | metrics
+
+        return SplitResult(self._processes.from_first(measure), lists)
+
+    def _measured(self, embeddings: NDArray[np.float32], *, codes: bool) -> dict[str, ListResult]:
+        lists = {}
+        for part, rows in zip(self._lists, self._rows, strict=True):
+            arrays, name = retrieval_arrays(part, embeddings[rows]), list_name(part)
+            result = self._evaluated(arrays, codes=codes, progress=True)
+            lists[name] = ListResult(arrays, replace(result, names=self._named(result.names, name)))
         self._warn_of_few_queries(lists)
-        return SplitResult(lists, means)
+        return lists
 
-    def _evaluated(self, own: Mapping[str, NDArray[Any]], *, codes: bool) -> Evaluation:
+    def _evaluated(
+        self, arrays: Mapping[str, NDArray[Any]], *, codes: bool = False, progress: bool = False
+    ) -> Evaluation:
         """Rank by cosine similarity, or codes by Hamming distance, and compute every metric."""
-        asked: dict[str, Any] = {"query_ids": own.get("ids"), "gallery_ids": own.get("gallery_ids")}
+        asked: dict[str, Any] = {"query_ids": arrays.get("ids"), "gallery_ids": arrays.get("gallery_ids")}
         asked |= {"metrics": self._metrics, "protocol": self._protocol}
-        vectors, gallery = own["embeddings"], own.get("gallery_embeddings")
-        paths = own["paths"], own.get("gallery_paths")
+        vectors, gallery = arrays["embeddings"], arrays.get("gallery_embeddings")
+        paths = arrays["paths"], arrays.get("gallery_paths")
         if codes:
             vectors, gallery = _bits(vectors), None if gallery is None else _bits(gallery)
             return evaluate_codes(vectors, paths[0], gallery, paths[1], **asked)
-        return evaluate(vectors, paths[0], gallery, paths[1], **asked, progress=True)
+        return evaluate(vectors, paths[0], gallery, paths[1], **asked, progress=progress)
 
     def _warn_of_few_queries(self, lists: Mapping[str, ListResult]) -> None:
         """Say once which metric counts less than half of the queries of a list, and how many."""
@@ -208,14 +175,14 @@ class SplitEvaluator:
         except OptionError as error:
             raise RecipeError(f"evaluation.metrics: {error}") from error
         own = tuple(chain.from_iterable(found))
-        return (*names_of_means(own), *own) if self._averages else own
+        return (*means_over_lists(dict.fromkeys(own, 0.0)), *own) if self._averages else own
 
     def _metric_names(self, part: ImageDataset) -> tuple[str, ...]:
-        points: tuple[Any, ...] = (np.eye(2), part.paths[:2])
-        asked: dict[str, Any] = {"metrics": self._metrics, "protocol": self._protocol}
-        if part.gallery is None:
-            return evaluate(*points, **asked).names
-        return evaluate(*points, *points, query_ids=["a", "b"], gallery_ids=["c", "d"], **asked).names
+        two: dict[str, Any] = {"embeddings": np.eye(2), "paths": part.paths[:2]}
+        if part.gallery is not None:
+            two |= {f"gallery_{name}": values for name, values in two.items()}
+            two |= {"ids": ["a", "b"], "gallery_ids": ["c", "d"]}
+        return self._evaluated(two).names
 
 
 def _bits(embeddings: NDArray[Any]) -> NDArray[np.bool_]:

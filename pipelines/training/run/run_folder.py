@@ -30,8 +30,7 @@ from ..recipe.schema import Recipe
 from .checkpoints import list_checkpoints
 from .evaluator import SplitResult, list_name
 
-_LOCK, _HOLDER = ".lock", ".lock.json"
-_LOCKS = {_LOCK, _HOLDER}
+_LOCK = ".lock"  # says who holds it
 _RESULTS = (
     *("metrics.json", "manifest.json", "model.safetensors", "model.json", "embeddings.npz", "per_query.parquet"),
     *("tree.json", "failed_batch.npz", "changes.jsonl", "history.jsonl", "recipe.yaml"),
@@ -42,7 +41,7 @@ class Summary(NamedTuple):
     """What ``metrics.json`` says of a run besides its metrics, and the weights that its network started with."""
 
     values: dict[str, Any]
-    started_from: dict[str, Any] | None = None
+    started_from: dict[str, Any] | None
 
 
 class RunFolder:
@@ -54,21 +53,16 @@ class RunFolder:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.recipe = path / "recipe.yaml"
-        self.history = path / "history.jsonl"
-        self.checkpoints = path / "checkpoints"
-        self.tensorboard = path / "tensorboard"
-        self.metrics = path / "metrics.json"
-        self.best = path / "best"
-        self.changes = path / "changes.jsonl"
+        self.path, self.recipe, self.metrics = path, path / "recipe.yaml", path / "metrics.json"
+        self.history, self.changes = path / "history.jsonl", path / "changes.jsonl"
+        self.checkpoints, self.best = path / "checkpoints", path / "best"
 
     def require_usable(self, recipe: Recipe, *, fresh: bool) -> None:
         """Refuse a folder that is neither new or empty nor of a run that this recipe is, or goes on from."""
         if self.recipe.is_file():
             if not fresh:
                 self._require_same_or_earlier(recipe)
-        elif self.path.exists() and (not self.path.is_dir() or {path.name for path in self.path.iterdir()} - _LOCKS):
+        elif self.path.exists() and (not self.path.is_dir() or {path.name for path in self.path.iterdir()} - {_LOCK}):
             raise OptionError(f"out={self.path}", expected="a new or empty folder, or that of an earlier run")
 
     def claim(self, recipe: Recipe, train_set: ImageDataset, test_set: ImageDataset) -> None:
@@ -76,12 +70,13 @@ class RunFolder:
 
         Settings that differ from an interrupted run's, and change no number, are noted in ``changes.jsonl``.
         """
-        if self._goes_on(recipe):
-            self.metrics.unlink(missing_ok=True)
         earlier = self._earlier() if self.recipe.is_file() else None
-        if earlier is not None and (changed := _differences(earlier.as_dict(), recipe.as_dict())):
-            print(f"going on with other settings: {'; '.join(changed)}", file=sys.stderr)
-            self._note_changes(changed)
+        if earlier is not None:
+            if recipe.goes_on_from(earlier):
+                self.metrics.unlink(missing_ok=True)
+            if changed := _differences(earlier.as_dict(), recipe.as_dict()):
+                print(f"going on with other settings: {'; '.join(changed)}", file=sys.stderr)
+                self._note_changes(changed)
         if earlier != recipe:
             files.write_text(self.recipe, yaml.safe_dump(recipe.as_dict(), sort_keys=False, allow_unicode=True))
         trees = {"tree-train.json": train_set.tree, "tree.json": test_set.tree}
@@ -99,47 +94,44 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """A block in which no other process trains in this folder; the lock ends with the process, however it ends."""
-        from filelock import FileLock, Timeout
-
         self.path.mkdir(parents=True, exist_ok=True)
-        lock, holder = FileLock(self.path / _LOCK, blocking=False), self.path / _HOLDER
-        try:
-            lock.acquire()
-        except Timeout:
-            raise self._in_use(holder) from None
-        try:
-            since = datetime.now().astimezone().isoformat(timespec="seconds")
-            files.write_json(holder, {"host": gethostname(), "process": os.getpid(), "since": since})
-            yield
-        finally:
-            for name in _LOCKS:
-                (self.path / name).unlink(missing_ok=True)
-            lock.release()
-            with suppress(OSError):
-                self.path.rmdir()  # if nothing was written
+        with (self.path / _LOCK).open("a+", encoding="utf-8") as holder:
+            is_mine = files.lock(holder.fileno()) and os.fstat(holder.fileno()).st_nlink  # else its holder just ended
+            if not is_mine:
+                holder.seek(0)
+                raise self._in_use(holder.read())
+            try:
+                holder.truncate(0)
+                since = datetime.now().astimezone().isoformat(timespec="seconds")
+                holder.write(f"process {os.getpid()} on {gethostname()} has been training there since {since}")
+                holder.flush()
+                yield
+            finally:
+                (self.path / _LOCK).unlink(missing_ok=True)
+                with suppress(OSError):
+                    self.path.rmdir()  # if nothing was written
 
-    def _in_use(self, holder: Path) -> OptionError:
-        try:
-            held = json.loads(holder.read_text(encoding="utf-8"))
-            who = f"process {held['process']} on {held['host']} has been training there since {held['since']}"
-        except (OSError, ValueError, KeyError, TypeError):  # it is just about to say so
-            who = "another process is training there"
-        remedy = "wait until it ends, or choose another folder"
-        return OptionError(f"out={self.path}: {who}", expected="a folder that no other process uses", remedy=remedy)
+    def _in_use(self, holder: str) -> OptionError:
+        return OptionError(
+            f"out={self.path}: {holder or 'another process is training there'}",
+            expected="a folder that no other process uses",
+            remedy="wait until it ends, or choose another folder",
+        )
 
     def clear(self) -> None:
         """Remove an earlier run of any recipe; files that no run writes stay."""
         if not self.recipe.is_file():
             return
-        for folder in (self.checkpoints, self.tensorboard, self.best):
-            shutil.rmtree(folder, ignore_errors=True)
+        for folder in ("checkpoints", "tensorboard", "best"):
+            shutil.rmtree(self.path / folder, ignore_errors=True)
         for name in (*_RESULTS, "embeddings-*.npz", "per_query-*.parquet", "tree-*.json"):
             for path in self.path.glob(name):
                 path.unlink()
 
     def finished(self, recipe: Recipe | None = None) -> dict[str, Any] | None:
         """Read ``metrics.json``; None if the run is not finished, or is one that ``recipe`` goes on from."""
-        if not self.metrics.is_file() or (recipe is not None and self._goes_on(recipe)):
+        goes_on = recipe is not None and self.recipe.is_file() and recipe.goes_on_from(self._earlier())
+        if goes_on or not self.metrics.is_file():
             return None
         try:
             content = json.loads(self.metrics.read_text(encoding="utf-8"))
@@ -149,16 +141,27 @@ class RunFolder:
 
     def write_network(self, recipe: Recipe, embedder: Embedder, result: SplitResult) -> list[Path]:
         """Write a network and its results on the test split, image by image; returns the files."""
-        return [*save_embedder(embedder, self.path, Preprocessing.of_recipe(recipe)), *self._write_results(result)]
+        written = save_embedder(embedder, self.path, Preprocessing.of_recipe(recipe))
+        for number, (name, found) in enumerate(result.lists.items()):
+            suffix = f"-{name}" if number else ""
+            embeddings, per_query = self.path / f"embeddings{suffix}.npz", self.path / f"per_query{suffix}.parquet"
+            with files.replacing(embeddings) as temporary:
+                np.savez(temporary, **dict[str, Any](found.arrays))
+            table = found.result.per_query()
+            table.index = pd.Index(found.arrays["names"], name="image")
+            with files.replacing(per_query) as temporary:
+                table.to_parquet(temporary)
+            written += [embeddings, per_query]
+        return written
 
     def finish(self, recipe: Recipe, result: SplitResult, written: Sequence[Path], summary: Summary) -> dict[str, Any]:
         """Write the manifest and the metrics; returns the content of ``metrics.json``."""
-        content = {**summary.values, "metrics": result.metrics(), **_card(result)}
+        content = {**summary.values, "metrics": result.metrics, **_card(result)}
         command, outputs = f"hiertree train {recipe.name}", [*self._described(), *written]
         given: dict[str, Any] = {"parameters": recipe.as_dict(), "inputs": _files_read(recipe), "seed": recipe.seed}
         made = manifest(command=command, outputs=outputs, **given)
         if summary.started_from is not None:
-            made["inputs"].append(dict(summary.started_from))
+            made["inputs"].append(summary.started_from)
         files.write_json(self.path / "manifest.json", made)
         files.write_json(self.metrics, content)
         return content
@@ -175,26 +178,8 @@ class RunFolder:
         found = [path for path in (self.recipe, self.history, self.changes) if path.is_file()]
         return [*found, *sorted(self.path.glob("tree*.json"))]
 
-    def _write_results(self, result: SplitResult) -> Sequence[Path]:
-        written = []
-        for number, (name, found) in enumerate(result.lists.items()):
-            suffix = f"-{name}" if number else ""
-            embeddings, per_query = self.path / f"embeddings{suffix}.npz", self.path / f"per_query{suffix}.parquet"
-            with files.replacing(embeddings) as temporary:
-                np.savez(temporary, **dict[str, Any](found.arrays))
-            table = found.result.per_query()
-            table.index = pd.Index(found.arrays["names"], name="image")
-            with files.replacing(per_query) as temporary:
-                table.to_parquet(temporary)
-            written += [embeddings, per_query]
-        return written
-
     def _earlier(self) -> Recipe:
         return check_recipe(read_yaml(self.recipe), source=str(self.recipe))
-
-    def _goes_on(self, recipe: Recipe) -> bool:
-        """Whether the folder holds a run that the recipe goes on from: the same with fewer epochs or less patience."""
-        return self.recipe.is_file() and recipe.goes_on_from(self._earlier())
 
     def _require_same_or_earlier(self, recipe: Recipe) -> None:
         earlier = self._earlier()

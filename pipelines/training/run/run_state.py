@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from hiertree.metrics.request import improves_downward
 
@@ -44,15 +44,11 @@ class RunState:
         self.epoch, self.batch, self.sums, self.skipped, self.measured = self.epoch + 1, 0, {}, 0, False
 
 
-HistoryKey = Literal["metrics", "validation"]
-
-
 @dataclass(frozen=True)
 class EpochSelection:
     """How the best epoch is found; without a validation it is that of the test split, and used for nothing."""
 
     metric: str  # that is compared
-    measured: HistoryKey  # the values of a row of the history that are compared; "metrics" are of the test split
     downward: bool = False  # whether the metric falls as it improves
     patience: int | None = None  # evaluations without improvement after which the run stops; None never stops it
 
@@ -61,10 +57,10 @@ class EpochSelection:
         """What a recipe asks for; its tree has ``num_levels``."""
         settings, metric = recipe.validation, recipe.evaluation.select
         if settings is None:
-            return cls(metric, "metrics")
+            return cls(metric)
         metric = settings.select or metric
-        falls = improves_downward(metric, num_levels=num_levels) if settings.direction is None else None
-        return cls(metric, "validation", settings.direction == "down" or bool(falls), settings.patience)
+        direction = settings.direction or ("down" if improves_downward(metric, num_levels=num_levels) else "up")
+        return cls(metric, direction == "down", settings.patience)
 
     def note(self, state: RunState, metrics: Mapping[str, float]) -> None:
         """Remember the epoch that has just been evaluated if it is the best so far."""
@@ -76,13 +72,11 @@ class EpochSelection:
     def gives_up(self, state: RunState) -> bool:
         """Whether the last evaluations, as many as the patience, have all brought no improvement."""
         since = 0 if state.best is None else state.best["epoch"]
-        evaluations = sum(self.measured in row and row["epoch"] > since for row in state.history)
+        evaluations = sum("validation" in row and row["epoch"] > since for row in state.history)
         return self.patience is not None and evaluations >= self.patience
 
     def describe_stop(self, state: RunState) -> str:
         """Say that the run has stopped, and why."""
         since = f"epoch {state.best['epoch']:g}" if state.best else "the start"
-        return (
-            f"stopped after epoch {state.epoch}: {self.metric} of the validation has not improved since {since} "
-            f"(validation.patience={self.patience})"
-        )
+        stopped = f"stopped after epoch {state.epoch}: {self.metric} of the validation has not improved since {since}"
+        return f"{stopped} (validation.patience={self.patience})"

@@ -10,15 +10,17 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from ..distributed.processes import Processes
+from ..distributed.processes import ALONE, Processes
 from ..distributed.starting import STOPPED_EARLY
+
+Handler = Callable[[int, FrameType | None], None]
 
 
 class StopRequest:
     """Whether this process, or another of the run, has received SIGTERM."""
 
-    def __init__(self, processes: Processes | None = None) -> None:
-        self._processes, self._received, self._interrupted = processes or Processes(), False, False
+    def __init__(self, processes: Processes = ALONE) -> None:
+        self._processes, self._received, self._interrupted = processes, False, False
 
     @contextmanager
     def listening(self, *, before_steps: bool = False) -> Iterator[None]:
@@ -29,9 +31,7 @@ class StopRequest:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        handlers: dict[int, Callable[[int, FrameType | None], None]] = {
-            signal.SIGTERM: self._end if before_steps else self._note
-        }
+        handlers: dict[int, Handler] = {signal.SIGTERM: self._end if before_steps else self._note}
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             handlers[signal.SIGINT] = self._interrupt
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}

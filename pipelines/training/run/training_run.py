@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,13 +20,13 @@ from hiertree.samplers.epochs import PlannedBatches
 
 from ..data.batches import EpochKeys, ImageBatch, batch_loader
 from ..data.views import ImageViews
-from ..distributed.processes import Processes
+from ..distributed.processes import ALONE, Processes
 from ..learning.learner import Learner
 from ..learning.starting_weights import initialize_projection, start_from_earlier
 from ..recipe.components import target
 from ..recipe.schema import Recipe
 from .checkpoints import RunCheckpoints, newest_whole_checkpoint
-from .evaluator import EvaluatedNetwork, SplitEvaluator, SplitResult, require_one_of
+from .evaluator import SplitEvaluator, SplitResult, require_one_of
 from .history import RunLog, write_history
 from .run_folder import RunFolder, Summary
 from .run_state import EpochSelection, RunState
@@ -34,7 +35,7 @@ from .stopping import StopRequest
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-Item = TypeVar("Item")
+Sets = tuple[ImageDataset, ImageDataset | None, ImageDataset]  # to learn from, to validate on, to test on
 _MAX_SKIPPED = 10  # batches in a row; after that many it is the weights, not the batches
 
 
@@ -42,20 +43,14 @@ class TrainingRun:
     """One experiment, from its newest checkpoint (or from the start) to its results."""
 
     def __init__(
-        self,
-        recipe: Recipe,
-        folder: RunFolder,
-        fabric: Fabric,
-        sets: tuple[ImageDataset, ImageDataset | None, ImageDataset],
-        processes: Processes,
-        stop: StopRequest,
+        self, recipe: Recipe, folder: RunFolder, fabric: Fabric, sets: Sets, processes: Processes, stop: StopRequest
     ) -> None:
         self.recipe, self.folder, self._processes, self._stop = recipe, folder, processes, stop
         train_set, validation_set, test_set = sets
         self._paths = torch.from_numpy(np.ascontiguousarray(train_set.paths, dtype=np.int64))
         with processes.agreeing():
             self._keys = EpochKeys(build_sampler(recipe, train_set, processes), part=processes.rank)
-            views = ImageViews(train_set, recipe.images, augment=recipe.seed)
+            views = ImageViews(train_set.images, recipe.images, augment=recipe.seed)
             self._build_evaluators(test_set, validation_set)
         pin = fabric.device.type == "cuda"
         self._batches = batch_loader(views, self._keys, workers=recipe.images.workers, pin_memory=pin)
@@ -88,55 +83,48 @@ class TrainingRun:
     def finish(self) -> dict[str, Any]:
         """Train the remaining epochs, evaluate, write the results; returns the content of ``metrics.json``."""
         with self._stop.listening():  # from here on SIGTERM ends the run between two steps, or not at all
-            return self._write(self._trained())
+            return self._write(self._trained() or self._test.evaluate(self.learner))
 
-    def _trained(self) -> EvaluatedNetwork | None:
+    def _trained(self) -> SplitResult | None:
         """Train the remaining epochs; returns the evaluation of the last one if it was due now."""
         with self._processes.agreeing():
             log = RunLog(self.recipe, self.folder.path if self._processes.is_first else None, step=self.state.step)
-        last = None
-        try:
-            if not self.state.measured:
-                last = self._measure(log)
+        with closing(log):
+            last = None if self.state.measured else self._measure(log)
             while not self._is_done():
                 self._epoch(log)
                 self._stop_if_requested()
                 last = self._measure(log)
                 self._stop_if_requested()
-        finally:
-            log.close()
         return last
 
     def _stop_if_requested(self) -> None:
         if self._stop.requested():
             self._stop.obey(self.state.step)
 
-    def _write(self, last: EvaluatedNetwork | None) -> dict[str, Any]:
+    def _write(self, last: SplitResult) -> dict[str, Any]:
         """Write the results; returns the content of ``metrics.json``."""
-        if self._processes.is_first and self.selection.gives_up(self.state):
-            print(self.selection.describe_stop(self.state), file=sys.stderr)
-        last = last or self._test.evaluate(self.learner)
-        recipe, summary = self.recipe, Summary(self._summary(), self.state.started_from)
-        written = self._from_first(last, lambda result: self.folder.write_network(recipe, self.learner.trained, result))
-        if self._validation is not None and self.state.best is not None:
-            summary.values.update(self._write_best(last, self.state.best, summary))
-        return self._from_first(last, lambda found: self.folder.finish(recipe, found, written, summary))
+        recipe, state, from_first = self.recipe, self.state, self._processes.from_first
+        if self._processes.is_first and self.selection.gives_up(state):
+            print(self.selection.describe_stop(state), file=sys.stderr)
+        written = from_first(lambda: self.folder.write_network(recipe, self.learner.trained, last))
+        summary = Summary(self._summary(), state.started_from)
+        if self._validation is not None and state.best is not None:
+            best = self._write_best(last, state.best, summary)
+            summary.values.update(best_metrics=best.metrics, stopped_early=self.selection.gives_up(state))
+        return from_first(lambda: self.folder.finish(recipe, last, written, summary))
 
-    def _write_best(self, last: EvaluatedNetwork, best: dict[str, float], summary: Summary) -> dict[str, Any]:
-        """Write the network of the best epoch, which the learner holds from then on; returns what the summary adds."""
-        network = last
+    def _write_best(self, last: SplitResult, best: dict[str, float], summary: Summary) -> SplitResult:
+        """Write the network of the best epoch, which the learner holds from then on; returns its evaluation."""
+        result = last
         if best["step"] != self.state.step:
             with self._processes.agreeing():
                 self._checkpoints.restore_network(step=int(best["step"]))
-            network = self._test.evaluate(self.learner)
+            result = self._test.evaluate(self.learner)
         values = {**summary.values, "network": "best", "epochs": best["epoch"], "steps": best["step"]}
         own = Summary(values, summary.started_from)
-        self._from_first(network, lambda found: self.folder.write_best(self.recipe, self.learner.trained, found, own))
-        return {"best_metrics": network.metrics, "stopped_early": self.selection.gives_up(self.state)}
-
-    def _from_first(self, network: EvaluatedNetwork, write: Callable[[SplitResult], Item]) -> Item:
-        """Write results in the first process, which alone has them; returns what ``write`` returns, in all."""
-        return self._processes.from_first(lambda: write(cast(SplitResult, network.result)))
+        self._processes.from_first(lambda: self.folder.write_best(self.recipe, self.learner.trained, result, own))
+        return result
 
     def _is_done(self) -> bool:
         return self.state.epoch >= self.recipe.training.epochs or self.selection.gives_up(self.state)
@@ -172,27 +160,22 @@ class TrainingRun:
         self._end_epoch(state.mean_losses() | row, log)
 
     def _step(self, batch: ImageBatch, log: RunLog) -> dict[str, float]:
-        values = self._learn(batch)
-        self.state.count_batch(values)
-        log.add(values, group="step", step=self.state.step)
-        every = self.recipe.training.checkpoint_every_steps
-        if every and self.state.step % every == 0 and self.state.batch < self._steps_per_epoch:
-            self._checkpoint()
-        return values
-
-    def _learn(self, batch: ImageBatch) -> dict[str, float]:
         """Learn from a batch; returns nothing if it is skipped because its loss is not finite."""
-        state = self.state
+        state, training, values = self.state, self.recipe.training, dict[str, float]()
         try:
             values = self.learner.step(batch.images, self._paths[batch.indices], step=state.step)
+            state.skipped_in_a_row = 0
         except TrainingError as error:
             self._keep_failed(batch)
             state.skipped_in_a_row += 1
-            if self.recipe.training.on_nan == "stop" or state.skipped_in_a_row == _MAX_SKIPPED:
+            if training.on_nan == "stop" or state.skipped_in_a_row == _MAX_SKIPPED:
                 self._processes.fail(error)
             state.skipped += 1
-            return {}
-        state.skipped_in_a_row = 0
+        state.count_batch(values)
+        log.add(values, group="step", step=state.step)
+        every = training.checkpoint_every_steps
+        if every and state.step % every == 0 and state.batch < self._steps_per_epoch:
+            self._checkpoint()
         return values
 
     def _keep_failed(self, batch: ImageBatch) -> None:
@@ -222,41 +205,37 @@ class TrainingRun:
         state.history.append(row)
         self._checkpoint()
 
-    def _measure(self, log: RunLog) -> EvaluatedNetwork | None:
+    def _measure(self, log: RunLog) -> SplitResult | None:
         """Evaluate the epoch that has just been saved; returns its evaluation on the test split if that was due."""
-        state, every, evaluated = self.state, self.recipe.evaluation.every, None
+        state, recipe, result = self.state, self.recipe, None
         row = state.history[-1]
-        self._validate(row, log)
+        validation, every = recipe.validation, recipe.evaluation.every
+        is_last = state.epoch == recipe.training.epochs
+        if self._validation is not None and validation and (is_last or state.epoch % validation.every == 0):
+            row["validation"] = self._validation.evaluate(self.learner).metrics
+            log.add(row["validation"], group="validation", step=state.step)
+            self.selection.note(state, row["validation"])
         if self._is_done() or (every and state.epoch % every == 0):
-            evaluated = self._test.evaluate(self.learner)
-            row["metrics"] = evaluated.metrics
+            result = self._test.evaluate(self.learner)
+            row["metrics"] = result.metrics
             log.add(row["metrics"], group="test", step=state.step)
             if self._validation is None:
                 self.selection.note(state, row["metrics"])
         state.measured = True
         self._processes.from_first(lambda: write_history(self.folder.history, state.history))
         self._processes.from_first(lambda: self._checkpoints.update(state))
-        return evaluated
-
-    def _validate(self, row: dict[str, Any], log: RunLog) -> None:
-        """Evaluate the validation images after this epoch, if its turn has come."""
-        settings, epoch = self.recipe.validation, self.state.epoch
-        due = settings is not None and (epoch % settings.every == 0 or epoch == self.recipe.training.epochs)
-        if self._validation is not None and due:
-            row["validation"] = self._validation.evaluate(self.learner).metrics
-            log.add(row["validation"], group="validation", step=self.state.step)
-            self.selection.note(self.state, row["validation"])
+        return result
 
     def _checkpoint(self) -> None:
         self._processes.from_first(lambda: self._checkpoints.write(self.state))
 
 
 def build_sampler(
-    recipe: Recipe, train_set: ImageDataset, processes: Processes | None = None
+    recipe: Recipe, train_set: ImageDataset, processes: Processes = ALONE
 ) -> PlannedBatches | DistributedBatches:
     """Build a recipe's batch sampler, seeded by the recipe; each of several processes gets its part of every batch."""
     build: Callable[..., PlannedBatches] = target("sampler", recipe.sampler.name)
     sampler = build(train_set.paths, seed=recipe.seed, **recipe.sampler.options())
-    if processes is None or processes.size == 1:
+    if processes.size == 1:
         return sampler
     return DistributedBatches(sampler, rank=processes.rank, world_size=processes.size)

@@ -188,7 +188,9 @@ def test_pretrained_network_is_embedded_with_the_pca_that_training_would_start_f
     recipe = load_recipe("sop-happier", [*overrides, f"data.root={tmp_path / 'data'}"])
     dataset, embedder = load_split(recipe, "train"), Embedder(recipe.model, channels=3).eval()
     with torch.inference_mode():
-        features = embedder.pooled(ImageViews(dataset, recipe.images)._plain_batch(list(range(len(dataset))))).numpy()
+        features = embedder.pooled(
+            ImageViews(dataset.images, recipe.images)._plain_batch(list(range(len(dataset))))
+        ).numpy()
     components = PCA(3, svd_solver="full").fit_transform(features)
     expected = components / np.linalg.norm(components, axis=1, keepdims=True)
     np.testing.assert_allclose(np.abs(first), np.abs(expected), atol=1e-4)

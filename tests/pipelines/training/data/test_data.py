@@ -29,7 +29,7 @@ def dataset() -> ImageDataset:
 
 @pytest.fixture(scope="module")
 def images(dataset: ImageDataset) -> Tensor:
-    return ImageViews(dataset, ImageSettings(size=16))[BatchKey(0, 0, [0, 1, 2, 3])].images
+    return ImageViews(dataset.images, ImageSettings(size=16))[BatchKey(0, 0, [0, 1, 2, 3])].images
 
 
 def test_numbers_differ_between_seeds_epochs_and_batches() -> None:
@@ -93,36 +93,43 @@ def test_photo_crop_copes_with_any_shape(shape: tuple[int, int, int]) -> None:
 def test_cache_changes_nothing(dataset: ImageDataset, augmentation: GlyphAugmentation) -> None:
     key = BatchKey(3, 7, [5, 0, 5])
     batches = [
-        ImageViews(dataset, ImageSettings(size=16, cache=cache, augmentation=augmentation), augment=0)[key].images
+        ImageViews(dataset.images, ImageSettings(size=16, cache=cache, augmentation=augmentation), augment=0)[
+            key
+        ].images
         for cache in (True, False)
     ]
     assert torch.equal(*batches)
 
 
 def test_same_image_twice_in_a_batch_is_seen_in_two_ways(dataset: ImageDataset) -> None:
-    first, second = ImageViews(dataset, ImageSettings(size=16), augment=0)[BatchKey(0, 0, [1, 1])].images
+    first, second = ImageViews(dataset.images, ImageSettings(size=16), augment=0)[BatchKey(0, 0, [1, 1])].images
     assert not torch.equal(first, second)
 
 
 def test_evaluation_sees_images_unchanged(dataset: ImageDataset) -> None:
-    views = ImageViews(dataset, ImageSettings(size=16, augmentation=PhotoAugmentation()))
+    views = ImageViews(dataset.images, ImageSettings(size=16, augmentation=PhotoAugmentation()))
     plain = torch.from_numpy(np.array(dataset.images[2])).permute(2, 0, 1)
     assert torch.equal(views[BatchKey(9, 9, [2])].images[0], plain)
 
 
 def test_evaluation_can_crop_the_center_of_a_larger_image(dataset: ImageDataset) -> None:
-    view = ImageViews(dataset, ImageSettings(size=12, resize=16))[BatchKey(0, 0, [2])].images[0]
+    view = ImageViews(dataset.images, ImageSettings(size=12, resize=16))[BatchKey(0, 0, [2])].images[0]
     plain = torch.from_numpy(np.array(dataset.images[2])).permute(2, 0, 1)
     assert torch.equal(view, plain[:, 2:14, 2:14])
 
 
 def test_gray_images_have_one_channel(dataset: ImageDataset) -> None:
-    assert ImageViews(dataset, ImageSettings(size=16, channels=1))[BatchKey(0, 0, [0])].images.shape == (1, 1, 16, 16)
+    assert ImageViews(dataset.images, ImageSettings(size=16, channels=1))[BatchKey(0, 0, [0])].images.shape == (
+        1,
+        1,
+        16,
+        16,
+    )
 
 
 def test_workers_see_the_same_batches_in_the_same_order(dataset: ImageDataset) -> None:
     sampler = ClassBalancedSampler(dataset.paths, batch_size=4, images_per_class=2)
-    views = ImageViews(dataset, ImageSettings(size=16, cache=False), augment=0)
+    views = ImageViews(dataset.images, ImageSettings(size=16, cache=False), augment=0)
 
     def batches(workers: int) -> list[list[Tensor]]:
         keys = EpochKeys(sampler)
@@ -150,13 +157,13 @@ def test_more_pixels_than_memory_are_refused_before_any_image_is_decoded(
     dataset: ImageDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.sysconf", lambda _: 2**10)  # one MiB
-    assert len(ImageViews(dataset, ImageSettings(size=16))) == len(dataset)
+    assert len(ImageViews(dataset.images, ImageSettings(size=16))) == len(dataset)
     with pytest.raises(MissingResourceError, match=r"memory, 0\.0 GiB; set images\.cache=false"):
-        ImageViews(dataset, ImageSettings(size=4096))
+        ImageViews(dataset.images, ImageSettings(size=4096))
 
 
 def test_loader_leaves_torchs_own_generator_alone(dataset: ImageDataset) -> None:
     before = torch.get_rng_state()
-    loader = batch_loader(ImageViews(dataset, ImageSettings(size=16)), keys_in_order(range(16), 8))
+    loader = batch_loader(ImageViews(dataset.images, ImageSettings(size=16)), keys_in_order(range(16), 8))
     assert sum(len(indices) for indices, _ in loader) == 16
     assert torch.equal(torch.get_rng_state(), before)

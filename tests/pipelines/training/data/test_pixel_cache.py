@@ -1,11 +1,10 @@
-"""Images decoded once into a file: the same views as without, kept through an interruption, never those of others."""
+"""Images decoded once into files: the same views as without, kept through an interruption, never those of others."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -45,21 +44,23 @@ def settings(**options: object) -> ImageSettings:
 
 @pytest.mark.parametrize("resize", [None, 20])
 @pytest.mark.parametrize("augment", [None, 3])
-def test_file_gives_the_views_that_memory_gives(
+def test_files_give_the_views_that_memory_gives(
     photos: ImageDataset, tmp_path: Path, resize: int | None, augment: int | None
 ) -> None:
-    in_memory = ImageViews(photos, settings(cache=True, resize=resize), augment=augment)
-    in_file = ImageViews(
-        photos, settings(cache=True, resize=resize, cache_folder=str(tmp_path / "kept")), augment=augment
+    in_memory = ImageViews(photos.images, settings(cache=True, resize=resize), augment=augment)
+    in_files = ImageViews(
+        photos.images, settings(cache=True, resize=resize, cache_folder=str(tmp_path / "kept")), augment=augment
     )
     for key in EVERYTHING:
-        assert torch.equal(in_file[key].images, in_memory[key].images)
+        assert torch.equal(in_files[key].images, in_memory[key].images)
 
 
 def test_evaluation_view_through_a_larger_cache_is_near_that_of_the_photo(photos: ImageDataset) -> None:
     for resize in (None, 20):
-        plain = ImageViews(photos, settings(cache=False, resize=resize))[EVERYTHING[0]].images.float()
-        through = ImageViews(photos, settings(cache=True, cache_size=32, resize=resize))[EVERYTHING[0]].images.float()
+        plain = ImageViews(photos.images, settings(cache=False, resize=resize))[EVERYTHING[0]].images.float()
+        through = ImageViews(photos.images, settings(cache=True, cache_size=32, resize=resize))[
+            EVERYTHING[0]
+        ].images.float()
         assert plain.shape == through.shape
         assert (plain - through).abs().mean() < 4, "of 255"
 
@@ -67,7 +68,7 @@ def test_evaluation_view_through_a_larger_cache_is_near_that_of_the_photo(photos
 def test_crops_of_a_larger_cache_have_more_detail(photos: ImageDataset) -> None:
     small = PhotoAugmentation(smallest_area=0.05)
     detail = [
-        ImageViews(photos, settings(cache=True, cache_size=size, augmentation=small), augment=0)[EVERYTHING[0]]
+        ImageViews(photos.images, settings(cache=True, cache_size=size, augmentation=small), augment=0)[EVERYTHING[0]]
         .images.float()
         .diff(dim=3)
         .abs()
@@ -77,14 +78,14 @@ def test_crops_of_a_larger_cache_have_more_detail(photos: ImageDataset) -> None:
     assert detail[0] < detail[1]
 
 
-def test_second_run_decodes_two_images_only_and_workers_share_the_file(
+def test_second_run_decodes_nothing_and_workers_share_the_files(
     photos: ImageDataset, tmp_path: Path, counted: Callable[[], int]
 ) -> None:
     kept = settings(cache=True, cache_folder=str(tmp_path / "kept"), augmentation=NoAugmentation())
-    first = ImageViews(photos, kept)
+    first = ImageViews(photos.images, kept)
     assert counted() == 10
-    again = ImageViews(photos, kept)
-    assert counted() == 12, "the first and the last, to see that they are the same"
+    again = ImageViews(photos.images, kept)
+    assert counted() == 10
     assert len(pickle.dumps(again._cache)) < 1_000
     loaded = list(batch_loader(again, EVERYTHING, workers=2))
     assert all(torch.equal(batch.images, first[key].images) for batch, key in zip(loaded, EVERYTHING, strict=True))
@@ -107,24 +108,34 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 def test_an_interrupted_decoding_goes_on_after_the_last_whole_part(
     photos: ImageDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: Callable[[], int]
 ) -> None:
-    monkeypatch.setattr(pixel_cache, "_ROWS_PER_FLUSH", 4)
+    monkeypatch.setattr(pixel_cache, "_ROWS_PER_FILE", 4)
     kept = settings(cache=True, cache_folder=str(tmp_path / "kept"))
     (tmp_path / "6.png").write_bytes(b"no image")
     with pytest.raises(ImageError, match=r"6\.png"):
-        ImageViews(photos, kept)
+        ImageViews(photos.images, kept)
     before = counted()
     save_photo(tmp_path / "6.png", 6)
-    mended = ImageViews(photos, kept)
-    assert counted() - before == 2 + 6, "two to compare, and all but the first four"
-    assert torch.equal(mended[EVERYTHING[1]].images, ImageViews(photos, settings(cache=True))[EVERYTHING[1]].images)
+    mended = ImageViews(photos.images, kept)
+    assert counted() - before == 6, "all but the first four"
+    assert torch.equal(
+        mended[EVERYTHING[1]].images, ImageViews(photos.images, settings(cache=True))[EVERYTHING[1]].images
+    )
 
 
-def test_other_images_of_the_same_names_are_refused(photos: ImageDataset, tmp_path: Path) -> None:
-    kept = settings(cache=True, cache_folder=str(tmp_path / "kept"))
-    ImageViews(photos, kept)
-    save_photo(tmp_path / "9.png", 99)
-    with pytest.raises(ImageError, match="remove that folder"):
-        ImageViews(photos, kept)
+def test_an_image_that_has_changed_is_decoded_again_with_those_of_its_file(
+    photos: ImageDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: Callable[[], int]
+) -> None:
+    monkeypatch.setattr(pixel_cache, "_ROWS_PER_FILE", 4)
+    kept = settings(cache=True, cache_folder=str(tmp_path / "kept"), augmentation=NoAugmentation())
+    earlier = ImageViews(photos.images, kept)
+    save_photo(tmp_path / "5.png", 99)
+    changed = ImageViews(photos.images, kept)
+    assert counted() == 10 + 4
+    key = BatchKey(0, 0, list(range(10)))
+    fresh = ImageViews(photos.images, settings(cache=False, augmentation=NoAugmentation()))
+    assert torch.equal(changed[key].images, fresh[key].images)
+    differs = (changed[key].images != earlier[key].images).flatten(1).any(1)
+    assert differs.tolist() == [row == 5 for row in range(10)], "a run at work keeps the images that it began with"
 
 
 def test_a_disk_without_room_is_reported_before_anything_is_decoded(
@@ -149,7 +160,7 @@ def test_views_of_16_bits_are_those_of_8_bits(tmp_path: Path, cache: bool | str,
             {"cache": True, "cache_folder": str(tmp_path / f"kept {name}")} if cache == "kept" else {"cache": cache}
         )
         source = FileImages(tmp_path / name, [f"{number}.png" for number in range(10)])
-        views.append(ImageViews(SimpleNamespace(images=source), settings(**folder), augment=augment))
+        views.append(ImageViews(source, settings(**folder), augment=augment))
     for key in EVERYTHING:
         assert torch.equal(views[0][key].images, views[1][key].images)
         assert views[0][key].images.float().std() > 10

@@ -48,7 +48,7 @@ def started(recipe: Recipe) -> tuple[Embedder, ImageDataset]:
 def test_first_embeddings_are_the_principal_components_of_the_evaluations_view(tiny_recipe: Tiny) -> None:
     recipe = tiny_recipe(*WIDE)
     embedder, dataset = started(recipe)
-    images = ImageViews(dataset, recipe.images)._plain_batch(list(range(len(dataset))))
+    images = ImageViews(dataset.images, recipe.images)._plain_batch(list(range(len(dataset))))
     with torch.inference_mode():
         components = embedder.projection(embedder.pooled(images)).double().numpy()
     np.testing.assert_allclose(components.mean(axis=0), 0, atol=1e-6)

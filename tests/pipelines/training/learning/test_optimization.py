@@ -64,30 +64,30 @@ def test_sgd_without_momentum_is_not_nesterov(embedder: Embedder, happier: HAPPI
     assert optimizer.defaults["nesterov"] is False
 
 
+def factors(count: int, **schedule: Any) -> list[float]:
+    """The factors of a run of so many epochs of one step."""
+    settings = ScheduleSettings(**schedule)
+    return [learning_rate_factor(settings, step, total=count, steps_per_epoch=1) for step in range(count)]
+
+
 def test_cosine_goes_from_one_to_the_final_fraction() -> None:
-    factors = [learning_rate_factor(step, total=100, warmup=0, final=0.1) for step in range(100)]
-    assert factors[0] == 1.0
-    assert factors[50] == pytest.approx(0.55)
-    assert factors[99] == pytest.approx(0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * 0.99)))
-    assert factors == sorted(factors, reverse=True)
+    found = factors(100, final=0.1)
+    assert found[0] == 1.0
+    assert found[50] == pytest.approx(0.55)
+    assert found[99] == pytest.approx(0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * 0.99)))
+    assert found == sorted(found, reverse=True)
 
 
 def test_warm_up_rises_linearly_and_never_starts_at_zero() -> None:
-    assert [learning_rate_factor(step, total=8, warmup=4, final=0.0) for step in range(5)] == [
-        0.25,
-        0.5,
-        0.75,
-        1.0,
-        1.0,
-    ]
+    assert factors(8, warmup_epochs=4)[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]
 
 
 def test_constant_stays_after_warm_up() -> None:
-    assert {learning_rate_factor(s, total=9, warmup=2, final=0.0, name="constant") for s in range(2, 9)} == {1.0}
+    assert set(factors(9, warmup_epochs=2, name="constant")[2:]) == {1.0}
 
 
 def test_warm_up_as_long_as_the_run_is_legal() -> None:
-    assert learning_rate_factor(3, total=4, warmup=4, final=0.0) == 1.0
+    assert factors(4, warmup_epochs=4)[3] == 1.0
 
 
 def test_steps_are_those_of_torchs_scheduler_epoch_by_epoch(embedder: Embedder) -> None:

@@ -53,7 +53,7 @@ def test_kept_network_is_the_average_over_the_steps_and_is_the_one_measured(tiny
     assert not torch.allclose(kept["head.1.weight"], noted[-1]["head.1.weight"])
     assert not torch.allclose(kept["backbone.1.running_var"], noted[-1]["backbone.1.running_var"])
     test_set = load_split(recipe, "test")
-    images = ImageViews(test_set, recipe.images)._plain_batch(list(range(len(test_set))))
+    images = ImageViews(test_set.images, recipe.images)._plain_batch(list(range(len(test_set))))
     with np.load(tmp_path / "embeddings.npz") as file, torch.inference_mode():
         np.testing.assert_allclose(load_embedder(tmp_path)(images).numpy(), file["embeddings"], atol=1e-6)
 

@@ -104,7 +104,7 @@ def splits() -> Splits:
         key = json.dumps([sections["data"], sections["images"]])
         if key not in loaded:
             train, test = load_split(recipe, "train"), load_split(recipe, "test")
-            loaded[key] = ImageViews(train, recipe.images, augment=0), train, test
+            loaded[key] = ImageViews(train.images, recipe.images, augment=0), train, test
         return loaded[key]
 
     return of

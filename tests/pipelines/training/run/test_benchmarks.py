@@ -79,7 +79,7 @@ def test_dyml_is_measured_on_three_lists_and_by_their_mean(tmp_path: Path) -> No
         *(f"bmk_fine/gallery/{n}.jpg" for n in (3, 4, 5)),
         "bmk_coarse/gallery/5.jpg",
     }
-    assert len(images_of_lists((test, *test.beside)).images) == 7
+    assert len(images_of_lists((test, *test.beside))[0]) == 7
 
     metrics = train(experiment, run).metrics
     files = {"fine": "embeddings.npz", "middle": "embeddings-middle.npz", "coarse": "embeddings-coarse.npz"}

@@ -286,7 +286,7 @@ def test_folder_in_use_is_refused_with_the_host_and_process_that_use_it(tiny_rec
     with RunFolder(tmp_path / "run").locked():
         with pytest.raises(OptionError, match=rf"process {os.getpid()} on {re.escape(gethostname())} has been train"):
             train(tiny_recipe("training.epochs=1"), tmp_path / "run")
-        assert {path.name for path in (tmp_path / "run").iterdir()} <= {".lock", ".lock.json"}
+        assert {path.name for path in (tmp_path / "run").iterdir()} <= {".lock"}
     assert not (tmp_path / "run").exists()
     assert not train(tiny_recipe("training.epochs=1"), tmp_path / "run").already_finished
     assert not list((tmp_path / "run").glob(".lock*"))
