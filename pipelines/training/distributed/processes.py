@@ -148,9 +148,10 @@ def synchronized_batch_norm(network: nn.Module, processes: Processes, device: to
             expected="GPUs",
             remedy="set model.freeze_batch_norm=true, or training.devices=1",
         )
-    from timm.layers.norm_act import convert_sync_batchnorm  # also handles timm's fused norm-activation
+    from timm.layers.norm_act import convert_sync_batchnorm
 
-    return cast(nn.Module, convert_sync_batchnorm(network))
+    convert: Callable[[nn.Module], nn.Module] = convert_sync_batchnorm  # also handles timm's fused norm-activation
+    return convert(network)
 
 
 def seed_torch(*numbers: int) -> None:
