@@ -91,7 +91,7 @@ class TrainedModel:
         """
         local = Path(name)
         folder = local if local.is_dir() else download_model(str(name), revision=revision, token=token)
-        return _loaded(folder, device=device, backbone=backbone)
+        return load_model(folder, device=device, backbone=backbone)
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Save the model for :func:`load_model`, with a card: README.md with metrics, classes, preprocessing, recipe.
@@ -261,14 +261,11 @@ def load_model(
     """
     if str(run).startswith(HUB):
         return TrainedModel.from_pretrained(str(run).removeprefix(HUB), device=device, backbone=backbone)
-    return _loaded(Path(run), device=device, backbone=backbone)
-
-
-def _loaded(folder: Path, *, device: str | torch.device, backbone: Backbone | None) -> TrainedModel:
+    folder = Path(run)
     embedder, tree = load_embedder(folder, backbone=backbone), folder / TREE
     classes = LabelTree.from_json(tree) if tree.is_file() else None
-    record = ModelRecord.read(folder)
-    return TrainedModel(embedder, load_preprocessing(folder), tree=classes, device=device, record=record)
+    preprocessing, record = load_preprocessing(folder), ModelRecord.read(folder)
+    return TrainedModel(embedder, preprocessing, tree=classes, device=device, record=record)
 
 
 def _device(device: str | torch.device) -> torch.device:

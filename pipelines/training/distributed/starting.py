@@ -129,10 +129,10 @@ def _raise_failure(statuses: Sequence[int], reports: Sequence[Any]) -> None:
         print(STOPPED_EARLY, file=sys.stderr)
         raise SystemExit(0)
     crashes = [f"process {rank} of {len(reports)}:\n{text}" for rank, text in enumerate(reports) if text is not None]
-    for rank, status in sorted(enumerate(statuses), key=lambda item: item[1]):
-        if crashes and status >= 0:
-            raise RuntimeError(crashes[0])
-        if status:
-            end = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-            given, remedy = f"process {rank} of {len(statuses)} {end}", "run the same command to go on"
-            raise TrainingError(given, expected="all processes until the run is done", remedy=remedy)
+    worst = min(filter(None, statuses), default=0)  # a signal is negative
+    if crashes and worst >= 0:
+        raise RuntimeError(crashes[0])
+    if worst:
+        end = f"was killed by signal {-worst}" if worst < 0 else f"ended with status {worst}"
+        given, remedy = f"process {statuses.index(worst)} of {len(statuses)} {end}", "run the same command to go on"
+        raise TrainingError(given, expected="all processes until the run is done", remedy=remedy)

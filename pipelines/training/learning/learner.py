@@ -213,13 +213,11 @@ def _finite_values(terms: Mapping[str, Tensor], loss: Tensor, step: int) -> dict
 
 
 def _require_finite(values: Mapping[str, float], step: int) -> None:
-    """Refuse values of a step that are not finite."""
     if not all(map(math.isfinite, values.values())):
         raise _diverged(step, ", ".join(f"{name} = {value}" for name, value in values.items()))
 
 
 def _diverged(step: int, found: str) -> TrainingError:
-    """The error of a step whose loss or gradient is not finite."""
     return TrainingError(
         f"step {step}: {found}",
         expected="finite numbers",

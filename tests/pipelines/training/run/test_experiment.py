@@ -40,7 +40,7 @@ from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.network.model_files import load_embedder
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.checkpoints import list_checkpoints
-from hiertree.pipelines.training.run.evaluator import EvaluatedNetwork, SplitEvaluator
+from hiertree.pipelines.training.run.evaluator import SplitEvaluator, SplitResult
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history
 from hiertree.pipelines.training.run.run_folder import RunFolder
@@ -245,7 +245,7 @@ def test_kill_in_an_evaluation_costs_no_training(
         steps.append(step)
         return take_step(self, images, paths, step=step)
 
-    def killed(self: SplitEvaluator, learner: Learner) -> EvaluatedNetwork:
+    def killed(self: SplitEvaluator, learner: Learner) -> SplitResult:
         if len(steps) == 4:
             raise KeyboardInterrupt
         return evaluate_split(self, learner)
