@@ -95,26 +95,22 @@ class PytorchMetricLearning(Loss):
             shapes = [tuple(each.shape) for each in (vectors, refs)]
             if shapes[0][1] != shapes[1][1]:
                 raise ShapeError(f"embeddings and ref_embeddings of shapes {shapes}", expected="the same d")
-        ref_labels = None if ref_columns is None else ref_columns[:, -1]
+        labels, ref_labels = columns[:, -1], None if ref_columns is None else ref_columns[:, -1]
+        seen = (columns, ref_columns) if isinstance(self.miner, TreeMiner) else (labels, ref_labels)
         with in_full_precision(vectors.device):
-            chosen = self._indices(vectors, columns, refs, ref_columns, valid)
-            value: Tensor = self.loss(vectors, columns[:, -1], chosen, refs, ref_labels)
+            chosen = self._indices(vectors, refs, *seen, valid)
+            value: Tensor = self.loss(vectors, labels, chosen, refs, ref_labels)
         return {type(self.loss).__name__: value}
 
     def _indices(
-        self, vectors: Tensor, columns: Tensor, refs: Tensor | None, ref_columns: Tensor | None, valid: Any
+        self, vectors: Tensor, refs: Tensor | None, labels: Tensor, ref_labels: Tensor | None, valid: Any
     ) -> Indices | None:
         """The pairs or triplets that the miner chose and the mask allows; None lets the loss take all."""
-        if self.miner is None and valid is None:
-            return None
-        labels, ref_labels = columns, ref_columns
-        if not isinstance(self.miner, TreeMiner):
-            labels, ref_labels = columns[:, -1], None if ref_columns is None else ref_columns[:, -1]
-        chosen: Indices = (
-            _all_pairs(labels, ref_labels) if self.miner is None else self.miner(vectors, labels, refs, ref_labels)
-        )
+        chosen: Indices | None = None if self.miner is None else self.miner(vectors, labels, refs, ref_labels)
         if valid is None:
             return chosen
+        if chosen is None:
+            chosen = _all_pairs(labels, ref_labels)
         shape = len(vectors), len(vectors if refs is None else refs)
         return _within(chosen, full_mask(valid, shape, vectors.device))
 
