@@ -46,7 +46,12 @@ from .batches.memory import CrossBatchMemory
 from .batches.two_pass import large_batch_backward
 from .combined import HAPPIER, ROADMAP, RODNDCG, RODRecall
 from .decomposability import PairDecomposability
-from .decomposability_bounds import decomposability_bound, decomposability_bound_with_margins, decomposability_gap
+from .decomposability_bounds import (
+    decomposability_bound,
+    decomposability_bound_with_margins,
+    decomposability_gap,
+    smooth_ap_error,
+)
 from .hashing import GrowingAlpha, TieAwareAP, TieAwareNDCG, binary_codes
 from .of_scores import ScoreOptions
 from .pairs.objectives import StepOptions
@@ -93,4 +98,5 @@ __all__ = [
     "decomposability_gap",
     "functional",
     "large_batch_backward",
+    "smooth_ap_error",
 ]

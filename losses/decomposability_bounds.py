@@ -14,6 +14,12 @@ batches hold whose positives number m − 1 or fewer together: a knapsack. With 
 Where L_DG (Eq. 7) is 0 there is no positive below α and no negative above β, and the second bound is 0. Eq. 26 and 27
 are such sums over the batches in a given order; the knapsack is the worst order for each positive, which makes the
 bounds valid for batches of any sizes. For equal batches it is attained by ranking one batch after the other.
+
+**Eq. 27 as printed is no bound.** Let positives 0.72 and 1.00 and negatives 0.46 and 0.95 make two perfect batches,
+(0.72, 0.46) and (1.00, 0.95). In this order its sum is 0, for only negatives of earlier batches count; the gap is
+1 − (1 + 2/3)/2 = 1/6, as the bound here is. The largest of its sums over all orders is a bound for equal batches. It is
+looser than ours, for it lets negatives above β of any batch stand ahead of a positive with s ≥ α, also of a batch with
+a positive below α, whose negatives stand behind that.
 """
 
 from __future__ import annotations
@@ -22,11 +28,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
 
 from hiertree.arrays import to_numpy
 from hiertree.errors import EmbeddingError, OptionError, ShapeError
 from hiertree.metrics import average_precision
 from hiertree.options import check_integer, check_number
+
+from .functional import smooth_ap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,6 +83,29 @@ def decomposability_gap(
     mean = np.where(found, by_batch, 0).sum(axis=0) / np.maximum(found.sum(axis=0), 1)
     gap: NDArray[np.float64] = mean - average_precision(given.scores, positive, level=1, valid=given.valid)
     return gap
+
+
+def smooth_ap_error(
+    scores: Any, levels: Any, *, tau: float = 0.01, level: int = 1, valid: Any = None
+) -> NDArray[np.float64]:
+    """AP_e = |Smooth-AP − AP|, how far the smoothed AP of each query is from its AP (Brown et al., ECCV 2020, Eq. 8).
+
+    Arguments as in :func:`decomposability_gap`, and the temperature ``tau``: a smaller one approximates better.
+
+    Returns:
+        (Q,) float64; NaN for a query without positives. AP averages over ties.
+
+    >>> scores, levels = [[0.9, 0.8, 0.7]], [[0, 1, 1]]
+    >>> [round(float(smooth_ap_error(scores, levels, tau=tau)[0]), 3) for tau in (0.01, 0.1)]
+    [0.0, 0.065]
+    """
+    given = _checked(scores, levels, np.zeros(np.shape(to_numpy(scores, name="scores"))[1:]), level, valid)
+    positive, exact = given.positive.astype(np.uint8), average_precision
+    tensors = [torch.as_tensor(array) for array in (given.scores, positive, given.valid)]
+    table = torch.ones(len(positive), 2)
+    smooth = 1 - smooth_ap(*tensors[:2], table, tau=tau, valid=tensors[2], reduction="none").numpy()
+    error: NDArray[np.float64] = abs(smooth - exact(given.scores, positive, level=1, valid=given.valid))
+    return error
 
 
 def decomposability_bound(levels: Any, batches: Any, *, level: int = 1, valid: Any = None) -> NDArray[np.float64]:

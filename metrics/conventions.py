@@ -44,6 +44,8 @@ class Rules:
         recall: R@k is 1 for any ``"hit"`` (Eq. 13), or the ``"share"`` of all positives that is in the top k.
         precision: P@k divides by ``"k"``, by min(k, length of the ``"list"``), or by min(k, rank of the
             ``"last positive"``).
+        cut_precision: mAP@k divides by min(k, positives), ``"reachable"``, or by all ``"positives"``, as AP_T@k of He
+            et al. (CVPR 2018, Eq. 17).
         average_precision: AP is a ``"sum"`` of precisions, or the area by ``"trapezoid"`` between recall steps.
         empty_queries: ``"skip"`` a query without positives, or score it ``"zero"``; ``AP#l``, which only the authors of
             HAPPIER have, skips it in either case, as their code does. A query of a run that nobody judged is skipped.
@@ -61,6 +63,7 @@ class Rules:
     ideal: Literal["gallery", "retrieved"] = "gallery"
     recall: Literal["hit", "share"] = "hit"
     precision: Literal["k", "list", "last positive"] = "k"
+    cut_precision: Literal["reachable", "positives"] = "reachable"
     average_precision: Literal["sum", "trapezoid"] = "sum"
     empty_queries: Literal["skip", "zero"] = "skip"
 
@@ -89,8 +92,9 @@ class Rules:
         sums = {"sum": "AP, mAP@R: positives", "trapezoid": "AP: positives, by trapezoids; mAP@R: positives"}
         precision = {"k": "k", "list": "min(k, items)", "last positive": "min(k, rank of the last positive)"}
         recall = {"hit": "hit rate", "share": "positives"}
+        cut = "mAP@k, TR@k:" if self.cut_precision == "reachable" else "mAP@k: positives; TR@k:"
         return (
-            f"{sums[self.average_precision]}; mAP@k, TR@k: min(k, positives); P@k: {precision[self.precision]}; "
+            f"{sums[self.average_precision]}; {cut} min(k, positives); P@k: {precision[self.precision]}; "
             f"R@k: {recall[self.recall]}; ASI: items of level ≥ 1"
         )
 

@@ -30,7 +30,8 @@ def compute(lists: RankedLists, metric: Metric) -> Floats:
     cutoffs = positives if metric.kind == "mAP@R" else np.full(len(lists), metric.cutoff or MOST_RANKS)
     sums = np.empty(len(lists))
     _sums_within(lists.ranked, metric.level, np.ascontiguousarray(cutoffs), lists.paper, sums)
-    return ratio(sums, np.minimum(positives, cutoffs))
+    over_all = metric.kind == "mAP" and lists.request.rules.cut_precision == "positives"
+    return ratio(sums, positives if over_all else np.minimum(positives, cutoffs))
 
 
 def hierarchical(lists: RankedLists, metric: Metric) -> Floats:

@@ -17,6 +17,7 @@ from hiertree.losses import (
     decomposability_bound_with_margins,
     decomposability_gap,
     functional,
+    smooth_ap_error,
 )
 
 counts = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=4)
@@ -73,6 +74,57 @@ def test_perfect_batches_keep_within_both_bounds(sizes: list[tuple[int, int]], s
         tight = decomposability_bound_with_margins(scores, levels, batches, alpha=alpha, beta=beta)[0]
         assert gap <= tight + 1e-12
         assert tight <= loose + 1e-12
+
+
+def printed_bound(scores: np.ndarray, positive: np.ndarray, batches: np.ndarray, alpha: float, beta: float) -> float:
+    """Eq. 27 of Ramzi et al. (TPAMI 2025) as it is printed, in the order of the batches' numbers."""
+    good, bad, hard, negatives = (
+        np.bincount(batches[chosen], minlength=batches.max() + 1)
+        for chosen in (
+            positive & (scores >= alpha), positive & (scores < alpha), ~positive & (scores > beta), ~positive
+        )
+    )  # fmt: skip
+    total = 0.0
+    for batch in range(len(good)):
+        ranks = np.arange(1, good[batch] + 1) + good[:batch].sum()
+        total += (ranks / (ranks + hard[:batch].sum())).sum()
+        ranks = np.arange(1, bad[batch] + 1) + good.sum() + bad[:batch].sum()
+        total += (ranks / (ranks + negatives[:batch].sum())).sum()
+    return 1 - total / positive.sum()
+
+
+def test_the_printed_sum_is_no_bound_in_a_given_order_and_looser_in_the_worst() -> None:
+    scores, positive = np.array([0.72, 0.46, 1.0, 0.95]), np.array([True, False, True, False])
+    for batches, printed in ((np.array([0, 0, 1, 1]), 0.0), (np.array([1, 1, 0, 0]), 1 / 6)):
+        assert printed_bound(scores, positive, batches, 0.9, 0.6) == pytest.approx(printed)
+        assert decomposability_gap(scores[None], positive[None], batches)[0] == pytest.approx(1 / 6)
+        assert decomposability_bound_with_margins(scores[None], positive[None], batches)[0] == pytest.approx(1 / 6)
+    differences = []
+    for seed in range(60):
+        scores, levels, batches = perfect_batches([(2, 2)] * 3, seed)
+        worst = max(
+            printed_bound(scores[0], levels[0] > 0, np.array(order)[batches], 0.9, 0.6)
+            for order in permutations(range(3))
+        )
+        differences.append(worst - decomposability_bound_with_margins(scores, levels, batches)[0])
+    assert -1e-12 <= min(differences) < 0.01 < max(differences)
+
+
+def test_the_error_of_smooth_ap_is_its_distance_from_ap_and_vanishes_with_tau() -> None:
+    scores = np.random.default_rng(0).uniform(size=(4, 12))
+    levels = np.tile([2, 1, 0, 0], (4, 3))
+    levels[3] = 0
+    loss = functional.smooth_ap(
+        torch.tensor(scores), torch.tensor(levels >= 2), torch.ones(4, 2), tau=0.1, reduction="none"
+    )
+    exact = [
+        reference.average_precision(row.tolist(), own.tolist(), 2)
+        for row, own in zip(scores[:3], levels[:3], strict=True)
+    ]
+    found = smooth_ap_error(scores, levels, tau=0.1, level=2)
+    np.testing.assert_allclose(found[:3], abs(1 - loss[:3].numpy() - np.array(exact)), rtol=1e-6)
+    assert np.isnan(found[3])
+    assert np.nanmax(smooth_ap_error(scores, levels, tau=1e-5, level=2)) < 1e-6
 
 
 @pytest.mark.parametrize("num_batches", [1, 2, 3])

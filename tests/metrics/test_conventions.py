@@ -261,6 +261,16 @@ def test_bad_protocols_masks_and_distractors_are_refused(error, changed):
         evaluate(**{"query": np.eye(3), "query_paths": [0, 0, 1], **changed})
 
 
+def test_cut_precision_over_all_positives_is_ap_at_k_of_talr():
+    scores, levels = [[2, 2, 2, 1, 1, 0]], [[1, 0, 1, 1, 0, 1]]
+    reachable, positives = (
+        evaluate_scores(scores, levels, metrics=["mAP@2"], compat=Rules(cut_precision=rule)).summary()["mAP@2"]
+        for rule in ("reachable", "positives")
+    )
+    assert positives == pytest.approx(reachable * 2 / 4)  # four positives, two of them reachable
+    assert "mAP@k: positives" in Rules(cut_precision="positives").denominators
+
+
 def test_bad_rules_and_ground_truths_are_refused():
     with pytest.raises(OptionError, match="'hit' or 'share'"):
         Rules(recall="fraction")
