@@ -24,6 +24,7 @@ from .landmarks import (
     DROPPED,
     GLDV2_COLUMNS,
     LANDMARKS,
+    SEPARATOR,
     ColumnNames,
     DroppedLandmark,
     InstanceValue,
@@ -92,7 +93,8 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
         if (reason := _reason(landmark, places, labels, multi)) is None:
             taken = list(labels.items()) if multi == "all" else list(labels.items())[:1]
             names, item_ids = zip(*taken, strict=True)
-            kept.append(KeptLandmark(*about, names, item_ids, origin=landmark.origin))
+            own_texts = SEPARATOR.join(one.text for one in places if spelling[one.text] in names)
+            kept.append(KeptLandmark(*about, names, item_ids, origin=landmark.origin, scraped=own_texts))
         else:
             scraped = tuple(value.text for value in landmark.values or ())
             dropped.append(DroppedLandmark(*about, scraped, reason, _with_cause(landmark.origin, scraped)))

@@ -83,6 +83,7 @@ class KeptLandmark:
     item_ids: tuple[str, ...] = ()  # their Wikidata ids, empty texts where not known
     confidence: float | None = None  # of a label that its images gave it, or None where it was scraped
     origin: Origin = NO_ORIGIN  # where the labels come from
+    scraped: str = ""  # their texts as scraped, before they were put into one form
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class DroppedLandmark:
     origin: Origin = NO_ORIGIN
 
 
-COLUMNS = ("landmark_id", "category", "labels", "item_ids", "confidence", *Origin._fields)
+COLUMNS = ("landmark_id", "category", "labels", "item_ids", "confidence", "scraped", *Origin._fields)
 DROPPED_COLUMNS = ("landmark_id", "category", "instance_of", "reason", *Origin._fields[:-1], "scrape_reason")
 
 
@@ -266,15 +267,16 @@ def _cells(landmark: KeptLandmark) -> Sequence[object]:
         if SEPARATOR in label:
             raise TableError(f"landmark {key}: label {label!r}", expected=f"no {SEPARATOR!r} in a label")
     item_ids = SEPARATOR.join(landmark.item_ids or [""] * len(labels))
-    return (key, landmark.category, SEPARATOR.join(labels), item_ids, landmark.confidence, *landmark.origin)
+    joined = SEPARATOR.join(labels)
+    return (key, landmark.category, joined, item_ids, landmark.confidence, landmark.scraped, *landmark.origin)
 
 
 def _kept(landmark_id: int, cells: tuple[str, ...], where: str) -> KeptLandmark:
-    _, category, labels, item_ids, confidence, *origin = cells
+    _, category, labels, item_ids, confidence, scraped, *origin = cells
     names, ids = tuple(labels.split(SEPARATOR)), tuple(item_ids.split(SEPARATOR))
     if not all(names) or len(ids) != len(names):
         raise TableError(f"{where}: labels {labels!r}, item_ids {item_ids!r}", expected="a label, and as many ids")
-    return KeptLandmark(landmark_id, category, names, ids, _confidence(confidence, where), Origin(*origin))
+    return KeptLandmark(landmark_id, category, names, ids, _confidence(confidence, where), Origin(*origin), scraped)
 
 
 def _confidence(cell: str, where: str) -> float | None:

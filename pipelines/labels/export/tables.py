@@ -23,7 +23,7 @@ from ..steps import AnyPath
 HIERARCHICAL, TREE, EXPORTED = "hierarchical.csv", "tree.json", "exported"
 PROVENANCE = "provenance.parquet"
 _LISTS = ("labels", "label_ids", "above")
-_TEXTS = ("category", "status", "reason", "hierarchical_label", "natural_or_human_made", "label_source")
+_TEXTS = ("category", "status", "reason", "scraped", "hierarchical_label", "natural_or_human_made", "label_source")
 _PROPOSED = ("proposed_label", "proposed_kind", "review")
 _ORIGIN = ("wikidata_item", *Origin._fields[1:-1], "scrape_reason")
 
@@ -103,6 +103,7 @@ def provenance_rows(found: Exported) -> Iterator[dict[str, Any]]:
             "status": "kept",
             **_about(landmark),
             "labels": list(landmark.labels),
+            "scraped": landmark.scraped or None,
             "label_ids": list(landmark.item_ids),
             "label_source": "scraped" if landmark.confidence is None else "images",
             "confidence": landmark.confidence,

@@ -105,7 +105,7 @@ def test_files_hold_every_field(tmp_path):
 def test_a_changed_file_is_refused_by_its_line(tmp_path, cells, complaint):
     write_kept(tmp_path / "landmarks.csv", [])
     with (tmp_path / "landmarks.csv").open("a") as file:
-        file.write(f"{cells}{',' * len(Origin._fields)}\n")
+        file.write(f"{cells}{',' * (1 + len(Origin._fields))}\n")
     with pytest.raises(TableError, match=rf"line 2: .*{complaint}"):
         read_kept(tmp_path)
 

@@ -98,6 +98,7 @@ def test_repeats_and_spellings_of_one_label_are_one_label():
         [landmark(1, "Ferris wheel"), landmark(2, "ferris  wheel", "Ferris wheel"), landmark(3, "lake (")]
     )
     assert [kept.labels for kept in cleaned.kept] == [("Ferris wheel",), ("Ferris wheel",), ("lake",)]
+    assert [kept.scraped for kept in cleaned.kept] == ["Ferris wheel", "ferris  wheel|Ferris wheel", "lake ("]
     assert cleaned.mended == {"ferris  wheel": "Ferris wheel", "lake (": "lake"}
     equally_often = clean_landmarks([landmark(1, "Mosque"), landmark(2, "mosque (1702)")])
     assert [kept.labels for kept in equally_often.kept] == [("mosque",)] * 2
