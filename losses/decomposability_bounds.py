@@ -101,9 +101,9 @@ def smooth_ap_error(
     """
     given = _checked(scores, levels, np.zeros(np.shape(to_numpy(scores, name="scores"))[1:]), level, valid)
     positive, exact = given.positive.astype(np.uint8), average_precision
-    tensors = [torch.as_tensor(array) for array in (given.scores, positive, given.valid)]
-    table = torch.ones(len(positive), 2)
-    smooth = 1 - smooth_ap(*tensors[:2], table, tau=tau, valid=tensors[2], reduction="none").numpy()
+    tensor, table = torch.as_tensor, torch.ones(len(positive), 2)
+    scored, valid = (tensor(given.scores), tensor(positive), table), tensor(given.valid)
+    smooth = 1 - smooth_ap(*scored, tau=tau, valid=valid, reduction="none").numpy()
     error: NDArray[np.float64] = abs(smooth - exact(given.scores, positive, level=1, valid=given.valid))
     return error
 
