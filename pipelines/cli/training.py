@@ -10,7 +10,14 @@ import click
 
 from hiertree.errors import OptionError
 
-from ..training.recipe.built_in import PAPERS, all_built_in_recipes, built_in_recipe, published_rows, recipe_datasets
+from ..training.recipe.built_in import (
+    PAPERS,
+    all_built_in_recipes,
+    built_in_recipe,
+    published_rows,
+    recipe_datasets,
+    sweeps,
+)
 from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, NAME, NAME_OR_INPUT, CheckedGroup, command
 from .options import INTEGERS, backbone_option, choice, json_option, print_json, set_option
 
@@ -37,7 +44,10 @@ def recipes(context: click.Context, as_json: bool) -> None:
             if recipe.dataset == dataset:
                 click.echo(f"  {recipe.name:<{wide}}  {recipe.about}{_sources(recipe)}")
         click.echo()
-    click.echo("One of them whole, every setting with its source: hiertree recipes show NAME")
+    click.echo("Figures of the papers:")
+    for sweep in sweeps():
+        click.echo(f"  [{sweep.figure}] {sweep.about} ({sweep.published})\n    {sweep.command}")
+    click.echo("\nOne of them whole, every setting with its source: hiertree recipes show NAME")
 
 
 @recipes.command(example="hiertree recipes show sop-happier --set loss.alpha=3")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...yaml_files import read_text
 from .layers import Layer, merge, parse_layer, plain
@@ -60,6 +60,21 @@ def built_in_recipe(name: str) -> BuiltInRecipe | None:
         if variant != name and variant in _content(path.stem)["variants"]:
             return _expanded(path.stem, variant)
     return None
+
+
+class Sweep(NamedTuple):
+    """A figure of a paper that compares recipes over some settings."""
+
+    figure: str  # the paper's letter and the figure
+    about: str  # what varies
+    command: str  # what makes it again
+    published: str  # what the paper's text says of it
+
+
+def sweeps() -> list[Sweep]:
+    """The papers' figures, one command each."""
+    lines = (_FOLDER / "sweeps.csv").read_text(encoding="utf-8").splitlines()
+    return [Sweep(**line) for line in csv.DictReader(lines)]
 
 
 @cache

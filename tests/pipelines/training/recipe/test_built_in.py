@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from itertools import product, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from hiertree.pipelines.cli.application import commands
+from hiertree.pipelines.comparison.planned_runs import combinations_of, overrides_of, read_grid
 from hiertree.pipelines.training.recipe import built_in
 from hiertree.pipelines.training.recipe.built_in import (
     all_built_in_recipes,
@@ -121,6 +124,21 @@ def test_printed_recipe_has_the_source_behind_every_value() -> None:
     assert "pretrained: true # the authors' public code; ImageNet" in lines
     assert "lr: 1.0 # --set" in lines
     assert "momentum: 0.9 # default" in lines
+
+
+def test_every_figure_is_a_command_of_recipes_and_settings_that_exist() -> None:
+    listed = CliRunner().invoke(commands, ["recipes"]).output
+    assert len(built_in.sweeps()) == 12
+    for sweep in built_in.sweeps():
+        assert sweep.command in listed
+        _, command, *arguments = shlex.split(sweep.command)
+        names = [argument.removeprefix("runs/") for argument in takewhile(lambda text: text[0] != "-", arguments)]
+        options = dict(zip(arguments[len(names) :: 2], arguments[len(names) + 1 :: 2], strict=True))
+        assert command in commands.commands
+        assert "--out" in options
+        grid = read_grid([options["--grid"]] if "--grid" in options else [])
+        for name, settings in product(names, combinations_of(grid)):
+            load_recipe(name, [*overrides_of(settings), *filter(None, [options.get("--set")])])
 
 
 def test_list_names_every_recipe_with_what_it_is_for() -> None:
