@@ -6,24 +6,23 @@ import io
 import logging
 import os
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..errors import ImageError, InputError, OptionError, TableError, UnevenDepthError, require_package, some_of
+from ..errors import ImageError, InputError, OptionError, UnevenDepthError, require_package, some_of
 from ..io.tables import line_names, read_table
-from ..options import check_choice, check_integer, check_number
+from ..options import check_choice, check_integer
 from ..tree.formats import check_level_columns
 from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, even_depths
 from .duplicate_images import check_duplicates
 from .image_dataset import ImageDataset
 from .labels_to_paths import Labeled, label_paths
 from .readers.images import FileImages, damaged, decode, image_files, inside, missing_files
+from .split_rows import HoldoutBy, held_out_rows, rows_of_split
 
 if TYPE_CHECKING:
-    import pandas as pd
     from PIL import Image
 
 OnBadImage = Literal["error", "skip"]
@@ -37,6 +36,7 @@ def load_folder(
     *,
     levels: Sequence[str] | None = None,
     holdout: float | None = None,
+    holdout_by: HoldoutBy = "classes",
     seed: int = 0,
     uneven: Uneven = "error",
     on_bad_image: OnBadImage = "error",
@@ -52,6 +52,7 @@ def load_folder(
         split: the name of such a folder, or with ``holdout`` ``"train"`` or ``"test"``. None takes all images.
         levels: names of the levels; ``level_1`` … unless given.
         holdout: the share of classes that ``"test"`` holds, drawn by ``seed``; ``"train"`` holds the others.
+        holdout_by: ``"classes"``, or ``"images"``: that share of the images of each class, and never all of them.
         seed: of that draw.
         uneven: what to do with images at different depths, as in :meth:`hiertree.LabelTree.from_paths`.
         on_bad_image: with ``"error"`` a damaged image is an error when it is decoded. With ``"skip"`` every image is
@@ -59,8 +60,8 @@ def load_folder(
 
     Raises:
         ImageError: no such folder, no image in it, or none that decodes.
-        OptionError: no folder of the split, a share outside (0, 1), one that leaves a split without a class, or an
-            unknown policy.
+        OptionError: no folder of the split, a share outside (0, 1), one that leaves a split without a class or an
+            image, or an unknown policy.
         UnevenDepthError: images at different depths; the message names two.
         HierarchyError: an image in no folder below that of its split.
 
@@ -77,8 +78,7 @@ def load_folder(
     names = [name for name in names if name not in skipped]
     rows = _rows_of_folders(names, home, uneven)
     if holdout is not None:
-        check_number("holdout", holdout, above=0, most=1)
-        kept = _held_out(rows, holdout, seed, split)
+        kept = held_out_rows(rows, split, share=holdout, by=holdout_by, seed=seed)
         names, rows = [names[place] for place in kept], [rows[place] for place in kept]
     if levels is not None and (isinstance(levels, str) or len(levels) != len(rows[0])):
         given = f"levels={levels!r} for folders such as {'/'.join(map(str, rows[0]))}"
@@ -129,18 +129,6 @@ def _rows_of_folders(names: Sequence[str], home: Path, uneven: Uneven) -> list[R
     return [even[row] for row in rows]
 
 
-def _held_out(rows: Sequence[Row], share: float, seed: int, split: str | None) -> list[int]:
-    if split not in ("train", "test"):
-        raise OptionError(f"split={split!r} with holdout", expected="'train' or 'test'")
-    classes = sorted(set(rows), key=str)
-    number = round(share * len(classes))
-    if not 0 < number < len(classes):
-        raise OptionError(f"holdout={share} of {len(classes)} classes", expected="at least one class in either split")
-    chosen = np.random.default_rng(seed).permutation(len(classes))[:number]
-    held_out = {classes[place] for place in chosen.tolist()}
-    return [place for place, row in enumerate(rows) if (row in held_out) == (split == "test")]
-
-
 def load_table(
     path: str | os.PathLike[str],
     split: str | None = None,
@@ -149,6 +137,9 @@ def load_table(
     image: str,
     levels: Sequence[str],
     split_column: str | None = None,
+    holdout: float | None = None,
+    holdout_by: HoldoutBy = "classes",
+    seed: int = 0,
     leaf: LeafKey = "label",
     uneven: Uneven = "error",
     gaps: Gaps = "error",
@@ -162,7 +153,10 @@ def load_table(
         root: the folder of the images. Their files are relative to it and cannot lie outside.
         image: the column of files.
         levels: the columns of labels, coarse → fine.
-        split_column: the column of splits; needed with ``split``.
+        split_column: the column of splits; ``split`` needs it, or ``holdout``.
+        holdout: without such a column, the share of classes that ``"test"`` holds, as in :func:`load_folder`.
+        holdout_by: ``"classes"`` or ``"images"``, as there.
+        seed: of that draw.
         leaf: what identifies a class: its finest ``"label"``, or its whole ``"path"`` if the same label stands under
             several parents (like character01 of every alphabet).
         uneven: what to do with rows whose last cells are empty, as in :meth:`hiertree.LabelTree.from_paths`.
@@ -176,7 +170,7 @@ def load_table(
             ``root``; the message names the line.
         ImageError: images are missing, or none decodes; the message names them.
         HierarchyError: the labels do not form a tree; the message names the line.
-        OptionError: an unknown policy, no levels, or a split without ``split_column``.
+        OptionError: an unknown policy, no levels, a split with neither ``split_column`` nor ``holdout``, or with both.
 
     Example:
         ``load_table("images.csv", "test", root="photos", image="file", levels=["kind", "landmark"],
@@ -187,8 +181,13 @@ def load_table(
     file, folder = Path(path), Path(root)
     columns = [image, *levels, *([] if split_column is None else [split_column])]
     table = read_table(file, required=columns, needs_rows=True)[list(dict.fromkeys(columns))]
-    if split is not None:
-        table = _rows_of_split(table, split, split_column, file)
+    if holdout is not None:
+        if split_column is not None:
+            raise OptionError(f"holdout={holdout} beside the column of splits {split_column!r}", expected="one of them")
+        classes = list(zip(*(table[level] for level in levels), strict=True))
+        table = table.iloc[held_out_rows(classes, split, share=holdout, by=holdout_by, seed=seed)]
+    elif split is not None:
+        table = rows_of_split(table, split, split_column, file)
     list(inside(table[image].tolist(), line_names(table, file)))
     listed = table[image].unique().tolist()
     missing = missing_files(folder, listed) if on_bad_image == "error" else []
@@ -209,35 +208,6 @@ def load_table(
         where=line_names(table, file),
     )
     return _dataset(file.stem, split, labeled, FileImages(folder, table[image].tolist()), bad)
-
-
-def _rows_of_split(table: pd.DataFrame, split: str, column: str | None, file: Path) -> pd.DataFrame:
-    if column is None:
-        raise OptionError(
-            f"split={split!r} without split_column",
-            expected="the column of splits",
-            remedy="name it (split_column=… in Python, split in a recipe), or pass split=None for all rows",
-        )
-    if not split:
-        raise OptionError("split=''", expected="the name of a split, or None for all rows")
-    chosen: pd.DataFrame = table[table[column] == split]
-    if chosen.empty:
-        present = table[column].value_counts()
-        shown = ", ".join(f"{name!r} ({count} rows)" for name, count in present.head(10).items())
-        raise TableError(f"{file}: no row has {split!r} in column {column!r}", expected=f"one of {shown or 'no rows'}")
-    for name, count in table[column].value_counts().items():
-        if _misspells(str(name), split):
-            text = "%s: left out: %d rows with %r in column %r, which is not %r"
-            _log.warning(text, file, count, name, column, split)
-    return chosen
-
-
-def _misspells(name: str, split: str) -> bool:
-    """Whether a name is another split's only by case, spaces or a few letters; ``train2`` is a name of its own."""
-    bare = name.strip().casefold()
-    if name == split or bare == split.casefold():
-        return name != split
-    return not bare.startswith(split) and bool(get_close_matches(bare, [split], cutoff=0.75))
 
 
 def _undecodable(names: Sequence[str], folder: Path) -> list[str]:

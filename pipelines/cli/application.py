@@ -20,6 +20,7 @@ from .checked_paths import CheckedGroup
 from .evaluation import audit, embed, evaluate, qrels
 from .labels import labels
 from .reports import browse, demo, report
+from .splitting import split
 from .training import compare, export, recipes, train
 from .tree import tree
 
@@ -59,7 +60,7 @@ def commands() -> None:
 
 
 for command in (
-    *(demo, labels, tree, datasets, recipes, train, embed, export, compare),
+    *(demo, labels, tree, split, datasets, recipes, train, embed, export, compare),
     *(evaluate, qrels, audit, report, browse),
 ):
     commands.add_command(command)

@@ -58,6 +58,18 @@ def test_a_share_of_the_classes_is_held_out(photos: Path) -> None:
         datasets.load_folder(photos, "val", holdout=0.5)
 
 
+def test_a_share_of_the_images_of_each_class_is_held_out(photos: Path) -> None:
+    parts = [datasets.load_folder(photos, split, holdout=0.5, holdout_by="images") for split in ("train", "test")]
+    names = [{part.images.name(row) for row in range(len(part))} for part in parts]
+    assert [part.tree.leaves for part in parts] == [datasets.load_folder(photos).tree.leaves] * 2
+    assert [len(found) for found in names] == [4, 4]
+    assert not names[0] & names[1]
+    write_image(photos / "built" / "tower" / "only.jpg")
+    assert len(datasets.load_folder(photos, "train", holdout=0.9, holdout_by="images").tree) == 5
+    with pytest.raises(OptionError, match=r"holdout=0\.1 of the images of each of 5 classes"):
+        datasets.load_folder(photos, "test", holdout=0.1, holdout_by="images")
+
+
 def test_images_at_different_depths_need_a_policy(photos: Path) -> None:
     write_image(photos / "sky" / "1.jpg")
     with pytest.raises(UnevenDepthError, match=r"'sky/1\.jpg' is 1 folders deep"):

@@ -207,3 +207,18 @@ def test_a_path_that_ends_early_or_has_a_gap_is_read_by_the_policy_that_the_erro
     read = load_table(tmp_path / "t.csv", **options, uneven="pad", gaps="above")
     expected = [("n", "lake", "1"), ("n", "n", "2"), ("h", "dam", "dam")]
     assert [read.tree.labels_of(path) for path in read.paths] == expected
+
+
+def test_a_table_without_a_column_of_splits_holds_out_a_share_as_a_folder_does(tmp_path: Path, photos: Path) -> None:
+    table = write(tmp_path / "images.csv")
+    parts = [load(table, split, photos, split_column=None, holdout=0.34, seed=1) for split in ("train", "test")]
+    assert [len(part.tree) for part in parts] == [2, 1]
+    assert not set(parts[0].tree.leaves) & set(parts[1].tree.leaves)
+    by_image = load(table, "test", photos, split_column=None, holdout=0.5, holdout_by="images")
+    assert by_image.tree.leaves == ("Blue, Lake",)  # the only class of two images
+    with pytest.raises(OptionError, match=r"holdout=0\.5 beside the column of splits 'split'"):
+        load(table, "test", photos, holdout=0.5)
+    with pytest.raises(OptionError, match=r"split='test' without split_column.*holdout=0\.5"):
+        load(table, "test", photos, split_column=None)
+    with pytest.raises(OptionError, match="seed"):
+        load(table, "test", photos, split_column=None, holdout=0.5, seed=-1)

@@ -1,0 +1,104 @@
+"""Which rows of a folder or table are a split's: those that a column names, or a share that a seed draws."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ..errors import OptionError, TableError
+from ..options import check_choice, check_integer, check_number
+from ..tree.label_rows import Row
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HoldoutBy = Literal["classes", "images"]
+_log = logging.getLogger(__name__)
+
+
+def held_out_rows(classes: Sequence[Row], split: str | None, *, share: float, by: HoldoutBy, seed: int) -> list[int]:
+    """The rows of ``"test"``, which holds that share, or those of ``"train"``, which holds the rest."""
+    if split not in ("train", "test"):
+        raise OptionError(f"split={split!r} with holdout", expected="'train' or 'test'")
+    parts = draw_parts(classes, {"holdout": share}, by=by, seed=seed)
+    return [row for row, part in enumerate(parts) if (part == "train") == (split == "train")]
+
+
+def draw_parts(
+    classes: Sequence[Row], shares: Mapping[str, float], *, by: HoldoutBy = "classes", seed: int = 0
+) -> list[str]:
+    """The part of each row, given its class: parts hold these shares, of the classes or of each one's rows.
+
+    Those that no part holds are of ``"train"``, at least one row of every class where each is divided.
+
+    >>> draw_parts([("lake",), ("lake",), ("peak",), ("peak",)], {"test": 0.5})
+    ['test', 'test', 'train', 'train']
+    >>> draw_parts([("lake",), ("lake",), ("peak",), ("peak",)], {"test": 0.5}, by="images")
+    ['test', 'train', 'test', 'train']
+    """
+    check_choice("holdout_by", by, HoldoutBy)
+    check_integer("seed", seed, least=0)
+    for name, share in shares.items():
+        check_number(name, share, above=0, most=1)
+    rows_of: dict[Row, list[int]] = {name: [] for name in sorted(set(classes), key=str)}
+    for row, name in enumerate(classes):
+        rows_of[name].append(row)
+    random = np.random.default_rng(seed)
+    if by == "classes":
+        named = _named(random.permutation(len(rows_of)).tolist(), shares)
+        parts = {row: part for place, rows in enumerate(rows_of.values()) if (part := named.get(place)) for row in rows}
+        left = len(named) < len(rows_of)
+    else:
+        drawn = (random.permutation(rows).tolist() for rows in rows_of.values())
+        parts = {row: part for rows in drawn for row, part in _named(rows[:-1], shares, of=len(rows)).items()}
+        left = True
+    if not left or set(parts.values()) != set(shares):
+        given = " and ".join(f"{name}={share}" for name, share in shares.items())
+        given += (
+            f" of {len(rows_of)} classes" if by == "classes" else f" of the images of each of {len(rows_of)} classes"
+        )
+        raise OptionError(given, expected=f"at least one {'class' if by == 'classes' else 'image'} in every split")
+    return [parts.get(row, "train") for row in range(len(classes))]
+
+
+def _named(drawn: Sequence[int], shares: Mapping[str, float], of: int | None = None) -> dict[int, str]:
+    """The part of each of the first of what was drawn, whose number the shares are of."""
+    number = len(drawn) if of is None else of
+    names = [name for name, share in shares.items() for _ in range(round(share * number))]
+    return dict(zip(drawn, names, strict=False))
+
+
+def rows_of_split(table: pd.DataFrame, split: str, column: str | None, file: Path) -> pd.DataFrame:
+    """The rows with that text in the column; those of a misspelt name are logged."""
+    if column is None:
+        raise OptionError(
+            f"split={split!r} without split_column",
+            expected="the column of splits",
+            remedy="name it (split_column=… in Python, split in a recipe), give holdout=0.5 to hold out half of the "
+            "classes as 'test', or pass split=None for all rows",
+        )
+    if not split:
+        raise OptionError("split=''", expected="the name of a split, or None for all rows")
+    chosen: pd.DataFrame = table[table[column] == split]
+    if chosen.empty:
+        present = table[column].value_counts()
+        shown = ", ".join(f"{name!r} ({count} rows)" for name, count in present.head(10).items())
+        raise TableError(f"{file}: no row has {split!r} in column {column!r}", expected=f"one of {shown or 'no rows'}")
+    for name, count in table[column].value_counts().items():
+        if _misspells(str(name), split):
+            text = "%s: left out: %d rows with %r in column %r, which is not %r"
+            _log.warning(text, file, count, name, column, split)
+    return chosen
+
+
+def _misspells(name: str, split: str) -> bool:
+    """Whether a name is another split's only by case, spaces or a few letters; ``train2`` is a name of its own."""
+    bare = name.strip().casefold()
+    if name == split or bare == split.casefold():
+        return name != split
+    return not bare.startswith(split) and bool(get_close_matches(bare, [split], cutoff=0.75))
