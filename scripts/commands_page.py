@@ -22,7 +22,8 @@ def every_command(group: click.Group, above: str = "hiertree") -> Iterator[tuple
 
 def help_text(name: str, command: click.Command) -> str:
     """The help of a command, as the terminal shows it."""
-    with click.Context(command, info_name=name, terminal_width=100, max_content_width=100) as context:
+    settings = {**commands.context_settings, "terminal_width": 84, "max_content_width": 84}
+    with click.Context(command, info_name=name, **settings) as context:
         return command.get_help(context)
 
 

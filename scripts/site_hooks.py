@@ -25,9 +25,10 @@ from commands_page import commands_page  # noqa: E402
 from papers_page import papers_page  # noqa: E402
 from public_api import MODULES  # noqa: E402
 from recipe_keys import keys_page  # noqa: E402
+from site_examples import without_prompts  # noqa: E402
 from typing_links import lay_out  # noqa: E402
 
-GENERATED = {"commands.md": commands_page, "papers.md": papers_page, "recipe_keys.md": keys_page}
+GENERATED = {"commands.md": commands_page, "papers.md": papers_page, "recipes.md": keys_page}
 _OUTSIDE = re.compile(r"\]\((?:\.\./)+((?:benchmarks|hiertree|losses|metrics|pipelines|scripts|tests)(?:/[^)#]*)?)\)")
 
 
@@ -49,7 +50,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         for module in MODULES
     }
     results = (SCRIPTS.parent / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
-    pages["recipe_keys.md"] = "# Every key of a recipe\n"
     pages["benchmarks.md"] = results.replace("# Results", "# Speed and memory", 1).replace("../docs/", "")
     pages["changelog.md"] = (SCRIPTS.parent / "CHANGELOG.md").read_text(encoding="utf-8")
     for name, text in pages.items():
@@ -58,7 +58,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: Any) -> str:
-    """Add what is generated to a page, and let links to source files lead to the repository."""
+    """Add what is generated, show doctests as code and results, and let links to sources lead to the repository."""
     if generated := GENERATED.get(page.file.src_uri):
         markdown = f"{markdown}\n{generated()}\n"
-    return _OUTSIDE.sub(rf"]({config.repo_url}/blob/main/\1)", markdown)
+    return _OUTSIDE.sub(rf"]({config.repo_url}/blob/main/\1)", without_prompts(markdown))

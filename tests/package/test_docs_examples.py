@@ -5,22 +5,18 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
-import io
 import re
-import shlex
 import warnings
-from contextlib import redirect_stdout
 from operator import attrgetter
-from pathlib import Path
 
 import pytest
+from printed_commands import printed_by
 from project import ROOT
 
 import hiertree
-from hiertree.datasets import load_synthetic
-from hiertree.pipelines.cli.application import main
 
-_BLOCK = re.compile(r"^```(pycon|console)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^```(pycon|console|sh)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+RUN = ("python.md",)  # pages whose shell blocks make what the examples below them read
 PAGES = {
     "concepts.md": (),
     "faq.md": (),
@@ -40,25 +36,11 @@ TINY = (
 )
 
 
-def printed_by(command: str) -> str:
-    """What a command that ends well prints."""
-    name, *arguments = shlex.split(command)
-    assert name == "hiertree"
-    with redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert not ended.value.code
-    return "\n".join(line.rstrip() for line in printed.getvalue().rstrip().splitlines())
-
-
-def train_index_and_save_photos() -> None:
-    """The run, the index and the photos that docs/python.md presupposes."""
-    settings = " ".join(f"--set {setting}" for setting in TINY.split())
-    printed_by(f"hiertree train synthetic-happier --out runs/first --quiet {settings}")
-    printed_by("hiertree export runs/first --faiss --out index --quiet")
-    photos = load_synthetic("test", families=2, kinds=1, instances=1, images=1)
-    Path("photos").mkdir()
-    for row in range(len(photos)):
-        photos.images[row].save(f"photos/{row}.png")
+def run_small(block: str) -> None:
+    """Run the commands of a shell block, trainings with few images and one epoch."""
+    for line in block.splitlines():
+        settings = " ".join(f"--set {setting}" for setting in TINY.split()) if " train " in line else ""
+        printed_by(f"{line} {settings} --quiet")
 
 
 NIGHTLY = ("peers.md",)
@@ -72,8 +54,6 @@ def test_examples_print_what_the_page_shows(page, tmp_path, monkeypatch):
         pytest.importorskip(library)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    if page == "python.md":
-        train_index_and_save_photos()
     text, names, shown = (ROOT / "docs" / page).read_text(encoding="utf-8"), {}, []
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner()
     with warnings.catch_warnings():
@@ -83,7 +63,9 @@ def test_examples_print_what_the_page_shows(page, tmp_path, monkeypatch):
                 test = parser.get_doctest(block, names, f"{page}, block {number}", page, 0)
                 runner.run(test, clear_globs=False)
                 names = test.globs
-            else:
+            elif kind == "sh" and page in RUN:
+                run_small(block)
+            elif kind == "console":
                 command, _, expected = block.removeprefix("$ ").partition("\n")
                 shown.append((printed_by(command), expected.rstrip("\n")))
     assert runner.tries == len(re.findall(r"^>>> ", text, flags=re.MULTILINE)) > 0

@@ -11,7 +11,7 @@ import sysconfig
 import pytest
 from project import ROOT
 
-TUTORIALS = ("labels", "metrics", "training")
+TUTORIALS = ("labels", "metrics")
 OUTSIDE = [path for pattern in ("*.md", "benchmarks/*.md", ".github/**/*.md") for path in sorted(ROOT.glob(pattern))]
 
 
