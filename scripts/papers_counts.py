@@ -48,7 +48,7 @@ def rows_here(printed: Rows) -> tuple[Rows, set[Value]]:
         datasets = DATA.get(recipe.dataset, {recipe.dataset, "-".join(recipe.name.split("-")[:2])})
         for published in published_rows(recipe.name):
             letter, table, *part = published.source.split(", ")
-            values = set(published.percent.items())
+            values = {(_metric(name, recipe.dataset), value) for name, value in published.percent.items()}
             fitting = [
                 key
                 for key in printed
@@ -60,6 +60,11 @@ def rows_here(printed: Rows) -> tuple[Rows, set[Value]]:
             held[row] |= printed[row] & values
             strange |= values - printed[row]
     return held, strange
+
+
+def _metric(name: str, dataset: str) -> str:
+    """A metric without the list that it is of, as the papers' tables have it."""
+    return name.partition("[")[0] if dataset == "vehicleid" else name
 
 
 def contradictions(letter: str) -> int:

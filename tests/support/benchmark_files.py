@@ -224,7 +224,8 @@ def write_vehicleid(root: Path) -> None:
         write_image(root / "image" / f"{number:07d}.jpg", number)
         lists["train_list" if vehicle < 7 else "test_list_800"].append(f"{number:07d} {vehicle}")
     (root / "train_test_split").mkdir()
-    for name, rows in lists.items():
+    more = {f"test_list_{size}": lists["test_list_800"][:length] for size, length in ((1600, 9), (2400, 6))}
+    for name, rows in (lists | more).items():
         (root / "train_test_split" / f"{name}.txt").write_text("\n".join(rows) + "\n")
 
 

@@ -130,7 +130,7 @@ def load_vehicleid(
     root: str | os.PathLike[str],
     split: str = "train",
     *,
-    test_classes: TestClasses = 800,
+    test_classes: TestClasses | Literal["all"] = 800,
     gallery: TestGallery = "list",
     seed: int = 0,
     verify: Verify = "published",
@@ -145,11 +145,19 @@ def load_vehicleid(
     Args:
         root: the folder ``VehicleID_V1.0`` or its parent.
         split: "train" or "test"; "query" or "gallery" are the parts of a one-image gallery.
-        test_classes: 800, 1600 or 2400, the size of the test list.
+        test_classes: 800, 1600 or 2400, the size of the test list; "all": the smallest, with the others in ``beside``.
         gallery: what a test image is searched in: the rest of its "list", or a gallery of "one-image" of each vehicle.
         seed: of the draw of that gallery.
         verify: as in :func:`hiertree.datasets.load`.
     """
+    if test_classes == "all" and split == "test":
+        check_choice("gallery", gallery, Literal["list"])
+        first, *others = (
+            replace(load_vehicleid(root, split, test_classes=size, verify=verify), split=f"test_{size}")
+            for size in VEHICLEID
+        )
+        return replace(first, beside=tuple(others))
+    test_classes = 800 if test_classes == "all" else test_classes
     check_choice("test_classes", test_classes, TestClasses)
     check_choice("gallery", gallery, TestGallery)
     benchmark = VEHICLEID[test_classes]

@@ -227,6 +227,13 @@ def test_a_vehicle_is_searched_in_its_whole_list_unless_asked_otherwise(written:
     assert (test.protocol, test.queries, test.gallery, len(test)) == ("vehicleid", None, None, 9)
 
 
+def test_all_lists_of_vehicles_stand_beside_each_other(written: dict[str, Path]) -> None:
+    test = load_vehicleid(written["vehicleid-800"], "test", test_classes="all", verify="structure")
+    parts = [(part.split, len(part)) for part in (test, *test.beside)]
+    assert parts == [("test_800", 9), ("test_1600", 9), ("test_2400", 6)]
+    assert len(load_vehicleid(written["vehicleid-800"], test_classes="all", verify="structure")) == 4
+
+
 def test_lists_of_either_published_size_are_accepted_and_named() -> None:
     card = datasets.describe("vehicleid-1600")
     card.verify("test", 13_377, 1600, "published")
