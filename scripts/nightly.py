@@ -32,6 +32,10 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("metrics/formulas", "metrics/interop", "metrics/runs.py", "docs/peers.md"),
     ),
     "site": (("tests/package/test_site.py",), ("docs", "mkdocs.yml", "scripts/site_*")),
+    "tutorial": (
+        ("tests/package/test_tutorial.py",),
+        ("docs/tutorials/images.md", "hiertree/datasets/synthetic.py", "pipelines/training/learning"),
+    ),
     "wheel": (
         ("tests/package/test_packaging.py",),
         ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", ":(glob,exclude)pipelines/**/*.py", "pipelines"),

@@ -1,6 +1,6 @@
 """The plain sections of a recipe. Each key is declared once: its type, its default and what it means.
 
-``scripts/recipe_keys.py`` writes them into docs/training.md.
+``scripts/recipe_keys.py`` writes them into docs/recipe_keys.csv.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Summary(NamedTuple):
 class RunFolder:
     """The folder of one experiment.
 
-    docs/training.md lists its files. ``metrics.json`` is written last: a run with that file is finished. Further lists
+    docs/recipes.md lists its files. ``metrics.json`` is written last: a run with that file is finished. Further lists
     of a benchmark have files of their own, ``embeddings-middle.npz`` for instance. With a validation, ``best/`` is a
     folder of the same files, without checkpoints, for the network of the best epoch.
     """
