@@ -1,9 +1,10 @@
 """Each recipe of a paper's row has its authors' public settings, or says behind the value what theirs is.
 
 ``authors_settings.csv`` holds the settings of their public code as our recipes would say them: a configuration, a key,
-its value, and the file and line at a commit. ``authors_recipes.csv`` says which configurations make each recipe, and
-what its paper, or a later part of the same command, changes. A key ``said:KEY`` is a fact that no key can hold: the
-comment behind KEY contains the words. ``head`` and ``net`` stand for the rate of the authors' optimizer of that name.
+its value, and the file and line at a commit, with that line's CRC-32. ``authors_recipes.csv`` says which configurations
+make each recipe, and what its paper, or a later part of the same command, changes. A key ``said:KEY`` is a fact that no
+key can hold: the comment behind KEY contains the words. ``head`` and ``net`` stand for the rate of the authors'
+optimizer of that name.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -149,5 +151,6 @@ def test_every_fact_stands_in_its_line() -> None:
     """``HIERTREE_AUTHORS`` is a folder with the four repositories, at the commits above."""
     for row in SETTINGS:
         lines = (Path(os.environ["HIERTREE_AUTHORS"]) / row["code"] / row["file"]).read_text(errors="replace")
-        assert " ".join(lines.splitlines()[int(row["line"]) - 1].split()) == row["text"], row
+        words = " ".join(lines.splitlines()[int(row["line"]) - 1].split())
+        assert f"{zlib.crc32(words.encode()):08x}" == row["crc32"], (row, words)
     assert {row["code"] for row in SETTINGS} == set(COMMITS)
