@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Every core has its own tests: a second thread for their small tensors waits for the first, and spins meanwhile.
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch, OpenBLAS or scikit-learn is loaded; children inherit it
+
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any speed")
 
