@@ -36,7 +36,8 @@ class CrossBatchMemory(Loss):
         size: embeddings remembered; the oldest leave.
         enqueue: "after" or "before", as above.
         warm_up: training batches that neither see nor fill the memory: embeddings drift too fast at first.
-        from_epoch: the first epoch, from 0, whose batches see the memory; earlier ones fill it.
+        from_epoch: the first epoch, as :meth:`start_epoch` counts them from 0, whose batches see the memory; earlier
+            ones fill it.
         batch_loss: the mean of the loss with the memory and of the batch's own.
 
     >>> from hiertree.losses import SupAP
