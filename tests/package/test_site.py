@@ -34,3 +34,9 @@ def test_the_site_builds_strictly_and_the_tutorials_show_what_they_print(tmp_pat
     for name in TUTORIALS:
         page = (tmp_path / "site" / "tutorials" / name / "index.html").read_text(encoding="utf-8")
         assert "jp-OutputArea-output" in page, name
+    for page in (tmp_path / "site").rglob("index.html"):
+        if page.parent.name != "architecture":  # its changes to sources hold docstrings
+            shown = page.read_text(encoding="utf-8")
+            assert [mark for mark in ("&gt;&gt;&gt; ", "BLANKLINE", "# doctest") if mark in shown] == [], page
+    commands = (tmp_path / "site" / "commands" / "index.html").read_text(encoding="utf-8")
+    assert "-h, --help" in commands
