@@ -36,6 +36,10 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("tests/package/test_tutorial.py",),
         ("docs/tutorials/images.md", "hiertree/datasets/synthetic.py", "pipelines/training/learning"),
     ),
+    "triton": (
+        ("tests/losses/kernels/test_triton.py",),
+        ("losses/kernels/base.py", "losses/kernels/triton_*.py", "losses/pairs", "tests/losses/kernels/*triton*"),
+    ),
     "wheel": (
         ("tests/package/test_packaging.py",),
         ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", ":(glob,exclude)pipelines/**/*.py", "pipelines"),

@@ -29,10 +29,26 @@ def test_examples_print_what_they_say() -> None:
     assert failed == 0
 
 
-@pytest.mark.parametrize("name", ["steps", "decomposability"])
-def test_a_figure_is_drawn_alike_each_time(name: str, tmp_path: Path) -> None:
-    drawings = [tmp_path / "first.svg", tmp_path / "second.svg"]
-    for path in drawings:
-        subprocess.run([sys.executable, ROOT / "scripts" / f"{name}_figure.py", path], check=True)
-    assert drawings[0].read_bytes() == drawings[1].read_bytes()
+FIGURES = ("steps", "decomposability")
+DRAW = """
+import runpy, sys
+for name in sys.argv[3:]:
+    sys.argv[1] = f"{sys.argv[2]}/{name}.svg"
+    runpy.run_path(f"scripts/{name}_figure.py", run_name="__main__")
+"""
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The figures of two processes."""
+    folders = [tmp_path_factory.mktemp("drawn") for _ in range(2)]
+    for folder in folders:
+        subprocess.run([sys.executable, "-c", DRAW, "", folder, *FIGURES], cwd=ROOT, check=True)
+    return folders
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_drawn_alike_each_time(name: str, drawn: list[Path]) -> None:
+    first, second = (folder / f"{name}.svg" for folder in drawn)
+    assert first.read_bytes() == second.read_bytes()
     assert (ROOT / "docs" / "figures" / f"{name}.svg").read_text(encoding="utf-8").startswith("<?xml")

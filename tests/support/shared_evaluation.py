@@ -1,4 +1,4 @@
-"""An evaluation as two processes share it, in a module that a process started anew can import."""
+"""An evaluation and a metric as two processes share them, in a module that a process started anew can import."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import distributed
 
 from hiertree.errors import ShapeError
-from hiertree.metrics import Rules, evaluate
+from hiertree.metrics import RetrievalMetric, Rules, evaluate
 
 PROCESSES = 2
 
@@ -40,4 +40,20 @@ def share_of_an_evaluation(rank: int, folder: str, backend: str, device: str) ->
         with suppress(ShapeError):
             evaluate(query, paths, distributed=True, compat=rules)
             Path(folder, f"{rank} shares with other {name}").touch()
+    distributed.destroy_process_group()
+
+
+def share_of_a_metric(rank: int, folder: str) -> None:
+    """Save what a torchmetrics metric finds whose items both processes have, and one whose items one of them has."""
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=PROCESSES)
+    embeddings, paths, names = torch.load(Path(folder, "retrieval.pt"), weights_only=True)
+    own = torch.cat([torch.arange(rank, 40, PROCESSES), torch.tensor([0])])  # a sampler repeats an item
+    metric, late = RetrievalMetric(names), RetrievalMetric(names)
+    for rows in own.split(6 + rank):
+        metric.update(embeddings[rows], paths[rows], ids=rows)
+    if rank == 0:
+        late.update(embeddings, paths)
+    found = [torch.stack(list(each.compute().values())) for each in (metric, late)]
+    torch.save([*found, torch.tensor(metric.evaluation().values)], Path(folder, f"{rank}.pt"))
     distributed.destroy_process_group()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -29,10 +30,8 @@ _CRASHED, _FAILED, _INTERRUPTED = 1, 2, 130
 
 def run_processes(function: Callable[..., object], *arguments: object, count: int) -> None:
     """Call a function in new processes and wait until all have ended; they hear SIGTERM, and end with this one."""
-    from lightning_fabric.plugins.environments.lightning import find_free_network_port  # not in the new processes
-
     context = multiprocessing.get_context("spawn")
-    variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_free_network_port()), "NODE_RANK": "0"}
+    variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _free_port(), "NODE_RANK": "0"}
     variables |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
     processes, reports = [], []
     try:
@@ -49,6 +48,13 @@ def run_processes(function: Callable[..., object], *arguments: object, count: in
     finally:
         killed = _end(processes)
     _raise_failure([0 if p in killed else p.exitcode or 0 for p in processes], [_received(r) for r in reports])
+
+
+def _free_port() -> str:
+    """As Lightning chooses it, whose import takes seconds."""
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        return os.environ.get("STANDALONE_PORT") or str(taken.getsockname()[1])
 
 
 def _call(place: dict[str, str], report: Connection, function: Callable[..., object], arguments: Sequence[Any]) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, multiprocessing
+from forked_processes import run_together
+from torch import Tensor
 from two_processes import SIZES, losses, part_of_a_batch, setting, step, undivided
 
 from hiertree.errors import OptionError, ShapeError
@@ -26,7 +27,7 @@ from hiertree.losses import (
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[Tensor]]]:
     """What each of two processes has, by loss."""
     folder = tmp_path_factory.mktemp("processes")
-    multiprocessing.spawn(part_of_a_batch, args=(str(folder),), nprocs=len(SIZES))
+    run_together(part_of_a_batch, str(folder), count=len(SIZES))
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(len(SIZES))]
 
 

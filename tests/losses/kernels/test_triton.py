@@ -24,10 +24,13 @@ def in_a_process(*arguments: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_the_kernels_equal_loops_and_torch() -> None:
+@pytest.mark.parametrize(
+    "chosen", ["equal_the_loops or sup_hap-4 or smooth_ap-1", pytest.param("test", marks=pytest.mark.nightly)]
+)
+def test_the_kernels_equal_loops_and_torch(chosen: str) -> None:
     interpret = "0" if torch.cuda.is_available() else "1"
     cases = ("-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", str(HERE / "triton_cases.py"))
-    assert " passed" in in_a_process(*cases, TRITON_INTERPRET=interpret)
+    assert " passed" in in_a_process(*cases, "-k", chosen, TRITON_INTERPRET=interpret)
 
 
 def test_the_kernels_compile_for_gpus_from_turing_to_hopper(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from forked_processes import run_together
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_cases import names_for
 from shared_evaluation import PROCESSES, share_of_an_evaluation
 from shared_evaluation import retrieval as shared_retrieval
-from torch import multiprocessing
 
 from hiertree import levels
 from hiertree.errors import DeviceError, OptionError
@@ -142,7 +142,7 @@ def test_tf32_is_off_and_then_as_it_was(retrieval, monkeypatch):
 
 @pytest.mark.parametrize(("backend", "device"), GROUPS)
 def test_two_processes_share_an_evaluation_and_its_folder_and_both_have_the_values_of_one(backend, device, tmp_path):
-    multiprocessing.spawn(share_of_an_evaluation, args=(str(tmp_path), backend, device), nprocs=PROCESSES)
+    run_together(share_of_an_evaluation, str(tmp_path), backend, device, count=PROCESSES)
     alone, on_device = (evaluate(*shared_retrieval(), device=where).values for where in (None, device))
     for rank in range(PROCESSES):
         found, expected = np.load(tmp_path / f"{rank}.npy"), (alone, on_device, alone, alone, alone)

@@ -9,6 +9,8 @@ import sys
 import numpy as np
 import pytest
 import torch
+from forked_processes import run_together
+from shared_evaluation import PROCESSES, share_of_a_metric
 
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.metrics import RetrievalMetric, evaluate
@@ -135,31 +137,11 @@ def test_no_positive_anywhere_warns_and_is_no_number():
         assert metric.compute().isnan()
 
 
-PROCESS = """
-import sys, torch
-from hiertree.metrics import RetrievalMetric
-rank, folder = int(sys.argv[1]), sys.argv[2]
-torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-embeddings, paths, names = torch.load(f"{folder}/retrieval.pt", weights_only=True)
-own = torch.cat([torch.arange(rank, 40, 2), torch.tensor([0])])  # a sampler repeats an item
-metric, late = RetrievalMetric(names), RetrievalMetric(names)
-for rows in own.split(6 + rank):
-    metric.update(embeddings[rows], paths[rows], ids=rows)
-if rank == 0:
-    late.update(embeddings, paths)  # the other process has no items at all
-found = [torch.stack(list(each.compute().values())) for each in (metric, late)]
-torch.save([*found, torch.tensor(metric.evaluation().values)], f"{folder}/{rank}.pt")
-torch.distributed.destroy_process_group()
-"""
-
-
 def test_two_processes_compute_what_one_would_also_where_an_item_is_given_to_both_or_one_has_none(tmp_path):
     torch.save([*retrieval(), NAMES], tmp_path / "retrieval.pt")
-    command = [sys.executable, "-c", PROCESS]
-    running = [subprocess.Popen([*command, str(rank), str(tmp_path)]) for rank in range(2)]
-    assert [process.wait(timeout=200) for process in running] == [0, 0]
+    run_together(share_of_a_metric, str(tmp_path), count=PROCESSES)
     expected = evaluate(*retrieval(), metrics=NAMES)
-    for rank in range(2):
+    for rank in range(PROCESSES):
         *found, values = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
         for means in found:
             np.testing.assert_allclose(means, expected.summary(), atol=1e-6)

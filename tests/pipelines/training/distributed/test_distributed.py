@@ -16,12 +16,12 @@ import psutil
 import pytest
 import torch
 import yaml
+from forked_processes import run_together
 from lightning_fabric.plugins.environments.lightning import find_free_network_port
 from near_ties import ROUNDING
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 from sharing_processes import NUM, take_part
-from torch import multiprocessing
 
 import hiertree
 from hiertree.datasets import load_synthetic
@@ -77,7 +77,7 @@ def shared(tiny_recipe: Tiny, photos: str, tmp_path_factory: pytest.TempPathFact
     runs = {name: tiny_recipe(*overrides) for name, overrides in {**ALIKE, **ENDED}.items()}
     runs["image"] = from_files(tiny_recipe, photos)
     plain = {name: recipe.as_dict() for name, recipe in runs.items()}
-    multiprocessing.spawn(take_part, args=(find_free_network_port(), str(folder), plain), nprocs=NUM)
+    run_together(take_part, find_free_network_port(), str(folder), plain, count=NUM)
     return folder
 
 

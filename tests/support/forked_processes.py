@@ -1,0 +1,21 @@
+"""Processes for tests of several: forked from one that has imported what they take seconds to import."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+
+from torch.multiprocessing import start_processes
+
+IMPORTED = (
+    "hiertree.losses",
+    "hiertree.metrics.interop.retrieval_metric",
+    "hiertree.pipelines.training.run.experiment",
+)
+
+
+def run_together(function: Callable[..., object], *arguments: object, count: int) -> None:
+    """Call ``function(rank, *arguments)`` in new processes, and wait for all; their environment is the session's."""
+    multiprocessing.set_forkserver_preload(list(IMPORTED))
+    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+    start_processes(function, arguments, nprocs=count, start_method=method)
