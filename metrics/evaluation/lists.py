@@ -14,6 +14,7 @@ from hiertree.errors import OptionError, PathError, ShapeError
 from hiertree.jit import Array, Floats, Ints
 
 from ..engine.retrieval import Retrieval, ScoredLists, values_of_lists
+from ..matching import Matched, match
 from ..ranking.gallery import drop_ranked, labeled_gallery
 from ..result import Evaluation
 from ..runs import as_qrels, as_run
@@ -133,28 +134,38 @@ def evaluate_judged(
     run: Any, qrels: Any, asked: CheckedRetrievalOptions, num_levels: int | None, unjudged: str, negative: NegativeQrels
 ) -> Evaluation:
     """Every metric of a run by its judgments, each in any form; judged queries come first."""
-    listed, judged = as_run(run), as_qrels(qrels, negative=negative)
+    matched = match(run, qrels)
+    if matched is None or (unjudged == "error" and (matched.level < 0).any()):
+        matched = _match_names(as_run(run), as_qrels(qrels, negative=negative), refuse=unjudged == "error")
+    names, row, level = matched.queries, matched.row, matched.level
+    counted = f"{int((level < 0).sum())} listed items without judgment at level 0"
+    if unjudged == "error":
+        counted = "every listed item has a judgment"
+    depth = checked_num_levels(num_levels, deepest=int(matched.judged_level.max(initial=0)))
+    request = asked.with_rules(counts="strict", itself="masked").request(num_queries=len(names), num_levels=depth)
+    cells = matched.judged_row * (depth + 1) + matched.judged_level
+    totals = np.bincount(cells, minlength=len(names) * (depth + 1)).reshape(len(names), depth + 1)
+    columns = (matched.value, 0.0), (level.clip(min=0).astype(np.uint8), 0), (np.zeros(len(row), np.bool_), True)
+    lists = ScoredLists(*_padded(row, len(names), *columns))
+    values = values_of_lists(Retrieval(lists, request, totals, None, num_ranks=lists.scores.shape[1]))
+    values[matched.num_judged :] = np.nan  # whatever the rules say of queries without positives
+    scores = f"{matched.sources[0]}; unlisted positives count as never found"
+    counts = f"strict: as judged by {matched.sources[1]}; {counted}"
+    card = request.convention(self_rule="every item as listed", scores=scores, counts=counts)
+    return Evaluation(request.names, values, names, card)
+
+
+def _match_names(listed: Triples, judged: Triples, *, refuse: bool) -> Matched:
+    """The level of each listed item, by the number of its name; refuses items without one if that is asked."""
     _check_same_names(listed, judged)
     names = [*dict.fromkeys([*judged.queries, *listed.queries])]
     row = _renumbered(listed.query, listed.queries, {name: number for number, name in enumerate(names)})
     level = _levels_of_listed(listed, judged, row)
-    counted = f"{int((level < 0).sum())} listed items without judgment at level 0"
-    if unjudged == "error":
+    if refuse:
         advice = "pass unjudged='irrelevant' to count such items at level 0"
         listed.refuse(level < 0, "no judgment", expected="a level for every item", kind=PathError, remedy=advice)
-        counted = "every listed item has a judgment"
-    depth = checked_num_levels(num_levels, deepest=int(judged.value.max(initial=0)))
-    request = asked.with_rules(counts="strict", itself="masked").request(num_queries=len(names), num_levels=depth)
-    cells = judged.query * (depth + 1) + judged.value.astype(np.int64)
-    totals = np.bincount(cells, minlength=len(names) * (depth + 1)).reshape(len(names), depth + 1)
-    columns = (listed.value, 0.0), (level.clip(min=0).astype(np.uint8), 0), (np.zeros(len(row), np.bool_), True)
-    lists = ScoredLists(*_padded(row, len(names), *columns))
-    values = values_of_lists(Retrieval(lists, request, totals, None, num_ranks=lists.scores.shape[1]))
-    values[len(judged.queries) :] = np.nan  # whatever the rules say of queries without positives
-    scores = f"{listed.source}; unlisted positives count as never found"
-    counts = f"strict: as judged by {judged.source}; {counted}"
-    card = request.convention(self_rule="every item as listed", scores=scores, counts=counts)
-    return Evaluation(request.names, values, names, card)
+    levels, sources = judged.value.astype(np.int64), (listed.source, judged.source)
+    return Matched(names, len(judged.queries), row, listed.value, level, judged.query, levels, sources)
 
 
 def _check_same_names(listed: Triples, judged: Triples) -> None:

@@ -1,0 +1,168 @@
+"""A run and its judgments, matched query by query: which level each listed item has.
+
+Mappings of text and ranx's objects, by far the most usual, are matched without a number for each item's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain, repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hiertree.arrays import MAX_LEVELS
+from hiertree.jit import Floats, Ints, jit
+
+_NUMBERS = {int, float, np.int64, np.float32, np.float64}
+_WORTH_COMPILING = 500  # queries
+_LARGEST = 2.0**53  # from which float64 rounds integers
+
+
+class Matched(NamedTuple):
+    """T listed items and J judgments, in the order of their queries."""
+
+    queries: Sequence[Hashable]  # the judged ones first
+    num_judged: int  # of these queries
+    row: Ints  # (T,) the place of each item's query
+    value: Floats  # (T,) scores, larger being better
+    level: Ints  # (T,) −1 without judgment
+    judged_row: Ints  # (J,)
+    judged_level: Ints  # (J,)
+    sources: tuple[str, str]  # what the run and the judgments were, for the convention card
+
+
+def match(run: Any, qrels: Any) -> Matched | None:
+    """A run and judgments that are mappings of text, or ranx's objects; None of others, and where anything is wrong."""
+    if all(type(side) is dict for side in (run, qrels)):
+        found = _match_mappings(run, qrels)
+    elif all(type(side).__module__.startswith("ranx.") for side in (run, qrels)):
+        found = _match_typed(run, qrels)
+    else:
+        return None
+    if found is None or not (found.judged_row.size and found.row.size) or found.row[0] >= found.num_judged:
+        return None
+    levels = found.judged_level
+    return found if levels.min() >= 0 and levels.max() <= MAX_LEVELS and not np.isnan(found.value).any() else None
+
+
+def _match_mappings(run: Mapping[Any, Any], qrels: Mapping[Any, Any]) -> Matched | None:
+    sides = run.values(), qrels.values()
+    if any(set(map(type, side)) - {dict} for side in sides):
+        return None
+    names = chain(run, qrels, *(chain.from_iterable(side) for side in sides))
+    values = [np.array([])] * 2
+    if set(map(type, names)) != {str}:
+        return None
+    queries = [*qrels, *(name for name in run if name not in qrels)]
+    lists, judged = [run.get(name, {}) for name in queries], [qrels.get(name, {}) for name in queries]
+    for place, side in enumerate((lists, judged)):
+        if set(map(type, _values(side))) - _NUMBERS:
+            return None
+        try:
+            values[place] = np.fromiter(_values(side), np.float64)
+        except OverflowError:
+            return None
+        if len(values[place]) and np.abs(values[place][np.isfinite(values[place])]).max(initial=0) >= _LARGEST:
+            return None
+    if (values[1] != np.floor(values[1])).any():
+        return None
+    found = (map(own.get, listed, repeat(-1)) for own, listed in zip(judged, lists, strict=True))
+    level = np.fromiter(chain.from_iterable(found), np.int64, len(values[0]))
+    rows = (np.repeat(np.arange(len(queries)), list(map(len, side))) for side in (lists, judged))
+    row, judged_row = rows
+    levels = values[1].astype(np.int64)
+    return Matched(queries, len(qrels), row, values[0], level, judged_row, levels, ("mapping", "mapping"))
+
+
+def _values(side: Sequence[Mapping[str, Any]]) -> chain[Any]:
+    return chain.from_iterable(own.values() for own in side)
+
+
+def _match_typed(run: Any, qrels: Any) -> Matched | None:
+    """Those of ranx, which hold numba's dictionaries; reading many is worth compiling for the length of their names."""
+    from numba.typed import Dict
+
+    listed, judged = getattr(run, "run", None), getattr(qrels, "qrels", None)
+    if not (isinstance(listed, Dict) and isinstance(judged, Dict) and len(listed) >= _WORTH_COMPILING):
+        return None
+    kinds = [side._numba_type_.value_type for side in (listed, judged)]
+    if [str(kind.value_type) for kind in kinds] != ["float64", "int64"]:
+        return None
+    if not all(hasattr(kind.key_type, "count") for kind in kinds):  # not texts of one width, as ranx makes them
+        return None
+    (names, lengths, items, value), (queries, judged_lengths, judged_items, levels) = (
+        _arrays(side, kind.key_type.count) for side, kind in ((listed, kinds[0]), (judged, kinds[1]))
+    )
+    place = {name: number for number, name in enumerate(names)}
+    others = sorted(place.keys() - set(queries), key=place.__getitem__)
+    own = np.array([place.get(name, -1) for name in [*queries, *others]])
+    starts, counts = (np.append(each, 0)[own] for each in (np.cumsum(lengths) - lengths, lengths))
+    cells = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+    width = max(items.itemsize, judged_items.itemsize) // 4
+    texts, wanted = (each.astype(f"<U{width}").view(np.uint32).reshape(-1, width) for each in (items, judged_items))
+    found, levels = np.full(len(cells), -1), levels.astype(np.int64)
+    _look_up(texts, cells, counts, wanted, judged_lengths, levels, found)
+    row, judged_row = (np.repeat(np.arange(len(each)), each) for each in (counts, judged_lengths))
+    sources = "ranx Run", "ranx Qrels"
+    return Matched([*queries, *others], len(queries), row, value[cells], found, judged_row, levels, sources)
+
+
+def _arrays(side: Any, width: int) -> tuple[list[str], Ints, Any, Floats]:
+    """The names of queries, and the lengths, items and values of their lists, one list after the other."""
+    lengths = np.empty(len(side), np.int64)
+    names = np.empty(len(side), f"<U{_lengths(side, lengths)}")
+    items, values = np.empty(lengths.sum(), f"<U{width}"), np.empty(lengths.sum())
+    _copy(side, names, items, values)
+    return names.tolist(), lengths, items, values
+
+
+@jit
+def _lengths(side: Any, lengths: Ints) -> int:
+    longest = 1
+    for number, (name, own) in enumerate(side.items()):
+        longest, lengths[number] = max(longest, len(name)), len(own)
+    return longest
+
+
+@jit
+def _copy(side: Any, names: Any, items: Any, values: Floats) -> None:
+    cell = 0
+    for number, (name, own) in enumerate(side.items()):
+        names[number] = name
+        for item, value in own.items():
+            items[cell], values[cell] = item, value
+            cell += 1
+
+
+@jit
+def _look_up(texts: Any, cells: Ints, counts: Ints, wanted: Any, lengths: Ints, levels: Ints, found: Ints) -> None:
+    """The level of each listed item, by a table of what is judged of its query."""
+    first = begin = 0
+    for query in range(len(lengths)):
+        size = 2
+        while size < 2 * lengths[query]:
+            size *= 2
+        table = np.full(size, -1)
+        for judged in range(begin, begin + lengths[query]):
+            slot = _slot(wanted[judged], size)
+            while table[slot] >= 0:
+                slot = (slot + 1) % size
+            table[slot] = judged
+        for place in range(first, first + counts[query]):
+            text = texts[cells[place]]
+            slot = _slot(text, size)
+            while table[slot] >= 0:
+                if (wanted[table[slot]] == text).all():
+                    found[place] = levels[table[slot]]
+                    break
+                slot = (slot + 1) % size
+        first, begin = first + counts[query], begin + lengths[query]
+
+
+@jit
+def _slot(text: Any, size: int) -> int:
+    code = np.uint64(14695981039346656037)  # FNV-1a
+    for letter in text:
+        code = (code ^ np.uint64(letter)) * np.uint64(1099511628211)
+    return np.int64((code ^ (code >> np.uint64(32))) & np.uint64(size - 1))
