@@ -7,6 +7,7 @@
 * :class:`Approximate`: a faiss index in place of the exact search, for metrics of a top k.
 * :func:`overall`, :func:`revisitop_levels`: DyML's mean over results, and the labels of the revisited Oxford and Paris.
 * :mod:`hiertree.metrics.statistics`: whether systems differ, by paired randomization tests.
+* :mod:`hiertree.metrics.rerank`: PCA whitening, query expansion, database augmentation, k-reciprocal re-ranking.
 * :class:`RetrievalMetric`: any of these metrics, batch by batch and across processes, as torchmetrics do;
   :class:`RetrievalCallback` for Lightning, :class:`HierarchicalAccuracyCalculator` for pytorch-metric-learning.
 * One function a metric, of (Q, N) scores and levels: ``h_ap``, ``ndcg``, ``asi``, ``average_precision``, …

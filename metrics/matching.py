@@ -153,7 +153,10 @@ def _look_up(texts: Any, cells: Ints, counts: Ints, wanted: Any, lengths: Ints, 
             text = texts[cells[place]]
             slot = _slot(text, size)
             while table[slot] >= 0:
-                if (wanted[table[slot]] == text).all():
+                other, letter = wanted[table[slot]], 0
+                while letter < len(text) and other[letter] == text[letter]:
+                    letter += 1
+                if letter == len(text):
                     found[place] = levels[table[slot]]
                     break
                 slot = (slot + 1) % size

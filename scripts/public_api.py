@@ -21,6 +21,7 @@ MODULES = (
     "hiertree.tree",
     "hiertree.metrics",
     "hiertree.metrics.functional",
+    "hiertree.metrics.rerank",
     "hiertree.metrics.statistics",
     "hiertree.losses",
     "hiertree.losses.functional",

@@ -194,13 +194,15 @@ def _renumbered(numbers: Ints, names: Sequence[Hashable], places: Mapping[Hashab
 
 def _padded(row: Ints, number: int, *columns: tuple[Array, Any]) -> list[Array]:
     """(Q, K) of each column of triples, in their order within a row; lists that end earlier hold the fill."""
-    order, lengths = np.argsort(row, kind="stable"), np.bincount(row, minlength=number)
-    row = row[order]
+    lengths, order = np.bincount(row, minlength=number), None
+    if (row[1:] < row[:-1]).any():
+        order = np.argsort(row, kind="stable")
+        row = row[order]
     place = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     padded = []
     for values, fill in columns:
         cells = np.full((number, int(lengths.max(initial=0))), fill, values.dtype)
-        cells[row, place] = values[order]
+        cells[row, place] = values if order is None else values[order]
         padded.append(cells)
     return padded
 

@@ -1,0 +1,228 @@
+"""What landmark retrieval does to embeddings and rankings before it measures them, from arrays to arrays.
+
+Vectors (n, d) come in with any length, are scaled to unit length, and go out so; neighbors are those of the largest
+cosine. Each function's result goes into :func:`hiertree.metrics.evaluate`, that of :func:`k_reciprocal` into
+:func:`hiertree.metrics.evaluate_scores`.
+
+>>> import numpy as np
+>>> gallery = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+>>> alpha_query_expansion([[1.0, 0.0]], gallery, k=2, alpha=1.0).round(3)
+array([[0.984, 0.179]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hiertree.arrays import as_embeddings
+from hiertree.errors import OptionError, ShapeError, require_package
+from hiertree.jit import Array, Ints
+from hiertree.options import check_integer, check_number
+
+__all__ = ["alpha_query_expansion", "database_augmentation", "k_reciprocal", "pca_whitening"]
+_CELLS = 1 << 25  # of a block of similarities
+
+
+def pca_whitening(embeddings: Any, learned_on: Any, *, dimensions: int | None = None) -> Array:
+    r"""Center, rotate to the principal directions of other vectors, scale each to unit variance, and to unit length.
+
+    .. math:: x' = \Lambda^{-1/2} U^\top (x - \mu), \qquad x' / \lVert x' \rVert
+
+    with the mean μ and the covariance U Λ Uᵀ of ``learned_on``.
+    Jégou and Chum, *Negative evidences and co-occurences in image retrieval*, ECCV 2012.
+
+    Args:
+        embeddings: (n, d) vectors to transform; queries and gallery in the same way.
+        learned_on: (m, d) vectors, of training images for instance and not of the test's.
+        dimensions: directions kept, those of the largest variance; unless given all whose variance is no rounding.
+
+    Raises:
+        OptionError: more dimensions than vary.
+        InputError: vectors that are not (n, d), not finite or of length 0.
+
+    >>> pca_whitening([[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], dimensions=1).shape
+    (1, 1)
+    """
+    given, learned = _unit(embeddings, "embeddings"), _unit(learned_on, "learned_on", like=embeddings)
+    check_integer("dimensions", dimensions, or_none=True)
+    mean = learned.mean(axis=0, dtype=np.float64)
+    variance, directions = np.linalg.eigh(np.cov(learned, rowvar=False, dtype=np.float64).reshape(2 * mean.shape))
+    varying = int((variance > 1e-10 * variance[-1]).sum()) if variance[-1] > 0 else 0
+    number = dimensions or varying
+    if not 1 <= number <= varying:
+        raise OptionError(f"dimensions={number}", expected=f"1 to {varying}, the directions in which learned_on varies")
+    kept = slice(-1, -number - 1, -1)
+    return _unit((given - mean) @ (directions[:, kept] / np.sqrt(variance[kept])), "embeddings").astype(given.dtype)
+
+
+def alpha_query_expansion(query: Any, gallery: Any, *, k: int = 10, alpha: float = 3.0) -> Array:
+    r"""Add to each query its k nearest items of the gallery, weighted by a power of their cosine.
+
+    .. math:: q' = q + \sum_{i \le k} \max(q^\top x_i, 0)^\alpha \, x_i
+
+    With α = 0 it is average query expansion (Chum et al., ICCV 2007).
+    Radenović, Tolias and Chum, *Fine-tuning CNN image retrieval with no human annotation*, TPAMI 2019.
+
+    Args:
+        query: (Q, d).
+        gallery: (N, d). Where it holds the queries too, each is its own first neighbor, which changes nothing.
+        k: neighbors, N at most.
+        alpha: the exponent α ≥ 0.
+
+    Raises:
+        OptionError: k outside 1 … N, or α below 0.
+        InputError: as :func:`pca_whitening`.
+
+    >>> alpha_query_expansion([[1.0, 0.0]], [[0.0, 1.0]], k=1)
+    array([[1., 0.]])
+    """
+    queries, items = _unit(query, "query"), _unit(gallery, "gallery", like=query)
+    check_number("alpha", alpha, least=0)
+    found, cosines = _nearest(queries, items, k)
+    weights = np.where(cosines > 0, np.maximum(cosines, 0) ** alpha, 0)
+    return _unit(queries + _weighted(items, found, weights), "the expanded query")
+
+
+def database_augmentation(gallery: Any, *, k: int = 10) -> Array:
+    r"""Replace each item of the gallery by a mean of itself and its nearest items, weighted by their rank.
+
+    .. math:: x' = \sum_{r=0}^{k-1} \frac{k - r}{k} \, x_{(r)}
+
+    where x₍₀₎ is the item itself and x₍ᵣ₎ its r-th neighbor.
+    Turcot and Lowe, ICCV workshops 2009; with these weights Gordo et al., *End-to-end learning of deep visual
+    representations for image retrieval*, IJCV 2017.
+
+    Args:
+        gallery: (N, d).
+        k: vectors in each mean, the item's own among them, N at most.
+
+    Raises:
+        OptionError: k outside 1 … N.
+        InputError: as :func:`pca_whitening`.
+
+    >>> database_augmentation([[1.0, 0.0], [0.8, 0.6]], k=1)
+    array([[1. , 0. ],
+           [0.8, 0.6]])
+    """
+    items = _unit(gallery, "gallery")
+    found = _own_first(_nearest(items, items, k)[0])
+    return _unit(_weighted(items, found, np.broadcast_to(1 - np.arange(k) / k, found.shape)), "the augmented item")
+
+
+def k_reciprocal(query: Any, gallery: Any = None, *, k1: int = 20, k2: int = 6, lambda_: float = 0.3) -> Array:
+    r"""Scores by shared reciprocal neighbors, blended with the distance: (Q, N), larger meaning nearer.
+
+    Among all vectors, N(p, k) are p and its k nearest, and R(p, k) those of them that have p among theirs. R*(p, k₁)
+    adds to R(p, k₁) each R(q, k₁/2) of a q in it that shares two thirds of its members with R(p, k₁). Then
+
+    .. math:: V_{p,i} = e^{-d(p, i)} \text{ for } i \in R^*(p, k_1), \text{ else } 0, \qquad
+        d^* = (1 - \lambda) \Big(1 - \frac{\sum_i \min(V_{p,i}, V_{g,i})}{\sum_i \max(V_{p,i}, V_{g,i})}\Big)
+        + \lambda \, d
+
+    with d the squared Euclidean distance, and each V replaced by its mean over the k₂ nearest, p first. The scores are
+    −d*. The authors' code also scales d and V, which the paper does not.
+    Zhong et al., *Re-ranking person re-identification with k-reciprocal encoding*, CVPR 2017, Section 3.
+
+    Args:
+        query: (Q, d).
+        gallery: (N, d); None means that the queries retrieve each other.
+        k1: neighbors of the sets, fewer than there are vectors.
+        k2: vectors in a mean.
+        lambda_: the weight λ of d, in [0, 1].
+
+    Raises:
+        OptionError: k₁ or k₂ outside their range, or λ outside [0, 1].
+        InputError: as :func:`pca_whitening`.
+
+    >>> k_reciprocal([[1.0, 0.0]], [[1.0, 0.1], [0.0, 1.0]], k1=1, k2=1).round(2)
+    array([[-0.01, -1.3 ]])
+    """
+    require_package("scipy", extra="labels")
+    from scipy.sparse import csr_array
+
+    queries = _unit(query, "query")
+    every = queries if gallery is None else np.concatenate([queries, _unit(gallery, "gallery", like=query)])
+    for name, value in (("k1", k1), ("k2", k2)):
+        check_integer(name, value)
+        if value >= len(every):
+            raise OptionError(f"{name}={value}", expected=f"less than the {len(every)} vectors there are")
+    check_number("lambda_", lambda_, least=0, most=1)
+    found = _own_first(_nearest(every, every, max(k1 + 1, k2))[0])
+    sets = list(_expanded(found, k1))
+    lengths = np.array([len(own) for own in sets])
+    row, column = np.repeat(np.arange(len(every)), lengths), np.concatenate(sets)
+    weights = np.exp(2 * (np.einsum("nd,nd->n", every[row], every[column]) - 1))
+    shape = len(every), len(every)
+    encoded = csr_array((weights, (row, column)), shape=shape)
+    means = np.repeat(np.arange(len(every)), k2), found[:, :k2].ravel()
+    encoded = (csr_array((np.full(len(means[0]), 1 / k2), means), shape=shape) @ encoded).tocsr()
+    items = encoded if gallery is None else encoded[len(queries) :]
+    sums, by_column, scores = items.sum(axis=1), items.tocsc(), np.empty((len(queries), items.shape[0]), every.dtype)
+    targets = queries if gallery is None else every[len(queries) :]
+    for place in range(len(queries)):
+        own = slice(encoded.indptr[place], encoded.indptr[place + 1])
+        values, columns = encoded.data[own], encoded.indices[own]
+        shared = by_column[:, columns].tocoo()
+        overlap = np.bincount(shared.row, np.minimum(shared.data, values[shared.col]), items.shape[0])
+        distance = 2 - 2 * (targets @ queries[place])
+        scores[place] = (lambda_ - 1) * (1 - overlap / (sums + values.sum() - overlap)) - lambda_ * distance
+    return scores
+
+
+def _expanded(found: Ints, k1: int) -> Iterator[Ints]:
+    """R*(p, k₁) of each vector, sorted."""
+    wide, narrow = (_reciprocal(found[:, : k + 1]) for k in (k1, max(round(k1 / 2), 1)))
+    for own in wide:
+        others = [narrow[place] for place in own.tolist()]
+        joined = [part for part in others if 3 * np.isin(part, own).sum() >= 2 * len(part)]
+        yield np.unique(np.concatenate([own, *joined]))
+
+
+def _reciprocal(near: Ints) -> list[Ints]:
+    """R(p, k) of each vector."""
+    mutual = (near[near] == np.arange(len(near))[:, None, None]).any(axis=2)
+    return [own[kept] for own, kept in zip(near, mutual, strict=True)]
+
+
+def _own_first(found: Ints) -> Ints:
+    """Neighbors of vectors among themselves, each vector before its equals."""
+    own = np.arange(len(found))[:, None]
+    order = np.argsort(found != own, axis=1, kind="stable")
+    ordered = np.take_along_axis(found, order, axis=1)
+    return np.where((ordered[:, :1] == own) | (np.arange(found.shape[1]) > 0), ordered, own)
+
+
+def _nearest(query: Array, items: Array, k: int) -> tuple[Ints, Array]:
+    """(Q, k) the items of the largest cosines, and these."""
+    check_integer("k", k)
+    if k > len(items):
+        raise OptionError(f"k={k}", expected=f"{len(items)} at most, the items there are")
+    found, cosines = np.empty((len(query), k), np.int64), np.empty((len(query), k), query.dtype)
+    step = max(_CELLS // len(items), 1)
+    for start in range(0, len(query), step):
+        block = query[start : start + step] @ items.T
+        part = np.argpartition(-block, k - 1, axis=1)[:, :k]
+        order = np.argsort(-np.take_along_axis(block, part, axis=1), axis=1, kind="stable")
+        found[start : start + step] = np.take_along_axis(part, order, axis=1)
+        cosines[start : start + step] = np.take_along_axis(block, found[start : start + step], axis=1)
+    return found, cosines
+
+
+def _weighted(items: Array, found: Ints, weights: Array) -> Array:
+    """(Q, d) the weighted sum of the items found."""
+    total = np.zeros((len(found), items.shape[1]), items.dtype)
+    for place in range(found.shape[1]):
+        total += weights[:, place, None].astype(items.dtype) * items[found[:, place]]
+    return total
+
+
+def _unit(values: Any, name: str, *, like: Any = None) -> Array:
+    """Vectors of unit length, as wide as others."""
+    vectors = as_embeddings(values, name=name)
+    width = vectors.shape[1] if like is None else np.shape(like)[1]
+    if vectors.shape[1] != width:
+        raise ShapeError(f"{name} of {vectors.shape[1]} dimensions", expected=f"{width}")
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), vectors.dtype)

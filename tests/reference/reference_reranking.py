@@ -1,0 +1,72 @@
+"""Re-ranking straight from its definitions, one vector and one set at a time."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+
+def unit(vector: Any) -> Any:
+    return np.asarray(vector, np.float64) / math.sqrt(sum(float(value) ** 2 for value in vector))
+
+
+def whitened(vectors: Any, learned_on: Any, dimensions: int) -> Any:
+    """By the singular vectors of the centered matrix; the signs of directions do not matter to cosines."""
+    learned = np.array([unit(vector) for vector in learned_on])
+    mean = sum(learned) / len(learned)
+    _, sizes, directions = np.linalg.svd(learned - mean)
+    scale = sizes / math.sqrt(len(learned) - 1)
+    return np.array([
+        unit([directions[j] @ (unit(vector) - mean) / scale[j] for j in range(dimensions)]) for vector in vectors
+    ])  # fmt: skip
+
+
+def nearest(vector: Any, items: Any) -> list[int]:
+    return sorted(range(len(items)), key=lambda place: -float(vector @ items[place]))
+
+
+def expanded_queries(queries: Any, gallery: Any, k: int, alpha: float) -> Any:
+    items, found = [unit(item) for item in gallery], []
+    for query in map(unit, queries):
+        total = query.copy()
+        for place in nearest(query, items)[:k]:
+            total += max(float(query @ items[place]), 0.0) ** alpha * items[place]
+        found.append(unit(total))
+    return np.array(found)
+
+
+def augmented(gallery: Any, k: int) -> Any:
+    items = [unit(item) for item in gallery]
+    return np.array([
+        unit(sum((k - rank) / k * items[place] for rank, place in enumerate(nearest(item, items)[:k])))
+        for item in items
+    ])  # fmt: skip
+
+
+def reciprocal_scores(queries: Any, gallery: Any, k1: int, k2: int, weight: float) -> Any:
+    every = [unit(vector) for vector in [*queries, *gallery]]
+    order = [nearest(vector, every) for vector in every]
+    distance = [[float(((a - b) ** 2).sum()) for b in every] for a in every]
+
+    def mutual(p: int, k: int) -> set[int]:
+        return {i for i in order[p][: k + 1] if p in order[i][: k + 1]}
+
+    encoded = []
+    for p in range(len(every)):
+        own = mutual(p, k1)
+        grown = set(own)
+        for q in own:
+            theirs = mutual(q, max(round(k1 / 2), 1))
+            if len(own & theirs) >= 2 / 3 * len(theirs) - 1e-9:
+                grown |= theirs
+        encoded.append([math.exp(-distance[p][i]) if i in grown else 0.0 for i in range(len(every))])
+    means = [[sum(encoded[i][j] for i in order[p][:k2]) / k2 for j in range(len(every))] for p in range(len(every))]
+    scores = np.empty((len(queries), len(gallery)))
+    for a in range(len(queries)):
+        for b in range(len(gallery)):
+            one, other = means[a], means[len(queries) + b]
+            jaccard = 1 - sum(map(min, one, other)) / sum(map(max, one, other))
+            scores[a, b] = -((1 - weight) * jaccard + weight * distance[a][len(queries) + b])
+    return scores
