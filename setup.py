@@ -1,6 +1,7 @@
 """What pyproject.toml cannot say: the packages as the folders have them, and a README whose links are absolute."""
 
 import re
+import warnings
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -21,6 +22,8 @@ def absolute(link: re.Match) -> str:
     kind = "raw" if link["picture"] else "blob"
     return f"{link['picture']}[{link['text']}]({REPOSITORY}/{kind}/v{VERSION}/{link['file']})"
 
+
+warnings.filterwarnings("ignore", message="Editable installation")  # a checkout's folder hiertree is the package itself
 
 setup(
     packages=[
