@@ -35,7 +35,7 @@ def overrides(tiny_recipe: Callable[..., Recipe]) -> list[str]:
     values = tiny_recipe().as_dict()
     return [
         f"{section}={json.dumps(values[section])}" for section in ("data", "images", "sampler", "model", "evaluation")
-    ] + ["training={epochs: 1, device: cpu}"]
+    ] + ["training={epochs: 1, device: cpu}", "evaluation.metrics=[H-AP, R@1]"]  # a figure for each metric
 
 
 def test_runs_are_made_once_and_tabled(tmp_path: Path, overrides: list[str]) -> None:
