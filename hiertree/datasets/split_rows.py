@@ -46,8 +46,8 @@ def draw_parts(
     for name, share in shares.items():
         check_number(name, share, above=0, most=1)
     rows_of: dict[Row, list[int]] = {name: [] for name in sorted(set(classes), key=str)}
-    for row, name in enumerate(classes):
-        rows_of[name].append(row)
+    for row, row_class in enumerate(classes):
+        rows_of[row_class].append(row)
     random = np.random.default_rng(seed)
     if by == "classes":
         named = _named(random.permutation(len(rows_of)).tolist(), shares)
