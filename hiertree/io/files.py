@@ -119,7 +119,10 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """Write ``value`` as indented JSON atomically; NaN and infinities are a ValueError."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    encoder = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False)
+    with open_replacing(path) as file:
+        file.writelines(encoder.iterencode(value))
+        file.write("\n")
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LONGEST_CELL = 1 << 22  # characters; GLDv2 lists all photos of a landmark in one cell of about 170,000
+_PART = 20_000  # rows of a table read in parts
 _BLOCK = 1 << 24  # bytes read at once; must exceed the longest row, a landmark with thousands of photographs
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -44,6 +46,16 @@ def read_table(path: str | os.PathLike[str], *, required: Sequence[str] = (), ne
     if needs_rows and table.empty:
         raise TableError(f"{file} has no rows", expected="rows below the header")
     return table
+
+
+def read_table_parts(
+    path: str | os.PathLike[str], *, required: Sequence[str] = (), rows: int = _PART
+) -> Iterator[pd.DataFrame]:
+    """As :func:`read_table`, some rows at a time (at least one part), so that a long CSV file takes little memory."""
+    file = Path(path)
+    for part in _csv_parts(file, rows) if file.is_file() and file.suffix != ".parquet" else [read_table(file)]:
+        check_columns(file, list(part.columns), required)
+        yield part
 
 
 def write_table(path: str | os.PathLike[str], header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -70,14 +82,17 @@ def line_names(table: pd.DataFrame, path: str | os.PathLike[str]) -> Callable[[i
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    import pandas as pd
+    return next(_csv_parts(path, sys.maxsize))
 
+
+def _csv_parts(path: Path, most: int) -> Iterator[pd.DataFrame]:
     header: list[str] | None = None
     lines: list[int] = []
     rows: list[list[str]] = []
     for line, cells in _csv_rows(path):
         if header is None:
             header = cells
+            check_columns(path, header, ())
         elif len(cells) != len(header):
             raise TableError(
                 f"{path}, line {line}: {len(cells)} cells, {_shown(cells)}",
@@ -87,9 +102,17 @@ def _read_csv(path: Path) -> pd.DataFrame:
         else:
             lines.append(line)
             rows.append(cells)
+            if len(rows) == most:
+                yield _text_table(header, lines, rows)
+                lines, rows = [], []
     if header is None:
         raise TableError(f"{path} is empty", expected="a header and rows")
-    check_columns(path, header, ())
+    yield _text_table(header, lines, rows)
+
+
+def _text_table(header: list[str], lines: list[int], rows: list[list[str]]) -> pd.DataFrame:
+    import pandas as pd
+
     table: pd.DataFrame = pd.DataFrame(rows, columns=header, index=pd.Index(lines, dtype=np.int64), dtype=str)
     return table
 

@@ -8,14 +8,16 @@ import re
 from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape
 
 from ..errors import OptionError, TableError
-from ..io.files import read_text, replacing, write_text
+from ..io.files import open_replacing, read_text, write_text
 from ..io.tables import frame_columns, line_names, read_table, write_table
 from .label_rows import Nested, Row, Where, nest, trimmed
 
 if TYPE_CHECKING:
-    import networkx as nx
+    import numpy as np
+    from numpy.typing import NDArray
 
 AnyPath = str | os.PathLike[str]
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
@@ -82,7 +84,9 @@ def write_json_tree(
         "children": list(_json_nodes(nest(rows, leaf_ids))),
     }
     try:
-        write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+        with open_replacing(path) as file:
+            file.writelines(json.JSONEncoder(ensure_ascii=False, indent=1).iterencode(content))
+            file.write("\n")
     except TypeError as error:
         raise OptionError(f"labels that JSON cannot hold ({error})", expected="text or integer labels") from error
 
@@ -215,19 +219,70 @@ def read_graphml(path: AnyPath) -> Any:
     return graph
 
 
-def write_graphml(path: AnyPath, graph: nx.DiGraph[Any]) -> None:
-    """Write the graph of a tree, its nodes numbered, for their names are tuples."""
-    import networkx as nx
+def write_graphml(
+    path: AnyPath, rows: Sequence[Row], paths: NDArray[np.int32], leaf_ids: Sequence[Hashable], names: Sequence[str]
+) -> None:
+    """Write a tree as networkx writes its graph, which would take ten times the memory; nodes are numbered."""
+    from networkx import GraphMLWriter
 
-    numbered = nx.relabel_nodes(graph, {node: f"n{number}" for number, node in enumerate(graph)})
+    nodes, below, leaves = _numbered_nodes(rows, paths, leaf_ids)
+    writer = GraphMLWriter()
+    keys = {("level_names", "string"): "d0"}
+
+    def attributes(number: int) -> Iterator[tuple[str, str]]:
+        """The key of each attribute of a node, and its text."""
+        label, *others = nodes[number]
+        named = [("label", label), *zip(("level", "id"), others, strict=False)]
+        if number in leaves:
+            named.append(("leaf_ids", json.dumps(leaves[number], ensure_ascii=False)))
+        for name, value in named:
+            kind = name, writer.get_xml_type(type(value))
+            yield keys.setdefault(kind, f"d{len(keys)}"), escape(str(value))
+
     try:
-        for attributes in (numbered.graph, *(attributes for _, attributes in numbered.nodes(data=True))):
-            for name in set(_LISTS) & set(attributes):
-                attributes[name] = json.dumps(attributes[name], ensure_ascii=False)
-        with replacing(path) as temporary:
-            nx.write_graphml_xml(numbered, temporary)
-    except (TypeError, ValueError, nx.NetworkXError) as error:
+        for number in range(len(nodes)):
+            list(attributes(number))  # the keys stand before the nodes
+    except (TypeError, ValueError) as error:
         raise OptionError(f"labels that GraphML cannot hold ({error})", expected="text, numbers or booleans") from None
+    with open_replacing(path) as file:
+        schema = f'xsi:schemaLocation="{writer.SCHEMALOCATION}"'
+        file.write(f"<?xml version='1.0' encoding='utf-8'?>\n<graphml xmlns=\"{writer.NS_GRAPHML}\" ")
+        file.write(f'xmlns:xsi="{writer.NS_XSI}" {schema}>\n')
+        for (name, kind), key in reversed(keys.items()):
+            scope = "graph" if key == "d0" else "node"
+            file.write(f'  <key id="{key}" for="{scope}" attr.name="{name}" attr.type="{kind}" />\n')
+        file.write('  <graph edgedefault="directed">\n')
+        for number in range(len(nodes)):
+            data = (
+                f'<data key="{key}">{text}</data>' if text else f'<data key="{key}" />'
+                for key, text in attributes(number)
+            )
+            file.write("\n      ".join([f'    <node id="n{number}">', *data]) + "\n    </node>\n")
+        for number, others in enumerate(below):
+            file.writelines(f'    <edge source="n{number}" target="n{other}" />\n' for other in others)
+        levels = escape(json.dumps(names, ensure_ascii=False))
+        file.write(f'    <data key="d0">{levels}</data>\n  </graph>\n</graphml>\n')
+
+
+def _numbered_nodes(
+    rows: Sequence[Row], paths: NDArray[np.int32], leaf_ids: Sequence[Hashable]
+) -> tuple[list[tuple[Hashable, ...]], list[list[int]], dict[int, list[Hashable]]]:
+    """Label, level and number in it of every node, the root first; the nodes below each; the leaves of the finest."""
+    nodes: list[tuple[Hashable, ...]] = [("", 0)]
+    below: list[list[int]] = [[]]
+    leaves: dict[int, list[Hashable]] = {}
+    places: list[dict[int, int]] = [{} for _ in paths.T]
+    for row, path, leaf_id in zip(rows, paths, leaf_ids, strict=True):
+        above = 0
+        for level, own in enumerate(path.tolist()):
+            if own not in places[level]:
+                places[level][own] = len(nodes)
+                below[above].append(len(nodes))
+                nodes.append((row[level], level + 1, own))
+                below.append([])
+            above = places[level][own]
+        leaves.setdefault(above, []).append(leaf_id)
+    return nodes, below, leaves
 
 
 def read_edges(path: AnyPath, *, child_first: bool = False) -> list[tuple[str, str]]:

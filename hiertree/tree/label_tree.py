@@ -309,7 +309,7 @@ class LabelTree(NumberedTree):
         Raises:
             OptionError: labels that are neither text, numbers nor booleans.
         """
-        formats.write_graphml(path, self.to_networkx())
+        formats.write_graphml(path, self._rows(), self._paths, self._leaf_ids, self.level_names)
 
     def to_newick(self, path: str | os.PathLike[str]) -> None:
         """Write the tree in the Newick format, without the names of its levels; :meth:`from_newick` reads it back.

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from sys import intern
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from hiertree.errors import OptionError, TableError
-from hiertree.io.tables import check_columns, integer_column, read_table, write_table
+from hiertree.io.tables import check_columns, integer_column, read_table_parts, write_table
 
 from .steps import AnyPath, Settings, option
 
@@ -39,7 +41,7 @@ class ColumnNames(Settings):
 GLDV2_COLUMNS = ColumnNames()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class InstanceValue:
     """One "instance of" value as scraped: its text, and its Wikidata id or an empty string."""
 
@@ -63,7 +65,7 @@ class Origin(NamedTuple):
 NO_ORIGIN = Origin()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Landmark:
     """A landmark as read; ``values`` is None when the scraped table does not list it."""
 
@@ -73,7 +75,7 @@ class Landmark:
     origin: Origin = NO_ORIGIN
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class KeptLandmark:
     """A landmark with its label, or its labels under ``multi="all"``."""
 
@@ -86,7 +88,7 @@ class KeptLandmark:
     scraped: str = ""  # their texts as scraped, before they were put into one form
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DroppedLandmark:
     """A landmark left out, why, and what was scraped for it."""
 
@@ -125,14 +127,16 @@ def read_landmarks(
         raise OptionError("separator=''", expected="at least one character, such as '|'")
     scraped_path = landmarks if instances is None else instances
     ids, categories = read_listed(landmarks, columns=columns, needs_category=False)
-    scraped = read_table(scraped_path)
-    if columns.item_ids is None and ITEM_IDS in scraped.columns:  # as 'labels scrape --table' writes them
-        columns = columns.model_copy(update={"item_ids": ITEM_IDS})
-    needed = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
-    _check_columns(scraped_path, scraped, needed)
-    keys = unique_ids(scraped, columns.landmark_id, scraped_path)
-    values = zip(_values(scraped, columns, separator, scraped_path), _origins(scraped), strict=True)
-    found = dict(zip(keys, values, strict=True))
+    found: dict[int, tuple[tuple[InstanceValue, ...], Origin]] = {}
+    first: dict[int, int] = {}
+    for scraped in read_table_parts(scraped_path):
+        if columns.item_ids is None and ITEM_IDS in scraped.columns:  # as 'labels scrape --table' writes them
+            columns = columns.model_copy(update={"item_ids": ITEM_IDS})
+        needed = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
+        _check_columns(scraped_path, scraped, needed)
+        keys = unique_ids(scraped, columns.landmark_id, scraped_path, first=first)
+        values = zip(_values(scraped, columns, separator, scraped_path), _origins(scraped), strict=True)
+        found |= zip(keys, values, strict=True)
     return join_landmarks(ids, categories, found)
 
 
@@ -149,13 +153,17 @@ def read_listed(
     path: AnyPath, *, columns: ColumnNames = GLDV2_COLUMNS, needs_category: bool = True
 ) -> tuple[list[int], list[str]]:
     """The ids of a table of landmarks, and their categories: empty texts where a table without them will do."""
-    table = read_table(path)
-    named = needs_category or columns.category in table.columns or columns.category != GLDV2_COLUMNS.category
-    _check_columns(path, table, [columns.landmark_id, *([columns.category] if named else [])])
-    if table.empty:
+    ids: list[int] = []
+    categories: list[str] = []
+    first: dict[int, int] = {}
+    for table in read_table_parts(path):
+        named = needs_category or columns.category in table.columns or columns.category != GLDV2_COLUMNS.category
+        _check_columns(path, table, [columns.landmark_id, *([columns.category] if named else [])])
+        ids += unique_ids(table, columns.landmark_id, path, first=first)
+        categories += table[columns.category].tolist() if named else [""] * len(table)
+    if not ids:
         raise TableError(f"{path} lists no landmark", expected="a row for each landmark below the header")
-    ids = unique_ids(table, columns.landmark_id, path)
-    return ids, table[columns.category].tolist() if named else [""] * len(ids)
+    return ids, categories
 
 
 def _check_columns(path: AnyPath, table: pd.DataFrame, required: list[str]) -> None:
@@ -163,10 +171,10 @@ def _check_columns(path: AnyPath, table: pd.DataFrame, required: list[str]) -> N
     check_columns(path, list(table.columns), required, remedy=f"say what it is called: {options}")
 
 
-def unique_ids(table: pd.DataFrame, column: str, path: AnyPath) -> list[int]:
-    """A column of landmark ids, none negative, none there twice."""
+def unique_ids(table: pd.DataFrame, column: str, path: AnyPath, *, first: dict[int, int] | None = None) -> list[int]:
+    """A column of landmark ids, none negative, none there twice; ``first``: their lines, for the parts of a table."""
     ids: list[int] = integer_column(table, column, path=path).tolist()
-    first: dict[int, int] = {}
+    first = {} if first is None else first
     for line, landmark_id in zip(table.index, ids, strict=True):
         if landmark_id < 0:
             raise TableError(f"{path}, line {line}: {column} {landmark_id}", expected="an id from 0")
@@ -182,18 +190,30 @@ def _values(
     table: pd.DataFrame, columns: ColumnNames, separator: str, path: AnyPath
 ) -> Iterator[tuple[InstanceValue, ...]]:
     ids = [""] * len(table) if columns.item_ids is None else table[columns.item_ids]
+    known: dict[tuple[InstanceValue, ...], tuple[InstanceValue, ...]] = {}  # most landmarks share theirs
     for line, cell, own in zip(table.index, table[columns.instance_of], ids, strict=True):
         texts = _split(cell, separator)
         item_ids = _split(own, separator) or [""] * len(texts)  # an empty cell: values whose ids are not known
         if len(item_ids) != len(texts):
             given = f"{len(texts)} values but {len(item_ids)} ids in {columns.item_ids} ({own!r})"
             raise TableError(f"{path}, line {line}: {given}", expected="one id a value")
-        yield tuple(InstanceValue(text, item_id.strip()) for text, item_id in zip(texts, item_ids, strict=True))
+        values = tuple(InstanceValue(text, item_id.strip()) for text, item_id in zip(texts, item_ids, strict=True))
+        yield known.setdefault(values, values)
 
 
 def _origins(table: pd.DataFrame) -> Iterator[Origin]:
     cells = table.reindex(columns=list(Origin._fields), fill_value="")
-    return map(Origin._make, cells.itertuples(index=False, name=None))
+    return (_origin(row) for row in cells.itertuples(index=False, name=None))
+
+
+def _origin(cells: Sequence[str]) -> Origin:
+    return Origin._make(map(intern, cells)) if any(cells) else NO_ORIGIN
+
+
+@lru_cache(1 << 16)
+def _parts(cell: str) -> tuple[str, ...]:
+    """What a cell of our own tables holds; landmarks of one label share it."""
+    return tuple(cell.split(SEPARATOR))
 
 
 def _split(cell: str, separator: str) -> list[str]:
@@ -247,18 +267,19 @@ def read_dropped(path: AnyPath) -> list[DroppedLandmark]:
 def _rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...], str]]:
     """The id of each row, its cells, and where it stands."""
     file = path / name if path.is_dir() else path
-    table = read_table(file, required=columns)
-    cells = table[list(columns)].itertuples(index=False, name=None)
-    for line, landmark_id, row in zip(table.index, unique_ids(table, "landmark_id", file), cells, strict=True):
-        yield landmark_id, row, f"{file}, line {line}"
+    first: dict[int, int] = {}
+    for table in read_table_parts(file, required=columns):
+        cells = table[list(columns)].itertuples(index=False, name=None)
+        ids = unique_ids(table, "landmark_id", file, first=first)
+        for line, landmark_id, row in zip(table.index, ids, cells, strict=True):
+            yield landmark_id, row, f"{file}, line {line}"
 
 
 def _dropped(landmark_id: int, cells: tuple[Any, ...], where: str) -> DroppedLandmark:
     _, category, values, reason, *origin = cells
     if reason not in get_args(Reason):
         raise TableError(f"{where}: reason {reason!r}", expected=f"one of {', '.join(get_args(Reason))}")
-    scraped = tuple(values.split(SEPARATOR)) if values else ()
-    return DroppedLandmark(landmark_id, category, scraped, reason, Origin(*origin))
+    return DroppedLandmark(landmark_id, category, _parts(values) if values else (), reason, _origin(origin))
 
 
 def _cells(landmark: KeptLandmark) -> Sequence[object]:
@@ -273,10 +294,11 @@ def _cells(landmark: KeptLandmark) -> Sequence[object]:
 
 def _kept(landmark_id: int, cells: tuple[str, ...], where: str) -> KeptLandmark:
     _, category, labels, item_ids, confidence, scraped, *origin = cells
-    names, ids = tuple(labels.split(SEPARATOR)), tuple(item_ids.split(SEPARATOR))
+    names, ids = _parts(labels), _parts(item_ids)
     if not all(names) or len(ids) != len(names):
         raise TableError(f"{where}: labels {labels!r}, item_ids {item_ids!r}", expected="a label, and as many ids")
-    return KeptLandmark(landmark_id, category, names, ids, _confidence(confidence, where), Origin(*origin), scraped)
+    about = (names, ids, _confidence(confidence, where), _origin(origin))
+    return KeptLandmark(landmark_id, category, *about, intern(scraped))
 
 
 def _confidence(cell: str, where: str) -> float | None:
@@ -294,6 +316,9 @@ def relevant(kept: Iterable[KeptLandmark], irrelevant: Set[str]) -> tuple[list[K
     left: list[KeptLandmark] = []
     dropped: list[DroppedLandmark] = []
     for landmark in kept:
+        if irrelevant.isdisjoint(landmark.labels):
+            left.append(landmark)
+            continue
         item_ids = landmark.item_ids or ("",) * len(landmark.labels)
         pairs = [pair for pair in zip(landmark.labels, item_ids, strict=True) if pair[0] not in irrelevant]
         if pairs:

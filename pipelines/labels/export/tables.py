@@ -8,6 +8,7 @@ moved`` and ``kind changed``, or ``irrelevant``; it is empty where nobody review
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from ..steps import AnyPath
 
 HIERARCHICAL, TREE, EXPORTED = "hierarchical.csv", "tree.json", "exported"
 PROVENANCE = "provenance.parquet"
+_ROWS_AT_ONCE = 20_000
 _LISTS = ("labels", "label_ids", "above")
 _TEXTS = ("category", "status", "reason", "scraped", "hierarchical_label", "natural_or_human_made", "label_source")
 _PROPOSED = ("proposed_label", "proposed_kind", "review")
@@ -121,7 +123,7 @@ def provenance_rows(found: Exported) -> Iterator[dict[str, Any]]:
 
 
 def write_provenance(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Write rows as Parquet, whole or not at all; what a row does not say is null."""
+    """Write rows as Parquet, in parts, whole or not at all; what a row does not say is null."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -129,9 +131,10 @@ def write_provenance(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     fields = [("landmark_id", pa.int64()), *((name, texts) for name in _TEXTS), *((name, lists) for name in _LISTS)]
     fields += [("cluster", pa.int32()), ("confidence", pa.float64())]
     fields += [(name, texts) for name in (*_PROPOSED, *_ORIGIN)]
-    table = pa.Table.from_pylist(list(rows), schema=pa.schema(fields))
-    with replacing(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
+    schema, left = pa.schema(fields), iter(rows)
+    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        while part := list(islice(left, _ROWS_AT_ONCE)):
+            writer.write_table(pa.Table.from_pylist(part, schema=schema))
 
 
 def _about(landmark: KeptLandmark | DroppedLandmark) -> dict[str, Any]:
