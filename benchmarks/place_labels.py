@@ -17,6 +17,8 @@ comes true.
 classes of GeoNames, OpenStreetMap and WordNet.
 ``--part tuning`` and ``--part held-out`` take one half of the labels, by a hash; nothing was adjusted on the second.
 ``--speed 5700`` times the encoder and k-means (78 clusters, 10 restarts) on so many labels, and the choice of k.
+``--scale 10000 100000`` makes so many labels of the lists' words, a landmark each or ``--landmarks`` together, and
+prints the time and the peak memory of the commands ``clean``, ``cluster`` and ``export``.
 """
 
 from __future__ import annotations
@@ -24,14 +26,18 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import subprocess
+import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 import numpy as np
 
+from hiertree.io.tables import write_table
 from hiertree.pipelines.labels import PlaceNounEncoder, propose, spherical_kmeans
 from hiertree.pipelines.labels.cleaning import clean_landmarks
 from hiertree.pipelines.labels.cluster.clustering import choose_k
@@ -64,6 +70,14 @@ KIND_OF_KEY = {"natural": "natural", "waterway": "natural"} | dict.fromkeys(
 )
 ROOTS = {"n04341686": "human-made", "n09287968": "natural"}  # structure; geological formation
 SEEDS = range(5)
+WITH_PEAK = """
+import sys
+from hiertree.pipelines.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
+"""
 PROBABILITIES = (0, 0.05, 0.1, 0.5, 0.9, 1.01)
 
 
@@ -232,12 +246,38 @@ def show_right(head: str, pairs: Sequence[tuple[float, bool]]) -> None:
     print(f"| {head} | {len(pairs)} | {' | '.join(f'{value:.3f}' for value in values)} |", flush=True)
 
 
-def speed(data: Path, count: int) -> None:
+def known_labels(data: Path) -> list[str]:
     labels = set()
     for name, column in LISTS.items():
         with (data / "place_labels" / name).open(encoding="utf-8-sig", newline="") as file:
             labels |= {row[column].strip() for row in csv.DictReader(file)}
-    known = sorted(label for label in labels if any(map(str.isalpha, label)))
+    return sorted(label for label in labels if any(map(str.isalpha, label)))
+
+
+def scale(data: Path, count: int, landmarks: int) -> None:
+    """Rows of the table: labels are those of the lists, then those after a first word of another, shuffled."""
+    known = known_labels(data)
+    words = sorted({label.split()[0].lower() for label in known if " " in label and label.isascii()})
+    pairs = np.random.default_rng(0).permutation(len(words) * len(known))
+    made = (f"{words[pair // len(known)]} {known[pair % len(known)].lower()}" for pair in pairs.tolist())
+    labels = list(islice(dict.fromkeys(chain(map(str.lower, known), made)), count))
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder) / "table.csv"
+        rows = ((number, f"Category:Place {number}", labels[number % count]) for number in range(max(count, landmarks)))
+        write_table(table, ("landmark_id", "category", "instance_of"), rows)
+        last = table
+        for step in ("clean", "cluster", "export"):
+            out = Path(folder) / step
+            begin = time.perf_counter()
+            command = [sys.executable, "-c", WITH_PEAK, "labels", step, str(last), "--out", str(out)]
+            found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+            seconds, peak = time.perf_counter() - begin, int(found.split()[-1]) / 1000
+            print(f"| {step} | {count} | {max(count, landmarks)} | {seconds:.0f} | {peak:.0f} |", flush=True)
+            last = out
+
+
+def speed(data: Path, count: int) -> None:
+    known = known_labels(data)
     texts = [*known, *(f"{word} {label.lower()}" for word in ("historic", "former", "small") for label in known)]
     embed(known[:50], PlaceNounEncoder())  # libraries are loaded
     clocks = [(time.perf_counter(), time.process_time())]
@@ -260,8 +300,14 @@ def main() -> None:
     parser.add_argument("--kinds", action="store_true")
     parser.add_argument("--groups", action="store_true")
     parser.add_argument("--speed", type=int, metavar="LABELS")
+    parser.add_argument("--scale", type=int, nargs="+", metavar="LABELS")
+    parser.add_argument("--landmarks", type=int, default=0)
     arguments = parser.parse_args()
-    if arguments.speed:
+    if arguments.scale:
+        print("| step | labels | landmarks | seconds | peak MB |\n|---|---:|---:|---:|---:|")
+        for count in arguments.scale:
+            scale(arguments.data, count, arguments.landmarks)
+    elif arguments.speed:
         speed(arguments.data, arguments.speed)
     else:
         (kinds if arguments.kinds else groups if arguments.groups else compare)(

@@ -6,6 +6,9 @@ share of runs that put them apart, average linkage merges them by it, and k clus
 Fred & Jain 2005). The k of highest silhouette is proposed, from a mean over its neighbors: one alone is a matter of
 chance, too.
 
+Distances of all labels from each other would take 8 n² bytes. Of more than 8,192 labels (512 MB) the runs are joined,
+and k is chosen, on 4,096 that are drawn; every other label goes to the cluster with whose labels most runs put it.
+
 Distinct labels are clustered. Each may weigh more than one: the pipeline lets a label of n landmarks weigh 1 + ln n, so
 that a common one ("waterfall") can have a cluster to itself and yet does not draw every center towards it.
 """
@@ -27,6 +30,8 @@ _REACH = 2**0.5  # runs of up to so many times more or fewer clusters are joined
 _TRIED, _MOST = 40, 100  # numbers of clusters; people review what is proposed
 _NEIGHBORS = 1.15  # the silhouettes of numbers within this factor are averaged
 _SAME = 1e-12  # a distance below is none
+_WHOLE, _DRAWN = 8192, 4096  # labels up to which all are joined; how many of more
+_A_CLUSTER = 4  # labels drawn for each cluster, at least
 _REMEMBERED = 2500  # rows whose distances from each other are kept
 Vectors: TypeAlias = "NDArray[np.float32]"  # rows of unit norm
 Floats: TypeAlias = "NDArray[np.float64]"
@@ -45,7 +50,9 @@ class Clustering:
 def spherical_kmeans(
     vectors: Vectors, k: int, *, weights: Floats | None = None, seed: int = 0, restarts: int = RESTARTS
 ) -> Clustering:
-    """What several runs of k-means by cosine (faiss), each from a k-means++ start, agree on; takes 8 n² bytes.
+    """What several runs of k-means by cosine (faiss), each from a k-means++ start, agree on.
+
+    Takes 8 n² bytes up to 8,192 rows; of more, 8 · 4,096² bytes (8 · (4 k)² for k over 1,024), and those of the rows.
 
     Args:
         vectors: (n, d) float32 of unit norm.
@@ -65,8 +72,9 @@ def spherical_kmeans(
     if not 1 <= k <= different:
         raise OptionError(f"k={k}", expected=f"1 to {different}, the number of labels that differ")
     weight = _checked(weights, restarts, len(vectors))
-    runs = _runs(vectors, _numbers_of_clusters(vectors, k, k, restarts), weight, seed)
-    return _ordered(vectors, _joined(runs, k), weight)
+    drawn = _drawn(len(vectors), k, seed)
+    runs = _runs(vectors, _numbers_of_clusters(vectors, k, k, restarts), weight, seed, drawn)
+    return _ordered(vectors, _with_others(runs, drawn, _joined(runs[drawn], k)), weight)
 
 
 def choose_k(
@@ -76,7 +84,7 @@ def choose_k(
 
     About 40 numbers from √n/2 to n/3, at most 100, are tried; what counts is the mean silhouette of the numbers within
     a factor of 1.15. A cluster of one label scores 0. Where the silhouette rises to the end, as it does for many texts
-    of few words in common, k is the largest number tried.
+    of few words in common, k is the largest number tried. Of more than 8,192 labels, k is chosen for 4,096 drawn.
 
     Args:
         vectors: (n, d) float32 of unit norm.
@@ -91,10 +99,12 @@ def choose_k(
     >>> choose_k(np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32))[0]
     3
     """
-    weight, tried = _checked(weights, restarts, len(vectors)), _numbers_to_try(vectors)
+    weight, drawn = _checked(weights, restarts, len(vectors)), _drawn(len(vectors), 1, seed)
+    vectors, weight = vectors[drawn], weight[drawn]
+    tried = _numbers_to_try(vectors)
     octaves = np.log2(tried[-1] / tried[0]) + 2 * np.log2(_REACH)
     numbers = _numbers_of_clusters(vectors, tried[0], tried[-1], int(np.ceil(restarts * octaves)))
-    runs = _runs(vectors, numbers, weight, seed)
+    runs = _runs(vectors, numbers, weight, seed, np.arange(len(vectors)))
     scores: dict[int, float] = {}
     for k in track(tried, description="numbers of clusters"):
         near = (numbers >= k / _REACH - 0.5) & (numbers <= k * _REACH + 0.5)  # they are rounded
@@ -132,11 +142,21 @@ def silhouettes(vectors: Vectors, assignment: Integers) -> Floats:
     _, own, sizes = np.unique(assignment, return_inverse=True, return_counts=True)
     if len(sizes) == 1:
         return np.zeros(len(vectors))
+    parts = [slice(start, start + _WHOLE) for start in range(0, len(vectors), _WHOLE)]
+    sums = np.zeros((len(sizes), vectors.shape[1]))
+    for part in parts:
+        np.add.at(sums, own[part], _exact_rows(vectors[part]))
+    means = sums / sizes[:, None]
+    return np.concatenate([_silhouettes(_exact_rows(vectors[part]), own[part], means, sizes) for part in parts])
+
+
+def _exact_rows(vectors: Vectors) -> Floats:
     rows = vectors.astype(np.float64)
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    sums, place = np.zeros((len(sizes), rows.shape[1])), np.arange(len(rows))
-    np.add.at(sums, own, rows)
-    distances = 1 - rows @ (sums / sizes[:, None]).T  # the mean of a row's distances from each cluster's
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def _silhouettes(rows: Floats, own: Integers, means: Floats, sizes: Integers) -> Floats:
+    distances, place = 1 - rows @ means.T, np.arange(len(rows))  # the means of a row's distances from each cluster's
     within = distances[place, own] * sizes[own] / np.maximum(sizes[own] - 1, 1)
     distances[place, own] = np.inf
     without = distances.min(axis=1)
@@ -145,14 +165,40 @@ def silhouettes(vectors: Vectors, assignment: Integers) -> Floats:
     return np.where(known, (without - within) / np.where(known, larger, 1), 0)
 
 
-def _runs(vectors: Vectors, numbers: Integers, weights: Floats, seed: int) -> Integers:
-    """(n, runs), one run of k-means for each number of clusters."""
+def _drawn(rows: int, k: int, seed: int) -> Integers:
+    """The rows whose distances from each other are taken: all, or some of many."""
+    if rows <= max(_WHOLE, _A_CLUSTER * k):
+        return np.arange(rows)
+    number = max(_DRAWN, _A_CLUSTER * k)
+    return np.sort(np.random.RandomState(seed % 2**32).permutation(rows)[:number])
+
+
+def _with_others(runs: Integers, drawn: Integers, joined: Integers) -> Integers:
+    """(n,) the clusters of the rows drawn, and for any other that with the greatest share of rows, summed over runs."""
+    if len(drawn) == len(runs):
+        return joined
+    own, sizes = np.unique(joined, return_inverse=True, return_counts=True)[1:]
+    votes = np.zeros((len(runs), len(sizes)), dtype=np.float32)
+    for run in runs.T:
+        shares = np.zeros((run.max() + 1, len(sizes)), dtype=np.float32)
+        np.add.at(shares, (run[drawn], own), 1 / sizes[own])
+        votes += shares[run]
+    found = votes.argmax(axis=1)
+    found[drawn] = own
+    return found
+
+
+def _runs(vectors: Vectors, numbers: Integers, weights: Floats, seed: int, drawn: Integers) -> Integers:
+    """(n, runs), one run of k-means for each number of clusters; they start from rows drawn."""
     from threadpoolctl import threadpool_limits
 
     starts = np.random.SeedSequence(seed).generate_state(len(numbers)).tolist()
-    distances = _distances(vectors)
+    distances, weight = _distances(vectors[drawn]), weights[drawn]
     with threadpool_limits(1):  # many small products: threads would only wait for each other
-        runs = [_run(vectors, k, weights, start, distances) for k, start in zip(numbers.tolist(), starts, strict=True)]
+        runs = [
+            _run(vectors, drawn[_starts(distances, k, weight, start)], weights, start)
+            for k, start in zip(numbers.tolist(), starts, strict=True)
+        ]
     return np.stack(runs, axis=1)
 
 
@@ -182,13 +228,13 @@ def _distances(vectors: Vectors) -> Distances:
     return lambda rows: table[rows]
 
 
-def _run(vectors: Vectors, k: int, weights: Floats, seed: int, distances: Distances) -> Integers:
+def _run(vectors: Vectors, starts: Integers, weights: Floats, seed: int) -> Integers:
     import faiss
 
     kmeans = faiss.Kmeans(
-        vectors.shape[1], k, niter=ITERATIONS, spherical=True, seed=seed % 2**31, min_points_per_centroid=1
+        vectors.shape[1], len(starts), niter=ITERATIONS, spherical=True, seed=seed % 2**31, min_points_per_centroid=1
     )
-    start = np.ascontiguousarray(vectors[_starts(distances, k, weights, seed)])
+    start = np.ascontiguousarray(vectors[starts])
     kmeans.train(vectors, weights=weights.astype(np.float32), init_centroids=start)
     return np.asarray(kmeans.index.search(vectors, 1)[1][:, 0], dtype=np.int64)
 

@@ -113,6 +113,28 @@ def test_the_number_of_clusters_lies_between_half_a_root_and_a_third_of_the_labe
     assert max(scores) == max(2, n // 3)
 
 
+@pytest.mark.parametrize(("labels", "k", "joined"), [(8192, 3, 8192), (8193, 3, 4096), (8193, 1100, 4400)])
+def test_distances_are_taken_of_all_labels_up_to_512_mb_and_of_some_beyond(monkeypatch, labels, k, joined):
+    def linkage(runs, *_, **__):
+        raise MemoryError(len(runs))
+
+    monkeypatch.setattr("scipy.cluster.hierarchy.linkage", linkage)
+    with pytest.raises(MemoryError, match=f"^{joined}$"):
+        spherical_kmeans(unit(0, labels, 3), k, restarts=1)
+
+
+def test_of_many_labels_those_not_drawn_join_the_cluster_that_most_runs_put_them_in():
+    truth = np.random.default_rng(0).integers(0, 12, 9000)
+    vectors = np.eye(12, dtype=np.float32)[truth] + 0.1 * unit(1, 9000, 12)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    found = spherical_kmeans(vectors, 12, restarts=3).assignment
+    assert agreement(found.tolist(), truth.tolist())["ari"] == 1
+    some = np.random.default_rng(1).permutation(9000)[:8000]
+    whole = spherical_kmeans(vectors[some], 12, restarts=3).assignment
+    assert agreement(found[some].tolist(), whole.tolist())["ari"] == 1
+    assert np.allclose(silhouettes(vectors, found), silhouette_samples(vectors, found, metric="cosine"), atol=1e-6)
+
+
 def test_no_more_clusters_are_proposed_than_people_can_review():
     """The silhouette of pairs is best at 150 clusters."""
     pairs = np.repeat(unit(0, 150, 200), 2, axis=0) + 0.01 * unit(1, 300, 200)
