@@ -226,7 +226,7 @@ def write_graphml(
     from networkx import GraphMLWriter
 
     nodes, below, leaves = _numbered_nodes(rows, paths, leaf_ids)
-    writer = GraphMLWriter()
+    writer: Any = GraphMLWriter()
     keys = {("level_names", "string"): "d0"}
 
     def attributes(number: int) -> Iterator[tuple[str, str]]:

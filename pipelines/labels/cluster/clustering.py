@@ -183,7 +183,7 @@ def _with_others(runs: Integers, drawn: Integers, joined: Integers) -> Integers:
         shares = np.zeros((run.max() + 1, len(sizes)), dtype=np.float32)
         np.add.at(shares, (run[drawn], own), 1 / sizes[own])
         votes += shares[run]
-    found = votes.argmax(axis=1)
+    found: Integers = votes.argmax(axis=1)
     found[drawn] = own
     return found
 
