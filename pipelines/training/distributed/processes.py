@@ -88,6 +88,13 @@ class Processes:
             distributed.broadcast_object_list(made, src=0, group=self._group)
         return cast(Item, made[0])
 
+    def from_first_tensor(self, own: Tensor) -> Tensor:
+        """The first process's tensor, whose shape the others do not know."""
+        shape, dtype = self.from_first(lambda: (own.shape, own.dtype))
+        found = own if self.is_first else torch.empty(shape, dtype=dtype)
+        self.copy_from_first([found])
+        return found
+
     def concatenated(self, own: Iterable[Tensor]) -> Tensor:
         """Concatenate in the first process the tensors that each made of every ``size``-th item, from its rank on."""
         iterator = iter(own)

@@ -14,7 +14,7 @@ import numpy as np
 
 from hiertree.datasets import ImageDataset
 from hiertree.datasets.readers.images import JoinedImages, SelectedImages
-from hiertree.errors import OptionError, RecipeError
+from hiertree.errors import HiertreeError, OptionError, RecipeError
 from hiertree.io.progress import track
 from hiertree.losses import binary_codes
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes
@@ -110,33 +110,46 @@ class SplitEvaluator:
     def evaluate(self, learner: Learner) -> SplitResult:
         """Embed every image with the first process's network, each process its share, and compute every metric.
 
-        The codes that a hashing loss learns are ranked by Hamming distance.
+        Several processes share the queries too, except those of the codes that a hashing loss learns, which the first
+        process ranks by Hamming distance.
         """
         learner.copy_from_first()
         batches = track(self._batches, description=f"embedding the {self._lists[0].split} split")
-        embeddings = self._processes.concatenated(learner.embed(images) for _, images in batches).numpy()
-        lists: dict[str, ListResult] = {}
+        gathered = self._processes.concatenated(learner.embed(images) for _, images in batches)
+        codes, lists = learner.loss.learns_codes, dict[str, ListResult]()
 
-        def measure() -> dict[str, float]:
-            lists.update(self._measured(embeddings, codes=learner.loss.learns_codes))
+        def measure(embeddings: NDArray[np.float32], *, distributed: bool = False) -> dict[str, float]:
+            lists.update(self._measured(embeddings, codes=codes, distributed=distributed))
             summaries = (own.result.summary() for own in lists.values())
             metrics = {str(name): float(value) for found in summaries for name, value in found.items()}
             is_whole = len(metrics) == sum(len(own.result.names) for own in lists.values())
             return (means_over_lists(metrics) if self._averages and is_whole else {}) | metrics
 
-        return SplitResult(self._processes.from_first(measure), lists)
+        if codes or self._processes.size == 1:
+            return SplitResult(self._processes.from_first(lambda: measure(gathered.numpy())), lists)
+        embeddings = self._processes.from_first_tensor(gathered).numpy()
+        try:
+            metrics = measure(embeddings, distributed=True)
+        except HiertreeError as error:  # of all processes alike
+            self._processes.fail(error)
+        return SplitResult(metrics, lists if self._processes.is_first else {})
 
-    def _measured(self, embeddings: NDArray[np.float32], *, codes: bool) -> dict[str, ListResult]:
+    def _measured(self, embeddings: NDArray[np.float32], *, codes: bool, distributed: bool) -> dict[str, ListResult]:
         lists = {}
         for part, rows in zip(self._lists, self._rows, strict=True):
             arrays, name = retrieval_arrays(part, embeddings[rows]), list_name(part)
-            result = self._evaluated(arrays, codes=codes, progress=True)
+            result = self._evaluated(arrays, codes=codes, progress=True, distributed=distributed)
             lists[name] = ListResult(arrays, replace(result, names=self._named(result.names, name)))
         self._warn_of_few_queries(lists)
         return lists
 
     def _evaluated(
-        self, arrays: Mapping[str, NDArray[Any]], *, codes: bool = False, progress: bool = False
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        *,
+        codes: bool = False,
+        progress: bool = False,
+        distributed: bool = False,
     ) -> Evaluation:
         """Rank by cosine similarity, or codes by Hamming distance, and compute every metric."""
         asked: dict[str, Any] = {"query_ids": arrays.get("ids"), "gallery_ids": arrays.get("gallery_ids")}
@@ -146,14 +159,14 @@ class SplitEvaluator:
         if codes:
             vectors, gallery = _bits(vectors), None if gallery is None else _bits(gallery)
             return evaluate_codes(vectors, paths[0], gallery, paths[1], **asked)
-        return evaluate(vectors, paths[0], gallery, paths[1], **asked, progress=progress)
+        return evaluate(vectors, paths[0], gallery, paths[1], **asked, progress=progress, distributed=distributed)
 
     def _warn_of_few_queries(self, lists: Mapping[str, ListResult]) -> None:
         """Say once which metric counts less than half of the queries of a list, and how many."""
         for name, found in lists.items():
             queries = len(found.result)
             metric, skipped = max(found.result.skipped.items(), key=lambda item: item[1], default=("", 0))
-            if 2 * skipped > queries and not self._warned:
+            if 2 * skipped > queries and not self._warned and self._processes.is_first:
                 text = f"{metric} of the {name} split counts {queries - skipped} of {queries} queries; the others"
                 print(f"warning: {text} have no positive in the gallery", file=sys.stderr)
         self._warned = True
