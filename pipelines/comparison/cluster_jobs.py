@@ -1,4 +1,4 @@
-"""The runs of a comparison as jobs of a SLURM cluster, through submitit."""
+"""Work as jobs of a SLURM cluster, through submitit: the runs of a comparison, or one call of several processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CalledProcessError
@@ -75,10 +75,10 @@ def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor
 
 
 class ClusterJobs:
-    """The jobs of a comparison: one for each run, until it is finished.
+    """Jobs by name, such as one for each run of a comparison until it is finished.
 
-    ``submitted.json`` in the executor's folder lists them, so that no run is submitted twice. Jobs that are under way
-    are checked every so many seconds.
+    ``submitted.json`` in the executor's folder lists them, so that none is submitted twice. Jobs that are under way are
+    checked every so many seconds.
     """
 
     def __init__(self, executor: Executor, *, seconds: float = 5.0) -> None:
@@ -87,18 +87,8 @@ class ClusterJobs:
 
     def submit(self, planned: Sequence[PlannedRun]) -> dict[Path, Job[Any]]:
         """Submit the runs that are neither finished nor under way; returns the jobs that are, by the runs' folders."""
-        ids = self._recorded()
-        jobs: dict[Path, Job[Any]] = {}
-        for run in (run for run in planned if run.metrics() is None):
-            key = os.path.relpath(run.folder, self._executor.folder)
-            earlier = self._executor.job_class(self._executor.folder, ids[key]) if key in ids else None
-            if earlier is not None and not earlier.done(force_check=True):
-                jobs[run.folder] = earlier
-                continue
-            jobs[run.folder] = self._submit(run)
-            ids[key] = jobs[run.folder].job_id
-            files.write_json(self._record, ids)
-        return jobs
+        unfinished = [run for run in planned if run.metrics() is None]
+        return {run.folder: self._job(self._key(run.folder), run.label, _training(run)) for run in unfinished}
 
     def finish(self, planned: Sequence[PlannedRun]) -> None:
         """Submit what is left, and wait until every job has ended; a TrainingError names the runs that have not."""
@@ -113,15 +103,35 @@ class ClusterJobs:
                 remedy=f"their logs are in {self._executor.folder}; the same command submits them again",
             )
 
-    def _submit(self, run: PlannedRun) -> Job[Any]:
+    def call(self, label: str, job: ResumableJob) -> None:
+        """Submit one call unless it is under way, and wait until it has ended; a TrainingError says why it failed."""
+        submitted = self._job("call", label, job)
+        self._wait([submitted])
+        if submitted.exception() is not None:
+            given = f"the job of {label} failed ({_last_error_line(submitted)})"
+            remedy = f"its logs are in {self._executor.folder}; the same command submits it again"
+            raise TrainingError(given, expected="a job that ends well", remedy=remedy)
+
+    def _key(self, folder: Path) -> str:
+        return os.path.relpath(folder, self._executor.folder)
+
+    def _job(self, key: str, label: str, job: ResumableJob) -> Job[Any]:
+        """The job of that name that is under way, or that is submitted now."""
+        ids = self._recorded()
+        if key in ids:
+            earlier: Job[Any] = self._executor.job_class(self._executor.folder, ids[key])
+            if not earlier.done(force_check=True):
+                return earlier
         try:
-            return self._executor.submit(TrainingJob(run.recipe.as_dict(), run.folder.absolute())).task(0)
+            submitted = self._executor.submit(job).task(0)
         except (RuntimeError, CalledProcessError, OSError) as error:
             raise TrainingError(
-                f"the job of {run.label} was not submitted ({error})",
+                f"the job of {label} was not submitted ({error})",
                 expected="a job that the scheduler takes",
                 remedy="mend --slurm; the same command submits what is left",
             ) from error
+        files.write_json(self._record, {**ids, key: submitted.job_id})
+        return submitted
 
     def _wait(self, jobs: list[Job[Any]]) -> None:
         with show_progress(description="jobs", total=len(jobs)) as advance:
@@ -134,7 +144,7 @@ class ClusterJobs:
                     time.sleep(self._seconds)
 
     def _recorded(self) -> dict[str, str]:
-        """Ids of the jobs submitted so far, by folder."""
+        """Ids of the jobs submitted so far, by name."""
         if not self._record.is_file():
             return {}
         try:
@@ -151,22 +161,41 @@ def _last_error_line(job: Job[Any]) -> str:
     return lines[-1] if lines else f"job {job.job_id} {job.state.lower()}"
 
 
-class TrainingJob:
-    """One run as submitit stores it, calls it, and submits it again if the scheduler ends the job too early."""
+def run_on_cluster(
+    folder: Path, parameters: Iterable[str], label: str, function: Callable[..., object], /, *given: Any, **options: Any
+) -> None:
+    """Call a function in the processes of one SLURM job and wait for it; ``folder`` is that of its logs.
 
-    def __init__(self, recipe: Mapping[str, Any], folder: Path) -> None:
-        self.recipe, self.folder = dict(recipe), folder
+    The function goes on where an earlier call was interrupted: a job whose time is up is queued again.
+    """
+    jobs = ClusterJobs(slurm_executor(folder, read_parameters(parameters)))
+    jobs.call(label, ResumableJob(function, *given, **options))
 
-    def __call__(self) -> dict[str, float]:
-        """Train; returns the metrics."""
+
+class ResumableJob:
+    """A call that goes on where it was, as submitit stores it, makes it, and submits it again if its time is up."""
+
+    def __init__(self, function: Callable[..., object], *given: Any, **options: Any) -> None:
+        self._function, self._given, self._options = function, given, options
+
+    def __call__(self) -> object:
+        """What the function returns."""
         with _saving_the_step():
-            return train(check_recipe(self.recipe), self.folder).metrics
+            return self._function(*self._given, **self._options)
 
     def checkpoint(self) -> DelayedSubmission:
-        """What to submit again: the same job, since the run's own checkpoint holds its state."""
+        """What to submit again: the same job, since what it has written holds its state."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
+
+
+def _training(run: PlannedRun) -> ResumableJob:
+    return ResumableJob(_train, run.recipe.as_dict(), run.folder.absolute())
+
+
+def _train(recipe: Mapping[str, Any], folder: Path) -> dict[str, float]:
+    return train(check_recipe(recipe), folder).metrics
 
 
 @contextmanager
