@@ -223,7 +223,7 @@ def _continue_in_first(ctx: click.Context) -> None:
     if rank:
         ctx.exit(0)
     said = f"{ctx.command_path} runs in one process: the first of {size} does it, the others end"
-    click.echo(f"{said} (only hiertree train shares its work)", err=True)
+    click.echo(f"{said} (hiertree train, embed and evaluate share theirs)", err=True)
     for name in (*launcher, "LOCAL_WORLD_SIZE"):
         os.environ.pop(name, None)
 

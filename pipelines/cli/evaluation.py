@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,11 @@ from .options import (
     backbone_option,
     choice,
     json_option,
+    launcher_option,
     print_json,
+    require_slurm,
     set_option,
+    slurm_option,
     typed_options,
 )
 
@@ -47,7 +51,9 @@ protocol_option = choice(
 )
 
 
-@command(example="hiertree embed runs/mine photos --no-labels --out embedded", then="hiertree browse {out}")
+@command(
+    example="hiertree embed runs/mine photos --no-labels --out embedded", then="hiertree browse {out}", shared=True
+)
 @click.argument("model", metavar="RUN_OR_RECIPE", type=NAME_OR_INPUT)
 @click.argument("data", type=INPUT_PATH)
 @click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the embeddings.")
@@ -60,17 +66,41 @@ protocol_option = choice(
 )
 @set_option("Override of the recipe.")
 @click.option("--no-labels", is_flag=True, help="DATA is a folder of images, or a table with a column image of files.")
+@choice(
+    "--format",
+    ["npy", "parquet"],
+    "Arrays and tables, or a Parquet file a shard; default: parquet of several processes.",
+)
+@choice("--dtype", ["float32", "float16"], "Of the numbers that are written.", default="float32")
+@click.option("--devices", type=COUNT, default=1, help="Processes to share the work, one GPU of this machine each.")
+@click.option("--skip-bad", is_flag=True, help="Leave out images that do not decode; OUT/skipped.csv names them.")
+@launcher_option
+@slurm_option
 @backbone_option
-def embed(model: str, data: Path, out: Path, no_labels: bool, **options: Any) -> None:
+def embed(
+    model: str, data: Path, out: Path, no_labels: bool, launcher: str, slurm: tuple[str, ...], **options: Any
+) -> None:
     """Embed the images in DATA, a data set's root, for evaluate; an interrupted call goes on where it was.
 
-    RUN_OR_RECIPE is the folder of a finished run, or a recipe with pretrained weights.
+    RUN_OR_RECIPE is the folder of a finished run, or a recipe with pretrained weights. The processes of torchrun or
+    srun share the work.
     """
+    from ..stored_embeddings.embedded_files import written_in
     from ..stored_embeddings.embedding import embed as run
 
-    made = run(model, data, out, labeled=not no_labels, **options)
-    for array, table in zip(made.embeddings, made.labels, strict=True):
-        click.echo(f"{array} with {table.name}")
+    options |= {"labeled": not no_labels, "file_format": options.pop("format")}
+    if require_slurm(launcher, slurm):
+        from ..comparison.cluster_jobs import run_on_cluster
+
+        paths = (str(Path(model).absolute()) if Path(model).exists() else model, data.absolute(), out.absolute())
+        run_on_cluster(out.with_name(f"{out.name}.jobs"), slurm, f"hiertree embed {model}", run, *paths, **options)
+    made = written_in(out) if launcher == "slurm" else run(model, data, out, **options)
+    if made is None or not made.is_first:
+        return
+    for array, table in zip_longest(made.embeddings, made.labels):
+        click.echo(f"{array} with {table.name}" if table else f"{array}")
+    if made.skipped is not None:
+        click.echo(f"{made.images} images; those that do not decode are in {made.skipped}", err=True)
 
 
 @command(example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1")

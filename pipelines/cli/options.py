@@ -13,6 +13,8 @@ import click
 from click.core import ParameterSource
 from typing_extensions import override
 
+from hiertree.errors import OptionError
+
 from .checked_paths import GROWING_FOLDER, INPUT_PATH, NAME, NAME_OR_INPUT
 
 if TYPE_CHECKING:
@@ -143,6 +145,18 @@ backbone_option = click.option(
     metavar="MODULE:ATTRIBUTE",
     help="Your own network, of a run that was trained with it; what a folder names is never imported.",
 )
+launcher_option = click.option(
+    "--launcher",
+    type=click.Choice(["local", "slurm"]),
+    default="local",
+    help="Where the work is done: here, or as a job of a cluster (compare: one a run).",
+)
+slurm_option = click.option(
+    "--slurm",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Settings of the jobs: partition, time (minutes), gpus_per_node, cpus_per_task, mem …, by submitit's names.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -154,6 +168,13 @@ def set_option(text: str) -> Option:
 def choice(name: str, values: Sequence[str], text: str, **more: Any) -> Option:
     """An option with one of a few values."""
     return click.option(name, type=click.Choice(values), help=text, **more)
+
+
+def require_slurm(launcher: str, *options: object) -> bool:
+    """Whether to submit jobs; their options need ``--launcher slurm``."""
+    if launcher == "local" and any(options):
+        raise OptionError("--slurm or --no-wait with --launcher local", expected="--launcher slurm")
+    return launcher == "slurm"
 
 
 def print_json(value: Any) -> None:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hiertree.errors import OptionError
-
 from ..training.recipe.built_in import (
     PAPERS,
     all_built_in_recipes,
@@ -19,7 +17,17 @@ from ..training.recipe.built_in import (
     sweeps,
 )
 from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, NAME, NAME_OR_INPUT, CheckedGroup, command
-from .options import INTEGERS, backbone_option, choice, json_option, print_json, set_option
+from .options import (
+    INTEGERS,
+    backbone_option,
+    choice,
+    json_option,
+    launcher_option,
+    print_json,
+    require_slurm,
+    set_option,
+    slurm_option,
+)
 
 if TYPE_CHECKING:
     from ..comparison.cluster_jobs import ClusterJobs
@@ -155,18 +163,8 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
 @click.option(
     "--published/--no-published", default=True, help="What papers report for a built-in recipe, below its rows."
 )
-@choice(
-    "--launcher",
-    ["local", "slurm"],
-    "Where runs are trained: here in turn, or each as a job of a cluster.",
-    default="local",
-)
-@click.option(
-    "--slurm",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Settings of the jobs: partition, time (minutes), gpus_per_node, cpus_per_task, mem …, by submitit's names.",
-)
+@launcher_option
+@slurm_option
 @click.option("--wait/--no-wait", default=True, help="Whether to wait for the jobs.")
 @json_option
 def compare(
@@ -200,9 +198,7 @@ def compare(
 
 def _jobs(launcher: str, out: Path, parameters: tuple[str, ...], *, wait: bool) -> ClusterJobs | None:
     """What submits the runs; None where they are trained here."""
-    if launcher == "local":
-        if parameters or not wait:
-            raise OptionError("--slurm or --no-wait with --launcher local", expected="--launcher slurm")
+    if not require_slurm(launcher, parameters, not wait):
         return None
     from ..comparison.cluster_jobs import ClusterJobs, read_parameters, slurm_executor
 

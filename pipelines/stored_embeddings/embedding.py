@@ -5,48 +5,58 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from hiertree.datasets import ImageDataset
 from hiertree.datasets.readers.images import stamp_of
-from hiertree.errors import OptionError
+from hiertree.errors import CheckpointError, OptionError
 from hiertree.io import files
 from hiertree.io.parts import PartStore, digest
-from hiertree.io.progress import show_progress
-from hiertree.io.provenance import manifest
+from hiertree.io.provenance import MANIFEST, manifest
 from hiertree.tree import LabelTree
 
 from ..inference.image_inputs import listed_images
-from ..training.data.batches import batch_loader, keys_in_order
 from ..training.data.splits import load_learning_splits, load_split
-from ..training.data.views import ImageViews
-from ..training.distributed.devices import build_fabric
+from ..training.distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
+from ..training.distributed.starting import run_processes
 from ..training.learning.starting_weights import initialize_projection, start_from_earlier
-from ..training.network.embedder import Embedder, embed_at_scales, require_sizes, warn_of_cut_images
+from ..training.network.embedder import Embedder, require_sizes, warn_of_cut_images
 from ..training.network.model_files import WEIGHTS, Backbone, load_embedder
 from ..training.recipe.components import takes
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.stopping import StopRequest
-from .label_columns import IMAGE
+from .embedded_files import KINDS, SHARDS, Embedded, EmbeddingFiles, FileFormat, Numbers, written_in
+from .sharing import embed_shards
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-    from numpy.typing import NDArray
+
+    from ..training.distributed.processes import Processes
 
 
-class Embedded(NamedTuple):
-    """The files that were written."""
+class _Call(NamedTuple):
+    """The arguments of :func:`embed`."""
 
-    folder: Path
-    images: int
-    embeddings: tuple[Path, ...]  # the arrays: of all images, or of the queries and of their gallery
-    labels: tuple[Path, ...]  # a table for each array: the image's id, and its label at every level, coarse → fine
+    model: Path
+    data: str
+    out: Path
+    split: str
+    shard_size: int
+    overrides: tuple[str, ...]
+    labeled: bool
+    backbone: Backbone | None
+    kind: FileFormat
+    dtype: Numbers
+    skip_bad: bool
+
+    def recipe(self) -> Recipe:
+        """The recipe of the run or of that name, its data where they are now."""
+        return _recipe(self.model, self.data if self.labeled else None, self.overrides)
 
 
 def embed(
@@ -59,46 +69,93 @@ def embed(
     overrides: Sequence[str] = (),
     labeled: bool = True,
     backbone: Backbone | None = None,
+    file_format: FileFormat | None = None,
+    dtype: Numbers = "float32",
+    devices: int | Literal["auto"] = 1,
+    skip_bad: bool = False,
 ) -> Embedded:
     """Embed one split, shard by shard; an interrupted call continues after the last whole shard.
 
     A recipe's projection is the one that training starts from: drawn by the seed, or a PCA of the training split.
     Images are embedded at the recipe's ``evaluation.scales``.
 
-    ``out`` then holds ``embeddings.npy`` (n, d) float32 and ``labels.csv``, or ``queries.npy``, ``queries.csv``,
-    ``gallery.npy`` and ``gallery.csv`` of a split with a gallery of its own, and ``manifest.json``. A table holds each
-    image's name and the labels of its path, coarse → fine; of images without labels, ``images.csv`` holds the names.
+    With ``file_format="npy"``, ``out`` then holds ``embeddings.npy`` (n, d) and ``labels.csv``, or ``queries.npy``,
+    ``queries.csv``, ``gallery.npy`` and ``gallery.csv`` of a split with a gallery of its own, and ``manifest.json``. A
+    table holds each image's name and the labels of its path, coarse → fine; of images without labels, ``images.csv``
+    holds the names. With ``file_format="parquet"``, each shard is a file of ``out``, or of its folders ``queries`` and
+    ``gallery``: columns ``embedding``, ``image`` and one a level. Several processes write Parquet unless told
+    otherwise, one process arrays.
+
+    The processes that torchrun, ``fabric run`` or SLURM started share the shards; so do ``devices`` processes that this
+    call starts, one GPU each, or that many on a CPU. A shard, and each batch in it, is the same on any number of them:
+    an interrupted call may go on with another number. With ``skip_bad``, images that do not decode are left out;
+    ``skipped.csv`` names them.
 
     ``model`` is the folder of a finished run, or a recipe with pretrained weights; ``data`` the root of the images, in
     the format of the recipe's ``data`` section, or, unless ``labeled``, any folder of images or a table whose column
-    ``image`` lists files; ``out`` a folder that is new, empty, or that of the same call interrupted; ``backbone`` as
-    for :func:`hiertree.load_model`. On SIGTERM the call exits with status 0, and whole shards are kept.
+    ``image`` lists files; ``out`` a folder that is new, empty, or that of the same call interrupted, and that all
+    processes share; ``backbone`` as for :func:`hiertree.load_model`. On SIGTERM the call exits with status 0, and whole
+    shards are kept.
     """
     if shard_size < 1:
         raise OptionError(f"shard_size={shard_size}", expected="an integer ≥ 1")
-    stop = StopRequest()
+    source, launch = (Path(model), os.fspath(data), Path(out)), detect_launch()
+    recipe = _recipe(source[0], data if labeled else None, overrides)
+    asked = recipe.training.model_copy(update={"devices": devices})
+    count = 1 if launch is not None or devices == 1 else number_of_devices(asked)
+    kind = file_format or ("npy" if launch is None and count == 1 else "parquet")
+    if skip_bad and kind == "npy":
+        raise OptionError("skip_bad with .npy files", expected="Parquet", remedy="pass --format parquet")
+    call = _Call(*source, split, shard_size, tuple(overrides), labeled, backbone, kind, dtype, skip_bad)
+    if count == 1:
+        return _embed(call, recipe, launch)
+    _require_usable(call.out)
+    run_processes(_embed_as_one_of_several, call, count=count)
+    found = written_in(call.out)
+    if found is None:  # the processes obeyed SIGTERM
+        raise SystemExit(0)
+    return found
+
+
+def _embed_as_one_of_several(call: _Call) -> None:
+    _embed(call, call.recipe(), detect_launch())
+
+
+def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
+    """Take part in a call, alone or as one of several processes."""
+    from ..training.distributed.processes import Processes
+
+    fabric = build_fabric(recipe.training, launch)
+    processes = Processes(None if launch is None else fabric)
+    stop = StopRequest(processes)
     with stop.listening():
-        recipe = _recipe(Path(model), data if labeled else None, overrides)
-        dataset = load_split(recipe, split) if labeled else _without_labels(Path(data))
-        fabric = build_fabric(recipe.training)
-        embedder = _network(Path(model), recipe, fabric, backbone)  # after the images: it may download weights
-        store = _claimed(Path(out), _fingerprint(embedder, recipe, dataset, shard_size))
-        starts = range(0, len(dataset), shard_size)
-        shards = [range(start, min(start + shard_size, len(dataset))) for start in starts]
-        _embed_shards(embedder, recipe, dataset, store, shards, fabric, stop)
-        parts = [store.file(rows) for rows in shards]
-        arrays, tables = _write(dataset, Path(out), parts, labeled=labeled)
-        made = manifest(
-            command=f"hiertree embed {model}",
-            parameters={"split": split, **recipe.as_dict()} | ({} if labeled else {"embedded": os.fspath(data)}),
-            inputs=[Path(model) / WEIGHTS] if Path(model).is_dir() else [],
-            outputs=[*arrays, *tables],
-        )
-        files.write_json(Path(out) / "manifest.json", made)
-        shutil.rmtree(store.folder)
+        with processes.agreeing():
+            dataset = load_split(recipe, call.split) if call.labeled else _without_labels(Path(call.data))
+        with processes.agreeing():
+            embedder = _network(call.model, recipe, fabric, call.backbone)  # after the images: it may download weights
+        if not call.model.is_dir():
+            processes.copy_from_first(embedder.state_dict().values())  # a PCA on a GPU is not the same everywhere
+        output = _claimed(call, embedder, recipe, dataset, processes)
+        embed_shards(embedder, recipe, output, fabric, stop, processes, skip_bad=call.skip_bad)
+        processes.from_first(lambda: _finish(call, recipe, output))
     if stop.requested():
         raise SystemExit(0)
-    return Embedded(Path(out), len(dataset), arrays, tables)
+    found = written_in(call.out, is_first=processes.is_first)
+    assert found is not None  # the first process has written it
+    return found
+
+
+def _finish(call: _Call, recipe: Recipe, output: EmbeddingFiles) -> None:
+    """Write the manifest, which says that all is there."""
+    about = output.finish()
+    made = manifest(
+        command=f"hiertree embed {call.model}",
+        parameters={"split": call.split, **recipe.as_dict()} | ({} if call.labeled else {"embedded": call.data}),
+        inputs=[call.model / WEIGHTS] if call.model.is_dir() else [],
+        outputs=[call.out / name for name in (*about["embeddings"], *about["labels"]) if call.kind == "npy"],
+    )
+    files.write_json(call.out / MANIFEST, {**made, **about})
+    shutil.rmtree(call.out / SHARDS)
 
 
 def _without_labels(data: Path) -> ImageDataset:
@@ -156,10 +213,12 @@ def _untrained(model: Path, recipe: Recipe) -> Embedder:
     return embedder
 
 
-def _fingerprint(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shard_size: int) -> dict[str, str]:
+def _fingerprint(call: _Call, embedder: Embedder, recipe: Recipe, dataset: ImageDataset) -> dict[str, str]:
     """Hashes of all that the shards depend on."""
     precision, scales = recipe.training.precision, recipe.evaluation.scales
-    settings = [recipe.experiment()["images"], scales, precision, dataset.split, shard_size]
+    settings = [recipe.experiment()["images"], scales, precision, dataset.split, call.shard_size]
+    if call.kind == "parquet":
+        settings += [recipe.evaluation.batch_size, call.dtype, call.skip_bad]
     images = (f"{dataset.images.name(row)}\0{stamp_of(dataset.images, row)}\0" for row in range(len(dataset)))
     weights = (tensor.numpy() for tensor in embedder.state_dict().values())
     return {
@@ -170,83 +229,34 @@ def _fingerprint(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shar
     }
 
 
-def _claimed(folder: Path, fingerprint: dict[str, str]) -> PartStore:
-    """The store of shards, new or that of the same call interrupted."""
-    shards = folder / "shards"
-    if not shards.is_dir() and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        held = "finished embeddings" if (folder / "manifest.json").is_file() else "other files"
+def _claimed(
+    call: _Call, embedder: Embedder, recipe: Recipe, dataset: ImageDataset, processes: Processes
+) -> EmbeddingFiles:
+    """The files to write in a folder, new or that of the same call interrupted; all processes see the same inputs."""
+    with processes.agreeing():
+        own = _fingerprint(call, embedder, recipe, dataset)
+
+    def claim() -> dict[str, str]:
+        _require_usable(call.out)
+        PartStore(call.out / SHARDS, own)
+        return own
+
+    first = processes.from_first(claim)
+    with processes.agreeing():
+        if others := [name for name, found in own.items() if found != first[name]]:
+            given = f"process {processes.rank} of {processes.size} has other {', '.join(others)} than the first"
+            raise CheckpointError(given, expected="one model, one data set and the same options in all")
+        width = embedder.projection.out_features
+        shape: Any = {"shard_size": call.shard_size, "labeled": call.labeled, "width": width, "dtype": call.dtype}
+        return KINDS[call.kind](call.out, dataset, own, **shape)
+
+
+def _require_usable(folder: Path) -> None:
+    """Refuse a folder that holds anything else than the same call interrupted."""
+    if not (folder / SHARDS).is_dir() and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        held = "finished embeddings" if (folder / MANIFEST).is_file() else "other files"
         raise OptionError(
             f"out={folder} holds {held}" if folder.is_dir() else f"out={folder} is a file",
             expected="a new or empty folder, or that of the same call interrupted",
             remedy="name another folder, or remove this one",
         )
-    return PartStore(shards, fingerprint)
-
-
-def _embed_shards(
-    embedder: Embedder,
-    recipe: Recipe,
-    dataset: ImageDataset,
-    store: PartStore,
-    shards: Sequence[range],
-    fabric: Fabric,
-    stop: StopRequest,
-) -> None:
-    """Write the shards that are not there yet, each whole; exit after the batch at hand when SIGTERM has come."""
-    import torch
-
-    network = fabric.setup_module(embedder)
-    views = ImageViews(dataset.images, recipe.images.model_copy(update={"cache": False}))
-    size = recipe.evaluation.batch_size
-    with show_progress(description=f"embedding {dataset.name}", total=len(dataset)) as advance, torch.inference_mode():
-        for rows in shards:
-            if not store.file(rows).is_file():
-                loader, parts = batch_loader(views, keys_in_order(rows, size), workers=recipe.images.workers), []
-                for _, images in loader:
-                    if stop.requested():
-                        kept = f"after {rows.start} images; run the same command to go on from there"
-                        print(f"stopped by SIGTERM {kept}", file=sys.stderr)
-                        raise SystemExit(0)
-                    embeddings = embed_at_scales(network, fabric.to_device(images), recipe.evaluation.scales)
-                    parts.append(embeddings.float().cpu().numpy())
-                store.save(rows, np.concatenate(parts))
-            advance(len(rows), "")
-
-
-def _write(
-    dataset: ImageDataset, folder: Path, shards: Sequence[Path], *, labeled: bool
-) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Join the shards, rows in the order of the tables; only one shard at a time is in memory."""
-    if dataset.queries is None or dataset.gallery is None:
-        parts = {("embeddings", "labels" if labeled else "images"): np.arange(len(dataset))}
-    else:
-        parts = {("queries", "queries"): dataset.queries, ("gallery", "gallery"): dataset.gallery}
-    arrays = tuple(folder / f"{array}.npy" for array, _ in parts)
-    tables = tuple(folder / f"{table}.csv" for _, table in parts)
-    for array, table, rows in zip(arrays, tables, parts.values(), strict=True):
-        _write_array(array, rows, shards)
-        _write_table(table, rows, dataset, labeled=labeled)
-    return arrays, tables
-
-
-def _write_array(path: Path, rows: NDArray[np.int64], shards: Sequence[Path]) -> None:
-    first = np.load(shards[0], mmap_mode="r")
-    with files.replacing(path) as temporary:
-        joined = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=(len(rows), first.shape[1]))
-        for number, shard in enumerate(shards):
-            here = np.flatnonzero(rows // len(first) == number)
-            joined[here] = np.load(shard)[rows[here] - number * len(first)]
-        joined.flush()
-        del joined
-
-
-def _write_table(path: Path, rows: NDArray[np.int64], dataset: ImageDataset, *, labeled: bool) -> None:
-    import pandas as pd
-
-    nodes, inverse = np.unique(dataset.paths[rows], axis=0, return_inverse=True)
-    labels = pd.DataFrame([dataset.tree.labels_of(node) for node in nodes.tolist()], columns=dataset.tree.level_names)
-    table = labels.iloc[inverse.reshape(-1)] if labeled else pd.DataFrame(index=range(len(rows)))
-    ids = [dataset.images.name(int(row)) for row in rows] if dataset.ids is None else dataset.ids[rows].tolist()
-    table.insert(0, IMAGE, ids)
-    with files.open_replacing(path) as file:
-        table.to_csv(file, index=False, lineterminator="\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,6 +12,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from hiertree.samplers import DistributedBatches
 from hiertree.samplers.epochs import PlannedBatches
+
+Batch = TypeVar("Batch")
 
 
 class BatchKey(NamedTuple):
@@ -57,8 +59,8 @@ def keys_in_order(rows: Sequence[int], batch_size: int) -> list[BatchKey]:
 
 
 def batch_loader(
-    images: Dataset[ImageBatch], keys: Iterable[BatchKey], *, workers: int = 0, pin_memory: bool = False
-) -> DataLoader[ImageBatch]:
+    images: Dataset[Batch], keys: Iterable[BatchKey], *, workers: int = 0, pin_memory: bool = False
+) -> DataLoader[Batch]:
     """Make a data loader that fetches whole batches by their keys."""
     return DataLoader(
         images,

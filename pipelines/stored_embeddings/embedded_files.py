@@ -1,0 +1,255 @@
+"""The files of ``hiertree embed``: joined ``.npy`` arrays with tables, or a Parquet data set that is never joined."""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from typing_extensions import override
+
+from hiertree.datasets import ImageDataset
+from hiertree.errors import CheckpointError, ImageError, require_package
+from hiertree.io import files
+from hiertree.io.parts import PartStore, digest
+from hiertree.io.provenance import MANIFEST
+from hiertree.io.tables import write_table
+
+from .label_columns import IMAGE
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+FileFormat = Literal["npy", "parquet"]
+Numbers = Literal["float32", "float16"]
+SKIPPED = "skipped.csv"
+SHARDS = "shards"  # the folder of unfinished work
+_MODEL, _FINGERPRINT, _SKIPPED = b"hiertree.model", b"hiertree.fingerprint", b"hiertree.skipped"
+
+
+class Embedded(NamedTuple):
+    """The files that were written."""
+
+    folder: Path
+    images: int
+    embeddings: tuple[Path, ...]  # arrays or folders of parts: of all images, or of the queries and of their gallery
+    labels: tuple[Path, ...]  # a table for each array: the image's id, and its label at every level, coarse → fine
+    skipped: Path | None = None  # the table of images that did not decode, and why
+    is_first: bool = True  # whether this process, of those that a launcher started, should report
+
+
+class Shard(NamedTuple):
+    """One file of embeddings."""
+
+    file: Path
+    rows: NDArray[np.int64]  # of its images in the data set
+
+
+class EmbeddingFiles(ABC):
+    """What a call writes: its shards, and at the end what belongs to all of them.
+
+    ``fingerprint`` says what the embeddings, of ``width`` numbers each, are computed from.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        dataset: ImageDataset,
+        fingerprint: Mapping[str, str],
+        *,
+        shard_size: int,
+        labeled: bool,
+        width: int,
+        dtype: Numbers,
+    ) -> None:
+        self.folder, self.dataset, self.labeled, self.width = folder, dataset, labeled, width
+        self.fingerprint, self.dtype = dict(fingerprint), np.dtype(dtype)
+        self.shards = self._planned(shard_size)
+
+    @property
+    def arrays(self) -> dict[str, NDArray[np.int64]]:
+        """The rows of all images, or of the queries and of their gallery."""
+        queries, gallery = self.dataset.queries, self.dataset.gallery
+        if queries is None or gallery is None:
+            return {"embeddings": np.arange(len(self.dataset))}
+        return {"queries": queries, "gallery": gallery}
+
+    def missing(self) -> list[int]:
+        """The shards that are still to be made."""
+        return [number for number, shard in enumerate(self.shards) if not self.stands(shard)]
+
+    def stands(self, shard: Shard) -> bool:
+        """Whether a shard is made."""
+        return shard.file.is_file()
+
+    @abstractmethod
+    def write(self, shard: Shard, embeddings: NDArray[np.float32], rows: Sequence[int], bad: Mapping[int, str]) -> None:
+        """Write the embeddings of some of a shard's rows, and why the others have none."""
+
+    @abstractmethod
+    def finish(self) -> dict[str, Any]:
+        """Write what belongs to all shards; returns what the manifest says of it."""
+
+    @abstractmethod
+    def _planned(self, size: int) -> list[Shard]: ...
+
+    def names(self, rows: Sequence[int]) -> list[str]:
+        """The names of some images."""
+        ids, images = self.dataset.ids, self.dataset.images
+        return [str(images.name(int(row)) if ids is None else ids[row]) for row in rows]
+
+    def _labels(self, rows: Sequence[int]) -> pd.DataFrame:
+        """The name and the labels, coarse → fine, of some images."""
+        import pandas as pd
+
+        tree, chosen = self.dataset.tree, np.asarray(rows, np.int64)
+        nodes, inverse = np.unique(self.dataset.paths[chosen], axis=0, return_inverse=True)
+        labels = pd.DataFrame([tree.labels_of(node) for node in nodes.tolist()], columns=tree.level_names)
+        table: pd.DataFrame = labels.iloc[inverse.reshape(-1)] if self.labeled else pd.DataFrame(index=range(len(rows)))
+        table.insert(0, IMAGE, self.names(rows))
+        return table
+
+
+class ArrayFiles(EmbeddingFiles):
+    """``embeddings.npy`` and ``labels.csv``, or those of queries and gallery, joined from shards one at a time."""
+
+    @override
+    def write(self, shard: Shard, embeddings: NDArray[np.float32], rows: Sequence[int], bad: Mapping[int, str]) -> None:
+        with files.replacing(shard.file) as temporary:
+            np.save(temporary, embeddings)
+
+    @override
+    def finish(self) -> dict[str, Any]:
+        tables = list(self.arrays)
+        if len(tables) == 1:
+            tables = ["labels" if self.labeled else "images"]
+        written = [f"{name}.npy" for name in self.arrays], [f"{name}.csv" for name in tables]
+        for array, table, rows in zip(*written, self.arrays.values(), strict=True):
+            self._join(self.folder / array, rows)
+            with files.open_replacing(self.folder / table) as file:
+                self._labels(rows.tolist()).to_csv(file, index=False, lineterminator="\n")
+        return {"rows": len(self.dataset), "embeddings": written[0], "labels": written[1]}
+
+    @override
+    def _planned(self, size: int) -> list[Shard]:
+        store = PartStore(self.folder / SHARDS, self.fingerprint)
+        ends = [(start, min(start + size, len(self.dataset))) for start in range(0, len(self.dataset), size)]
+        return [Shard(store.file(range(*bounds)), np.arange(*bounds)) for bounds in ends]
+
+    def _join(self, path: Path, rows: NDArray[np.int64]) -> None:
+        shape, size = (len(rows), self.width), len(self.shards[0].rows)
+        with files.replacing(path) as temporary:
+            joined = np.lib.format.open_memmap(temporary, mode="w+", dtype=self.dtype, shape=shape)
+            for number, shard in enumerate(self.shards):
+                here = np.flatnonzero(rows // size == number)
+                joined[here] = np.load(shard.file)[rows[here] - number * size]
+            joined.flush()
+            del joined
+
+
+class ParquetFiles(EmbeddingFiles):
+    """``part-00000-of-00008.parquet``, … in the folder, or in its folders ``queries`` and ``gallery``.
+
+    A part has the columns ``embedding``, ``image`` and one a level, and knows what it was computed from.
+    """
+
+    @override
+    def stands(self, shard: Shard) -> bool:
+        """Whether a part is made; a CheckpointError names one that is damaged or of other work."""
+        if not shard.file.is_file():
+            return False
+        if self._about(shard)[1].get(_FINGERPRINT) != self._digest():
+            given = f"{shard.file} was computed from another model, other images or options"
+            raise CheckpointError(given, expected="parts of one call", remedy="remove it to have it computed")
+        return True
+
+    @override
+    def write(self, shard: Shard, embeddings: NDArray[np.float32], rows: Sequence[int], bad: Mapping[int, str]) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        numbers = pa.array(embeddings.astype(self.dtype, copy=False).reshape(-1))
+        vectors = pa.FixedSizeListArray.from_arrays(numbers, self.width)
+        texts = self._labels(rows)
+        columns = [vectors, *(pa.array(list(map(str, texts[name])), pa.string()) for name in texts)]
+        skipped = list(zip(self.names(list(bad)), bad.values(), strict=True))
+        about = {_MODEL: self.fingerprint["weights"], _FINGERPRINT: self._digest(), _SKIPPED: json.dumps(skipped)}
+        table = pa.Table.from_arrays(columns, ["embedding", *texts]).replace_schema_metadata(about)
+        with files.replacing(shard.file) as temporary:
+            pq.write_table(table, temporary, use_dictionary=list(texts.columns[1:]))
+
+    @override
+    def finish(self) -> dict[str, Any]:
+        found = [(shard.file, *self._about(shard)) for shard in self.shards]
+        skipped = [pair for *_, about in found for pair in json.loads(about[_SKIPPED])]
+        if len(skipped) == sum(len(shard.rows) for shard in self.shards):
+            raise ImageError(f"none of {len(skipped)} images decodes", expected="image files")
+        whole = {"model": self.fingerprint["weights"], "dimensions": self.width, "dtype": self.dtype.name}
+        made: dict[Path, dict[str, Any]] = {}
+        for folder in self._folders:
+            parts = [{"name": file.name, "rows": rows} for file, rows, _ in found if file.parent == folder]
+            made[folder] = {
+                **whole,
+                "rows": sum(rows for file, rows, _ in found if file.parent == folder),
+                "parts": parts,
+            }
+        if skipped:
+            write_table(self.folder / SKIPPED, [IMAGE, "reason"], skipped)
+        beside = {"embeddings": [os.path.relpath(folder, self.folder) for folder in made], "labels": []}
+        if self.folder in made:
+            return {**made[self.folder], **beside}
+        for folder, content in made.items():
+            files.write_json(folder / MANIFEST, content)
+        return {**whole, "rows": sum(content["rows"] for content in made.values()), **beside}
+
+    @property
+    def _folders(self) -> dict[Path, NDArray[np.int64]]:
+        one = len(self.arrays) == 1
+        return {self.folder if one else self.folder / name: rows for name, rows in self.arrays.items()}
+
+    @override
+    def _planned(self, size: int) -> list[Shard]:
+        require_package("pyarrow", extra="arrow")
+        shards = []
+        for folder, rows in self._folders.items():
+            count = -(-len(rows) // size)
+            for part in range(count):
+                file = folder / f"part-{part:05d}-of-{count:05d}.parquet"
+                shards.append(Shard(file, rows[part * size : (part + 1) * size]))
+        return shards
+
+    def _digest(self) -> bytes:
+        return digest([json.dumps(self.fingerprint, sort_keys=True)]).encode()
+
+    @staticmethod
+    def _about(shard: Shard) -> tuple[int, dict[bytes, bytes]]:
+        """The number of rows of a part, and what it knows of itself."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            footer = pq.read_metadata(shard.file)
+        except FileNotFoundError as error:
+            remedy = "name a folder that all machines share by --out"
+            raise CheckpointError(f"{shard.file} is not there", expected="every part", remedy=remedy) from error
+        except (pa.ArrowException, OSError) as error:
+            raise CheckpointError(f"{shard.file} is damaged", remedy="remove it to have it computed") from error
+        return footer.num_rows, footer.metadata or {}
+
+
+def written_in(folder: Path, *, is_first: bool = True) -> Embedded | None:
+    """What a finished call has written in a folder; None if it is not finished."""
+    if not (folder / MANIFEST).is_file():
+        return None
+    made = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    arrays, tables = (tuple(folder / name for name in made[key]) for key in ("embeddings", "labels"))
+    skipped = folder / SKIPPED
+    return Embedded(folder, made["rows"], arrays, tables, skipped if skipped.is_file() else None, is_first)
+
+
+KINDS: Mapping[FileFormat, type[EmbeddingFiles]] = {"npy": ArrayFiles, "parquet": ParquetFiles}

@@ -1,0 +1,139 @@
+"""The shards of ``hiertree embed``, shared out over processes that go on batch by batch together."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from hiertree.errors import ImageError
+from hiertree.io.progress import show_progress
+
+from ..training.data.batches import BatchKey, ImageBatch, batch_loader, keys_in_order
+from ..training.data.views import ImageViews
+from ..training.distributed.processes import Processes
+from ..training.network.embedder import Embedder, embed_at_scales
+from ..training.recipe.schema import Recipe
+from ..training.run.stopping import StopRequest
+from .embedded_files import EmbeddingFiles, Shard
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+    from numpy.typing import NDArray
+
+Embed = Callable[[Tensor], "NDArray[np.float32]"]
+
+
+def embed_shards(
+    embedder: Embedder,
+    recipe: Recipe,
+    output: EmbeddingFiles,
+    fabric: Fabric,
+    stop: StopRequest,
+    processes: Processes,
+    *,
+    skip_bad: bool,
+) -> None:
+    """Write the shards that are not there yet, each whole; exit before the batch at hand when SIGTERM has come.
+
+    The processes take them in turn. All learn at once of an error in one.
+    """
+    missing = processes.from_first(output.missing)
+    shares = [[output.shards[number] for number in missing[rank :: processes.size]] for rank in range(processes.size)]
+    steps = [sum(-(-len(shard.rows) // recipe.evaluation.batch_size) for shard in share) for share in shares]
+    most, dataset = max(steps), output.dataset
+    views = _ReadableViews(ImageViews(dataset.images, recipe.images.model_copy(update={"cache": False})), skip=skip_bad)
+    own = _written(shares[processes.rank], views, recipe, output, _embedding(embedder, recipe, fabric))
+    total = sum(len(shard.rows) for shard in output.shards)
+    left = sum(len(shard.rows) for share in shares for shard in share)
+    with show_progress(description=f"embedding {dataset.name}", total=total) as advance, torch.inference_mode():
+        advance(total - left, "")
+        for images in processes.in_step(chain(own, repeat(0, most - steps[processes.rank]))):
+            if stop.requested():
+                _end_early(output, processes)
+            done = min(left, images * processes.size)  # the others are about as far
+            left -= done
+            advance(done, "")
+
+
+def _end_early(output: EmbeddingFiles, processes: Processes) -> NoReturn:
+    if processes.is_first:
+        done = sum(len(shard.rows) for shard in output.shards if output.stands(shard))
+        print(f"stopped by SIGTERM after {done} images; run the same command to go on from there", file=sys.stderr)
+    raise SystemExit(0)
+
+
+def _embedding(embedder: Embedder, recipe: Recipe, fabric: Fabric) -> Embed:
+    """(B, C, S, S) pixels → (B, d), in the recipe's arithmetic, each process by itself."""
+    network = fabric.to_device(embedder)
+
+    def forward(images: Tensor) -> Tensor:
+        with fabric.autocast():
+            found: Tensor = network(images)
+        return found.float()
+
+    def embed(images: Tensor) -> NDArray[np.float32]:
+        if not len(images):
+            return np.empty((0, embedder.projection.out_features), np.float32)
+        found: NDArray[np.float32] = (
+            embed_at_scales(forward, fabric.to_device(images), recipe.evaluation.scales).cpu().numpy()
+        )
+        return found
+
+    return embed
+
+
+def _written(
+    shards: Sequence[Shard], views: _ReadableViews, recipe: Recipe, output: EmbeddingFiles, embed: Embed
+) -> Iterator[int]:
+    """Embed and write shards; yields before each batch is embedded, with the number of its images."""
+    for shard in shards:
+        keys = keys_in_order(shard.rows.tolist(), recipe.evaluation.batch_size)
+        parts: list[NDArray[np.float32]] = []
+        rows: list[int] = []
+        bad: dict[int, str] = {}
+        for indices, images, reasons in batch_loader(views, keys, workers=recipe.images.workers):
+            yield len(indices) + len(reasons)
+            parts.append(embed(images))
+            rows += indices.tolist()
+            bad |= reasons
+        output.write(shard, np.concatenate(parts), rows, bad)
+
+
+class _ReadableBatch(NamedTuple):
+    indices: Tensor
+    images: Tensor
+    reasons: dict[int, str]  # why other rows of the batch are missing
+
+
+class _ReadableViews(Dataset[_ReadableBatch]):
+    """Batches without the images that do not decode, where these are skipped."""
+
+    def __init__(self, views: ImageViews, *, skip: bool) -> None:
+        self._views, self._skip = views, skip
+
+    def __getitem__(self, key: BatchKey) -> _ReadableBatch:
+        try:
+            return _ReadableBatch(*self._views[key], {})
+        except ImageError:
+            if not self._skip:
+                raise
+        tried = {row: self._tried(key._replace(indices=[row])) for row in key.indices}
+        found = [batch for batch in tried.values() if not isinstance(batch, str)]
+        reasons = {row: reason for row, reason in tried.items() if isinstance(reason, str)}
+        if not found:
+            return _ReadableBatch(torch.empty(0, dtype=torch.int64), torch.empty(0), reasons)
+        indices, images = zip(*found, strict=True)
+        return _ReadableBatch(torch.cat(indices), torch.cat(images), reasons)
+
+    def _tried(self, key: BatchKey) -> ImageBatch | str:
+        try:
+            return self._views[key]
+        except ImageError as error:
+            return str(error)

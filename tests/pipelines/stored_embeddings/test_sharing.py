@@ -1,0 +1,252 @@
+"""Several processes embed one data set: the same Parquet files as one, also after any of them was killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow.parquet as pq
+import pytest
+from benchmark_files import write_benchmark
+from PIL import Image
+
+from hiertree.errors import CheckpointError, ImageError, OptionError
+from hiertree.pipelines.cli.application import main
+from hiertree.pipelines.stored_embeddings.embedding import embed
+from hiertree.pipelines.training.recipe.reading import load_recipe
+from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.run.experiment import train
+
+PHOTOS, BAD = 90, "17.png"
+OPTIONS = {"labeled": False, "shard_size": 4, "overrides": ("evaluation.batch_size=3",)}
+
+
+@pytest.fixture(scope="module")
+def run(tiny_recipe: Callable[..., Recipe], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    train(tiny_recipe("training.epochs=1"), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, numbers = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
+    for number in range(PHOTOS):
+        Image.fromarray(numbers.integers(0, 255, (20, 20, 3), dtype=np.uint8)).save(folder / f"{number:02d}.png")
+    (folder / BAD).write_bytes(b"no image")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(run: Path, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one process writes."""
+    out = tmp_path_factory.mktemp("alone") / "out"
+    embed(run, photos, out, file_format="parquet", skip_bad=True, **OPTIONS)
+    return out
+
+
+def parts(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("part-*.parquet")}
+
+
+def assert_same(out: Path, alone: Path) -> None:
+    assert parts(out) == parts(alone)
+    assert (out / "skipped.csv").read_text() == (alone / "skipped.csv").read_text()
+    one, other = (json.loads((folder / "manifest.json").read_text()) for folder in (out, alone))
+    for key in ("model", "rows", "dimensions", "dtype", "parts"):
+        assert one[key] == other[key]
+    assert sorted(path.name for path in out.iterdir()) == sorted(path.name for path in alone.iterdir())
+
+
+def command(run: Path, photos: Path, out: Path, *more: str) -> list[str]:
+    fixed = ["--no-labels", "--shard-size=4", "--set=evaluation.batch_size=3", "--skip-bad", *more]
+    return ["-m", "hiertree", "embed", str(run), str(photos), "--out", str(out), *fixed]
+
+
+def killed_once_it_has(finished: int, arguments: Sequence[str], out: Path, *, victim: int) -> str:
+    """Kill one of the processes of a call once some parts stand; returns what the call said."""
+    call = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while len(list(out.glob("part-*"))) < finished and call.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    started = [child for child in psutil.Process(call.pid).children() if "spawn_main" in " ".join(child.cmdline())]
+    if started:
+        sorted(started, key=lambda child: child.pid)[victim].kill()
+    killed = time.monotonic()
+    said = call.communicate(timeout=60)[1]
+    assert time.monotonic() - killed < 15
+    assert call.returncode == 2 or (out / "manifest.json").is_file(), said
+    return said
+
+
+def test_parts_hold_what_arrays_hold(run: Path, photos: Path, alone: Path, tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match=BAD):
+        embed(run, photos, tmp_path / "failed", file_format="parquet", **OPTIONS)
+    good = tmp_path / "good"
+    shutil.copytree(photos, good)
+    (good / BAD).unlink()
+    made = embed(run, good, tmp_path / "arrays", **OPTIONS)
+    whole = pq.read_table(sorted(alone.glob("part-*")))
+    assert str(whole.schema.field("embedding").type) == "fixed_size_list<element: float>[8]"
+    np.testing.assert_allclose(np.stack(whole["embedding"].to_numpy()), np.load(made.embeddings[0]), atol=1e-6)
+    assert whole["image"].to_pylist() == [path.name for path in sorted(good.iterdir())]
+    assert (alone / "skipped.csv").read_text().startswith(f"image,reason\n{BAD},")
+    half = embed(run, good, tmp_path / "half", file_format="parquet", dtype="float16", **OPTIONS)
+    assert half.images == PHOTOS - 1
+    assert str(pq.read_schema(next((tmp_path / "half").glob("part-*"))).field(0).type).startswith("fixed_size_list<el")
+
+
+def test_queries_and_gallery_are_folders_with_labels(tmp_path: Path) -> None:
+    write_benchmark("dyml-vehicle", tmp_path / "data")
+    small = ["images.size=16", "images.workers=0", "model.backbone=small_cnn", "model.pretrained=false"]
+    few = ["sampler.batch_size=4", "sampler.images_per_class=2", "model.width=4", "model.embedding_size=8"]
+    short = ["training.epochs=1", "training.device=cpu", "training.precision=32-true", "data.verify=structure"]
+    recipe = load_recipe("dyml-vehicle-happier", [*small, *few, *short, f"data.root={tmp_path / 'data'}"])
+    train(recipe, tmp_path / "run")
+    options = {"split": "test_middle", "shard_size": 2}
+    arrays = embed(tmp_path / "run", tmp_path / "data", tmp_path / "arrays", **options)
+    made = embed(tmp_path / "run", tmp_path / "data", tmp_path / "out", file_format="parquet", **options)
+    assert made.embeddings == (tmp_path / "out" / "queries", tmp_path / "out" / "gallery")
+    for folder, array, table in zip(made.embeddings, arrays.embeddings, arrays.labels, strict=True):
+        read = pq.read_table(sorted(folder.glob("part-*")))
+        np.testing.assert_allclose(np.stack(read["embedding"].to_numpy()), np.load(array), atol=1e-6)
+        assert read.drop_columns("embedding").to_pandas().to_csv(index=False) == table.read_text()
+        manifest = json.loads((folder / "manifest.json").read_text())
+        assert sum(part["rows"] for part in manifest["parts"]) == manifest["rows"] == len(read)
+
+
+def test_killed_process_ends_the_call_and_one_process_goes_on(
+    run: Path, photos: Path, alone: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    said = killed_once_it_has(2, command(run, photos, out, "--devices=2"), out, victim=1)
+    assert "run the same command to go on" in said
+    standing = {path: path.stat().st_mtime_ns for path in out.glob("part-*")}
+    embed(run, photos, out, file_format="parquet", skip_bad=True, **OPTIONS)
+    assert {path: path.stat().st_mtime_ns for path in standing} == standing
+    assert_same(out, alone)
+
+
+def test_error_of_one_of_two_processes_is_raised_and_another_number_goes_on(
+    run: Path, photos: Path, alone: Path, tmp_path: Path
+) -> None:
+    begun = time.monotonic()
+    with pytest.raises(ImageError, match=BAD):
+        embed(run, photos, tmp_path / "failed", devices=2, **OPTIONS)
+    assert time.monotonic() - begun < 120
+    assert not (tmp_path / "failed" / "manifest.json").exists()
+    assert 0 < len(parts(tmp_path / "failed")) < len(parts(alone))
+
+
+def test_parts_of_other_work_are_refused(run: Path, photos: Path, alone: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(alone, out)
+    (out / "manifest.json").unlink()
+    (out / "shards").mkdir()  # as an interrupted call leaves it
+    first = min(out.glob("part-*"))
+    first.write_bytes(first.read_bytes()[:-20])
+    options = {"file_format": "parquet", "skip_bad": True, **OPTIONS}
+    with pytest.raises(CheckpointError, match=r"part-00000-of-.*is damaged; remove it to have it computed"):
+        embed(run, photos, out, **options)
+    first.unlink()
+    shutil.rmtree(out / "shards")
+    (out / "shards").mkdir()
+    with pytest.raises(CheckpointError, match="another model, other images or options"):
+        embed(run, photos, out, **{**options, "dtype": "float16"})
+    shutil.rmtree(out / "shards")
+    (out / "shards").mkdir()
+    embed(run, photos, out, **options)
+    assert_same(out, alone)
+    with pytest.raises(OptionError, match="pass --format parquet"):
+        embed(run, photos, tmp_path / "new", **{**options, "file_format": "npy"})
+
+
+@pytest.mark.filterwarnings("ignore:The `srun` command is available")
+def test_the_same_command_finds_its_job(
+    run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("submitit")
+    here = tmp_path / "cluster"
+    here.mkdir()
+    answers = {
+        "srun": "exit 1",
+        "sbatch": f'cp "$1" {here}/script; echo x >> {here}/jobs; echo "Submitted batch job 7"',
+        "sacct": 'echo "JobID|State|NodeList"; echo "7|FAILED|a"; echo "7_0|FAILED|a"',
+    }
+    for name, text in answers.items():
+        (here / name).write_text(f"#!/bin/sh\n{text}\n")
+        (here / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{here}{os.pathsep}{os.environ['PATH']}")
+    slurm = ["--launcher=slurm", "--slurm=ntasks_per_node=4", "--slurm=time=30"]
+    with pytest.raises(SystemExit) as ended:
+        main([*command(run, photos, tmp_path / "out")[2:], *slurm])
+    assert ended.value.code == 2
+    assert "logs are in" in capsys.readouterr().err
+    assert "#SBATCH --ntasks-per-node=4" in (here / "script").read_text()
+    with pytest.raises(SystemExit):
+        main([*command(run, photos, tmp_path / "out")[2:], "--slurm=time=30"])
+    assert "expected --launcher slurm" in capsys.readouterr().err
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_any_number_of_processes_writes_the_same_bytes(
+    run: Path, photos: Path, alone: Path, tmp_path: Path, number: int
+) -> None:
+    launcher = ["-m", "torch.distributed.run", f"--nproc-per-node={number}"]
+    subprocess.run([sys.executable, *launcher, *command(run, photos, tmp_path / "torchrun")], check=True)
+    assert_same(tmp_path / "torchrun", alone)
+    embed(run, photos, tmp_path / "devices", devices=number, skip_bad=True, **OPTIONS)
+    assert_same(tmp_path / "devices", alone)
+
+
+@pytest.mark.nightly
+def test_processes_killed_at_random_ten_times_go_on(run: Path, photos: Path, alone: Path, tmp_path: Path) -> None:
+    draw, out = np.random.default_rng(), tmp_path / "out"
+    for attempt in range(10):
+        size = int(draw.integers(2, 5))
+        parts_then = len(list(out.glob("part-*"))) + int(draw.integers(0, 3))
+        if not (out / "manifest.json").is_file():
+            arguments = command(run, photos, out, f"--devices={size}")
+            killed_once_it_has(parts_then, arguments, out, victim=attempt % size)
+    if not (out / "manifest.json").is_file():
+        embed(run, photos, out, file_format="parquet", skip_bad=True, **OPTIONS)
+    assert_same(out, alone)
+
+
+@pytest.mark.nightly
+def test_job_whose_time_is_up_is_queued_again(run: Path, photos: Path, alone: Path, tmp_path: Path) -> None:
+    import signal
+    import threading
+    from contextlib import suppress
+
+    from hiertree.pipelines.comparison.cluster_jobs import ClusterJobs, ResumableJob
+
+    submitit = pytest.importorskip("submitit")
+    executor, out = submitit.LocalExecutor(tmp_path / "jobs"), tmp_path / "out"
+    executor.update_parameters(timeout_min=5)
+
+    def interrupt() -> None:
+        while len(list(out.glob("part-*"))) < 2:
+            time.sleep(0.01)
+        controller = int(json.loads((tmp_path / "jobs" / "submitted.json").read_text())["call"])
+        for process in psutil.Process(controller).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if "submitit.core._submit" in process.cmdline():
+                    process.send_signal(signal.SIGUSR2)
+
+    interruption = threading.Thread(target=interrupt, daemon=True)
+    interruption.start()
+    job = ResumableJob(embed, run, photos, out, devices=2, skip_bad=True, **OPTIONS)
+    ClusterJobs(executor, seconds=0.2).call("hiertree embed", job)
+    interruption.join()
+    assert_same(out, alone)
