@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -43,11 +44,13 @@ def unknown_names(given: Iterable[object], known: Iterable[str], what: str = "ke
 
     >>> unknown_names(["epoch"], ["epochs", "device"])
     "unknown key 'epoch', did you mean 'epochs'?"
+    >>> unknown_names(["Happier"], ["HAPPIER", "ROADMAP"], "name")
+    "unknown name 'Happier', did you mean 'HAPPIER'?"
     """
     known, parts = list(known), []
     for name in map(str, given):
-        close = get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+        close = get_close_matches(name.casefold(), lower := {each.casefold(): each for each in known}, n=1, cutoff=0.5)
+        hint = f"did you mean {lower[close[0]]!r}?" if close else f"there are {', '.join(known)}"
         parts.append(f"unknown {what} {name!r}, {hint}")
     return "; ".join(parts)
 
@@ -57,6 +60,10 @@ def complaint(error: Any) -> str:
     place = ".".join(map(str, error["loc"]))
     given = "" if isinstance(error["input"], dict) else f" (given {error['input']!r})"
     problem = f"{_IN_WORDS.get(error['type'], error['msg'])}{given}"
+    if error["type"] == "literal_error":
+        known = re.findall("'([^']+)'", error["ctx"]["expected"])
+        named = get_close_matches(str(error["input"]).casefold(), known, n=1)
+        problem += f"; did you mean {named[0]!r}?" if named else ""
     return f"{place}: {problem}" if place else problem
 
 

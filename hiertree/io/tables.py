@@ -97,7 +97,7 @@ def _csv_parts(path: Path, most: int) -> Iterator[pd.DataFrame]:
             raise TableError(
                 f"{path}, line {line}: {len(cells)} cells, {_shown(cells)}",
                 expected=f"{len(header)} as in the header",
-                remedy="put cells that hold the delimiter in double quotes",
+                remedy=_other_delimiter(header) or "put cells that hold the delimiter in double quotes",
             )
         else:
             lines.append(line)
@@ -166,11 +166,18 @@ def check_columns(
     missing = [name for name in required if name not in present]
     if missing:
         close = [match for name in missing for match in get_close_matches(name, present, n=1)]
+        close, remedy = ([], other) if (other := _other_delimiter(present)) else (close, remedy)
         raise TableError(
             f"{path} has no column {_shown(missing)}",
             expected=f"it among {_shown(present)}",
             remedy=f"did you mean {_shown(close)}?" if close else remedy,
         )
+
+
+def _other_delimiter(header: Sequence[str]) -> str | None:
+    """What to do about a header that commas do not divide."""
+    other = len(header) == 1 and any(sign in header[0] for sign in ";\t|")
+    return "separate the cells by commas" if other else None
 
 
 def _shown(names: Sequence[str]) -> str:

@@ -93,7 +93,8 @@ class QueriesAndGallery:
             counts += f" in a gallery of {len(self.gallery_paths):,}"
         elif self.source:
             counts = f"the {len(self.query_paths):,} images"
-        measured = " of ".join(filter(None, (counts, self.source)))
+        source = None if self.source == "images" else self.source  # a table of that name
+        measured = " of ".join(filter(None, (counts, source)))
         sizes = zip(self.tree.level_names, self.tree.level_sizes, strict=True)
         return f"Measured on {measured}. Levels: {' › '.join(f'{name} ({size:,})' for name, size in sizes)}."
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+MOST_NUMBERED = 24  # nodes of a confusion matrix whose cells have room for a number
+
+
 def error_severity(
     scores: Any, levels: Any, *, valid: Any = None, num_levels: int | None = None
 ) -> NDArray[np.float64]:
@@ -142,6 +145,8 @@ def plot_confusion(
 ) -> Axes:
     """The matrix in the order of the tree, with the tree beside it: a bracket around the nodes below one node.
 
+    Of 24 nodes or fewer, each cell holds its percent.
+
     Args:
         matrix: (n, n) shares in [0, 1], as :func:`confusion_matrix` gives them.
         nodes: n paths of names, coarse → fine, in the order of the tree and all of one length.
@@ -163,6 +168,9 @@ def plot_confusion(
     axes.add_collection(
         PatchCollection(cells, facecolors=[(*to_rgb(color), alpha) for alpha in strength], linewidths=0)
     )
+    for row, column in filled.tolist() if count <= MOST_NUMBERED else ():
+        percent = f"{100 * matrix[row, column]:.0f}"
+        axes.text(column, row, percent, ha="center", va="center_baseline", fontsize="x-small")
     axes.set(xlim=(-0.5, count - 0.5), ylim=(count - 0.5, -0.5), aspect="equal", ylabel="query")
     axes.set_xlabel("first wrong item")
     names = [shortened(path[-1]) for path in nodes]

@@ -209,6 +209,11 @@ def test_a_path_that_ends_early_or_has_a_gap_is_read_by_the_policy_that_the_erro
     assert [read.tree.labels_of(path) for path in read.paths] == expected
 
 
+def test_a_table_of_semicolons_says_so(tmp_path: Path, photos: Path) -> None:
+    with pytest.raises(TableError, match="separate the cells by commas"):
+        load(write(tmp_path / "images.csv", sep=";"), "test", photos)
+
+
 def test_a_table_without_a_column_of_splits_holds_out_a_share_as_a_folder_does(tmp_path: Path, photos: Path) -> None:
     table = write(tmp_path / "images.csv")
     parts = [load(table, split, photos, split_column=None, holdout=0.34, seed=1) for split in ("train", "test")]
