@@ -101,11 +101,11 @@ def _match_typed(run: Any, qrels: Any) -> Matched | None:
     cells = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
     width = max(items.itemsize, judged_items.itemsize) // 4
     texts, wanted = (each.astype(f"<U{width}").view(np.uint32).reshape(-1, width) for each in (items, judged_items))
-    found, levels = np.full(len(cells), -1), levels.astype(np.int64)
-    _look_up(texts, cells, counts, wanted, judged_lengths, levels, found)
+    found, grades = np.full(len(cells), -1), levels.astype(np.int64)
+    _look_up(texts, cells, counts, wanted, judged_lengths, grades, found)
     row, judged_row = (np.repeat(np.arange(len(each)), each) for each in (counts, judged_lengths))
     sources = "ranx Run", "ranx Qrels"
-    return Matched([*queries, *others], len(queries), row, value[cells], found, judged_row, levels, sources)
+    return Matched([*queries, *others], len(queries), row, value[cells], found, judged_row, grades, sources)
 
 
 def _arrays(side: Any, width: int) -> tuple[list[str], Ints, Any, Floats]:
@@ -168,4 +168,5 @@ def _slot(text: Any, size: int) -> int:
     code = np.uint64(14695981039346656037)  # FNV-1a
     for letter in text:
         code = (code ^ np.uint64(letter)) * np.uint64(1099511628211)
-    return np.int64((code ^ (code >> np.uint64(32))) & np.uint64(size - 1))
+    slot: int = np.int64((code ^ (code >> np.uint64(32))) & np.uint64(size - 1))
+    return slot
