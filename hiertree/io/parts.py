@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,14 @@ class PartStore:
         except (ValueError, OSError, EOFError) as error:
             raise CheckpointError(f"{self.file(rows)} is damaged", remedy="remove it to have it computed") from error
         return found
+
+    def parts(self) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """The finished parts, whatever their sizes."""
+        for file in sorted(self.folder.glob(f"{self._rows}-*-*.npy")):
+            start, stop = map(int, file.stem.split("-")[-2:])
+            found = self.load(slice(start, stop))
+            if found is not None:
+                yield slice(start, stop), found
 
     def save(self, rows: slice | range, values: NDArray[Any]) -> None:
         """Keep the array of a part."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 import hiertree
-from hiertree.errors import require_package
 from hiertree.io.parts import PartStore, digest
 from hiertree.io.progress import Advance, show_progress
 from hiertree.jit import Array, Floats, Ints
@@ -27,6 +27,9 @@ from ..ranking.sorted_positives import SortedPositives, sort
 from .blocks import BUDGET, Layout, Memory, Way, block_pool, for_each, loaded, ranges, row_ranges, single_threaded_blas
 from .retrieval import Retrieval
 from .similarity import Similarity
+
+if TYPE_CHECKING:
+    from .processes import Share
 
 _Block: TypeAlias = tuple[Ints, Array, SortedPositives, int]  # rows, padded vectors, positives, height
 _Step: TypeAlias = Callable[[Array, Ints, Ints, SortedPositives], None]
@@ -41,31 +44,33 @@ def values_of_embeddings(
     retrieval: Retrieval[Similarity],
     *,
     block_size: int | None,
-    distributed: bool,
+    share: Share | None,
     resume: str | os.PathLike[str] | None,
     progress: bool,
 ) -> Floats:
     """(Q, M) values of the metrics, with options as :func:`hiertree.metrics.evaluate` takes them."""
-    share = None
-    if distributed:
-        require_package("torch", extra="train")
-        from .processes import share_of_group
-
-        share = share_of_group(retrieval)
-    layout = choose_layout(retrieval, block_size, sharers=1 if share is None else share.number)
+    together = retrieval.source.share is not None  # all processes take each block
+    first, step = (0, 1) if share is None or together else share
+    layout = choose_layout(retrieval, block_size, sharers=step)
     if share is not None:
         layout = share.agreed(layout)
-    finished = None if resume is None else PartStore(resume, _fingerprint(retrieval, layout), rows="queries")
     queries = retrieval.source.gallery.tree.queries
     values = np.zeros((len(queries), len(retrieval.request.metrics)))
-    first, step = (0, 1) if share is None else share
+    stored, done, finished = values.copy(), np.zeros(len(queries), np.uint8), None
+    if resume is not None:
+        fingerprint = _fingerprint(retrieval, layout)
+        with nullcontext() if share is None else share.agreeing():
+            finished = PartStore(resume, fingerprint, rows="queries")
+            for rows, found in finished.parts():
+                stored[rows], done[rows] = found, 1
+        if share is not None and together:
+            done = share.reduced(done, "smallest")
     missing = []
     for block in ranges(len(queries), layout.rows)[first::step]:
-        stored = None if finished is None else finished.load(block)
-        if stored is None:
-            missing.append(block)
+        if done[block].all():
+            values[queries[block]] = stored[block]
         else:
-            values[queries[block]] = stored
+            missing.append(block)
     if layout.way == "on a device":
         from .on_device import values_on_device as compute  # needs torch
     else:
@@ -77,28 +82,31 @@ def values_of_embeddings(
     ):
         for block, found in zip(missing, compute(retrieval, layout, rows, advance), strict=True):
             values[queries[block]] = found
-            if finished is not None:
+            if finished is not None and not (together and share is not None and share.rank):
                 finished.save(block, found)
-    return values if share is None else share.gathered(values)
+    return values if share is None or together else share.reduced(values)
 
 
 def choose_layout(retrieval: Retrieval[Similarity], block_size: int | None, *, sharers: int = 1) -> Layout:
     """The way that takes more queries at once within the memory budget; every one of the sharers gets a block."""
     similarity, num_queries = retrieval.source, len(retrieval)
     way, most = _roomiest(similarity)
+    fits = most
     height = min(PRODUCT_ROWS, most, max(num_queries, _LEAST_PRODUCT_ROWS))
     if way == "tiled":
         height = min(height, BUDGET // (similarity.longest_part * similarity.dtype.itemsize))
     height = 1 << (max(height, _LEAST_PRODUCT_ROWS).bit_length() - 1)
+    if similarity.share is not None and way == "in memory":  # only the height is that of one process
+        way, fits = "tiled", _most_tiled(similarity)
     if block_size is not None:
         return Layout(way, height, -(-min(block_size, max(num_queries, 1)) // height) * height)
     longest: dict[Way, int] = {
         "in memory": height if len(similarity.tiles) == 1 else _MOST_ROWS,
         "tiled": _MOST_ROWS_TILED,
-        "on a device": _MOST_ROWS if similarity.held else _MOST_ROWS_TILED,
+        "on a device": _MOST_ROWS if similarity.held and similarity.share is None else _MOST_ROWS_TILED,
     }
     fair = -(-num_queries // (height * sharers)) * height
-    return Layout(way, height, max(min(most, longest[way], fair) // height, 1) * height)
+    return Layout(way, height, max(min(fits, longest[way], fair) // height, 1) * height)
 
 
 def _roomiest(similarity: Similarity) -> tuple[Way, int]:
@@ -107,13 +115,18 @@ def _roomiest(similarity: Similarity) -> tuple[Way, int]:
     in_memory = BUDGET // (len(similarity.gallery) * item_bytes)
     if similarity.gallery.mask.place is not None:
         return "in memory", in_memory
-    tiled = 2 * BUDGET // (similarity.gallery.row_bytes() + similarity.dimensions * item_bytes)
+    tiled = _most_tiled(similarity)
     if similarity.device is not None:
         row_there = max(positives, 1) * _DEVICE_BYTES_OF_A_POSITIVE
         return "on a device", min(tiled, similarity.device.block_bytes // row_there)
     if len(similarity.tiles) == 1 or in_memory >= tiled:
         return "in memory", in_memory
     return "tiled", tiled
+
+
+def _most_tiled(similarity: Similarity) -> int:
+    row_bytes = similarity.gallery.row_bytes() + similarity.dimensions * similarity.dtype.itemsize
+    return 2 * BUDGET // row_bytes
 
 
 def _fingerprint(retrieval: Retrieval[Similarity], layout: Layout) -> dict[str, str]:
@@ -123,7 +136,7 @@ def _fingerprint(retrieval: Retrieval[Similarity], layout: Layout) -> dict[str, 
     products = f"{layout.way} {layout.height} {similarity.tiles[0].stop} {similarity.held} {similarity.dtype}"
     products += f" {similarity.device}"
     parts: dict[str, list[Any]] = {
-        "embeddings": [*similarity.embeddings],
+        "embeddings": [similarity.item_hashes, similarity.query_hashes],
         "labels": [tree.order, tree.low, tree.high, tree.queries],
         "mask": [mask.start, mask.item, str(mask.place)],
         "metrics": [str(request.names), request.ties, repr(request.rules), *retrieval.relevances()],
@@ -208,24 +221,36 @@ def values_tiled(
     retrieval: Retrieval[Similarity], layout: Layout, blocks: list[Ints], advance: Advance
 ) -> Iterator[Floats]:
     """Yield the values of each block."""
-    similarity, gallery = retrieval.source, retrieval.source.gallery
+    similarity, gallery, share = retrieval.source, retrieval.source.gallery, retrieval.source.share
     memory = Memory(layout.height * similarity.longest_part, similarity.dtype)
     for rows in blocks:
         products = ranges(len(rows), layout.height)
         positives = gallery.empty_positives(rows, similarity.dtype, by_index=retrieval.request.ties == "index")
+        if share is not None:
+            positives.score.fill(-np.inf)
         block = rows, similarity.queries(rows, layout.height), positives, layout.height
         parts = similarity.parts_with_positives(rows, products)
         for (places, chosen), items in loaded(lambda part: similarity.items(part[0]), parts):
-            _apply(similarity, memory, block, gallery.gather, chosen, places, items)
+            gather = gallery.gather if share is None else gallery.put
+            _apply(similarity, memory, block, gather, chosen, places, items)
+        if share is not None:
+            share.reduced(positives.score, "largest")
+            gallery.close_up(rows, positives)
         row_parts, threads = row_ranges(len(rows), row_bytes=gallery.row_bytes(rows))
         for_each(sort, [positives.rows(part) for part in row_parts], threads)
-        done = seen = 0
+        done, seen, total = 0, 0, sum(map(len, similarity.parts))
         for places, items in loaded(similarity.items, similarity.parts):
             _apply(similarity, memory, block, gallery.count, products, places, items)
             seen += len(places)
-            before, done = done, len(rows) * seen // len(gallery)
+            before, done = done, len(rows) * seen // total
             advance(done - before)  # as many queries' worth of work as the part was
-        yield retrieval.values_of_positives(rows, positives)
+        if share is None:
+            yield retrieval.values_of_positives(rows, positives)
+        else:
+            share.reduced(positives.others)
+            values, own = np.zeros((len(rows), len(retrieval.request.metrics))), share.part(len(rows))
+            values[own] = retrieval.values_of_positives(rows[own], positives.rows(own))
+            yield share.reduced(values)
 
 
 def _apply(

@@ -23,6 +23,7 @@ from .retrieval import Retrieval
 
 if TYPE_CHECKING:
     from .device import Device
+    from .processes import Share
     from .similarity import Similarity
 
 _LONGEST_ROW = 2**18  # scores of one query
@@ -41,10 +42,10 @@ def values_on_device(
     with ThreadPoolExecutor(1) as pool:
         for rows in blocks:
             positives = work.sorted_positives(rows)
-            yield from (values.result() for values in computed)
+            yield from map(work.finished, computed)
             computed = [pool.submit(work.values, rows, positives)]
             advance(len(rows))
-        yield from (values.result() for values in computed)
+        yield from map(work.finished, computed)
 
 
 class _Work(NamedTuple):
@@ -57,8 +58,16 @@ class _Work(NamedTuple):
 
     def values(self, rows: Ints, products: list[SortedPositives]) -> Floats:
         """The values of the queries of a block, whose positives are sorted."""
-        parts = zip(ranges(len(rows), self.height), products, strict=True)
-        return np.concatenate([self.retrieval.values_of_positives(rows[own], found) for own, found in parts])
+        parts = list(zip(ranges(len(rows), self.height), products, strict=True))
+        share, values = self.retrieval.source.share, np.zeros((len(rows), len(self.retrieval.request.metrics)))
+        for own, found in parts if share is None else parts[share.part(len(parts))]:
+            values[own] = self.retrieval.values_of_positives(rows[own], found)
+        return values
+
+    def finished(self, values: Future[Floats]) -> Floats:
+        """The values of a block; of all processes where they share the gallery."""
+        share = self.retrieval.source.share
+        return values.result() if share is None else share.reduced(values.result())
 
     def sorted_positives(self, rows: Ints) -> list[SortedPositives]:
         """The positives of the queries of a block among all items, product by product."""
@@ -74,13 +83,15 @@ class _Work(NamedTuple):
         for part in ranges(len(rows), self.height):
             queries = self.device.put(vectors[part.start : part.start + self.height])
             products.append(_Product(self.retrieval, rows[part], queries, self.order))
-        if similarity.held and len(self.order) <= _LONGEST_ROW:
+        if similarity.held and similarity.share is None and len(self.order) <= _LONGEST_ROW:
             self._count_at_once(products)
         else:
             self._gather(rows, products)
             for places, items in loaded(similarity.items, similarity.parts):
                 for product in products:
                     product.count(self._scores(product, places, items), places)
+        for product in products if similarity.share is not None else ():
+            product.sum_counts(similarity.share)
         return [product.on_processor() for product in products]
 
     def _count_at_once(self, products: list[_Product]) -> None:
@@ -100,6 +111,8 @@ class _Work(NamedTuple):
                 product = products[part.start // self.height]
                 product.gather(self._scores(product, places, items), places)
         for product in products:
+            if similarity.share is not None:
+                product.merge(similarity.share)
             product.sort()
 
     def _scores(self, product: _Product, places: Ints, *items: torch.Tensor) -> torch.Tensor:
@@ -157,6 +170,14 @@ class _Product:
         here &= self._place < self._high[:, :1]
         found = scores.gather(1, column.clamp(0, len(places) - 1))
         self._falling = torch.where(here, 0 - found, self._falling)
+
+    def merge(self, share: Share) -> None:
+        """Take the positives that other processes have found."""
+        self._falling = share.reduce(self._falling, "smallest")
+
+    def sum_counts(self, share: Share) -> None:
+        """Add the items that other processes have counted."""
+        self._others = share.reduce(self._others)
 
     def sort(self) -> None:
         """Put the positives in order: by score, then by index if that breaks ties, else by level."""

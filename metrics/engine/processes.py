@@ -1,65 +1,100 @@
-"""One evaluation shared out over processes: each computes some blocks, and all values are summed, others being 0."""
+"""What the processes that share an evaluation tell each other; every one of them takes the same steps."""
 
 from __future__ import annotations
 
 import zlib
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import distributed
 
-from hiertree.errors import OptionError, ShapeError
-from hiertree.jit import Floats
+from hiertree.errors import HiertreeError, OptionError, ShapeError
+from hiertree.jit import Array
 
+from ..ranking.gallery import Gallery
 from .blocks import Layout
 from .retrieval import Retrieval
-from .similarity import Similarity
 
 _ROWS_COMPARED = 64
+_OPERATIONS = {
+    "sum": distributed.ReduceOp.SUM,
+    "largest": distributed.ReduceOp.MAX,
+    "smallest": distributed.ReduceOp.MIN,
+}
 
 
 class Share(NamedTuple):
-    """The part of one process: every ``number``-th block from ``rank`` on."""
+    """One process of so many."""
 
     rank: int
     number: int
 
+    def part(self, number: int) -> slice:
+        """The part of this process of so many things in a row."""
+        return slice(number * self.rank // self.number, number * (self.rank + 1) // self.number)
+
     def agreed(self, layout: Layout) -> Layout:
         """The smallest layout of all processes: what each one chooses may depend on the free memory of its device."""
-        sizes = torch.tensor([layout.height, layout.rows], device=_device_of_group())
-        distributed.all_reduce(sizes, op=distributed.ReduceOp.MIN)
-        height, rows = sizes.tolist()
+        height, rows = self.reduced(np.array([layout.height, layout.rows]), "smallest").tolist()
         return layout._replace(height=height, rows=rows)
 
-    def gathered(self, values: Floats) -> Floats:
-        """The values of all processes."""
-        whole = torch.from_numpy(values).to(_device_of_group())
-        distributed.all_reduce(whole)
-        found: Floats = whole.cpu().numpy()
+    def reduced(self, values: Array, how: Literal["sum", "largest", "smallest"] = "sum") -> Array:
+        """The sums, or the largest or smallest, of the arrays of all processes, element by element."""
+        words = values.view(np.int64) if values.dtype == np.uint64 else values
+        found: Array = self.reduce(torch.from_numpy(words), how).numpy()
+        return found.view(values.dtype)
+
+    def reduce(self, values: torch.Tensor, how: Literal["sum", "largest", "smallest"] = "sum") -> torch.Tensor:
+        """The same of tensors, on any device; the tensor itself may be written to."""
+        there = values.to(_device_of_group())
+        distributed.all_reduce(there, op=_OPERATIONS[how])
+        return there.to(values.device)
+
+    def gathered(self, value: Any) -> list[Any]:
+        """The objects of all processes, by rank."""
+        found: list[Any] = [None] * self.number
+        distributed.all_gather_object(found, value)
         return found
 
+    @contextmanager
+    def agreeing(self) -> Iterator[None]:
+        """A block that succeeds in all processes or in none; it must not wait for other processes."""
+        own: Exception | None = None
+        try:
+            yield
+        except (HiertreeError, OSError) as error:
+            own = error
+        error = next(filter(None, self.gathered(own)), None)
+        if error is not None:
+            error.in_all_processes = True  # type: ignore[attr-defined]  # so that one of them says it
+            raise error
 
-def share_of_group(retrieval: Retrieval[Similarity]) -> Share:
-    """The part of this process, once all are known to have the same labels, options and embeddings."""
+
+def share_of_group() -> Share:
+    """The place of this process in the group."""
     if not (distributed.is_available() and distributed.is_initialized()):
         remedy = "call Fabric.launch or torch.distributed.init_process_group first, or leave distributed out"
         raise OptionError("distributed=True", expected="an initialized process group", remedy=remedy)
-    _check_alike(retrieval)
     return Share(distributed.get_rank(), distributed.get_world_size())
 
 
-def _check_alike(retrieval: Retrieval[Similarity]) -> None:
-    request, tree, mask = retrieval.request, retrieval.source.gallery.tree, retrieval.source.gallery.mask
+def check_alike(retrieval: Retrieval[tuple[Gallery, Any, Any]], share: Share) -> None:
+    """Refuse processes that were given different labels, options or embeddings."""
+    request, (gallery, *embeddings) = retrieval.request, retrieval.source
+    tree, mask = gallery.tree, gallery.mask
     digest = zlib.crc32(f"{request.names} {request.ties} {request.rules} {mask.place}".encode())
     labels = tree.order, tree.low, tree.high, mask.start, mask.item
-    for values in (*labels, *retrieval.relevances(), *retrieval.source.embeddings):
-        rows = values if values.dtype == np.int64 else values[:: max(len(values) // _ROWS_COMPARED, 1)]
-        digest = zlib.crc32(np.ascontiguousarray(rows).data, zlib.crc32(str(values.shape).encode(), digest))
-    bounds = torch.tensor([digest, -digest], device=_device_of_group())
-    distributed.all_reduce(bounds, op=distributed.ReduceOp.MAX)
-    if int(bounds.sum()) != 0:
-        expected = "all of them in every process, which takes its share of the queries itself"
+    for values in (*labels, *retrieval.relevances(), *embeddings):
+        if not isinstance(values, np.ndarray):  # of files, whose reader compares them
+            continue
+        step = 1 if values.dtype == np.int64 else max(len(values) // _ROWS_COMPARED, 1)
+        digest = zlib.crc32(np.ascontiguousarray(values[::step]).data, zlib.crc32(str(values.shape).encode(), digest))
+    low, high = share.reduced(np.array([digest, -digest]), "largest").tolist()
+    if low + high != 0:
+        expected = "all of them in every process, which takes its share of the work itself"
         remedy = "gather the embeddings first, for instance with Fabric.all_gather"
         raise ShapeError("processes with different embeddings, labels or options", expected=expected, remedy=remedy)
 

@@ -16,20 +16,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hiertree.errors import OptionError, require_package
-from hiertree.jit import Array, Ints, jit
+from hiertree.jit import Array, Ints, Words, jit
 from hiertree.options import check_choice
 
 from ..ranking.gallery import Gallery
 from .blocks import for_each, num_threads, ranges
-from .vectors import LARGEST_SUM, Precision, Vectors, first_of_equal
+from .vectors import LARGEST_SUM, Precision, Vectors, first_of_equal, hashes_of
 
 if TYPE_CHECKING:
     from .device import Device
+    from .processes import Share
 
 _LARGEST_COPY = 2**29  # bytes of a gallery of which a normalized copy is held
 _TILE, _TILE_ON_A_DEVICE = 2**25, 2**27  # bytes of one tile of a larger one
-_LONGEST_TILE = 2**14  # items of one tile, whose scores many threads hold
-_COLUMNS = 2048  # items of one product: its scores stay in the cache while they are summed
+LONGEST_TILE = 2**14  # items of one tile, whose scores many threads hold
+COLUMNS = 2048  # items of one product: its scores stay in the cache while they are summed
 
 
 class Similarity:
@@ -40,6 +41,8 @@ class Similarity:
     unless a precision is given. Where ``exact``, small integers are multiplied, and scores are squared cosines with
     their signs.
     """
+
+    share: Share | None = None  # of a gallery that several processes hold
 
     def __init__(
         self,
@@ -55,18 +58,18 @@ class Similarity:
         self.dimensions = query.dimensions
         self.device = _device(device, precision)
         self.dtype = np.dtype(np.result_type(query.dtype, items.dtype) if precision is None else np.float32)
-        longest = query.longest, items.longest
-        within = LARGEST_SUM if self.device is None else self.device.largest_integer
-        self.exact = max(longest) <= within**2 and longest[0] * longest[1] <= LARGEST_SUM**2  # |q·x| ≤ ‖q‖·‖x‖
         num_items, row_bytes = len(gallery), items.dimensions * self.dtype.itemsize
         self._piece = max((_TILE if self.device is None else _TILE_ON_A_DEVICE) // row_bytes, 1024)
         if self.device is None:
             self.held = not items.mapped and num_items * row_bytes <= _LARGEST_COPY
-            width = num_items if self.held else min(self._piece, _LONGEST_TILE)
+            width = num_items if self.held else min(self._piece, LONGEST_TILE)
         else:
             self.held = num_items * row_bytes <= self.device.gallery_bytes
             width = self._piece  # whatever memory is free
         self.tiles = ranges(num_items, width if tile_size is None else tile_size)
+        longest = self._longest()
+        within = LARGEST_SUM if self.device is None else self.device.largest_integer
+        self.exact = max(longest) <= within**2 and longest[0] * longest[1] <= LARGEST_SUM**2  # |q·x| ≤ ‖q‖·‖x‖
 
     def __str__(self) -> str:
         """The scores, for the convention card."""
@@ -85,18 +88,24 @@ class Similarity:
 
         A part of a file is consecutive rows of it. Equal vectors belong to the part of the first of them.
         """
-        place = self.gallery.tree.place
+        return [places for places in self._divided(self.tiles) if len(places)]
+
+    def _standing(self, tile: slice) -> Ints:
+        """The places of the items of a tile, rising."""
         in_file = self._items.mapped and not self.held
-        tiles = [np.sort(place[tile]) if in_file else np.arange(tile.start, tile.stop) for tile in self.tiles]
+        return np.sort(self.gallery.tree.place[tile]) if in_file else np.arange(tile.start, tile.stop)
+
+    def _divided(self, tiles: list[slice]) -> list[Ints]:
+        """The places of each tile, with those of all vectors that equal one which comes first there."""
+        standing = list(map(self._standing, tiles))
         if self._first is None or len(tiles) == 1:
-            return tiles
-        part = np.empty(len(place), np.int64)
-        for index, tile in enumerate(tiles):
-            part[tile] = index
+            return standing
+        part = np.empty(len(self.gallery), np.int64)
+        for index, places in enumerate(standing):
+            part[places] = index
         own = part[self._first]
         order = np.argsort(own, kind="stable")
-        parts = np.split(order, np.searchsorted(own[order], np.arange(1, len(tiles))))
-        return [places for places in parts if len(places)]
+        return np.split(order, np.searchsorted(own[order], np.arange(1, len(tiles))))
 
     @cached_property
     def longest_part(self) -> int:
@@ -125,8 +134,15 @@ class Similarity:
 
     def fill(self, queries: Array, items: Any, places: Ints, scores: Array, height: int, *, threads: int) -> None:
         """Write the scores of padded queries with the items of a part."""
-        width = _COLUMNS if self.device is None else len(places)
-        pairs = [(rows, tile) for rows in ranges(len(queries), height) for tile in ranges(len(places), width)]
+        self.multiply(queries, items, scores, height, threads=threads)
+        copies, originals = self.equal_columns(places)
+        if len(copies):
+            scores[:, copies] = scores[:, originals]
+
+    def multiply(self, queries: Array, items: Any, scores: Array, height: int, *, threads: int) -> None:
+        """Write the scores of padded queries with some items, each for itself."""
+        width = COLUMNS if self.device is None else len(items)
+        pairs = [(rows, tile) for rows in ranges(len(queries), height) for tile in ranges(len(items), width)]
 
         def multiply(product: tuple[slice, slice]) -> None:
             rows, tile = product
@@ -139,9 +155,6 @@ class Similarity:
                 scores[rows] = products.cpu().numpy()
 
         for_each(multiply, pairs, threads)
-        copies, originals = self.equal_columns(places)
-        if len(copies):
-            scores[:, copies] = scores[:, originals]
 
     def equal_columns(self, places: Ints) -> tuple[Ints, Ints]:
         """The columns of a part, or of all parts, whose vectors equal earlier ones, and the columns of these."""
@@ -161,14 +174,30 @@ class Similarity:
     @cached_property
     def _first(self) -> Ints | None:
         """The place of the first of equal vectors, for each place; None where no two are equal, or scores are exact."""
-        if self.exact:
-            return None
+        return None if self.exact else self._first_of_equal()
+
+    def _first_of_equal(self) -> Ints | None:
         return first_of_equal(
-            map(self._rounded, self._pieces()),
+            self.item_hashes,
             lambda places: self._rounded(self._vectors(self._items, self.gallery.tree.order[places])),
         )
 
-    def _vectors(self, vectors: Vectors, rows: Ints, *, threads: int = 1) -> Array:
+    @cached_property
+    def item_hashes(self) -> Words:
+        """(N,) of the items as they are multiplied, in tree order."""
+        return np.concatenate([hashes_of(self._rounded(piece)) for piece in self._pieces()])
+
+    @property
+    def query_hashes(self) -> Words:
+        """(Q,) of the queries."""
+        pieces = (self._vectors(self._query, rows) for rows in ranges(len(self._query), self._piece))
+        return np.concatenate([hashes_of(self._rounded(piece)) for piece in pieces])
+
+    def _longest(self) -> tuple[float, float]:
+        """The largest squared norms of queries and items as integers."""
+        return self._query.longest, self._items.longest
+
+    def _vectors(self, vectors: Vectors, rows: slice | Ints, *, threads: int = 1) -> Array:
         """Some rows as they are multiplied: small integers, or of norm 1."""
         return (vectors.integers if self.exact else vectors.unit)(rows, self.dtype, threads=threads)
 

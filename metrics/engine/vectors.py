@@ -7,7 +7,7 @@ divided out first, which is exact, so that parallel rows become equal. Rows of f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -29,13 +29,29 @@ _DIGITS = 53  # of a float64, which holds every float32
 LARGEST_SUM = 2.0**24  # of integers, up to which a float32 holds each
 
 
+class StoredRows:
+    """The base of what looks like an array of embeddings and reads rows from files when they are asked for."""
+
+    shape: tuple[int, int]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | Ints) -> Array:
+        raise NotImplementedError
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self[:], dtype)
+
+
 @dataclass(frozen=True, eq=False)
 class Vectors:
     """Checked embeddings."""
 
-    array: Array  # (n, d), of any real type where it is memory-mapped, else float32 or float64
+    array: Any  # (n, d), of any real type where it lies in a file, else float32 or float64
     dtype: np.dtype[Any]  # float64 or float32, the type of their scores
     mapped: bool  # whether they lie in a file, of which no whole copy is taken
+    checked: bool = True
 
     def __len__(self) -> int:
         return len(self.array)
@@ -44,6 +60,19 @@ class Vectors:
     def dimensions(self) -> int:
         """The length of each vector."""
         return int(self.array.shape[1])
+
+    def whole(self, name: str) -> Vectors:
+        """All rows, checked; those of a memory map stay there."""
+        if self.mapped and not self.checked:
+            for start in range(0, len(self), _ROWS_AT_ONCE):
+                as_embeddings(self.array[start : start + _ROWS_AT_ONCE], name=f"{name}, rows from {start},")
+        array = self.array if self.checked or self.mapped else as_embeddings(self.array, name=name)
+        return Vectors(array, self.dtype, self.mapped)
+
+    def taken(self, rows: Ints, *, name: str) -> Vectors:
+        """Some rows, in memory, checked."""
+        array = self.array[rows]
+        return Vectors(array if self.checked else as_embeddings(array, name=name), self.dtype, mapped=False)
 
     def unit(self, rows: slice | Ints, dtype: np.dtype[Any], *, threads: int = 1) -> Array:
         """Some rows, each of norm 1; parallel ones are equal."""
@@ -79,29 +108,30 @@ class Vectors:
         return scaled
 
 
-def as_vectors(values: Any, *, name: str) -> Vectors:
-    """Check embeddings, as :func:`hiertree.arrays.as_embeddings` does; those of a memory map a few rows at a time."""
+def as_vectors(values: Any, *, name: str, taken: bool = False) -> Vectors:
+    """Check embeddings, as :func:`hiertree.arrays.as_embeddings` does; those of a memory map a few rows at a time.
+
+    Rows of files that are to be ``taken`` by several processes are checked then.
+    """
+    if taken and isinstance(values, np.memmap | StoredRows):
+        dtype = as_embeddings(values[:1], name=name).dtype
+        mapped = isinstance(values, np.memmap)
+        return Vectors(values.view(np.ndarray) if mapped else values, dtype, mapped=mapped, checked=False)
     if not isinstance(values, np.memmap):
         array = as_embeddings(values, name=name)
         return Vectors(array, array.dtype, mapped=False)
     if values.filename is not None:
         name = f"{name} ({values.filename})"
     dtype = as_embeddings(values[:1], name=name).dtype
-    for start in range(0, len(values), _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
-        as_embeddings(values[rows], name=f"{name}, rows from {start},")
-    return Vectors(values.view(np.ndarray), dtype, mapped=True)
+    return Vectors(values.view(np.ndarray), dtype, mapped=True, checked=False).whole(name)
 
 
-def first_of_equal(parts: Iterable[Array], rows_of: Callable[[Ints], Array]) -> Ints | None:
+def first_of_equal(hashes: Words, rows_of: Callable[[Ints], Array]) -> Ints | None:
     """(N,) for each row the first one that equals it, or None where all differ.
 
-    ``parts`` are the vectors, some rows after others; ``rows_of`` gives the vectors of some rows again.
+    ``hashes`` are those of the vectors; ``rows_of`` gives the vectors of some rows.
     """
-    hashes = np.concatenate([_hashes(part) for part in parts])
-    order = np.argsort(hashes, kind="stable")
-    repeats = hashes[order[1:]] == hashes[order[:-1]]
-    candidates = order[np.append(repeats, False) | np.append(False, repeats)]
+    candidates = with_equals(hashes)
     if not len(candidates):
         return None
     first = np.arange(len(hashes))
@@ -118,7 +148,15 @@ def first_of_equal(parts: Iterable[Array], rows_of: Callable[[Ints], Array]) -> 
     return None if (first == np.arange(len(first))).all() else first
 
 
-def _hashes(vectors: Array) -> Words:
+def with_equals(hashes: Words) -> Ints:
+    """The rows whose hash another one has, those of one hash together, rising."""
+    order = np.argsort(hashes, kind="stable")
+    repeats = hashes[order[1:]] == hashes[order[:-1]]
+    found: Ints = order[np.append(repeats, False) | np.append(False, repeats)]
+    return found
+
+
+def hashes_of(vectors: Array) -> Words:
     """(n,) sums of the words of each vector, each times an odd number of its own; equal where vectors are."""
     hashes = np.empty(len(vectors), np.uint64)
     words = vectors.view(f"u{vectors.itemsize}")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from hiertree.errors import OptionError
+from hiertree.errors import OptionError, require_package
 from hiertree.options import check_choice, check_integer, with_options_of
 
 from ..result import Evaluation
@@ -126,14 +127,23 @@ def evaluate(
 
     asked = CheckedRetrievalOptions(**options).with_rules(counts=counts)
     given = query, query_paths, gallery, gallery_paths
-    queries, items, labels, request = check_inputs(given, asked, read=as_vectors)
+    queries, items, labels, request = check_inputs(given, asked, read=partial(as_vectors, taken=distributed))
     if approximate is not None:
-        how = approximate if isinstance(approximate, Approximate) else Approximate(approximate)
-        return evaluate_approximately(queries, items, labels, request, how, progress=progress)
+        search = approximate if isinstance(approximate, Approximate) else Approximate(approximate)
+        return evaluate_approximately(queries, items, labels, request, search, progress=progress)
     ranked = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules)
-    similarity = Similarity(queries, items, ranked, tile_size=tile_size, device=device, precision=precision)
-    retrieval = Retrieval(similarity, request, ranked.totals, ranked.counts, num_ranks=len(items))
-    values = values_of_embeddings(
-        retrieval, block_size=block_size, distributed=distributed, resume=resume, progress=progress
-    )
+    how: dict[str, Any] = {"tile_size": tile_size, "device": device, "precision": precision}
+    share, numbers = None, (request, ranked.totals, ranked.counts, len(items))
+    if distributed:
+        require_package("torch", extra="train")
+        from ..engine.processes import check_alike, share_of_group
+        from ..engine.shared import similarity_of
+
+        share = share_of_group()
+        check_alike(Retrieval((ranked, queries.array, items.array), *numbers), share)
+        similarity = similarity_of(queries, items, ranked, share, **how)
+    else:
+        similarity = Similarity(queries, items, ranked, **how)
+    retrieval = Retrieval(similarity, *numbers)
+    values = values_of_embeddings(retrieval, block_size=block_size, share=share, resume=resume, progress=progress)
     return labels.evaluation(request, values, scores=str(similarity))

@@ -18,7 +18,7 @@ from hiertree.jit import Array, Bools, Bytes, Ints, jit
 
 from ..conventions import Rules
 from .counting import count_among
-from .sorted_positives import BYTES_OF_A_POSITIVE, SortedPositives, count_others_by_index, empty_positives, gather
+from .sorted_positives import BYTES_OF_A_POSITIVE, SortedPositives, count_others_by_index, empty_positives, gather, put
 
 
 class Mask(NamedTuple):
@@ -117,6 +117,19 @@ class Gallery:
         """Append the positives to those of earlier parts."""
         low, high = (np.searchsorted(places, bounds[rows]) for bounds in (self.tree.low, self.tree.high))
         gather(scores, places, low, high, self.tree.order, positives)
+
+    def put(self, scores: Array, places: Ints, rows: Ints, positives: SortedPositives) -> None:
+        """Put the positives where they stand in their range, for other processes to do so with theirs."""
+        low, high = self.positive_columns(places, rows)
+        put(scores, places, low, high, self.tree.low[rows, 0], positives.score)
+
+    def close_up(self, rows: Ints, positives: SortedPositives) -> None:
+        """Make of ranges in which all positives stand what :meth:`gather` makes."""
+        low, high = self.tree.low[rows], self.tree.high[rows]
+        first, columns = low[:, :1], np.arange(positives.score.shape[1])
+        gather(positives.score, columns, low - first, high - first, columns, positives)
+        for row, number in enumerate(positives.number) if positives.item.size else ():
+            positives.item[row, :number] = self.tree.order[first[row] + positives.item[row, :number]]
 
     def count(self, scores: Array, places: Ints, rows: Ints, positives: SortedPositives) -> None:
         """Count the other items among the sorted positives."""

@@ -1,0 +1,183 @@
+"""A gallery of which each process holds a part, in tiles, so that more processes hold a larger one.
+
+All processes take the same block of queries. Each finds the positives in its own tiles, and counts the other items of
+these among all positives; scores and counts are then those of all processes. The shape of each product, and the column
+of each item in it, are those of one process that holds everything, and so are the values, bit for bit.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from hiertree.jit import Array, Ints, Words
+
+from ..ranking.gallery import Gallery
+from .blocks import num_threads, ranges
+from .processes import Share
+from .similarity import COLUMNS, LONGEST_TILE, Similarity
+from .vectors import Vectors, hashes_of, with_equals
+
+LEAST_BYTES = 2**26  # of a gallery that is shared out; of a smaller one each process holds all
+
+
+def similarity_of(query: Vectors, items: Vectors, gallery: Gallery, share: Share, **options: Any) -> Similarity:
+    """What multiplies: with a part of the gallery, or with all of it where that is small or lists lose an item."""
+    dtype = np.result_type(query.dtype, items.dtype)
+    if gallery.mask.place is None and len(items) * items.dimensions * dtype.itemsize > LEAST_BYTES:
+        return SharedSimilarity(query, items, gallery, share, **options)
+    with share.agreeing():
+        whole = query.whole("query")
+        everything = whole if items is query else items.whole("gallery")
+    return Similarity(whole, everything, gallery, **options)
+
+
+class SharedSimilarity(Similarity):
+    """The products of all queries with the tiles of one process; what the processes do together, all must call."""
+
+    share: Share
+
+    def __init__(self, query: Vectors, items: Vectors, gallery: Gallery, share: Share, **options: Any) -> None:
+        self.share = share
+        super().__init__(query, items, gallery, **options)
+
+    @cached_property
+    def _cut_width(self) -> int:
+        """The number of items in a cut of the one tile that one process would multiply; 0 where tiles are dealt out."""
+        if len(self.tiles) > 1 or self.device is not None:
+            return 0
+        return max(min(self._piece, LONGEST_TILE) // COLUMNS, 1) * COLUMNS
+
+    @cached_property
+    def _cuts(self) -> list[slice]:
+        """What is dealt out."""
+        return ranges(len(self.gallery), self._cut_width) if self._cut_width else self.tiles
+
+    def _standing(self, tile: slice) -> Ints:
+        return np.arange(tile.start, tile.stop) if self._cut_width else super()._standing(tile)
+
+    @cached_property
+    def _own(self) -> Ints:
+        """The places whose vectors this process holds, rising."""
+        cuts = map(self._standing, self._cuts[self.share.part(len(self._cuts))])
+        return np.sort(np.concatenate([np.empty(0, np.int64), *cuts]))
+
+    @cached_property
+    def _dealt(self) -> list[Ints]:
+        return self._divided(self._cuts)
+
+    @cached_property
+    def parts(self) -> list[Ints]:
+        """The parts of this process."""
+        return [places for places in self._dealt[self.share.part(len(self._cuts))] if len(places)]
+
+    @cached_property
+    def longest_part(self) -> int:
+        """The number of items in the longest part of any process."""
+        return max(len(part) for part in self._dealt)
+
+    def _longest(self) -> tuple[float, float]:
+        """Read the rows of this process; the largest squared norms among those of all."""
+        tree, alone = self.gallery.tree, self._query is self._items
+        part = self.share.part(len(tree.queries))
+        self._own_queries = tree.order[self._own] if alone else tree.queries[part]
+        with self.share.agreeing():
+            items = self._items.taken(tree.order[self._own], name="gallery")
+            queries = items if alone else self._query.taken(self._own_queries, name="query")
+        self._taken = queries, items
+        self._where = np.full(len(tree.queries), -1)
+        self._where[self._own_queries] = np.arange(len(self._own_queries))
+        longest = self.share.reduced(np.array([queries.longest, items.longest]), "largest")
+        return float(longest[0]), float(longest[1])
+
+    @cached_property
+    def _kept(self) -> tuple[Array, Array]:
+        """The vectors of the queries and of the items of this process, as they are multiplied."""
+        queries, items = self._taken
+        del self._taken  # no longer needed
+        kept = self._vectors(items, np.arange(len(items)), threads=num_threads())
+        if queries is items:
+            return kept, kept
+        return self._vectors(queries, np.arange(len(queries)), threads=num_threads()), kept
+
+    @cached_property
+    def _copy(self) -> Any:
+        """The items, where they are multiplied if there is room for them."""
+        kept = self._kept[1]
+        return self.device.put(kept) if self.device is not None and self._is_there else kept
+
+    @property
+    def _is_there(self) -> bool:
+        return (
+            self.device is None or len(self._own) * self.dimensions * self.dtype.itemsize <= self.device.gallery_bytes
+        )
+
+    def queries(self, rows: Ints, height: int) -> Array:
+        """The vectors of some queries, from all processes, and of the first of them again up to a whole height."""
+        padded = np.append(rows, np.repeat(rows[:1], -len(rows) % height))
+        vectors = np.zeros((len(padded), self.dimensions), self.dtype)
+        at = self._where[padded]
+        vectors[at >= 0] = self._kept[0][at[at >= 0]]
+        return self.share.reduced(vectors)
+
+    def items(self, places: Ints) -> Any:
+        """The vectors of the items at some places of one part, and the column of each unless they are in order."""
+        wanted = places if self._first is None else self._first[places]
+        if not self._cut_width:
+            items = self._rows(wanted)
+            return items if self._is_there or self.device is None else self.device.put(items)
+        start = int(wanted[0]) // self._cut_width * self._cut_width
+        cut = np.arange(start, min(start + self._cut_width, len(self.gallery)))
+        return self._rows(cut), None if np.array_equal(places, cut) else wanted - start
+
+    def _rows(self, places: Ints) -> Any:
+        at = np.searchsorted(self._own, places)
+        return self._copy[slice(at[0], at[-1] + 1) if at[-1] - at[0] == len(at) - 1 else at]
+
+    def fill(self, queries: Array, items: Any, places: Ints, scores: Array, height: int, *, threads: int) -> None:
+        """Write the scores of padded queries with the items of a part."""
+        vectors, columns = items if isinstance(items, tuple) else (items, None)
+        if columns is None:
+            super().fill(queries, vectors, places, scores, height, threads=threads)
+            return
+        found = np.empty((len(queries), len(vectors)), scores.dtype)
+        self.multiply(queries, vectors, found, height, threads=threads)
+        np.take(found, columns, axis=1, out=scores)
+
+    @cached_property
+    def item_hashes(self) -> Words:
+        """Those of all processes."""
+        return self._hashed(self._kept[1], self._own, len(self.gallery))
+
+    @property
+    def query_hashes(self) -> Words:
+        """Those of all processes."""
+        return self._hashed(self._kept[0], self._own_queries, len(self._where))
+
+    def _hashed(self, vectors: Array, rows: Ints, number: int) -> Words:
+        hashes = np.zeros(number, np.uint64)
+        for piece in ranges(len(rows), self._piece):
+            hashes[rows[piece]] = hashes_of(self._rounded(vectors[piece]))
+        return self.share.reduced(hashes)
+
+    def _first_of_equal(self) -> Ints | None:
+        hashes = self.item_hashes
+        candidates = with_equals(hashes)
+        own = np.flatnonzero(np.isin(candidates, self._own))
+        marks = np.zeros((len(candidates), 2), np.uint64)
+        for piece in ranges(len(own), self._piece):
+            vectors = self._rounded(self._kept[1][np.searchsorted(self._own, candidates[own[piece]])])
+            rows = vectors + vectors.dtype.type(0)  # −0 becomes 0
+            digests = b"".join(blake2b(row.tobytes(), digest_size=16).digest() for row in rows)
+            marks[own[piece]] = np.frombuffer(digests, np.uint64).reshape(-1, 2)
+        if not len(candidates):
+            return None
+        equal = np.unique(self.share.reduced(marks), axis=0, return_inverse=True)[1].reshape(-1)
+        smallest = np.full(len(candidates), len(hashes))
+        np.minimum.at(smallest, equal, candidates)
+        first = np.arange(len(hashes))
+        first[candidates] = smallest[equal]
+        return None if (first == np.arange(len(first))).all() else first

@@ -1,0 +1,72 @@
+"""Evaluations as any number of processes share them, in a module that a process started anew can import."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hiertree.metrics import evaluate
+from hiertree.metrics.engine import compute, shared, similarity
+
+QUERIES, ITEMS = 70, 423
+
+
+def cases(folder: Path) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
+    """Retrievals by name: what is evaluated, and with which options."""
+    random = np.random.default_rng(4)
+    leaf = random.integers(0, 40, ITEMS)
+    paths = np.stack([leaf // 10, leaf // 3, leaf], axis=1)
+    items = random.standard_normal((ITEMS, 12)).astype(np.float32)
+    items[200:260] = items[50:110]  # equal vectors in parts of several processes
+    queries, of_queries = items[:QUERIES] + random.standard_normal((QUERIES, 12)).astype(np.float32), paths[:QUERIES]
+    integers = random.integers(-2, 3, (ITEMS, 12)).astype(np.float32)
+    integers[~integers.any(axis=1)] = 1
+    mapped = folder / "items.npy"
+    if not mapped.exists():
+        np.save(mapped, items)
+    both = [queries, of_queries, items, paths]
+    junk = [random.integers(0, ITEMS, 5) for _ in range(QUERIES)]
+    yield "of themselves", [items, paths], {}
+    yield "a gallery", both, {}
+    yield "by index", both, {"ties": "index"}
+    yield "of themselves, by index", [integers, paths], {"ties": "index"}
+    yield "integers", [integers, paths], {"ties": "worst"}
+    yield "double", [items.astype(np.float64), paths], {"metrics": ["H-AP", "NDCG@10", "first-error[1]"]}
+    yield "tiles", [items, paths], {"tile_size": 100}
+    yield "blocks", [items, paths], {"tile_size": 64, "block_size": 16}
+    yield "masked", both, {"junk": junk, "query_ids": of_queries[:, 2], "gallery_ids": paths[:, 2] + 1}
+    yield "distractors", both, {"distractors": np.arange(ITEMS) % 7 == 0}
+    yield "the first hit dropped", [items, paths], {"compat": "revisitop"}
+    yield "a map", [items, paths, np.load(mapped, mmap_mode="r"), paths], {"tile_size": 100}
+    yield "on a device", both, {"device": "cpu", "tile_size": 50}
+    yield "on a device, by index", [integers, paths], {"device": "cpu", "tile_size": 60, "ties": "index"}
+    yield "rounded", [items, paths], {"device": "cpu", "tile_size": 60, "precision": "bfloat16"}
+
+
+def make_small() -> None:
+    """Small products and parts, so that few items are divided as millions are."""
+    similarity.COLUMNS, similarity.LONGEST_TILE = 32, 64
+    shared.COLUMNS, shared.LONGEST_TILE, shared.LEAST_BYTES = 32, 64, 0
+    compute.PRODUCT_ROWS = 16
+
+
+def evaluate_all(folder: Path, **options: Any) -> dict[str, bytes]:
+    """The values of each case."""
+    return {name: evaluate(*given, **chosen, **options).values.tobytes() for name, given, chosen in cases(folder)}
+
+
+def take_part(rank: int, number: int, folder: str) -> None:
+    """Evaluate all cases together, and save what was found."""
+    import torch
+    from torch import distributed
+
+    torch.set_num_threads(1)
+    make_small()
+    distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=number)
+    found = evaluate_all(Path(folder), distributed=True)
+    Path(folder, f"{rank}.pickle").write_bytes(pickle.dumps(found))
+    distributed.destroy_process_group()
