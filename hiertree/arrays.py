@@ -33,6 +33,23 @@ _SAMPLE = 1000  # rows that mostly show that levels are in order
 _CHANCE = 1e-4  # that independent labels look as if they stood fine → coarse
 
 
+class StoredRows:
+    """The base of what looks like an array (n, d) and reads rows from files when they are asked for."""
+
+    shape: tuple[int, int]
+    ndim = 2
+    identity: str  # differs where the files do
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> NDArray[Any]:
+        raise NotImplementedError
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self[:], dtype)
+
+
 def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
     """A numpy view or copy of an array, tensor (any device, any float dtype) or nested list.
 
@@ -91,8 +108,10 @@ def is_on_host(array: Any) -> bool:
     return str(getattr(array, "device", "cpu")) == "cpu"
 
 
-def as_embeddings(values: Any, *, name: str = "embeddings") -> NDArray[Any]:
+def as_embeddings(values: Any, *, name: str = "embeddings", rows: NDArray[np.int64] | None = None) -> NDArray[Any]:
     """Embeddings, checked, as a C-contiguous (n, d) array: float64 stays, every other real type becomes float32.
+
+    ``rows`` are the numbers by which messages call the rows, unless they call them by their place.
 
     Raises:
         ShapeError: not two-dimensional, or without columns.
@@ -107,12 +126,17 @@ def as_embeddings(values: Any, *, name: str = "embeddings") -> NDArray[Any]:
     if array.dtype.kind not in "fiub":
         raise EmbeddingError(f"{name} of type {array.dtype}", expected="real numbers")
     array = np.ascontiguousarray(array, dtype=array.dtype if array.dtype == np.float64 else np.float32)
-    refuse_rows(
-        ~np.isfinite(array).all(axis=1), f"{name} holds NaN or infinite values", "finite numbers", EmbeddingError
+    problems = (
+        (~np.isfinite(array).all(axis=1), f"{name} holds NaN or infinite values", "finite numbers"),
+        (~array.any(axis=1), f"{name} holds vectors of zero norm", "vectors that can be normalized"),
     )
-    refuse_rows(
-        ~array.any(axis=1), f"{name} holds vectors of zero norm", "vectors that can be normalized", EmbeddingError
-    )
+    for bad, given, expected in problems:
+        refuse_rows(
+            bad if rows is None else np.isin(np.arange(rows.max(initial=0) + 1), rows[bad]),
+            given,
+            expected,
+            EmbeddingError,
+        )
     return array
 
 

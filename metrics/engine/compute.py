@@ -61,8 +61,8 @@ def values_of_embeddings(
         fingerprint = _fingerprint(retrieval, layout)
         with nullcontext() if share is None else share.agreeing():
             finished = PartStore(resume, fingerprint, rows="queries")
-            for rows, found in finished.parts():
-                stored[rows], done[rows] = found, 1
+            for part, found in finished.parts():
+                stored[part], done[part] = found, 1
         if share is not None and together:
             done = share.reduced(done, "smallest")
     missing = []
@@ -133,7 +133,7 @@ def _fingerprint(retrieval: Retrieval[Similarity], layout: Layout) -> dict[str, 
     """SHA-256 of everything that a value depends on, by name; the size of the blocks is not among it."""
     request, similarity = retrieval.request, retrieval.source
     tree, mask = similarity.gallery.tree, similarity.gallery.mask
-    products = f"{layout.way} {layout.height} {similarity.tiles[0].stop} {similarity.held} {similarity.dtype}"
+    products = f"{layout.height} {similarity.tiles[0].stop} {similarity.held} {similarity.dtype}"
     products += f" {similarity.device}"
     parts: dict[str, list[Any]] = {
         "embeddings": [similarity.item_hashes, similarity.query_hashes],

@@ -90,8 +90,9 @@ class _Work(NamedTuple):
             for places, items in loaded(similarity.items, similarity.parts):
                 for product in products:
                     product.count(self._scores(product, places, items), places)
-        for product in products if similarity.share is not None else ():
-            product.sum_counts(similarity.share)
+        if similarity.share is not None:
+            for product in products:
+                product.sum_counts(similarity.share)
         return [product.on_processor() for product in products]
 
     def _count_at_once(self, products: list[_Product]) -> None:

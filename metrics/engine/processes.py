@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import distributed
 
+from hiertree.arrays import StoredRows
 from hiertree.errors import HiertreeError, OptionError, ShapeError
 from hiertree.jit import Array
 
@@ -67,10 +68,8 @@ class Share(NamedTuple):
             yield
         except (HiertreeError, OSError) as error:
             own = error
-        error = next(filter(None, self.gathered(own)), None)
-        if error is not None:
-            error.in_all_processes = True  # type: ignore[attr-defined]  # so that one of them says it
-            raise error
+        for failed in filter(None, self.gathered(own)):
+            raise failed
 
 
 def share_of_group() -> Share:
@@ -88,7 +87,8 @@ def check_alike(retrieval: Retrieval[tuple[Gallery, Any, Any]], share: Share) ->
     digest = zlib.crc32(f"{request.names} {request.ties} {request.rules} {mask.place}".encode())
     labels = tree.order, tree.low, tree.high, mask.start, mask.item
     for values in (*labels, *retrieval.relevances(), *embeddings):
-        if not isinstance(values, np.ndarray):  # of files, whose reader compares them
+        if isinstance(values, StoredRows):
+            digest = zlib.crc32(values.identity.encode(), digest)
             continue
         step = 1 if values.dtype == np.int64 else max(len(values) // _ROWS_COMPARED, 1)
         digest = zlib.crc32(np.ascontiguousarray(values[::step]).data, zlib.crc32(str(values.shape).encode(), digest))

@@ -85,7 +85,7 @@ class SharedSimilarity(Similarity):
         part = self.share.part(len(tree.queries))
         self._own_queries = tree.order[self._own] if alone else tree.queries[part]
         with self.share.agreeing():
-            items = self._items.taken(tree.order[self._own], name="gallery")
+            items = self._items.taken(tree.order[self._own], name="query" if alone else "gallery")
             queries = items if alone else self._query.taken(self._own_queries, name="query")
         self._taken = queries, items
         self._where = np.full(len(tree.queries), -1)

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from hiertree.arrays import as_embeddings
+from hiertree.arrays import StoredRows, as_embeddings
 from hiertree.jit import Array, Ints, Words, jit, reordering_jit
 
 from .blocks import for_each, num_threads, ranges
@@ -27,21 +27,6 @@ _BYTES_AT_ONCE = 2**25  # of rows that are compared
 _SMALLEST, _LARGEST = 1e-30, 1e30  # of sums in which no square overflows or loses digits
 _DIGITS = 53  # of a float64, which holds every float32
 LARGEST_SUM = 2.0**24  # of integers, up to which a float32 holds each
-
-
-class StoredRows:
-    """The base of what looks like an array of embeddings and reads rows from files when they are asked for."""
-
-    shape: tuple[int, int]
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: slice | Ints) -> Array:
-        raise NotImplementedError
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.asarray(self[:], dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +57,7 @@ class Vectors:
     def taken(self, rows: Ints, *, name: str) -> Vectors:
         """Some rows, in memory, checked."""
         array = self.array[rows]
-        return Vectors(array if self.checked else as_embeddings(array, name=name), self.dtype, mapped=False)
+        return Vectors(array if self.checked else as_embeddings(array, name=name, rows=rows), self.dtype, mapped=False)
 
     def unit(self, rows: slice | Ints, dtype: np.dtype[Any], *, threads: int = 1) -> Array:
         """Some rows, each of norm 1; parallel ones are equal."""
@@ -115,8 +100,9 @@ def as_vectors(values: Any, *, name: str, taken: bool = False) -> Vectors:
     """
     if taken and isinstance(values, np.memmap | StoredRows):
         dtype = as_embeddings(values[:1], name=name).dtype
-        mapped = isinstance(values, np.memmap)
-        return Vectors(values.view(np.ndarray) if mapped else values, dtype, mapped=mapped, checked=False)
+        if isinstance(values, StoredRows):
+            return Vectors(values, dtype, mapped=False, checked=False)
+        return Vectors(values.view(np.ndarray), dtype, mapped=True, checked=False)
     if not isinstance(values, np.memmap):
         array = as_embeddings(values, name=name)
         return Vectors(array, array.dtype, mapped=False)

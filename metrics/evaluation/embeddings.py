@@ -79,8 +79,9 @@ def evaluate(
             more than half of the free memory; otherwise it is sent tile by tile.
         precision: of the products: ``"float32"``, ``"tf32"`` (CUDA alone) or ``"bfloat16"`` (embeddings rounded to it,
             products summed in float32: more scores are equal). By default the embeddings' own type, never tf32.
-        distributed: share the queries among the processes of the ``torch.distributed`` group, as Fabric starts them.
-            Each process is given all embeddings and returns all values, the same as one process alone.
+        distributed: share the work among the processes of the ``torch.distributed`` group, as Fabric starts them. Each
+            process is given all embeddings and returns all values, the same as one process alone. Of a gallery of more
+            than 64 MiB it normalizes and holds its part alone; of a memory map it reads no more.
         approximate: search through a faiss index, ``"hnsw"``, ``"ivf"`` or :class:`Approximate`, which may miss items;
             for metrics of a top k (``R@k``, ``TR@k``, ``P@k``, ``mAP@k``, ``NDCG@k``), in float32. The convention card
             says how many of the best k were found on a sample of the queries. Of equal scores at the end of a list,

@@ -19,7 +19,15 @@ from hiertree.io.provenance import MANIFEST
 from hiertree.io.tables import read_table
 
 from ..local_pages.local_server import shrink, thumbnail
-from ..stored_embeddings.label_columns import IMAGE, LabelColumns, LabeledRows, rows_with_table, shared_paths
+from ..stored_embeddings.label_columns import (
+    IMAGE,
+    LabelColumns,
+    LabeledRows,
+    rows_in_shards,
+    rows_with_table,
+    shared_paths,
+)
+from ..stored_embeddings.shards import Shards, is_data_set, shard_files
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,13 +43,14 @@ class Model:
     """A model's embeddings of all images, on the disk: (Q, d) queries, and (N, d) of a gallery or again the queries."""
 
     name: str
-    queries: NDArray[Any]
-    gallery: NDArray[Any]
+    queries: Any
+    gallery: Any
 
     def vector(self, row: int) -> NDArray[Any]:
         """(1, d) that of one image; the rows of a separate gallery follow those of the queries."""
         number = len(self.queries)
-        return np.array(self.queries[row] if row < number else self.gallery[row - number])[None]
+        side, own = (self.queries, row) if row < number else (self.gallery, row - number)
+        return np.array(side[own : own + 1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,16 +81,18 @@ class EmbeddedImages:
 def read_embedded(folders: Sequence[AnyPath], *, images: AnyPath | None = None) -> EmbeddedImages:
     """Read folders that ``hiertree embed`` wrote, one per model, of the same images.
 
-    A folder holds ``embeddings.npy`` and its table, or ``queries.npy`` and ``gallery.npy`` and theirs. ``images`` is
-    the folder below which the names lie; unless given, where they were embedded from, if they are still there.
+    A folder holds ``embeddings.npy`` and its table, or ``queries.npy`` and ``gallery.npy`` and theirs, or shards.
+    ``images`` is the folder below which the names lie; unless given, where they were embedded from, if they are still
+    there.
     """
     paths = [Path(folder) for folder in folders]
-    models = tuple(_model(name, path) for name, path in zip(_model_names(paths), paths, strict=True))
-    arrays, tables = (models[0].queries, models[0].gallery), _tables(paths[0]).values()
-    queries, *rest = [_rows(own, paths[0] / table) for own, table in zip(arrays, tables, strict=False)]
+    called = _model_names(paths)
+    sides = [_sides(path) for path in paths]
+    models = tuple(_model(*known) for known in zip(called, paths, sides, strict=True))
+    queries, *rest = sides[0]
     names = [name for rows in (queries, *rest) for name in rows.ids or ()]
-    for path, model in zip(paths[1:], models[1:], strict=True):
-        _require_same_images(paths[0], path, models[0], model)
+    for path, own in zip(paths[1:], sides[1:], strict=True):
+        _require_same_images(paths[0], path, sides[0], own)
     pictures, without = find_pictures(paths[0], names, images)
     tree, labeled = None, np.zeros((len(names), 1), np.int32)
     if queries.levels:
@@ -96,6 +107,20 @@ def read_embedded(folders: Sequence[AnyPath], *, images: AnyPath | None = None) 
         images=pictures,
         without=without,
     )
+
+
+def _sides(folder: Path) -> list[LabeledRows]:
+    """All images, or the queries and the gallery, of a folder of arrays or of shards."""
+    if not any((folder / array).is_file() for array in ("embeddings.npy", "queries.npy")) and is_data_set(folder):
+        inner = [folder / side for side in ("queries", "gallery") if (folder / side).is_dir()] or [folder]
+        return [_rows_of_shards(Shards(shard_files(side) or [])) for side in inner]
+    return [_rows(_array(folder / array), folder / table) for array, table in _tables(folder).items()]
+
+
+def _rows_of_shards(shards: Shards) -> LabeledRows:
+    if list(shards.columns) != [IMAGE]:
+        return rows_in_shards(shards, LabelColumns(ids=IMAGE))
+    return LabeledRows(shards, (), [], shards.row_name, shards.table().column(IMAGE).to_pylist())
 
 
 def _tables(folder: Path) -> dict[str, str]:
@@ -133,23 +158,19 @@ def _rows(embeddings: NDArray[Any], table: Path) -> LabeledRows:
     return LabeledRows(embeddings, (), [], lambda row: f"{table.name}, line {row + 2}", names)
 
 
-def _require_same_images(first: Path, other: Path, model: Model, its: Model) -> None:
+def _require_same_images(first: Path, other: Path, own: Sequence[LabeledRows], others: Sequence[LabeledRows]) -> None:
     """Refuse a model that embedded other images, or the same in another order."""
-    for table in _tables(first).values():
-        own, others = (read_table(folder / table, required=[IMAGE])[IMAGE] for folder in (first, other))
-        if own.tolist() != others.tolist():
-            given = f"{table} in {first} and in {other}"
-            raise OptionError(given, expected="the same images in the same order", remedy="embed one split with both")
-    if (len(model.queries), len(model.gallery)) != (len(its.queries), len(its.gallery)):
-        raise OptionError(f"the arrays in {first} and in {other}", expected="as many rows in both")
+    if [side.ids for side in own] != [side.ids for side in others]:
+        given = f"the images of {first} and of {other}"
+        raise OptionError(given, expected="the same images in the same order", remedy="embed one split with both")
 
 
-def _model(name: str, folder: Path) -> Model:
-    arrays = [_array(folder / array) for array in _tables(folder)]
-    if arrays[0].shape[1] != arrays[-1].shape[1]:
-        given = f"{folder}: queries and gallery of {arrays[0].shape[1]} and {arrays[-1].shape[1]} numbers"
+def _model(name: str, folder: Path, sides: Sequence[LabeledRows]) -> Model:
+    queries, gallery = sides[0].embeddings, sides[-1].embeddings
+    if queries.shape[1] != gallery.shape[1]:
+        given = f"{folder}: queries and gallery of {queries.shape[1]} and {gallery.shape[1]} numbers"
         raise InputError(given, expected="as many in both")
-    return Model(name, arrays[0], arrays[-1])
+    return Model(name, queries, gallery)
 
 
 def _model_names(folders: Sequence[Path]) -> list[str]:

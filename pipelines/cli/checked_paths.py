@@ -7,7 +7,6 @@ paths; when it ends, it says what it has written, and what usually comes next.
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import traceback
 from collections.abc import Callable, Iterator
@@ -21,6 +20,8 @@ from typing_extensions import override
 from hiertree.errors import HiertreeError
 from hiertree.io.progress import is_progress_shown, silent_progress
 from hiertree.io.provenance import check_outputs, is_written_by_hiertree, manifest, write_manifest_beside
+
+from ..launchers import launched, leave_launch
 
 Role = Literal["input", "output", "grows"]
 Kind = Literal["file", "folder", "either"]
@@ -100,10 +101,6 @@ NAME = Name()
 NAME_OR_INPUT = NameOrInput()
 LOG_FILE = LogPath()
 DECLARED = (DeclaredPath, NameOrInput, LogPath)
-_LAUNCHERS = (  # torchrun and fabric run; SLURM: the variables of the rank and the number of processes, and one more
-    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
-    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"),
-)
 LONGEST = 200  # letters of the sentence that a list of commands shows of each
 
 
@@ -135,7 +132,7 @@ class CheckedCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Check the paths, run, record what made the files, and say what was written."""
         if not self.shared:
-            _continue_in_first(ctx)
+            continue_in_first(ctx)
         quiet, verbose = ctx.params.pop("quiet"), ctx.params.pop("verbose")
         with silent_progress() if quiet else nullcontext():
             try:
@@ -144,7 +141,7 @@ class CheckedCommand(click.Command):
                 if verbose:
                     traceback.print_exc()
                 raise
-            if is_progress_shown():
+            if is_progress_shown() and not (launched() or (0,))[0]:
                 self._say_what_was_written(ctx)
         return result
 
@@ -160,6 +157,8 @@ class CheckedCommand(click.Command):
         force = ctx.params.pop("force", False)
         inputs, outputs, grow = (self._paths(ctx, lambda kind, role=role: kind.role == role) for role in get_args(Role))
         files = self._paths(ctx, lambda kind: kind.is_output_file)
+        if (launched() or (0,))[0]:  # the first of several processes writes
+            outputs, files = [], []
         # Whether a folder is its own, each pipeline knows best: unfinished work has no manifest.
         check_outputs(outputs, inputs=inputs, folders=grow, force=True)
         check_outputs(files, force=force)
@@ -212,20 +211,17 @@ def command(*, example: str, then: str = "", shared: bool = False) -> Callable[[
     return click.command(cls=CheckedCommand, example=example, then=then, shared=shared)
 
 
-def _continue_in_first(ctx: click.Context) -> None:
+def continue_in_first(ctx: click.Context) -> None:
     """Of several processes that a launcher started, go on in the first, which then counts as the only one."""
-    launcher = next((names for names in _LAUNCHERS if all(name in os.environ for name in names)), None)
-    if launcher is None:
+    place = launched()
+    if place is None:
         return
-    rank, size = (int(os.environ[name]) for name in launcher[:2])
-    if size < 2:
-        return
+    rank, size = place
     if rank:
         ctx.exit(0)
     said = f"{ctx.command_path} runs in one process: the first of {size} does it, the others end"
     click.echo(f"{said} (hiertree train, embed and evaluate share theirs)", err=True)
-    for name in (*launcher, "LOCAL_WORLD_SIZE"):
-        os.environ.pop(name, None)
+    leave_launch()
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -8,7 +8,16 @@ from typing import Any
 
 import click
 
-from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME, NAME_OR_INPUT, OUTPUT_FILE, command
+from .checked_paths import (
+    GROWING_FOLDER,
+    INPUT_FILE,
+    INPUT_PATH,
+    NAME,
+    NAME_OR_INPUT,
+    OUTPUT_FILE,
+    command,
+    continue_in_first,
+)
 from .options import (
     COUNT,
     INTEGERS,
@@ -34,7 +43,7 @@ labels_option = click.option(
 levels_option = click.option(
     "--levels", type=NAMES, default=(), help="Columns of labels, coarse → fine; default: all but those of names."
 )
-gallery_option = click.option("--gallery", type=INPUT_FILE, help="Embeddings of a separate gallery.")
+gallery_option = click.option("--gallery", type=INPUT_PATH, help="Embeddings of a separate gallery.")
 gallery_labels_option = click.option("--gallery-labels", type=INPUT_FILE, help="Table of the gallery's labels.")
 query_labels_option = click.option(
     "--query-labels", type=INPUT_FILE, help="Names and labels of the queries, where these are not items."
@@ -103,8 +112,8 @@ def embed(
         click.echo(f"{made.images} images; those that do not decode are in {made.skipped}", err=True)
 
 
-@command(example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1")
-@click.argument("embeddings", type=INPUT_FILE, required=False)
+@command(example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1", shared=True)
+@click.argument("embeddings", type=INPUT_PATH, required=False)
 @click.option("--run", type=INPUT_FILE, help="Ranked lists: a TREC run (.gz too), Parquet, CSV, or JSON of ranx.")
 @click.option("--qrels", type=INPUT_FILE, help="Judgments of the lists, in the same formats; grades are levels.")
 @click.option(
@@ -157,19 +166,32 @@ def embed(
 @click.option(
     "--resume", type=GROWING_FOLDER, help="Folder that keeps finished queries, to go on from when interrupted."
 )
+@launcher_option
+@slurm_option
 @json_option
 @click.option("--per-query", type=OUTPUT_FILE, help="Parquet or CSV file for the values of every query.")
 @click.option("--out", type=OUTPUT_FILE, help="JSON file for means, conventions and provenance.")
-def evaluate(embeddings: Path | None, run: Path | None, weights: tuple[float, ...] | None, **options: Any) -> None:
+def evaluate(
+    embeddings: Path | None,
+    run: Path | None,
+    weights: tuple[float, ...] | None,
+    launcher: str,
+    slurm: tuple[str, ...],
+    **options: Any,
+) -> None:
     """Measure EMBEDDINGS, or the ranked lists of --run, by the tree of their labels.
 
     The labels of EMBEDDINGS are paths inside (.npz, .pt), columns (.parquet), or a table of their own, --labels. An
     .npz of paths is what train writes; an .npy, or a .pt of one tensor, needs the table. An .npz or .pt may also hold
-    gallery_embeddings, gallery_paths, ids, gallery_ids, junk (pairs of rows) and distractors.
+    gallery_embeddings, gallery_paths, ids, gallery_ids, junk (pairs of rows) and distractors. EMBEDDINGS may also be a
+    folder or 'pattern' of shards, Parquet, .npy or .safetensors. Processes that torchrun or srun starts share the work
+    and hold a part of the gallery each.
 
     The lists of --run are measured by --qrels, or by the labels in --tree.
     """
     typed = typed_options()
+    if run is not None and require_slurm(launcher, slurm):
+        raise click.UsageError("--launcher slurm is of embeddings, not of --run")
     of_the_other = _OF_RUNS if run is None else _OF_EMBEDDINGS
     for name in of_the_other:
         if name in typed:
@@ -186,11 +208,30 @@ def evaluate(embeddings: Path | None, run: Path | None, weights: tuple[float, ..
     if run is not None:
         from ..stored_embeddings.evaluating import evaluate_run
 
+        continue_in_first(click.get_current_context())
         evaluate_run(run, **options)
     elif embeddings is not None:
         from ..stored_embeddings.evaluating import evaluate_file
 
+        if require_slurm(launcher, slurm):
+            _evaluate_on_cluster(embeddings, slurm, options)
+            return
+        if options["codes"] or options["approximate"]:
+            continue_in_first(click.get_current_context())
         evaluate_file(embeddings, **options)
+
+
+def _evaluate_on_cluster(embeddings: Path, slurm: tuple[str, ...], options: dict[str, Any]) -> None:
+    """Evaluate in a job, whose result goes into files."""
+    from ..comparison.cluster_jobs import run_on_cluster
+    from ..stored_embeddings.evaluating import evaluate_file
+
+    written = options["out"] or options["per_query"]
+    if written is None:
+        raise click.UsageError("--launcher slurm without --out or --per-query: expected a file for the result")
+    given = {name: value.absolute() if isinstance(value, Path) else value for name, value in options.items()}
+    label, logs = f"hiertree evaluate {embeddings}", written.with_name(f"{written.name}.jobs")
+    run_on_cluster(logs, slurm, label, evaluate_file, embeddings.absolute(), **given)
 
 
 @command(example="hiertree qrels labels.csv --out qrels.txt")
@@ -212,7 +253,7 @@ def qrels(tree: Path, out: Path, **options: Any) -> None:
 
 
 @command(example="hiertree audit embeddings.npz")
-@click.argument("embeddings", type=INPUT_FILE)
+@click.argument("embeddings", type=INPUT_PATH)
 @labels_option
 @levels_option
 @click.option("--queries", type=COUNT, default=200, help="How many queries are drawn, at most.")

@@ -38,8 +38,8 @@ from .options import COUNT, SEED, no_browser_option, port_option, set_option
 def report(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
     """Make one self-contained HTML page of SOURCES: metrics, queries, classes, errors, map, retrievals, learning.
 
-    SOURCES are folders of finished runs or of comparisons, on the same images, or one file of embeddings, with labels
-    as for evaluate. Where the images are not there, the page says so and shows the rest.
+    SOURCES are folders of finished runs or of comparisons, on the same images, or one file or folder of embeddings,
+    with labels as for evaluate. Where the images are not there, the page says so and shows the rest.
     """
     from ..report import EmbeddingsOptions, make_report
 

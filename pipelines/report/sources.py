@@ -23,6 +23,7 @@ from hiertree.metrics import evaluate
 
 from ..stored_embeddings.embeddings_files import LabelFiles, naming_files, read_embeddings
 from ..stored_embeddings.label_columns import PathLike
+from ..stored_embeddings.shards import is_data_set, shard_files
 from ..training.data.splits import load_split
 from ..training.recipe.built_in import PublishedRow, published_rows
 from ..training.recipe.reading import load_recipe
@@ -169,7 +170,7 @@ def read_sources(
     """Read the models' measurements, by name, and the queries and gallery that they were measured on."""
     paths = [Path(source) for source in sources]
     given = {name: value for name, value in (options or {}).items() if value}
-    if any(path.is_file() for path in paths):
+    if any(path.is_file() or is_data_set(path) for path in paths):
         if len(paths) > 1 or overrides:
             raise OptionError("a file with other sources or --set", expected="one file of embeddings alone")
         return _measured_file(paths[0], **given)
@@ -244,7 +245,8 @@ def _measured_file(
     with naming_files(file, files.get("gallery")):
         result = evaluate(*labeled[:4], progress=True, protocol=protocol, **labeled.masks)
     content = result.as_dict()
-    inputs = [file, *(path for name, path in files.items() if name in ("labels", "gallery", "gallery_labels"))]
+    given = [file, *(path for name, path in files.items() if name in ("labels", "gallery", "gallery_labels"))]
+    inputs = [own for path in given for own in (shard_files(Path(path)) or [path])]
     levels = files.get("levels", ())
     same = {**files, "levels": ",".join(levels), "protocol": protocol}
     words = [word for name, value in same.items() if value for word in (f"--{name.replace('_', '-')}", str(value))]

@@ -1,15 +1,17 @@
 """Reading embeddings and labels: ``.npz``, ``.npy``, ``.pt``, ``.parquet``, with the labels inside or in a table.
 
-=============  =================================================================================================
-``.npz``       arrays ``embeddings`` and ``paths``; perhaps ``gallery_embeddings`` and ``gallery_paths``, ``ids``
-               and ``gallery_ids``, ``junk``, and ``distractors``
-``.pt``        a dictionary of tensors of these names, or one tensor (n, d) with a table of labels
-``.npy``       an array (n, d) with a table of labels; more than half a GiB stays on disk as a memory map
-``.parquet``   a column of lists, the embeddings, and columns of labels, coarse → fine, or a table of labels
-=============  =================================================================================================
+================  ==============================================================================================
+``.npz``          arrays ``embeddings`` and ``paths``; perhaps ``gallery_embeddings`` and ``gallery_paths``, ``ids``
+                  and ``gallery_ids``, ``junk``, and ``distractors``
+``.pt``           a dictionary of tensors of these names, or one tensor (n, d) with a table of labels
+``.npy``          an array (n, d) with a table of labels; more than half a GiB stays on disk as a memory map
+``.parquet``      a column of lists, the embeddings, and columns of labels, coarse → fine, or a table of labels
+``.safetensors``  one tensor (n, d) with a table of labels
+================  ==============================================================================================
 
 ``ids`` name images: a query never retrieves an item of its own id. ``junk`` is (M, 2) pairs, a row of the queries and a
 row of the gallery that its list leaves out. ``distractors`` are booleans that mark gallery rows without a label.
+A folder or a pattern such as ``part-*.parquet`` names shards of Parquet, ``.npy`` or safetensors.
 Nothing is unpickled: numpy reads without pickle, torch with ``weights_only=True``.
 """
 
@@ -18,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict
 
 import numpy as np
 
@@ -32,11 +34,11 @@ from .label_columns import (
     check_images,
     junk_in_table,
     junk_lists,
-    rows_in_parquet,
+    rows_in_shards,
     rows_with_table,
     shared_paths,
-    vectors_in_parquet,
 )
+from .shards import Shards, shard_files
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from hiertree.tree import LabelTree
 
 MAPPED_BYTES = 2**29  # of which an .npy is not read into memory
-_SUFFIXES = (".npz", ".npy", ".pt", ".parquet")
+_SUFFIXES = (".npz", ".npy", ".pt", ".parquet", ".safetensors")
 _NEEDED = ("embeddings", "paths")
 
 
@@ -111,11 +113,13 @@ def read_embeddings(
     ids: str | None = None,
     junk: PathLike | None = None,
     distractors: bool = False,
+    in_parts: bool = False,
 ) -> LabeledEmbeddings:
     """Read queries and perhaps a gallery.
 
     Args:
-        source: a file of one of the four kinds.
+        source: a file of one of the kinds above; or a folder or pattern of shards, Parquet, ``.npy`` or safetensors,
+            whose rows follow each other. Of a folder with folders ``queries`` and ``gallery``, these.
         labels: CSV or Parquet table with one row for each embedding, in their order, for a file without labels.
         levels: columns of labels, coarse → fine; all but ``ids`` unless given.
         gallery: another file of the same kind of labels, for a separate gallery.
@@ -123,7 +127,10 @@ def read_embeddings(
         ids: the column of the images' ids in tables of labels; files of arrays have an array of them.
         junk: CSV or Parquet table of columns ``query`` and ``item``, rows of the queries and the gallery from 0.
         distractors: whether rows of the gallery's table whose labels are all empty are distractors.
+        in_parts: whether embeddings in shards stay there as :class:`hiertree.arrays.StoredRows`.
     """
+    if gallery is None and all((Path(source) / side).is_dir() for side in ("queries", "gallery")):
+        source, gallery = Path(source) / "queries", Path(source) / "gallery"
     if gallery is None and (gallery_labels is not None or distractors):
         raise OptionError("labels or distractors of a gallery without a gallery", expected="both or neither")
     columns = LabelColumns(tuple(levels), ids, distractors)
@@ -142,6 +149,13 @@ def read_embeddings(
             "label ids in one file and columns of labels for the other", expected="the same kind for both"
         )
     _require_fit(found, Path(source), Path(gallery or source))
+    sides = {name: getattr(found, name) for name in ("embeddings", "gallery_embeddings")}
+    shards = {name: side for name, side in sides.items() if isinstance(side, Shards)}
+    if len({side.model for side in shards.values() if side.model}) > 1:
+        raise InputError(f"{source} and {gallery} of two models", expected="embeddings of one")
+    if not in_parts:
+        arrays: dict[str, Any] = {name: np.asarray(side) for name, side in shards.items()}
+        found = found._replace(**arrays)
     if junk is None:
         return found
     if found.junk is not None:
@@ -176,24 +190,32 @@ def _with_gallery(queries: LabeledEmbeddings, *gallery: Any) -> LabeledEmbedding
 
 
 def _read(file: Path, labels: PathLike | None, columns: LabelColumns) -> LabeledEmbeddings | LabeledRows:
+    files = shard_files(file)
+    if files is None and file.suffix in (".parquet", ".safetensors") and file.is_file():
+        files = [file]
+    if files is not None:
+        shards = Shards(files)
+        if labels is not None:
+            return rows_with_table(shards, Path(labels), columns)
+        return rows_in_shards(shards, columns) if files[0].suffix == ".parquet" else _without_labels(file)
     if file.suffix not in _SUFFIXES:
         raise OptionError(f"embeddings in {file.name!r}", expected=f"a file that ends in {', '.join(_SUFFIXES)}")
     if not file.is_file():
         raise InputError(f"{file}", expected=f"an existing {file.suffix} file")
-    if file.suffix == ".parquet":
-        if labels is None:
-            return rows_in_parquet(file, columns)
-        return rows_with_table(vectors_in_parquet(file)[0], Path(labels), columns)
     content = _load_torch(file) if file.suffix == ".pt" else _load_numpy(file)
     if not isinstance(content, Mapping):
         if labels is None:
-            remedy = "name a CSV or Parquet file by --labels"
-            raise OptionError(f"{file.name} without labels", expected="a table of labels", remedy=remedy)
+            _without_labels(file)
         return rows_with_table(content, Path(labels), columns)
     if labels is not None or columns != LabelColumns():
         remedy = "leave labels, columns and distractors out"
         raise OptionError(f"columns of labels for {file.name}", expected="the arrays inside", remedy=remedy)
     return _named(file, content)
+
+
+def _without_labels(file: Path) -> NoReturn:
+    remedy = "name a CSV or Parquet file by --labels"
+    raise OptionError(f"{file.name} without labels", expected="a table of labels", remedy=remedy)
 
 
 def _require_fit(found: LabeledEmbeddings, source: Path, gallery: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -24,18 +25,21 @@ from hiertree.metrics import (
     write_trec_qrels,
 )
 
+from ..launchers import launched
 from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_embeddings
 from .label_columns import PathLike, named_rows, shared_paths
+from .shards import shard_files
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from hiertree.metrics.engine.processes import Share
     from hiertree.metrics.engine.vectors import Precision
     from hiertree.metrics.evaluation.approximate import IndexName
     from hiertree.metrics.request import Relevance
 
 _SEARCH = ("block_size", "resume", "counts", "device", "precision", "approximate")
-_NOT_RECORDED = ("block_size", "resume")  # they change no number
+_NOT_RECORDED = ("block_size", "resume", "distributed")  # they change no number
 
 
 class ResultOptions(TypedDict, total=False):
@@ -76,15 +80,37 @@ def evaluate_file(embeddings: PathLike, *, codes: bool = False, **options: Unpac
     source, given = Path(embeddings), dict(options)
     outputs = _outputs(given)
     columns: dict[str, Any] = {name: given.pop(name) for name in LabelFiles.__annotations__ if name in given}
-    labeled = read_embeddings(source, **columns)
-    with naming_files(source, columns.get("gallery")):
-        result = _evaluated(labeled, codes=codes, options=given)
-    if not result.has_values:
-        raise _valueless(source, labeled)
+    with _launched(share_work=not codes and given.get("approximate") is None) as share:
+        with nullcontext() if share is None else share.agreeing():
+            labeled = read_embeddings(source, in_parts=share is not None, **columns)
+        if share is not None:
+            from ..training.distributed.group import local_device
+
+            given |= {"distributed": True, "device": local_device(options.get("device"))}
+        with naming_files(source, columns.get("gallery")):
+            result = _evaluated(labeled, codes=codes, options=given)
+        if not result.has_values:
+            raise _valueless(source, labeled)
+    if share is not None and share.rank:
+        return result
     beside = [columns.pop(name, None) for name in ("labels", "gallery", "gallery_labels", "junk")]
     parameters = {name: value for name, value in given.items() if name not in _NOT_RECORDED} | columns
-    _deliver(result, outputs, parameters={**parameters, "codes": codes}, inputs=[source, *beside])
+    read = [file for path in (source, *beside) if path is not None for file in (shard_files(Path(path)) or [path])]
+    _deliver(result, outputs, parameters={**parameters, "codes": codes}, inputs=read)
     return result
+
+
+@contextmanager
+def _launched(*, share_work: bool) -> Iterator[Share | None]:
+    """The group of the processes that a launcher started, if they are to share the work; None for one process."""
+    if not share_work or launched() is None:
+        yield None
+        return
+    require_package("torch", "lightning_fabric", extra="train")
+    from ..training.distributed.group import launched_group
+
+    with launched_group() as share:
+        yield share
 
 
 def _evaluated(labeled: LabeledEmbeddings, *, codes: bool, options: Mapping[str, Any]) -> Evaluation:

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hiertree import LabelTree
-from hiertree.errors import EmptyLabelError, InputError, OptionError, TableError, require_package
+from hiertree.errors import EmptyLabelError, InputError, OptionError, TableError
 from hiertree.io.tables import integer_column, read_table
 from hiertree.tree.label_rows import is_empty
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from hiertree.tree.label_rows import Where
+
+    from .shards import Shards
 
 PathLike = str | os.PathLike[str]
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
@@ -66,7 +67,7 @@ class LabeledRows(NamedTuple):
     ``where`` names a row in messages.
     """
 
-    embeddings: NDArray[Any]
+    embeddings: Any  # also :class:`hiertree.arrays.StoredRows`
     levels: tuple[str, ...]
     rows: list[tuple[str, ...]]
     where: Where
@@ -82,32 +83,9 @@ class SharedPaths(NamedTuple):
     distractors: NDArray[np.bool_] | None = None
 
 
-def vectors_in_parquet(file: Path) -> tuple[NDArray[Any], pa.Table]:
-    """The one column of lists, and the other columns."""
-    require_package("pyarrow", extra="arrow")
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-    import pyarrow.types as kinds
-
-    try:
-        table = pq.read_table(file)
-    except pa.ArrowException as error:
-        raise InputError(f"{file.name}: {error}", expected="a Parquet file") from error
-    list_kinds = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
-    lists = [field.name for field in table.schema if any(is_kind(field.type) for is_kind in list_kinds)]
-    if len(lists) != 1:
-        raise InputError(f"{file.name} with columns {', '.join(table.column_names)}", expected="one column of lists")
-    column = table.column(lists[0]).combine_chunks()
-    width = len(column[0].as_py() or ()) if len(column) else 0
-    if width < 1 or column.null_count or (column.value_lengths().to_numpy(zero_copy_only=False) != width).any():
-        raise InputError(f"{file.name} with embeddings of several lengths, or none", expected="one length")
-    numbers = column.flatten().to_numpy(zero_copy_only=False)  # without a Python object for each number
-    return numbers.reshape(len(column), width), table.drop_columns(lists)
-
-
-def rows_in_parquet(file: Path, columns: LabelColumns) -> LabeledRows:
-    """A column of lists with columns of labels, their cells as a CSV would hold them: 7 in one is 7 in the other."""
-    embeddings, table = vectors_in_parquet(file)
+def rows_in_shards(shards: Shards, columns: LabelColumns) -> LabeledRows:
+    """Parquet files with columns of labels, their cells as a CSV would hold them: 7 in one is 7 in the other."""
+    table, file = shards.table(), shards.files[0]
     missing = [name for name in columns.asked_for if name not in table.column_names]
     if missing or not table.column_names:
         raise TableError(f"{file.name} has no column {', '.join(missing) or 'of labels'}", expected="columns of labels")
@@ -115,10 +93,13 @@ def rows_in_parquet(file: Path, columns: LabelColumns) -> LabeledRows:
     def cells(name: str) -> list[str]:
         return ["" if cell is None else str(cell) for cell in table.column(name).to_pylist()]
 
-    return _labeled(embeddings, table.column_names, cells, columns, lambda row: f"{file.name}, row {row + 1}")
+    rows = _labeled(shards, table.column_names, cells, columns, shards.row_name)
+    if rows.ids is not None:
+        shards.check_ids(rows.ids)
+    return rows
 
 
-def rows_with_table(embeddings: NDArray[Any], file: Path, columns: LabelColumns) -> LabeledRows:
+def rows_with_table(embeddings: Any, file: Path, columns: LabelColumns) -> LabeledRows:
     """Embeddings with the rows of a table of labels, one for each."""
     table = read_table(file, required=columns.asked_for)
     if np.ndim(embeddings) and len(table) != len(embeddings):
@@ -130,7 +111,7 @@ def rows_with_table(embeddings: NDArray[Any], file: Path, columns: LabelColumns)
 
 
 def _labeled(
-    embeddings: NDArray[Any],
+    embeddings: Any,
     present: Sequence[str],
     cells: Callable[[str], list[str]],
     columns: LabelColumns,

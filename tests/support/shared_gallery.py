@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hiertree.arrays import StoredRows
+from hiertree.errors import HiertreeError
 from hiertree.metrics import evaluate
 from hiertree.metrics.engine import compute, shared, similarity
 
@@ -54,19 +57,61 @@ def make_small() -> None:
     compute.PRODUCT_ROWS = 16
 
 
-def evaluate_all(folder: Path, **options: Any) -> dict[str, bytes]:
+class Rows(StoredRows):
+    """Rows that count as a file's; which were read is noted."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.shape, self._array, self.identity, self.read = array.shape, array, "", list[int]()
+
+    def __getitem__(self, rows: Any) -> NDArray[Any]:
+        self.read += np.arange(len(self))[rows].tolist()
+        return self._array[rows]
+
+
+def evaluate_all(folder: Path, **options: Any) -> dict[str, Any]:
     """The values of each case."""
     return {name: evaluate(*given, **chosen, **options).values.tobytes() for name, given, chosen in cases(folder)}
 
 
-def take_part(rank: int, number: int, folder: str) -> None:
-    """Evaluate all cases together, and save what was found."""
+def take_part(rank: int, numbers: Sequence[int], folder: str) -> None:
+    """In groups of so many processes, evaluate all cases together, and save what was found."""
     import torch
     from torch import distributed
 
     torch.set_num_threads(1)
     make_small()
-    distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=number)
-    found = evaluate_all(Path(folder), distributed=True)
-    Path(folder, f"{rank}.pickle").write_bytes(pickle.dumps(found))
-    distributed.destroy_process_group()
+    for number in numbers:
+        if rank < number:
+            meeting = f"file://{folder}/meeting-{number}"
+            distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=number)
+            found = evaluate_all(Path(folder), distributed=True) | _more(Path(folder), rank)
+            Path(folder, f"{rank} of {number}.pickle").write_bytes(pickle.dumps(found))
+            distributed.destroy_process_group()
+
+
+def _more(folder: Path, rank: int) -> dict[str, Any]:
+    """With finished blocks of a group before; of rows that are read when asked for; and of a damaged one."""
+    from torch import distributed
+
+    items, paths = next(iter(cases(folder)))[1]
+    run = folder / "run"
+    if rank == 0 and (finished := sorted(run.glob("*.npy"))):
+        finished[len(finished) // 2].unlink()
+    distributed.barrier()
+    rows, broken = Rows(items), Rows(np.where(np.arange(ITEMS)[:, None] == 300, np.nan, items))
+    found: dict[str, Any] = {
+        "resumed": evaluate(items, paths, resume=run, block_size=48, distributed=True).values.tobytes(),
+        "in parts": evaluate(rows, paths, distributed=True).values.tobytes(),
+        "read": sorted(rows.read[1:]),  # after the first, which tells the type
+    }
+    found["not finite"] = _refused(broken, paths)
+    found["other embeddings"] = _refused(items + np.float32(rank), paths)
+    return found
+
+
+def _refused(*given: Any) -> str:
+    try:
+        evaluate(*given, distributed=True)
+    except HiertreeError as error:
+        return f"{type(error).__name__}: {error}"
+    return ""

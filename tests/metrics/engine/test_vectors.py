@@ -10,7 +10,7 @@ import torch
 
 from hiertree.metrics import evaluate, evaluate_scores
 from hiertree.metrics.engine import vectors as engine_vectors
-from hiertree.metrics.engine.vectors import first_of_equal
+from hiertree.metrics.engine.vectors import first_of_equal, hashes_of
 
 DEVICES = [None, "cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 SIZES = (*range(2, 34), 47, 64, 65, 100, 111, 333, 500, 1001, 2000)
@@ -77,13 +77,12 @@ def test_equal_rows_are_found_whatever_their_hashes(monkeypatch):
     vectors = random.integers(-1, 1, (200, 3)) * np.float32(0.5)
     vectors[vectors == 0] = random.choice([0.0, -0.0], (vectors == 0).sum())
     expected = [next(i for i in range(200) if (vectors[i] == row).all()) for row in vectors]
-    parts = [vectors[:70], vectors[70:]]
-    np.testing.assert_array_equal(first_of_equal(parts, lambda rows: vectors[rows]), expected)
-    monkeypatch.setattr(engine_vectors, "_hashes", lambda part: np.zeros(len(part), np.uint64))
+    np.testing.assert_array_equal(first_of_equal(hashes_of(vectors), lambda rows: vectors[rows]), expected)
     monkeypatch.setattr(engine_vectors, "_BYTES_AT_ONCE", 100)
-    np.testing.assert_array_equal(first_of_equal(parts, lambda rows: vectors[rows]), expected)
+    alike = np.zeros(len(vectors), np.uint64)
+    np.testing.assert_array_equal(first_of_equal(alike, lambda rows: vectors[rows]), expected)
     distinct = np.arange(12, dtype=np.float32).reshape(6, 2)
-    assert first_of_equal([distinct], lambda rows: distinct[rows]) is None
+    assert first_of_equal(hashes_of(distinct), lambda rows: distinct[rows]) is None
 
 
 @pytest.mark.parametrize("device", DEVICES)

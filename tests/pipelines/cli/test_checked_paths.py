@@ -158,7 +158,7 @@ def test_of_several_processes_the_first_works_alone_and_the_others_end(tmp_path,
             for name, value in zip(launcher.split(), (rank, 2, rank, 2), strict=False):
                 monkeypatch.setenv(name, str(value))
             with pytest.raises(SystemExit) as ended:
-                main(["evaluate", str(tmp_path / "e.npz"), "--out", str(out)])
+                main(["evaluate", str(tmp_path / "e.npz"), "--codes", "--out", str(out)])
             assert not ended.value.code
             printed = capsys.readouterr()
             assert (out.exists(), "mean" in printed.out) == (rank == 0, rank == 0)
@@ -167,6 +167,7 @@ def test_of_several_processes_the_first_works_alone_and_the_others_end(tmp_path,
         assert not set(launcher.split()) & set(os.environ)  # so that nothing below waits for the others
 
 
-def test_only_training_is_shared_by_processes():
+def test_these_commands_are_shared_by_processes():
     made = dict(every_command(commands)).items()
-    assert [name for name, found in made if isinstance(found, CheckedCommand) and found.shared] == ["train"]
+    shared = {name for name, found in made if isinstance(found, CheckedCommand) and found.shared}
+    assert shared == {"train", "embed", "evaluate"}

@@ -1,0 +1,248 @@
+"""Embeddings in one file or in several shards of it, read a few rows at a time: Parquet, ``.npy`` or safetensors.
+
+A folder holds shards of one kind, in the order of their names, and perhaps the ``manifest.json`` of ``hiertree embed``,
+which says how many rows there are in which parts, how wide they are, and the SHA-256 of the model's weights.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from typing_extensions import override
+
+from hiertree.arrays import StoredRows
+from hiertree.errors import InputError, TableError, require_package
+from hiertree.io.provenance import MANIFEST
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+SHARDS = (".parquet", ".npy", ".safetensors")
+_ROWS_AT_ONCE = 2**14
+_COMPARED = 2**16  # bytes at the end of a file, by which processes know that they see the same
+
+
+class Shards(StoredRows):
+    """The (n, d) rows of all files, in their order. Shards that do not belong together are an InputError."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self.files = list(files)
+        if not self.files:
+            raise InputError("no shards", expected=f"files that end in {', '.join(SHARDS)}")
+        kind = self.files[0].suffix
+        if kind == ".parquet":
+            require_package("pyarrow", extra="arrow")
+        readers: dict[str, Any] = {".parquet": _ParquetShard, ".npy": _NumpyShard, ".safetensors": _TensorShard}
+        self._read = readers[kind]
+        opened = [self._opened(file) for file in self.files]
+        first = opened[0]
+        for file, shard in zip(self.files, opened, strict=True):
+            for what in ("width", "dtype", "columns", "model"):
+                own, expected = getattr(shard, what), getattr(first, what)
+                if own != expected:
+                    raise InputError(f"{file}: {what} {own}", expected=f"{expected}, as in {self.files[0].name}")
+        if not any(shard.rows for shard in opened):
+            raise InputError(f"{self.files[0]}: no rows", expected="embeddings")
+        self._starts = np.cumsum([0, *(shard.rows for shard in opened)])
+        self.shape, self.dtype, self.columns = (int(self._starts[-1]), first.width), first.dtype, first.columns
+        self.identity = "\n".join(map(_identity, self.files))
+        self._check_names()
+        self.model = self._check_manifest(opened) or first.model
+        if first.model not in (None, self.model):
+            raise InputError(f"{self.files[0]} of model {first.model}", expected=f"{self.model}, as in {MANIFEST}")
+
+    def _opened(self, file: Path) -> Any:
+        try:
+            shard = self._read(file)
+        except InputError:
+            raise
+        except Exception as error:  # each library has its own
+            kind = {".parquet": "a Parquet file", ".npy": "an array that numpy saved"}.get(file.suffix, "safetensors")
+            raise InputError(f"{file.name}: {error}", expected=kind) from error
+        if shard.width < 1:
+            raise InputError(f"{file.name} with embeddings of several lengths, or none", expected="one length")
+        return shard
+
+    @override
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> NDArray[Any]:
+        wanted = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
+        found = np.empty((len(wanted), self.shape[1]), self.dtype)
+        order = np.argsort(wanted, kind="stable")
+        rising = wanted[order]
+        for file, start, stop in zip(self.files, self._starts, self._starts[1:], strict=False):
+            low, high = np.searchsorted(rising, (start, stop))
+            if low < high:
+                own = rising[low:high] - start
+                for begin, part in self._opened(file).parts(own):
+                    here = slice(*np.searchsorted(own, (begin, begin + len(part))))
+                    found[order[low:high][here]] = part[own[here] - begin]
+        return found
+
+    def table(self) -> pa.Table:
+        """The other columns of all Parquet files."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            tables = [pq.read_table(file, columns=list(self.columns)) for file in self.files]
+            return pa.concat_tables(tables, promote_options="default")
+        except pa.ArrowException as error:
+            raise InputError(
+                f"{self.files[0].parent}: {error}", expected="Parquet files of the same columns"
+            ) from error
+
+    def row_name(self, row: int) -> str:
+        """Where a row stands, for messages."""
+        shard = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return f"{self.files[shard].name}, row {row - self._starts[shard] + 1}"
+
+    def check_ids(self, ids: Sequence[str]) -> None:
+        """Refuse an image in two shards: a shard that stands there twice."""
+        seen: dict[str, int] = {}
+        for shard, (start, stop) in enumerate(pairwise(self._starts.tolist())):
+            for row in range(start, stop):
+                if seen.setdefault(ids[row], shard) != shard:
+                    given = f"{self.row_name(row)}: {ids[row]!r} again, as in {self.files[seen[ids[row]]].name}"
+                    raise TableError(given, expected="each image in one shard")
+
+    def _check_names(self) -> None:
+        """Names such as ``part-00002-of-00008`` say how many there are."""
+        numbered = [re.search(r"(\d+)-of-(\d+)$", file.stem) for file in self.files]
+        found = [(int(number[1]), int(number[2])) for number in numbered if number is not None]
+        if found and found != [(row, len(self.files)) for row in range(len(self.files))]:
+            held = f"{len(self.files)} shards, the last {self.files[-1].name}"
+            raise InputError(f"{self.files[0].parent} with {held}", expected="every part once, numbered from 0")
+
+    def _check_manifest(self, shards: Sequence[Any]) -> str | None:
+        """Compare with the manifest beside the shards, if there is one; the model that it names."""
+        file = self.files[0].parent / MANIFEST
+        try:
+            made = json.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise InputError(f"{file} cannot be read", expected="JSON that hiertree embed wrote") from error
+        made = made if isinstance(made, dict) else {}
+        rows, width = self.shape
+        here = [{"name": file.name, "rows": shard.rows} for file, shard in zip(self.files, shards, strict=True)]
+        for key, own in {"parts": here, "rows": rows, "dimensions": width}.items():
+            listed = made.get(key, own)
+            if listed != own:
+                raise InputError(f"{file.parent}: {key} {own}", expected=f"{listed}, as in {MANIFEST}")
+        return made.get("model")
+
+
+class _ParquetShard:
+    """One file with one column of lists."""
+
+    def __init__(self, file: Path) -> None:
+        import pyarrow.parquet as pq
+        import pyarrow.types as kinds
+
+        self._file, self._read = file, pq.ParquetFile(file)
+        schema, self.rows = self._read.schema_arrow, self._read.metadata.num_rows
+        list_kinds = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
+        lists = [field.name for field in schema if any(is_kind(field.type) for is_kind in list_kinds)]
+        if len(lists) != 1:
+            raise InputError(f"{file.name} with columns {', '.join(schema.names)}", expected="one column of lists")
+        model = (schema.metadata or {}).get(b"hiertree.model")
+        self.model = None if model is None else model.decode()
+        self._column, kind = lists[0], schema.field(lists[0]).type
+        self.columns = [name for name in schema.names if name not in lists]
+        self.dtype = np.dtype(kind.value_type.to_pandas_dtype())
+        self.width = kind.list_size if kinds.is_fixed_size_list(kind) else self._first_width()
+
+    def _first_width(self) -> int:
+        first = next(self._read.iter_batches(1, columns=[self._column]), None)
+        return 0 if first is None else len(first.column(0)[0].as_py() or ())
+
+    def parts(self, wanted: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
+        """The rows of groups that hold some of those wanted, and where they begin."""
+        start = 0
+        for group in range(self._read.num_row_groups):
+            stop = start + self._read.metadata.row_group(group).num_rows
+            if np.subtract(*np.searchsorted(wanted, (stop, start))):
+                for batch in self._read.iter_batches(_ROWS_AT_ONCE, row_groups=[group], columns=[self._column]):
+                    column = batch.column(0)
+                    lengths = column.value_lengths().to_numpy(zero_copy_only=False)
+                    if column.null_count or (lengths != self.width).any():
+                        given = f"{self._file.name} with embeddings of several lengths, or none"
+                        raise InputError(given, expected="one length")
+                    numbers = column.flatten().to_numpy(zero_copy_only=False)  # no Python object for each number
+                    yield start, numbers.reshape(-1, self.width)
+                    start += batch.num_rows
+            start = stop
+
+
+class _NumpyShard:
+    """One array."""
+
+    columns: Sequence[str] = ()
+    model = None
+
+    def __init__(self, file: Path) -> None:
+        self._array: Any = np.load(file, allow_pickle=False, mmap_mode="r")
+        self.rows: int = len(self._array)
+        self.width: int = self._array.shape[1] if self._array.ndim == 2 else 0
+        self.dtype = self._array.dtype
+
+    def parts(self, wanted: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
+        """The rows from the first that is wanted to the last, a few at a time."""
+        end = int(wanted[-1]) + 1
+        for start in range(int(wanted[0]), end, _ROWS_AT_ONCE):
+            yield start, self._array[start : min(start + _ROWS_AT_ONCE, end)]
+
+
+class _TensorShard(_NumpyShard):
+    """One tensor of two dimensions among those of a file."""
+
+    def __init__(self, file: Path) -> None:
+        require_package("safetensors", extra="clip")
+        from safetensors import safe_open
+
+        opened: Any = safe_open(file, framework="numpy")
+        tensors = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
+        tables = [tensor for tensor in tensors.values() if len(tensor.get_shape()) == 2]
+        if len(tables) != 1:
+            raise InputError(f"{file.name} with tensors {', '.join(tensors)}", expected="one (n, d) of embeddings")
+        (self._array,) = tables
+        self.rows, self.width = self._array.get_shape()
+        self.dtype = self._array[:1].dtype
+
+
+def _identity(file: Path) -> str:
+    """Differs where a file has another name, size or end."""
+    with file.open("rb") as opened:
+        size = opened.seek(0, 2)
+        opened.seek(max(size - _COMPARED, 0))
+        return f"{file.name} {size} {zlib.crc32(opened.read())}"
+
+
+def is_data_set(folder: Path) -> bool:
+    """Whether a folder holds shards, or queries and a gallery in shards; that of a run holds more than them."""
+    sides = [folder, *(folder / side for side in ("queries", "gallery"))]
+    other = (folder / "recipe.yaml").exists() or (folder / "metrics.json").exists()
+    return not other and any(any(side.glob(f"[!.]*{suffix}")) for side in sides for suffix in SHARDS)
+
+
+def shard_files(source: Path) -> list[Path] | None:
+    """The shards in a folder, or those that a pattern names; None for a file."""
+    if source.is_dir():
+        for suffix in SHARDS:
+            if found := sorted(source.glob(f"[!.]*{suffix}")):
+                return found
+        raise InputError(f"{source} without shards", expected=f"files that end in {', '.join(SHARDS)}")
+    if not source.exists() and any(sign in str(source) for sign in "*?["):
+        found = sorted(Path(source.anchor).glob(str(source.relative_to(source.anchor))))
+        if not found or found[0].suffix not in SHARDS or len({file.suffix for file in found}) > 1:
+            raise InputError(f"{source}: {len(found)} files", expected=f"shards of one of {', '.join(SHARDS)}")
+        return found
+    return None

@@ -1,0 +1,176 @@
+"""Embeddings in several files, and what launched processes make of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import save_file
+
+from hiertree.errors import InputError, TableError
+from hiertree.pipelines.report.sources import read_sources
+from hiertree.pipelines.stored_embeddings.audit import audit
+from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
+from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
+
+ROWS, WIDTH, CUTS = 90, 8, (0, 40, 40, 90)
+
+
+@pytest.fixture
+def retrieval():
+    random = np.random.default_rng(0)
+    return random.standard_normal((ROWS, WIDTH)).astype(np.float32), random.integers(0, 12, ROWS)
+
+
+def shard(embeddings, leaf, rows, **more):
+    column = pa.FixedSizeListArray.from_arrays(pa.array(embeddings[rows].ravel()), embeddings.shape[1])
+    images, kinds = [f"{row}.jpg" for row in rows], [f"kind {own // 4}" for own in leaf[rows]]
+    table = {"embedding": column, "image": images, "kind": kinds, "name": [str(own) for own in leaf[rows]]}
+    return pa.table({**table, **more})
+
+
+def write(folder, embeddings, leaf, **metadata):
+    folder.mkdir()
+    parts = []
+    for number, (start, stop) in enumerate(pairwise(CUTS)):
+        table = shard(embeddings, leaf, np.arange(start, stop)).replace_schema_metadata(metadata)
+        parts.append({"name": f"part-{number:05d}-of-{len(CUTS) - 1:05d}.parquet", "rows": stop - start})
+        pq.write_table(table, folder / parts[-1]["name"], row_group_size=7)
+    made = {"rows": ROWS, "dimensions": WIDTH, "parts": parts, "model": "aa"}
+    (folder / "manifest.json").write_text(json.dumps(made))
+    return folder
+
+
+def test_shards_of_all_kinds_give_the_numbers_of_one_file(retrieval, tmp_path):
+    embeddings, leaf = retrieval
+    whole = shard(embeddings, leaf, np.arange(ROWS))
+    pq.write_table(whole, tmp_path / "whole.parquet")
+    whole.drop_columns("embedding").to_pandas().to_csv(tmp_path / "labels.csv", index=False)
+    (tmp_path / "arrays").mkdir()
+    for number, rows in enumerate(np.split(embeddings, [11, 60])):
+        np.save(tmp_path / "arrays" / f"{number}.npy", rows)
+        save_file({"embeddings": rows}, tmp_path / f"{number}.safetensors")
+    expected = evaluate_file(tmp_path / "whole.parquet").values
+    parquet = write(tmp_path / "parquet", embeddings, leaf)
+    table = {"labels": tmp_path / "labels.csv"}
+    for source, options in (
+        (parquet, {}),
+        (tmp_path / "parquet" / "part-*.parquet", table),
+        (tmp_path / "arrays", table),
+        (tmp_path / "*.safetensors", table),
+    ):
+        np.testing.assert_array_equal(evaluate_file(source, **options).values, expected)
+    rows = np.array([70, 3, 39, 40, 3, 89])
+    stored = read_embeddings(parquet, in_parts=True)
+    np.testing.assert_array_equal(stored.embeddings[rows], embeddings[rows])
+    assert audit(parquet).size
+    assert "parquet" in read_sources([parquet])[0]
+    write(tmp_path / "queries", embeddings, leaf)
+    write(tmp_path / "gallery", embeddings, leaf)
+    found = read_embeddings(tmp_path)  # a folder of both
+    np.testing.assert_array_equal(found.gallery_embeddings, embeddings)
+
+
+def damaged(folder, embeddings, leaf):
+    """What is wrong with a folder, and how it comes to be so; each is mended afterwards."""
+    first, last = folder / "part-00000-of-00003.parquet", folder / "part-00002-of-00003.parquet"
+    rows, manifest = np.arange(40, 90), folder / "manifest.json"
+    made = json.loads(manifest.read_text())
+
+    def rewritten(**changes):
+        return lambda: manifest.write_text(json.dumps({**made, **changes}))
+
+    def narrower():
+        pq.write_table(shard(embeddings[:, 1:], leaf, rows), last)
+
+    def other_model():
+        pq.write_table(shard(embeddings, leaf, rows).replace_schema_metadata({"hiertree.model": "bb"}), last)
+
+    yield "cut short", lambda: last.write_bytes(last.read_bytes()[:-100])
+    yield "width 7", narrower
+    yield "model bb", other_model
+    yield "missing", last.unlink
+    yield "rows", lambda: pq.write_table(shard(embeddings, leaf, rows[1:]), last)
+    yield "9.jpg' again", lambda: pq.write_table(shard(embeddings, leaf, rows - 40), last)
+    yield "doubled", lambda: (folder / "part-00003-of-00003.parquet").write_bytes(first.read_bytes())
+    yield "rows 90", rewritten(rows=91)
+    yield "dimensions 8", rewritten(dimensions=9)
+    yield "'aa'", rewritten(model="bb")
+
+
+def test_shards_that_do_not_belong_together_are_refused(retrieval, tmp_path):
+    embeddings, leaf = retrieval
+    metadata = {"hiertree.model": "aa"}
+    folder = write(tmp_path / "set", embeddings, leaf, **metadata)
+    kept = {file: file.read_bytes() for file in folder.iterdir()}
+    for problem, break_it in damaged(folder, embeddings, leaf):
+        break_it()
+        with pytest.raises((InputError, TableError)) as refused:
+            read_embeddings(folder, in_parts=True)
+        assert "set" in str(refused.value) or "part-" in str(refused.value), problem
+        for file in folder.iterdir():
+            file.unlink()
+        for file, content in kept.items():
+            file.write_bytes(content)
+    read_embeddings(folder)
+    for file in folder.iterdir():
+        file.unlink()
+    with pytest.raises(InputError, match="without shards"):
+        read_embeddings(folder)
+
+
+def launched(*arguments, folder):
+    """The command in two processes that torchrun starts, its output in files."""
+    words = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "hiertree", "evaluate", *map(str, arguments)]
+    with (folder / "stdout").open("w") as stdout, (folder / "stderr").open("w") as stderr:
+        return subprocess.Popen([sys.executable, *words], stdout=stdout, stderr=stderr)
+
+
+def test_torchrun_shares_an_evaluation_and_writes_once(retrieval, tmp_path):
+    folder = write(tmp_path / "set", *retrieval)
+    evaluate_file(folder, per_query=tmp_path / "one.csv")
+    process = launched(folder, "--per-query", tmp_path / "two.csv", "--json", folder=tmp_path)
+    assert process.wait(timeout=300) == 0
+    assert (tmp_path / "two.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
+    assert json.loads((tmp_path / "stdout").read_text())["summary"]
+    assert (tmp_path / "two.csv.manifest.json").is_file()
+
+
+def test_a_bad_shard_is_one_error_of_all_processes(retrieval, tmp_path):
+    folder = write(tmp_path / "set", *retrieval)
+    part = folder / "part-00002-of-00003.parquet"
+    part.write_bytes(part.read_bytes()[:-100])
+    process, begin = launched(folder, folder=tmp_path), time.monotonic()
+    assert process.wait(timeout=300) != 0
+    assert time.monotonic() - begin < 200
+    assert (tmp_path / "stderr").read_text().count("error: part-00002-of-00003.parquet") == 1
+
+
+@pytest.mark.nightly
+def test_a_killed_process_ends_the_others_and_what_is_finished_stays(tmp_path):
+    random = np.random.default_rng(0)
+    np.savez(tmp_path / "e.npz", embeddings=random.random((20_000, 64), np.float32), paths=np.arange(20_000) // 5)
+    options = (tmp_path / "e.npz", "--resume", tmp_path / "run", "--block-size", 256, "--json")
+    for _ in range(10):
+        process = launched(*options, folder=tmp_path)
+        finished = len(list((tmp_path / "run").glob("*.npy")))
+        while process.poll() is None and len(list((tmp_path / "run").glob("*.npy"))) <= finished:
+            time.sleep(0.05)
+        children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False).stdout
+        if children.split():
+            os.kill(int(random.choice(children.split())), signal.SIGKILL)
+            assert process.wait(timeout=15) != 0
+    process = launched(*options, folder=tmp_path)
+    assert process.wait(timeout=300) == 0
+    assert json.loads((tmp_path / "stdout").read_text()) == json.loads(
+        evaluate_file(tmp_path / "e.npz", as_json=True).to_json()
+    )
