@@ -22,6 +22,7 @@ from hiertree.tree import LabelTree
 from ..inference.image_inputs import listed_images
 from ..training.data.splits import load_learning_splits, load_split
 from ..training.distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
+from ..training.distributed.processes import Processes
 from ..training.distributed.starting import run_processes
 from ..training.learning.starting_weights import initialize_projection, start_from_earlier
 from ..training.network.embedder import Embedder, require_sizes, warn_of_cut_images
@@ -35,8 +36,6 @@ from .sharing import embed_shards
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-
-    from ..training.distributed.processes import Processes
 
 
 class _Call(NamedTuple):
@@ -123,8 +122,6 @@ def _embed_as_one_of_several(call: _Call) -> None:
 
 def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
     """Take part in a call, alone or as one of several processes."""
-    from ..training.distributed.processes import Processes
-
     fabric = build_fabric(recipe.training, launch)
     processes = Processes(None if launch is None else fabric)
     stop = StopRequest(processes)
