@@ -32,8 +32,8 @@ QUERIES, ITEMS = 10**6, 10**7  # of the evaluation that is foretold
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--items", type=int, nargs="+", default=[100_000, 300_000])
-    parser.add_argument("--queries", type=int, nargs="+", default=[512, 1024])
+    parser.add_argument("--items", type=int, nargs="+", default=[200_000, 400_000])
+    parser.add_argument("--queries", type=int, nargs="+", default=[256, 512])
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--dimensions", type=int, default=128)
     parser.add_argument("--nanoseconds", type=float, default=0.05, help="a GPU takes for a score")
@@ -105,7 +105,7 @@ def take_part(rank: int, number: int, folder: str, queries: int) -> None:
     gallery = np.load(Path(folder, "gallery.npy"), mmap_mode="r")
     paths = shop_like(len(gallery))
     asked = np.array(gallery[:queries])
-    evaluate(asked[:64], paths[:64], gallery[:20_000], paths[:20_000], distributed=True)  # compile
+    evaluate(asked[:16], paths[:16], gallery, paths, distributed=True)  # compile
     distributed.barrier()
     with peak_memory() as peak:
         begin = time.perf_counter()

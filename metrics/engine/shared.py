@@ -98,10 +98,17 @@ class SharedSimilarity(Similarity):
         """The vectors of the queries and of the items of this process, as they are multiplied."""
         queries, items = self._taken
         del self._taken  # no longer needed
-        kept = self._vectors(items, np.arange(len(items)), threads=num_threads())
-        if queries is items:
-            return kept, kept
-        return self._vectors(queries, np.arange(len(queries)), threads=num_threads()), kept
+        kept = self._in_place(items)
+        return (kept if queries is items else self._in_place(queries)), kept
+
+    def _in_place(self, vectors: Vectors) -> Array:
+        """Vectors as they are multiplied, in the memory that held them if their type is that of the scores."""
+        kept: Array = vectors.array
+        if kept.dtype != self.dtype:
+            kept = np.empty(kept.shape, self.dtype)
+        for piece in ranges(len(kept), self._piece):
+            kept[piece] = self._vectors(vectors, piece, threads=num_threads())
+        return kept
 
     @cached_property
     def _copy(self) -> Any:
