@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -71,17 +72,21 @@ def command(run: Path, photos: Path, out: Path, *more: str) -> list[str]:
     return ["-m", "hiertree", "embed", str(run), str(photos), "--out", str(out), *fixed]
 
 
-def killed_once_it_has(finished: int, arguments: Sequence[str], out: Path, *, victim: int) -> str:
-    """Kill one of the processes of a call once some parts stand; returns what the call said."""
+def killed_once_it_has(finished: int, arguments: Sequence[str], out: Path, *, victim: int, number: int) -> str:
+    """Kill one of the processes of a call once all have started and some parts stand; returns what the call said."""
     call = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while len(list(out.glob("part-*"))) < finished and call.poll() is None:
+    started: list[psutil.Process] = []
+    deadline = time.monotonic() + 240
+    while (len(started) < number or len(list(out.glob("part-*"))) < finished) and call.poll() is None:
         assert time.monotonic() < deadline
+        with suppress(psutil.NoSuchProcess):  # ended by now
+            children = psutil.Process(call.pid).children()
+            started = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
         time.sleep(0.005)
-    started = [child for child in psutil.Process(call.pid).children() if "spawn_main" in " ".join(child.cmdline())]
-    if started:
-        sorted(started, key=lambda child: child.pid)[victim].kill()
     killed = time.monotonic()
+    if len(started) == number:
+        with suppress(psutil.NoSuchProcess):
+            sorted(started, key=lambda child: child.pid)[victim].kill()
     said = call.communicate(timeout=60)[1]
     assert time.monotonic() - killed < 15
     assert call.returncode == 2 or (out / "manifest.json").is_file(), said
@@ -128,7 +133,7 @@ def test_killed_process_ends_the_call_and_one_process_goes_on(
     run: Path, photos: Path, alone: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    said = killed_once_it_has(2, command(run, photos, out, "--devices=2"), out, victim=1)
+    said = killed_once_it_has(2, command(run, photos, out, "--devices=2"), out, victim=1, number=2)
     assert "run the same command to go on" in said
     standing = {path: path.stat().st_mtime_ns for path in out.glob("part-*")}
     embed(run, photos, out, file_format="parquet", skip_bad=True, **OPTIONS)
@@ -217,7 +222,7 @@ def test_processes_killed_at_random_ten_times_go_on(run: Path, photos: Path, alo
         parts_then = len(list(out.glob("part-*"))) + int(draw.integers(0, 3))
         if not (out / "manifest.json").is_file():
             arguments = command(run, photos, out, f"--devices={size}")
-            killed_once_it_has(parts_then, arguments, out, victim=attempt % size)
+            killed_once_it_has(parts_then, arguments, out, victim=attempt % size, number=size)
     if not (out / "manifest.json").is_file():
         embed(run, photos, out, file_format="parquet", skip_bad=True, **OPTIONS)
     assert_same(out, alone)
@@ -227,7 +232,6 @@ def test_processes_killed_at_random_ten_times_go_on(run: Path, photos: Path, alo
 def test_job_whose_time_is_up_is_queued_again(run: Path, photos: Path, alone: Path, tmp_path: Path) -> None:
     import signal
     import threading
-    from contextlib import suppress
 
     from hiertree.pipelines.comparison.cluster_jobs import ClusterJobs, ResumableJob
 
