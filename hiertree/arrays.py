@@ -131,6 +131,8 @@ def as_embeddings(values: Any, *, name: str = "embeddings", rows: NDArray[np.int
         (~array.any(axis=1), f"{name} holds vectors of zero norm", "vectors that can be normalized"),
     )
     for bad, given, expected in problems:
+        if not bad.any():
+            continue
         refuse_rows(
             bad if rows is None else np.isin(np.arange(rows.max(initial=0) + 1), rows[bad]),
             given,
@@ -272,7 +274,8 @@ def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None 
             expected="integer ids, coarse → fine",
             remedy="number all labels at once with hiertree.arrays.as_paths or LabelTree.paths",
         )
-    refuse_rows((array < 0).any(axis=1), f"{name} holds negative ids", "ids from 0")
+    if array.size and array.min() < 0:
+        refuse_rows((array < 0).any(axis=1), f"{name} holds negative ids", "ids from 0")
     if array.dtype == np.uint64:
         refuse_rows((array >= 2**63).any(axis=1), f"{name} holds ids from 2^63", "smaller ids")
     return np.ascontiguousarray(array, dtype=np.int64)
