@@ -135,10 +135,10 @@ def test_recipe_has_its_authors_settings_or_says_theirs(name: str) -> None:
     assert not deviations(RECIPES[name])
 
 
-def test_a_deviation_that_is_not_said_fails() -> None:
+def test_a_deviation_that_is_not_said_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test's own test: the same settings under the command of another recipe."""
     other = RECIPES["sop-happier-f"]
-    COMMANDS["other"] = COMMANDS["sop-happier"]
+    monkeypatch.setitem(COMMANDS, "other", COMMANDS["sop-happier"])
     renamed = BuiltInRecipe("other", other.dataset, other.about, None, other.layer)
     facts, _ = theirs(COMMANDS["other"])
     assert facts["loss.alpha"] == 1.0

@@ -330,8 +330,14 @@ def test_ctrl_c_that_a_library_swallows_ends_the_run_all_the_same(
         return take_step(self, images, paths, step=step)
 
     monkeypatch.setattr(Learner, "step", swallowing)
-    with pytest.raises(KeyboardInterrupt):
-        train(tiny_recipe(), tmp_path)
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell lets what it runs in the background ignore it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train(tiny_recipe(), tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert not (tmp_path / "metrics.json").exists()
 
 
