@@ -31,6 +31,10 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("tests/metrics/test_runs.py", "tests/package/test_docs_examples.py"),
         ("metrics/formulas", "metrics/interop", "metrics/runs.py", "docs/peers.md"),
     ),
+    "processes": (
+        ("tests/pipelines/stored_embeddings",),
+        ("pipelines/stored_embeddings", "pipelines/training/distributed", "metrics/engine/processes.py"),
+    ),
     "site": (("tests/package/test_site.py",), ("docs", "mkdocs.yml", "scripts/site_*")),
     "tutorial": (
         ("tests/package/test_tutorial.py",),
