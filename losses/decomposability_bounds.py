@@ -100,11 +100,11 @@ def smooth_ap_error(
     [0.0, 0.065]
     """
     given = _checked(scores, levels, np.zeros(np.shape(to_numpy(scores, name="scores"))[1:]), level, valid)
-    positive, exact = given.positive.astype(np.uint8), average_precision
-    tensor, table = torch.as_tensor, torch.ones(len(positive), 2)
-    scored, valid = (tensor(given.scores), tensor(positive), table), tensor(given.valid)
-    smooth = 1 - smooth_ap(*scored, tau=tau, valid=valid, reduction="none").numpy()
-    error: NDArray[np.float64] = abs(smooth - exact(given.scores, positive, level=1, valid=given.valid))
+    positive = given.positive.astype(np.uint8)
+    tensors = torch.as_tensor(given.scores), torch.as_tensor(positive), torch.ones(len(positive), 2)
+    losses = smooth_ap(*tensors, tau=tau, valid=torch.as_tensor(given.valid), reduction="none")
+    exact = average_precision(given.scores, positive, level=1, valid=given.valid)
+    error: NDArray[np.float64] = abs(1 - losses.numpy() - exact)
     return error
 
 

@@ -23,7 +23,7 @@ from hiertree.jit import Array, Ints
 from hiertree.options import check_integer, check_number
 
 __all__ = ["alpha_query_expansion", "database_augmentation", "k_reciprocal", "pca_whitening"]
-_CELLS = 1 << 25  # of a block of similarities
+_CELLS = 1 << 25  # of a block of similarities, or of neighbors of neighbors
 
 
 def pca_whitening(embeddings: Any, learned_on: Any, *, dimensions: int | None = None) -> Array:
@@ -152,11 +152,9 @@ def k_reciprocal(query: Any, gallery: Any = None, *, k1: int = 20, k2: int = 6, 
     check_number("lambda_", lambda_, least=0, most=1)
     found = _own_first(_nearest(every, every, max(k1 + 1, k2))[0])
     sets = list(_expanded(found, k1))
-    lengths = np.array([len(own) for own in sets])
-    row, column = np.repeat(np.arange(len(every)), lengths), np.concatenate(sets)
-    weights = np.exp(2 * (np.einsum("nd,nd->n", every[row], every[column]) - 1))
+    weights = np.concatenate([np.exp(2 * (every[own] @ vector - 1)) for own, vector in zip(sets, every, strict=True)])
     shape = len(every), len(every)
-    encoded = csr_array((weights, (row, column)), shape=shape)
+    encoded = csr_array((weights, np.concatenate(sets), np.cumsum([0, *map(len, sets)])), shape=shape)
     means = np.repeat(np.arange(len(every)), k2), found[:, :k2].ravel()
     encoded = (csr_array((np.full(len(means[0]), 1 / k2), means), shape=shape) @ encoded).tocsr()
     items = encoded if gallery is None else encoded[len(queries) :]
@@ -183,8 +181,13 @@ def _expanded(found: Ints, k1: int) -> Iterator[Ints]:
 
 def _reciprocal(near: Ints) -> list[Ints]:
     """R(p, k) of each vector."""
-    mutual = (near[near] == np.arange(len(near))[:, None, None]).any(axis=2)
-    return [own[kept] for own, kept in zip(near, mutual, strict=True)]
+    found: list[Ints] = []
+    step = max(_CELLS // near.shape[1] ** 2, 1)
+    for start in range(0, len(near), step):
+        block = near[start : start + step]
+        mutual = (near[block] == np.arange(start, start + len(block))[:, None, None]).any(axis=2)
+        found += [own[kept] for own, kept in zip(block, mutual, strict=True)]
+    return found
 
 
 def _own_first(found: Ints) -> Ints:

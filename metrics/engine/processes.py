@@ -43,10 +43,10 @@ class Share(NamedTuple):
         return layout._replace(height=height, rows=rows)
 
     def reduced(self, values: Array, how: Literal["sum", "largest", "smallest"] = "sum") -> Array:
-        """The sums, or the largest or smallest, of the arrays of all processes, element by element."""
-        words = values.view(np.int64) if values.dtype == np.uint64 else values
-        found: Array = self.reduce(torch.from_numpy(words), how).numpy()
-        return found.view(values.dtype)
+        """The array itself, now the sums, or the largest or smallest, of those of all processes, element by element."""
+        words = torch.from_numpy(values.view(np.int64) if values.dtype == np.uint64 else values)
+        words.copy_(self.reduce(words, how))  # which may have gone over another device
+        return values
 
     def reduce(self, values: torch.Tensor, how: Literal["sum", "largest", "smallest"] = "sum") -> torch.Tensor:
         """The same of tensors, on any device; the tensor itself may be written to."""

@@ -15,12 +15,11 @@ from click.exceptions import NoArgsIsHelpError
 import hiertree
 from hiertree.errors import HiertreeError
 
-from .benchmarks import datasets
 from .checked_paths import CheckedGroup
+from .datasets import datasets, split
 from .evaluation import audit, embed, evaluate, qrels
 from .labels import labels
 from .reports import browse, demo, report
-from .splitting import split
 from .training import compare, export, recipes, train
 from .tree import tree
 

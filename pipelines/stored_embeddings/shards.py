@@ -10,7 +10,6 @@ import json
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,12 +105,16 @@ class Shards(StoredRows):
 
     def check_ids(self, ids: Sequence[str]) -> None:
         """Refuse an image in two shards: a shard that stands there twice."""
-        seen: dict[str, int] = {}
-        for shard, (start, stop) in enumerate(pairwise(self._starts.tolist())):
-            for row in range(start, stop):
-                if seen.setdefault(ids[row], shard) != shard:
-                    given = f"{self.row_name(row)}: {ids[row]!r} again, as in {self.files[seen[ids[row]]].name}"
-                    raise TableError(given, expected="each image in one shard")
+        import pandas as pd
+
+        number = pd.factorize(np.array(ids, dtype=object))[0]
+        first = np.unique(number, return_index=True)[1][number]  # the row of each image's first
+        shard = np.repeat(np.arange(len(self.files)), np.diff(self._starts))
+        again = np.flatnonzero(shard != shard[first])
+        if len(again):
+            row = int(again[0])
+            given = f"{self.row_name(row)}: {ids[row]!r} again, as in {self.files[shard[first[row]]].name}"
+            raise TableError(given, expected="each image in one shard")
 
     def _check_names(self) -> None:
         """Names such as ``part-00002-of-00008`` say how many there are."""

@@ -1,7 +1,8 @@
-"""The commands of ``hiertree datasets``: list the benchmarks, check, measure and download one."""
+"""``hiertree datasets`` lists, checks, measures and downloads benchmarks; ``hiertree split`` divides a table."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import hiertree as ht
+from hiertree.errors import OptionError, TableError
 
-from .checked_paths import GROWING_FOLDER, INPUT_PATH, NAME, CheckedGroup
-from .options import json_option, print_json, print_report
+from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME, OUTPUT_FILE, CheckedGroup, command
+from .options import NAMES, SEED, choice, json_option, print_json, print_report
 
 if TYPE_CHECKING:
     from hiertree.datasets import Benchmark
     from hiertree.datasets.checks import SplitReport
+    from hiertree.datasets.split_rows import HoldoutBy
 
 _SHOWN = ("name", "title", "levels", "protocol", "splits", "license", "url", "steps", "downloads")
 split_option = click.option(
@@ -167,3 +170,45 @@ def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int]) -> str:
 
 def _numbered(steps: Sequence[str]) -> str:
     return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
+
+
+@command(example="hiertree split images.csv --levels kind,landmark --val 0.1 --out images-split.csv")
+@click.argument("table", type=INPUT_FILE)
+@click.option("--levels", type=NAMES, required=True, help="The columns of labels, coarse → fine.")
+@click.option("--test", type=float, default=0.5, help="The share that test holds.")
+@click.option("--val", type=float, help="The share that val holds, for a validation.")
+@choice("--by", ("classes", "images"), "Shares of the classes, or of the images of each class.", default="classes")
+@click.option("--column", type=NAME, default="split", help="The column to write.")
+@click.option("--seed", type=SEED, default=0, help="Of the draw.")
+@click.option("--out", type=OUTPUT_FILE, required=True, help="The table with that column, a CSV file.")
+def split(
+    table: Path,
+    levels: tuple[str, ...],
+    test: float,
+    val: float | None,
+    by: HoldoutBy,
+    column: str,
+    seed: int,
+    out: Path,
+) -> None:
+    """Write TABLE with a column that says train, val or test of every row.
+
+    TABLE is a CSV or Parquet file of images. By classes, no class is in two splits, as in retrieval of classes that
+    were never seen in training. By images, every class is divided, and train holds some of its images.
+    """
+    from hiertree.datasets.split_rows import draw_parts
+    from hiertree.io.tables import read_table, write_table
+
+    if out.suffix.lower() != ".csv":
+        raise OptionError(f"out={str(out)!r}", expected="a name that ends in .csv")
+    read = read_table(table, required=levels, needs_rows=True)
+    if column in read.columns:
+        given = f"{table} has a column {column!r}"
+        raise TableError(given, expected="none", remedy="name another by --column")
+    classes = list(zip(*(read[level] for level in levels), strict=True))
+    parts = draw_parts(classes, {"test": test} | ({} if val is None else {"val": val}), by=by, seed=seed)
+    rows = ((*cells, part) for cells, part in zip(read.itertuples(index=False), parts, strict=True))
+    write_table(out, [*read.columns, column], rows)
+    images, present = Counter(parts), Counter(part for part, _ in set(zip(parts, classes, strict=True)))
+    for part in ("train", *(("val",) if val is not None else ()), "test"):
+        click.echo(f"{part}: {images[part]} images of {present[part]} classes")
