@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.sax.saxutils import escape
+
+import numpy as np
+from typing_extensions import override
 
 from ..errors import OptionError, TableError
 from ..io.files import open_replacing, read_text, write_text
 from ..io.tables import frame_columns, line_names, read_table, write_table
-from .label_rows import Nested, Row, Where, nest, trimmed
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from .label_rows import Nested, Numbered, Row, Where, nest, trimmed
 
 AnyPath = str | os.PathLike[str]
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
@@ -59,14 +60,12 @@ def check_level_columns(levels: Any) -> None:
         raise OptionError(f"levels={levels!r}", expected="a list of one or more different columns, coarse → fine")
 
 
-def write_label_table(
-    path: AnyPath, rows: Sequence[Row], leaf_ids: Sequence[Hashable], level_names: Sequence[str]
-) -> None:
+def write_label_table(path: AnyPath, numbered: Numbered, level_names: Sequence[str]) -> None:
     """Write one line per leaf under the level names; a last column ``leaf_id`` where ids and finest labels differ."""
-    if any(row[-1] != leaf for row, leaf in zip(rows, leaf_ids, strict=True)):
-        level_names = [*level_names, "leaf_id"]
-        rows = [(*row, leaf) for row, leaf in zip(rows, leaf_ids, strict=True)]
-    write_table(path, level_names, rows)
+    names, columns = list(level_names), numbered.columns()
+    if list(columns[-1]) != numbered.leaf_ids:
+        names, columns = [*names, "leaf_id"], [*columns, numbered.leaf_ids]
+    write_table(path, names, zip(*columns, strict=True))
 
 
 def as_integers(column: Sequence[str]) -> Sequence[Hashable]:
@@ -74,21 +73,38 @@ def as_integers(column: Sequence[str]) -> Sequence[Hashable]:
     return list(map(int, column)) if all(map(_SHORTEST_INTEGER.fullmatch, column)) else column
 
 
-def write_json_tree(
-    path: AnyPath, rows: Sequence[Row], leaf_ids: Sequence[Hashable], level_names: Sequence[str]
-) -> None:
+def write_json_tree(path: AnyPath, numbered: Numbered, level_names: Sequence[str]) -> None:
     """Write a tree as :func:`read_json_tree` reads it; labels that JSON cannot hold are an OptionError."""
-    content = {
-        "format": JSON_FORMAT,
-        "level_names": list(level_names),
-        "children": list(_json_nodes(nest(rows, leaf_ids))),
-    }
+    order = np.lexsort(numbered.paths.T[::-1])  # what a node has below it follows each other
+    columns = [column[order].tolist() for column in numbered.paths.T]
+    rows = zip(*columns, map(numbered.leaf_ids.__getitem__, order.tolist()), strict=True)
+    nodes = _JsonNodes(rows, numbered.labels, 0)
     try:
         with open_replacing(path) as file:
+            content = {"format": JSON_FORMAT, "level_names": list(level_names), "children": nodes}
             file.writelines(json.JSONEncoder(ensure_ascii=False, indent=1).iterencode(content))
             file.write("\n")
     except TypeError as error:
         raise OptionError(f"labels that JSON cannot hold ({error})", expected="text or integer labels") from error
+
+
+class _JsonNodes(list[Any]):
+    """The nodes of some rows from a level on, as an encoder of JSON takes them: one at a time, and none is held."""
+
+    def __init__(self, rows: Iterable[tuple[Any, ...]], labels: list[list[Hashable]], level: int) -> None:
+        super().__init__([None])  # an encoder looks whether there are any
+        self._rows, self._labels, self._level = rows, labels, level
+
+    @override
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        finest = self._level + 1 == len(self._labels)
+        for node, below in groupby(self._rows, key=itemgetter(self._level)):
+            label = self._labels[self._level][node]
+            if not finest:
+                yield {"label": label, "children": _JsonNodes(below, self._labels, self._level + 1)}
+            else:
+                leaves = [row[-1] for row in below]
+                yield {"label": label} if leaves == [label] else {"label": label, "leaf_ids": leaves}
 
 
 def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]:
@@ -105,16 +121,6 @@ def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]
         return [row for row, _ in leaves], [leaf for _, leaf in leaves], content["level_names"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise TableError(f"{path}: {error}", expected=f"a tree written by LabelTree.to_json ({JSON_FORMAT})") from error
-
-
-def _json_nodes(nested: Nested) -> Iterator[dict[str, Any]]:
-    for label, below in nested.items():
-        if isinstance(below, dict):
-            yield {"label": label, "children": list(_json_nodes(below))}
-        elif below == [label]:
-            yield {"label": label}
-        else:
-            yield {"label": label, "leaf_ids": below}
 
 
 def _json_leaves(nodes: Any, above: Row) -> Iterator[tuple[Row, Hashable]]:
@@ -219,23 +225,17 @@ def read_graphml(path: AnyPath) -> Any:
     return graph
 
 
-def write_graphml(
-    path: AnyPath, rows: Sequence[Row], paths: NDArray[np.int32], leaf_ids: Sequence[Hashable], names: Sequence[str]
-) -> None:
+def write_graphml(path: AnyPath, numbered: Numbered, names: Sequence[str]) -> None:
     """Write a tree as networkx writes its graph, which would take ten times the memory; nodes are numbered."""
     from networkx import GraphMLWriter
 
-    nodes, below, leaves = _numbered_nodes(rows, paths, leaf_ids)
+    nodes = _GraphNodes(numbered)
     writer: Any = GraphMLWriter()
     keys = {("level_names", "string"): "d0"}
 
     def attributes(number: int) -> Iterator[tuple[str, str]]:
         """The key of each attribute of a node, and its text."""
-        label, *others = nodes[number]
-        named = [("label", label), *zip(("level", "id"), others, strict=False)]
-        if number in leaves:
-            named.append(("leaf_ids", json.dumps(leaves[number], ensure_ascii=False)))
-        for name, value in named:
+        for name, value in nodes.attributes(number):
             kind = name, writer.get_xml_type(type(value))
             yield keys.setdefault(kind, f"d{len(keys)}"), escape(str(value))
 
@@ -258,31 +258,49 @@ def write_graphml(
                 for key, text in attributes(number)
             )
             file.write("\n      ".join([f'    <node id="n{number}">', *data]) + "\n    </node>\n")
-        for number, others in enumerate(below):
-            file.writelines(f'    <edge source="n{number}" target="n{other}" />\n' for other in others)
+        for parent, number in nodes.edges():
+            file.write(f'    <edge source="n{parent}" target="n{number}" />\n')
         levels = escape(json.dumps(names, ensure_ascii=False))
         file.write(f'    <data key="d0">{levels}</data>\n  </graph>\n</graphml>\n')
 
 
-def _numbered_nodes(
-    rows: Sequence[Row], paths: NDArray[np.int32], leaf_ids: Sequence[Hashable]
-) -> tuple[list[tuple[Hashable, ...]], list[list[int]], dict[int, list[Hashable]]]:
-    """Label, level and number in it of every node, the root first; the nodes below each; the leaves of the finest."""
-    nodes: list[tuple[Hashable, ...]] = [("", 0)]
-    below: list[list[int]] = [[]]
-    leaves: dict[int, list[Hashable]] = {}
-    places: list[dict[int, int]] = [{} for _ in paths.T]
-    for row, path, leaf_id in zip(rows, paths, leaf_ids, strict=True):
-        above = 0
-        for level, own in enumerate(path.tolist()):
-            if own not in places[level]:
-                places[level][own] = len(nodes)
-                below[above].append(len(nodes))
-                nodes.append((row[level], level + 1, own))
-                below.append([])
-            above = places[level][own]
-        leaves.setdefault(above, []).append(leaf_id)
-    return nodes, below, leaves
+class _GraphNodes:
+    """The nodes of all levels in order of first appearance, the root first."""
+
+    def __init__(self, numbered: Numbered) -> None:
+        self._labels, self._leaf_ids, paths = numbered.labels, numbered.leaf_ids, numbered.paths
+        sizes = [len(labels) for labels in numbered.labels]
+        level = np.repeat(np.arange(len(sizes)), sizes)
+        own = np.concatenate([np.arange(size) for size in sizes])
+        row = np.concatenate([np.unique(column, return_index=True)[1] for column in paths.T])  # the first below each
+        starts = np.cumsum([0, *sizes])
+        place = np.empty(len(row), np.int64)
+        order = np.lexsort((level, row))
+        place[order] = np.arange(1, len(row) + 1)
+        above = place[starts[np.maximum(level - 1, 0)] + paths[row, level - 1]]
+        self._parent = np.where(level == 0, 0, above)[order]
+        self._level, self._own = level[order], own[order]
+        self._leaves = np.argsort(paths[:, -1], kind="stable")
+        self._first_leaf = np.searchsorted(paths[self._leaves, -1], np.arange(sizes[-1] + 1))
+
+    def __len__(self) -> int:
+        return len(self._own) + 1
+
+    def attributes(self, number: int) -> Iterator[tuple[str, Hashable]]:
+        """The name and the value of each attribute of a node."""
+        if number == 0:
+            yield from (("label", ""), ("level", 0))
+            return
+        level, own = int(self._level[number - 1]), int(self._own[number - 1])
+        yield from (("label", self._labels[level][own]), ("level", level + 1), ("id", own))
+        if level + 1 == len(self._labels):
+            leaves = self._leaves[self._first_leaf[own] : self._first_leaf[own + 1]].tolist()
+            yield "leaf_ids", json.dumps([self._leaf_ids[leaf] for leaf in leaves], ensure_ascii=False)
+
+    def edges(self) -> Iterator[tuple[int, int]]:
+        """Each node's parent and the node, those of one parent after each other."""
+        children = np.argsort(self._parent, kind="stable")
+        return zip(self._parent[children].tolist(), (children + 1).tolist(), strict=True)
 
 
 def read_edges(path: AnyPath, *, child_first: bool = False) -> list[tuple[str, str]]:

@@ -70,6 +70,11 @@ class Numbered(NamedTuple):
     paths: NDArray[np.int32]
     labels: list[list[Hashable]]
 
+    def columns(self) -> list[Sequence[Hashable]]:
+        """For every level the labels of the leaves' nodes."""
+        pairs = zip(self.labels, self.paths.T, strict=True)
+        return [list(map(labels.__getitem__, column.tolist())) for labels, column in pairs]
+
 
 def is_empty(label: object) -> bool:
     """True for None, NaN, pandas' NA, and text without a visible character."""

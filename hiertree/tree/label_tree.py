@@ -295,11 +295,11 @@ class LabelTree(NumberedTree):
 
         A last column ``leaf_id`` is added when ids and finest labels differ.
         """
-        formats.write_label_table(path, self._rows(), self._leaf_ids, self.level_names)
+        formats.write_label_table(path, self._numbered, self.level_names)
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write the tree as nested JSON, readable by :meth:`from_json` and by drawing libraries (``children``)."""
-        formats.write_json_tree(path, self._rows(), self._leaf_ids, self.level_names)
+        formats.write_json_tree(path, self._numbered, self.level_names)
 
     def to_graphml(self, path: str | os.PathLike[str]) -> None:
         """Write the tree as GraphML, for :meth:`from_graphml` and for programs that draw graphs.
@@ -309,7 +309,7 @@ class LabelTree(NumberedTree):
         Raises:
             OptionError: labels that are neither text, numbers nor booleans.
         """
-        formats.write_graphml(path, self._rows(), self._paths, self._leaf_ids, self.level_names)
+        formats.write_graphml(path, self._numbered, self.level_names)
 
     def to_newick(self, path: str | os.PathLike[str]) -> None:
         """Write the tree in the Newick format, without the names of its levels; :meth:`from_newick` reads it back.

@@ -24,6 +24,7 @@ class NumberedTree:
     """An immutable label hierarchy of uniform depth L, whose attributes :class:`hiertree.LabelTree` describes."""
 
     def __init__(self, numbered: Numbered, level_names: Sequence[str] | None) -> None:
+        self._numbered = numbered
         self._leaf_ids, self._paths, self._labels = numbered
         self._paths.setflags(write=False)
         self._row_of_leaf = {leaf_id: row for row, leaf_id in enumerate(self._leaf_ids)}
@@ -244,7 +245,7 @@ class NumberedTree:
 
     def _rows(self) -> list[Row]:
         """The labels of every leaf's path, in the order of the leaves."""
-        return [self._labels_along(path) for path in self._paths.tolist()]
+        return list(zip(*self._numbered.columns(), strict=True))
 
 
 def _drawn(nested: Nested, *, most_children: int, indent: str = "") -> Iterator[str]:

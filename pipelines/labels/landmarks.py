@@ -250,7 +250,12 @@ def read_kept(path: AnyPath) -> list[KeptLandmark]:
     ...     read_kept(folder) == kept
     True
     """
-    return [_kept(*row) for row in _rows(Path(path), LANDMARKS, COLUMNS)]
+    return list(each_kept(path))
+
+
+def each_kept(path: AnyPath) -> Iterator[KeptLandmark]:
+    """As :func:`read_kept`, one after the other."""
+    return (_kept(*row) for row in _rows(Path(path), LANDMARKS, COLUMNS))
 
 
 def write_dropped(path: AnyPath, dropped: Iterable[DroppedLandmark]) -> None:
@@ -261,7 +266,12 @@ def write_dropped(path: AnyPath, dropped: Iterable[DroppedLandmark]) -> None:
 
 def read_dropped(path: AnyPath) -> list[DroppedLandmark]:
     """Read what :func:`write_dropped` wrote."""
-    return [_dropped(*row) for row in _rows(Path(path), DROPPED, DROPPED_COLUMNS)]
+    return list(each_dropped(path))
+
+
+def each_dropped(path: AnyPath) -> Iterator[DroppedLandmark]:
+    """As :func:`read_dropped`, one after the other."""
+    return (_dropped(*row) for row in _rows(Path(path), DROPPED, DROPPED_COLUMNS))
 
 
 def _rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...], str]]:
@@ -311,23 +321,17 @@ def _confidence(cell: str, where: str) -> float | None:
     return confidence
 
 
-def relevant(kept: Iterable[KeptLandmark], irrelevant: Set[str]) -> tuple[list[KeptLandmark], list[DroppedLandmark]]:
-    """Landmarks without the labels that people marked irrelevant; those that had no other are dropped."""
-    left: list[KeptLandmark] = []
-    dropped: list[DroppedLandmark] = []
-    for landmark in kept:
-        if irrelevant.isdisjoint(landmark.labels):
-            left.append(landmark)
-            continue
-        item_ids = landmark.item_ids or ("",) * len(landmark.labels)
-        pairs = [pair for pair in zip(landmark.labels, item_ids, strict=True) if pair[0] not in irrelevant]
-        if pairs:
-            labels, ids = zip(*pairs, strict=True)
-            left.append(replace(landmark, labels=labels, item_ids=ids))
-        else:
-            about = (landmark.landmark_id, landmark.category, landmark.labels)
-            dropped.append(DroppedLandmark(*about, "irrelevant label", landmark.origin))
-    return left, dropped
+def relevant(landmark: KeptLandmark, irrelevant: Set[str]) -> KeptLandmark | DroppedLandmark:
+    """A landmark without the labels that people marked irrelevant; one that had no other is dropped."""
+    if irrelevant.isdisjoint(landmark.labels):
+        return landmark
+    item_ids = landmark.item_ids or ("",) * len(landmark.labels)
+    pairs = [pair for pair in zip(landmark.labels, item_ids, strict=True) if pair[0] not in irrelevant]
+    if pairs:
+        labels, ids = zip(*pairs, strict=True)
+        return replace(landmark, labels=labels, item_ids=ids)
+    about = (landmark.landmark_id, landmark.category, landmark.labels)
+    return DroppedLandmark(*about, "irrelevant label", landmark.origin)
 
 
 def label_counts(kept: Iterable[KeptLandmark]) -> Counter[str]:

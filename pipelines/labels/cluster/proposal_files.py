@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
@@ -152,22 +152,25 @@ def _parsed(file: Path) -> _File:
         raise TableError(f"{file}: {place}: {first['msg']}", expected=f"a proposal in the format {FORMAT}") from None
 
 
-def clusters_of(kept: Iterable[KeptLandmark], proposal: Proposal) -> Iterator[Cluster]:
-    """The cluster of each landmark: the one that holds most of its labels, on a tie the first label's."""
+def cluster_of_most(labels: Iterable[str], cluster_of: Mapping[str, Cluster]) -> Cluster:
+    """The cluster of a landmark: the one that holds most of its labels, on a tie the first label's."""
+    clusters = [cluster_of[label] for label in labels]
+    names = [cluster.name for cluster in clusters]
+    return max(clusters, key=lambda cluster: names.count(cluster.name))
+
+
+def landmarks_of_clusters(kept: Iterable[KeptLandmark], proposal: Proposal) -> Counter[str]:
+    """How many landmarks each cluster has, by its name."""
     cluster_of = proposal.cluster_of()
-    for landmark in kept:
-        votes = Counter(cluster_of[label].name for label in landmark.labels)
-        winner = votes.most_common(1)[0][0]
-        yield next(cluster_of[label] for label in landmark.labels if cluster_of[label].name == winner)
+    return Counter(cluster_of_most(landmark.labels, cluster_of).name for landmark in kept)
 
 
-def write_clusters(path: Path, proposal: Proposal, kept: Iterable[KeptLandmark]) -> None:
-    """Write one row per cluster."""
-    landmarks = Counter(cluster.name for cluster in clusters_of(kept, proposal))
+def write_clusters(path: Path, proposal: Proposal, landmarks: Mapping[str, int]) -> None:
+    """Write one row per cluster, with how many landmarks each has, by its name."""
     header = ("cluster", "name", "kind", "kind_margin", "landmarks", "distinct_labels", "labels", "uncertain", "doubt")
     rows = []
     for number, own in enumerate(proposal.clusters):
-        about = (number, own.name, own.kind, own.margin, landmarks[own.name], len(own.labels))
+        about = (number, own.name, own.kind, own.margin, landmarks.get(own.name, 0), len(own.labels))
         labels = SEPARATOR.join(place.label for place in own.labels)
         chain = next(filter(None, map(_chain, own.labels)), "")
         rows.append((*about, labels, "yes" if own.doubt else "no", own.doubt, SEPARATOR.join(own.above), chain))

@@ -23,7 +23,7 @@ from ..encode.text_encoders import TextEncoder
 from ..landmarks import DROPPED, LANDMARKS, KeptLandmark, label_counts, label_items, read_kept
 from ..steps import HYPERNYMS, LABELS, REPORT, AnyPath, Count, LabelStep, Seed, StepRecord, hypernyms_of, option
 from .clustering import RESTARTS
-from .proposal_files import CLUSTERS, PROPOSAL, write_clusters, write_labels, write_proposal
+from .proposal_files import CLUSTERS, PROPOSAL, landmarks_of_clusters, write_clusters, write_labels, write_proposal
 from .proposing import Cluster, Proposal, embed, propose_for
 from .quality import measure_quality, read_reference, split_reference
 
@@ -129,7 +129,7 @@ class ClusterStep(LabelStep[Clustered]):
 
     def _write(self, result: Clustered, folder: Path) -> None:
         write_proposal(folder / PROPOSAL, result.proposal)
-        write_clusters(folder / CLUSTERS, result.proposal, self.kept)
+        write_clusters(folder / CLUSTERS, result.proposal, landmarks_of_clusters(self.kept, result.proposal))
         write_labels(folder / LABELS, result.proposal)
         write_json(folder / QUALITY, result.quality)
         for edges in self.edges:

@@ -6,34 +6,36 @@ apart.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import hiertree
 from hiertree.errors import TableError
 from hiertree.io.files import write_json, write_text
 from hiertree.io.tables import write_table
 
-from ..cleaning import Cleaned, describe_cleaning, landmark_counts, read_report
-from ..cluster.proposal_files import CLUSTERS, PROPOSAL, read_proposal, write_clusters, write_labels
+from ..cleaning import describe_cleaning, read_report
+from ..cluster.proposal_files import (
+    CLUSTERS,
+    PROPOSAL,
+    cluster_of_most,
+    read_proposal,
+    write_clusters,
+    write_labels,
+)
 from ..cluster.proposing import Proposal
 from ..cluster.step import COMMAND as CLUSTER_COMMAND
 from ..cluster.step import describe_proposal
 from ..encode.phrases import KINDS
-from ..landmarks import (
-    DROPPED,
-    LANDMARKS,
-    KeptLandmark,
-    label_counts,
-    read_dropped,
-    read_kept,
-    relevant,
-    write_dropped,
-)
+from ..landmarks import DROPPED, LANDMARKS, DroppedLandmark, each_dropped, write_dropped
 from ..review import reviewed
 from ..steps import HISTORY, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord, history_of, hypernyms_of, option
 from .tables import (
@@ -42,6 +44,7 @@ from .tables import (
     TREE,
     Exported,
     HierarchicalRow,
+    each_relevant,
     hierarchical_rows,
     label_tree,
     provenance_rows,
@@ -94,28 +97,39 @@ class ExportStep(LabelStep[Exported]):
     def _compute(self) -> Exported:
         proposed = read_proposal(self.source)
         final, irrelevant, counts = _reviewed(self.source, proposed, self.review)
-        kept, dropped = relevant(read_kept(self.source), irrelevant)
-        dropped = [*read_dropped(self.source), *dropped]
-        _check_labels(kept, final, self.source)
-        rows = hierarchical_rows(kept, final)
-        earlier, from_images = read_report(self.source), sum(landmark.confidence is not None for landmark in kept)
-        now = landmark_counts(Cleaned(kept, dropped, {})) | {"because": earlier["because"]}
-        report = earlier | now | {"labeled_from_images": from_images} | _proposal_report(final, rows)
-        report |= {"review": counts} if counts else {}
-        return Exported(final, proposed, label_tree(rows, final), report, rows, kept, dropped)
+        cluster_of, names = final.cluster_of(), [cluster.name for cluster in final.clusters]
+        number_of = {name: number for number, name in enumerate(names)}
+        ids, numbers, labels, from_images = array("q"), array("q"), set[str](), 0
+        dropped: list[DroppedLandmark] = []
+        for landmark in each_relevant(self.source, irrelevant):
+            if isinstance(landmark, DroppedLandmark):
+                dropped.append(landmark)
+                continue
+            labels.update(landmark.labels)
+            from_images += landmark.confidence is not None
+            if cluster_of.keys() >= set(landmark.labels):  # the others are refused below
+                ids.append(landmark.landmark_id)
+                numbers.append(number_of[cluster_of_most(landmark.labels, cluster_of).name])
+        _check_labels(labels, final, self.source)
+        landmarks = dict(zip(names, np.bincount(numbers, minlength=len(names)).tolist(), strict=True))
+        reasons = Counter(drop.reason for drop in chain(each_dropped(self.source), dropped))
+        report = read_report(self.source) | {"dropped": dict(sorted(reasons.items())), "kept": len(ids)}
+        report |= {"distinct_labels": len(labels), "labeled_from_images": from_images}
+        report |= _proposal_report(final, landmarks) | ({"review": counts} if counts else {})
+        tree = label_tree(ids, numbers, final)
+        return Exported(final, proposed, tree, report, landmarks, irrelevant, dropped)
 
     def _write(self, result: Exported, folder: Path) -> None:
-        final, _, tree, report, rows, kept, dropped, _ = result
-        split = self.settings.split
+        final, tree, report, split = result.proposal, result.tree, result.report, self.settings.split
         hierarchical = f"{split}_label_to_{HIERARCHICAL}" if split else HIERARCHICAL
-        write_table(folder / hierarchical, HierarchicalRow._fields, rows)
+        write_provenance(folder / PROVENANCE, provenance_rows(result, self.source))
+        write_table(folder / hierarchical, HierarchicalRow._fields, hierarchical_rows(folder / PROVENANCE))
         tree.to_json(folder / TREE)
         tree.to_csv(folder / "tree.csv")
         tree.to_graphml(folder / "tree.graphml")
-        write_provenance(folder / PROVENANCE, provenance_rows(result))
-        write_clusters(folder / CLUSTERS, final, kept)
+        write_clusters(folder / CLUSTERS, final, result.landmarks)
         write_labels(folder / LABELS, final)
-        write_dropped(folder / DROPPED, dropped)
+        write_dropped(folder / DROPPED, chain(each_dropped(self.source), result.dropped))
         write_json(folder / REPORT, report)
         facts = {
             "hierarchical": hierarchical,
@@ -166,22 +180,22 @@ def _reviewed(
     return found.proposal, found.irrelevant, counts
 
 
-def _check_labels(kept: Sequence[KeptLandmark], final: Proposal, source: AnyPath) -> None:
-    """Every landmark's labels have a place."""
-    missing = sorted(label_counts(kept).keys() - final.cluster_of().keys())
-    if missing or not kept:
+def _check_labels(labels: Set[str], final: Proposal, source: AnyPath) -> None:
+    """There are landmarks, and every label has a place."""
+    missing = sorted(labels - final.cluster_of().keys())
+    if missing or not labels:
         problem = f"no cluster holds the label {missing[0]!r}" if missing else "no landmark is left"
         raise TableError(f"{source}: {problem}", expected=f"{PROPOSAL} and {LANDMARKS} of one run")
 
 
-def _proposal_report(proposal: Proposal, rows: Sequence[HierarchicalRow]) -> dict[str, Any]:
+def _proposal_report(proposal: Proposal, landmarks: Mapping[str, int]) -> dict[str, Any]:
     """Clusters, doubts, and clusters and landmarks of each kind."""
     clusters = proposal.clusters
-    of_kind = Counter(cluster.kind for cluster in clusters), Counter(row.natural_or_human_made for row in rows)
+    of_kind = {kind: [landmarks[cluster.name] for cluster in clusters if cluster.kind == kind] for kind in KINDS}
     return {
         "clusters": len(clusters),
         "clusters_in_doubt": sum(bool(cluster.doubt) for cluster in clusters),
         "labels_in_doubt": sum(bool(place.doubt) for cluster in clusters for place in cluster.labels),
-        "kinds": {kind: {"clusters": of_kind[0][kind], "landmarks": of_kind[1][kind]} for kind in KINDS},
+        "kinds": {kind: {"clusters": len(own), "landmarks": sum(own)} for kind, own in of_kind.items()},
         "silhouette_by_k": {str(k): round(score, 4) for k, score in proposal.silhouettes.items()},
     }

@@ -7,18 +7,22 @@ moved`` and ``kind changed``, or ``irrelevant``; it is empty where nobody review
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from hiertree.errors import TableError
 from hiertree.io.files import replacing
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
+from hiertree.tree.label_rows import Numbered, check_rows, number_nodes
 
-from ..cluster.proposal_files import clusters_of
+from ..cluster.proposal_files import cluster_of_most
 from ..cluster.proposing import Cluster, Proposal
-from ..landmarks import SEPARATOR, DroppedLandmark, KeptLandmark, Origin
+from ..landmarks import SEPARATOR, DroppedLandmark, KeptLandmark, Origin, each_dropped, each_kept, relevant
 from ..steps import AnyPath
 
 HIERARCHICAL, TREE, EXPORTED = "hierarchical.csv", "tree.json", "exported"
@@ -41,37 +45,39 @@ class HierarchicalRow(NamedTuple):
 
 
 class Exported(NamedTuple):
-    """What was exported."""
+    """What was exported. Landmarks are read again from the files for each table, and not held."""
 
     proposal: Proposal  # the clusters, as people left them
     proposed: Proposal  # as they were before
     tree: LabelTree  # kind → groups above, if any → supercategory → landmark
     report: dict[str, Any]  # the counts
-    rows: list[HierarchicalRow]  # of the table
-    kept: list[KeptLandmark]  # the landmarks in it, in the same order
-    dropped: list[DroppedLandmark]  # the others
+    landmarks: dict[str, int]  # of each cluster, by its name
+    irrelevant: frozenset[str]  # the labels that people marked so
+    dropped: list[DroppedLandmark]  # the landmarks that had no other
     folder: Path = Path()  # where the files are
 
 
-def hierarchical_rows(kept: Sequence[KeptLandmark], proposal: Proposal) -> list[HierarchicalRow]:
-    """One row per landmark, in the order given; several labels are joined by ``|``."""
-    return [
-        HierarchicalRow(at.landmark_id, at.category, SEPARATOR.join(at.labels), cluster.name, cluster.kind)
-        for at, cluster in zip(kept, clusters_of(kept, proposal), strict=True)
-    ]
+def each_relevant(source: AnyPath, irrelevant: Set[str]) -> Iterator[KeptLandmark | DroppedLandmark]:
+    """The landmarks that were clustered, without the labels that people marked irrelevant."""
+    return (relevant(landmark, irrelevant) for landmark in each_kept(source))
 
 
-def label_tree(rows: Sequence[HierarchicalRow], proposal: Proposal) -> LabelTree:
-    """Kind → groups above, if any → supercategory → landmark.
+def label_tree(landmarks: Sequence[int], numbers: Sequence[int], proposal: Proposal) -> LabelTree:
+    """Kind → groups above, if any → supercategory → landmark; ``numbers`` are those of the landmarks' clusters.
 
     Without groups, the same as ``LabelTree.from_csv`` reads from the published columns.
     """
-    above = {cluster.name: cluster.above for cluster in proposal.clusters}
+    import pandas as pd
+
     coarsest, *others = H_GLDV2_LEVELS
     groups = (f"group_{depth}" for depth in range(1, len(proposal.clusters[0].above) + 1))
-    level_names = [coarsest, *groups, *others]
-    paths = [(kind, *above[cluster], cluster, landmark) for landmark, _, _, cluster, kind in rows]
-    return LabelTree.from_paths(paths, level_names=level_names)
+    place, first_seen = pd.factorize(np.asarray(numbers))
+    clusters = [proposal.clusters[number] for number in first_seen.tolist()]
+    rows = [(cluster.kind, *cluster.above, cluster.name) for cluster in clusters]
+    above = number_nodes(*check_rows(rows, repeats="error", leaf="path", where=lambda row: f"cluster {row}"))
+    leaves = list(landmarks)
+    paths = np.column_stack([above.paths[place], np.arange(len(leaves), dtype=np.int32)])
+    return LabelTree(Numbered(leaves, paths, [*above.labels, leaves]), [coarsest, *groups, *others])
 
 
 def export_folder(path: AnyPath) -> Path:
@@ -92,15 +98,28 @@ def hierarchical_table(path: AnyPath) -> Path:
     return found[0]
 
 
-def provenance_rows(found: Exported) -> Iterator[dict[str, Any]]:
+def provenance_rows(found: Exported, source: AnyPath) -> Iterator[dict[str, Any]]:
     """One row per landmark: those kept in their order, then those dropped."""
-    clusters = found.proposal.clusters
-    number_of, before = {cluster.name: number for number, cluster in enumerate(clusters)}, found.proposed.cluster_of()
-    for row, landmark in zip(found.rows, found.kept, strict=True):
-        number = number_of[row.hierarchical_label]
-        cluster = clusters[number]
-        inside = {place.label for place in cluster.labels}
-        first = before[next(label for label in landmark.labels if label in inside)]
+    final, before = found.proposal.cluster_of(), found.proposed.cluster_of()
+    number_of = {cluster.name: number for number, cluster in enumerate(found.proposal.clusters)}
+
+    @cache  # most landmarks share their labels
+    def placed(labels: tuple[str, ...]) -> dict[str, Any]:
+        cluster = cluster_of_most(labels, final)
+        first = before[next(label for label in labels if final[label] is cluster)]
+        return {
+            "cluster": number_of[cluster.name],
+            "hierarchical_label": cluster.name,
+            "natural_or_human_made": cluster.kind,
+            "above": list(cluster.above),
+            "proposed_label": first.name,
+            "proposed_kind": first.kind,
+            "review": _action(cluster, first) if "review" in found.report else None,
+        }
+
+    for landmark in each_relevant(source, found.irrelevant):
+        if isinstance(landmark, DroppedLandmark):
+            continue
         yield {
             "status": "kept",
             **_about(landmark),
@@ -109,15 +128,9 @@ def provenance_rows(found: Exported) -> Iterator[dict[str, Any]]:
             "label_ids": list(landmark.item_ids),
             "label_source": "scraped" if landmark.confidence is None else "images",
             "confidence": landmark.confidence,
-            "cluster": number,
-            "hierarchical_label": cluster.name,
-            "natural_or_human_made": cluster.kind,
-            "above": list(cluster.above),
-            "proposed_label": first.name,
-            "proposed_kind": first.kind,
-            "review": _action(cluster, first) if "review" in found.report else None,
+            **placed(landmark.labels),
         }
-    for drop in found.dropped:
+    for drop in chain(each_dropped(source), found.dropped):
         own = {"status": "dropped", "reason": drop.reason, "labels": list(drop.values)}
         yield {**_about(drop), **own, "review": "irrelevant" if drop.reason == "irrelevant label" else None}
 
@@ -135,6 +148,19 @@ def write_provenance(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         while part := list(islice(left, _ROWS_AT_ONCE)):
             writer.write_table(pa.Table.from_pylist(part, schema=schema))
+
+
+def hierarchical_rows(provenance: Path) -> Iterator[HierarchicalRow]:
+    """One row per landmark that was kept, in their order; several labels are joined by ``|``."""
+    import pyarrow.parquet as pq
+
+    clustered = ("hierarchical_label", "natural_or_human_made")
+    columns = ["status", "landmark_id", "category", "labels", *clustered]
+    for part in pq.ParquetFile(provenance).iter_batches(_ROWS_AT_ONCE, columns=columns):
+        for row in part.to_pylist():
+            if row["status"] == "kept":
+                labels = SEPARATOR.join(row["labels"])
+                yield HierarchicalRow(row["landmark_id"], row["category"], labels, *(row[name] for name in clustered))
 
 
 def _about(landmark: KeptLandmark | DroppedLandmark) -> dict[str, Any]:
