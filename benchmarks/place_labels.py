@@ -17,8 +17,9 @@ comes true.
 classes of GeoNames, OpenStreetMap and WordNet.
 ``--part tuning`` and ``--part held-out`` take one half of the labels, by a hash; nothing was adjusted on the second.
 ``--speed 5700`` times the encoder and k-means (78 clusters, 10 restarts) on so many labels, and the choice of k.
-``--scale 10000 100000`` makes so many labels of the lists' words, a landmark each or ``--landmarks`` together, and
-prints the time and the peak memory of the commands ``clean``, ``cluster`` and ``export``.
+``--scale 10000 100000`` makes so many labels of the lists' words, a landmark each or ``--landmarks`` together, in a
+store as it is after scraping, and prints the time and the peak memory of ``status``, ``clean``, ``cluster`` and
+``export``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from itertools import chain, islice, pairwise
+from itertools import chain, islice, pairwise, repeat
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,8 @@ from hiertree.pipelines.labels.encode.hypernyms import read_hypernyms
 from hiertree.pipelines.labels.encode.phrases import parse
 from hiertree.pipelines.labels.label_texts import normalize_label
 from hiertree.pipelines.labels.landmarks import InstanceValue, Landmark
+from hiertree.pipelines.labels.scrape.facts import Item, Label, Page
+from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
 
 REFERENCES = {
     "GeoNames: feature class": "place_labels/geonames_feature_codes.csv:class",
@@ -255,25 +258,51 @@ def known_labels(data: Path) -> list[str]:
 
 
 def scale(data: Path, count: int, landmarks: int) -> None:
-    """Rows of the table: labels are those of the lists, then those after a first word of another, shuffled."""
+    """Rows of the table: labels are those of the lists, then those after a first word of another, shuffled.
+
+    Every twentieth landmark has no label, every fiftieth was not asked for, and every ninth has two labels.
+    """
     known = known_labels(data)
     words = sorted({label.split()[0].lower() for label in known if " " in label and label.isascii()})
     pairs = np.random.default_rng(0).permutation(len(words) * len(known))
     made = (f"{words[pair // len(known)]} {known[pair % len(known)].lower()}" for pair in pairs.tolist())
     labels = list(islice(dict.fromkeys(chain(map(str.lower, known), made)), count))
     with tempfile.TemporaryDirectory() as folder:
-        table = Path(folder) / "table.csv"
-        rows = ((number, f"Category:Place {number}", labels[number % count]) for number in range(max(count, landmarks)))
-        write_table(table, ("landmark_id", "category", "instance_of"), rows)
+        table, store = Path(folder) / "table.csv", Path(folder) / "store.sqlite"
+        listed = [LandmarkRow(number, *[f"Category:Place {number}"] * 2, None) for number in range(landmarks)]
+        write_table(table, ("landmark_id", "category"), (row[:2] for row in listed))
+        fill_store(store, labels, listed)
         last = table
-        for step in ("clean", "cluster", "export"):
+        for step in ("status", "clean", "cluster", "export"):
             out = Path(folder) / step
             begin = time.perf_counter()
-            command = [sys.executable, "-c", WITH_PEAK, "labels", step, str(last), "--out", str(out)]
+            given = [str(store)] if step == "status" else [str(last), "--out", str(out)]
+            given += ["--store", str(store)] if step == "clean" else []
+            command = [sys.executable, "-c", WITH_PEAK, "labels", step, *given]
             found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
             seconds, peak = time.perf_counter() - begin, int(found.split()[-1]) / 1000
-            print(f"| {step} | {count} | {max(count, landmarks)} | {seconds:.0f} | {peak:.0f} |", flush=True)
-            last = out
+            print(f"| {step} | {count} | {landmarks} | {seconds:.0f} | {peak:.0f} |", flush=True)
+            last = last if step == "status" else out
+
+
+def fill_store(path: Path, labels: Sequence[str], listed: Sequence[LandmarkRow]) -> None:
+    """A store as ``labels scrape`` leaves it: a page and an item of each landmark, with revision and time."""
+    with Store(path) as store:
+        store.add_landmarks(listed)
+        store.save((Label(f"Q{number}", label, "en") for number, label in enumerate(labels)), source="api", time=0)
+        for part in range(0, len(listed), 20_000):
+            asked = [row for row in listed[part : part + 20_000] if row.landmark_id % 50]
+            items = [f"Q{len(labels) + row.landmark_id}" for row in asked]
+            pages = (Page(str(row.key), "found", item=item) for row, item in zip(asked, items, strict=True))
+            store.save(pages, source="api", time=part)
+            store.save(map(item_of, asked, items, repeat(len(labels))), source="api", time=part)
+
+
+def item_of(row: LandmarkRow, key: str, count: int) -> Item:
+    """The item of a landmark, with one label of so many, none or two."""
+    number = row.landmark_id
+    classes = (f"Q{number % count}", f"Q{(number + 1) % count}")[: 2 if number % 9 == 2 else number % 20 != 1]
+    return Item(key, "found", instances=classes, revision=10**9 + number, modified=f"2026-01-{number % 28 + 1:02}")
 
 
 def speed(data: Path, count: int) -> None:
@@ -306,7 +335,7 @@ def main() -> None:
     if arguments.scale:
         print("| step | labels | landmarks | seconds | peak MB |\n|---|---:|---:|---:|---:|")
         for count in arguments.scale:
-            scale(arguments.data, count, arguments.landmarks)
+            scale(arguments.data, count, max(count, arguments.landmarks))
     elif arguments.speed:
         speed(arguments.data, arguments.speed)
     else:

@@ -279,7 +279,7 @@ def _rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[int, 
     file = path / name if path.is_dir() else path
     first: dict[int, int] = {}
     for table in read_table_parts(file, required=columns):
-        cells = table[list(columns)].itertuples(index=False, name=None)
+        cells = zip(*(table[name].tolist() for name in columns), strict=True)
         ids = unique_ids(table, "landmark_id", file, first=first)
         for line, landmark_id, row in zip(table.index, ids, cells, strict=True):
             yield landmark_id, row, f"{file}, line {line}"

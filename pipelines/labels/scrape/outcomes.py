@@ -186,7 +186,7 @@ def status(store: AnyPath, *, table: AnyPath | None = None) -> dict[str, Any]:
                 for (status, reason), count in sorted(tally(opened).items())
             ],
             "rows": opened.counts(),
-            "to_ask": {stage: len(keys) for stage, keys in opened.missing().items()},
+            "to_ask": opened.count_missing(),
             "to_retry": opened.failures(),
             "oldest_page": oldest,
             "newest_page": newest,
