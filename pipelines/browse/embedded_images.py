@@ -90,7 +90,7 @@ def read_embedded(folders: Sequence[AnyPath], *, images: AnyPath | None = None) 
     sides = [_sides(path) for path in paths]
     models = tuple(_model(*known) for known in zip(called, paths, sides, strict=True))
     queries, *rest = sides[0]
-    names = [name for rows in (queries, *rest) for name in rows.ids or ()]
+    names = [name for rows in (queries, *rest) for name in rows.ids]
     for path, own in zip(paths[1:], sides[1:], strict=True):
         _require_same_images(paths[0], path, sides[0], own)
     pictures, without = find_pictures(paths[0], names, images)
@@ -120,7 +120,7 @@ def _sides(folder: Path) -> list[LabeledRows]:
 def _rows_of_shards(shards: Shards) -> LabeledRows:
     if list(shards.columns) != [IMAGE]:
         return rows_in_shards(shards, LabelColumns(ids=IMAGE))
-    return LabeledRows(shards, (), [], shards.row_name, shards.table().column(IMAGE).to_pylist())
+    return LabeledRows(shards, (), [], shards.row_name, shards.texts(IMAGE))
 
 
 def _tables(folder: Path) -> dict[str, str]:
@@ -160,7 +160,7 @@ def _rows(embeddings: NDArray[Any], table: Path) -> LabeledRows:
 
 def _require_same_images(first: Path, other: Path, own: Sequence[LabeledRows], others: Sequence[LabeledRows]) -> None:
     """Refuse a model that embedded other images, or the same in another order."""
-    if [side.ids for side in own] != [side.ids for side in others]:
+    if [list(side.ids) for side in own] != [list(side.ids) for side in others]:
         given = f"the images of {first} and of {other}"
         raise OptionError(given, expected="the same images in the same order", remedy="embed one split with both")
 

@@ -188,11 +188,11 @@ def _labels(tree: PathLike, query_labels: PathLike | None, levels: Sequence[str]
     """Paths and names of queries and items, by the keywords of :func:`hiertree.metrics.evaluate_ranking`."""
     items = named_rows(Path(tree), levels, ids)
     if query_labels is None:
-        return {"query_paths": shared_paths(items, None, distractors=False).queries, "query_names": items.ids}
+        return {"query_paths": shared_paths(items, None, distractors=False).queries, "query_names": list(items.ids)}
     queries = named_rows(Path(query_labels), levels, ids)
     paths = shared_paths(queries, items, distractors=False)
-    of_queries = {"query_paths": paths.queries, "query_names": queries.ids}
-    return {**of_queries, "gallery_paths": paths.gallery, "gallery_names": items.ids}
+    of_queries = {"query_paths": paths.queries, "query_names": list(queries.ids)}
+    return {**of_queries, "gallery_paths": paths.gallery, "gallery_names": list(items.ids)}
 
 
 def _relevance_of(given: str | Sequence[float]) -> Relevance | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import posixpath
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,11 @@ import numpy as np
 
 from hiertree import LabelTree
 from hiertree.errors import EmptyLabelError, InputError, OptionError, TableError
-from hiertree.io.tables import integer_column, read_table
+from hiertree.io.tables import integer_column, line_names, read_table
 from hiertree.tree.label_rows import is_empty
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
     from hiertree.tree.label_rows import Where
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 IMAGE = "image"  # the column of ids in the tables of ``hiertree embed``
+_IMAGE_FILE = rf"(?i)[^/](?:{'|'.join(map(re.escape, IMAGE_SUFFIXES))})/*$"
+_ODD_PATH = r"^\.|//|/\.|/$"  # what normpath may change
 _log = logging.getLogger(__name__)
 
 
@@ -62,16 +66,16 @@ class LabelColumns:
 
 
 class LabeledRows(NamedTuple):
-    """The (n, d) embeddings of one file with n tuples of labels, coarse → fine, and perhaps n ids.
+    """The (n, d) embeddings of one file with n labels at each level, coarse → fine, and perhaps n ids.
 
     ``where`` names a row in messages.
     """
 
     embeddings: Any  # also :class:`hiertree.arrays.StoredRows`
     levels: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    labels: Sequence[pd.Categorical]
     where: Where
-    ids: list[str] | None = None
+    ids: Any | None = None  # an array of pandas that holds text
 
 
 class SharedPaths(NamedTuple):
@@ -85,15 +89,11 @@ class SharedPaths(NamedTuple):
 
 def rows_in_shards(shards: Shards, columns: LabelColumns) -> LabeledRows:
     """Parquet files with columns of labels, their cells as a CSV would hold them: 7 in one is 7 in the other."""
-    table, file = shards.table(), shards.files[0]
-    missing = [name for name in columns.asked_for if name not in table.column_names]
-    if missing or not table.column_names:
-        raise TableError(f"{file.name} has no column {', '.join(missing) or 'of labels'}", expected="columns of labels")
-
-    def cells(name: str) -> list[str]:
-        return ["" if cell is None else str(cell) for cell in table.column(name).to_pylist()]
-
-    rows = _labeled(shards, table.column_names, cells, columns, shards.row_name)
+    missing = [name for name in columns.asked_for if name not in shards.columns]
+    if missing or not shards.columns:
+        file, what = shards.files[0], ", ".join(missing) or "of labels"
+        raise TableError(f"{file.name} has no column {what}", expected="columns of labels")
+    rows = _labeled(shards, shards.columns, shards.texts, columns, shards.row_name)
     if rows.ids is not None:
         shards.check_ids(rows.ids)
     return rows
@@ -104,25 +104,22 @@ def rows_with_table(embeddings: Any, file: Path, columns: LabelColumns) -> Label
     table = read_table(file, required=columns.asked_for)
     if np.ndim(embeddings) and len(table) != len(embeddings):
         raise InputError(f"{file.name} with {len(table)} rows", expected=f"{len(embeddings)}, one for each embedding")
-    lines, present = table.index.tolist(), list(table.columns)
     return _labeled(
-        embeddings, present, lambda name: table[name].tolist(), columns, lambda row: f"{file.name}, line {lines[row]}"
+        embeddings, list(table.columns), lambda name: table[name].array, columns, line_names(table.iloc[:, :0], file)
     )
 
 
 def _labeled(
-    embeddings: Any,
-    present: Sequence[str],
-    cells: Callable[[str], list[str]],
-    columns: LabelColumns,
-    where: Where,
+    embeddings: Any, present: Sequence[str], texts: Callable[[str], Any], columns: LabelColumns, where: Where
 ) -> LabeledRows:
+    import pandas as pd
+
     levels, column = columns.level_columns(present), columns.id_column(present)
-    ids = None if column is None else cells(column)
-    if ids is not None and "" in ids:  # they would all count as the same image
-        raise TableError(f"{where(ids.index(''))}: no {column}", expected="an id for every row")
-    rows = list(zip(*map(cells, levels), strict=True))
-    return LabeledRows(embeddings, tuple(levels), rows, where, ids)
+    ids = None if column is None else texts(column)
+    unnamed = [] if ids is None else np.flatnonzero(ids == "")
+    if len(unnamed):  # they would all count as the same image
+        raise TableError(f"{where(int(unnamed[0]))}: no {column}", expected="an id for every row")
+    return LabeledRows(embeddings, tuple(levels), [pd.Categorical(texts(level)) for level in levels], where, ids)
 
 
 def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> LabeledRows:
@@ -130,47 +127,75 @@ def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> LabeledRow
 
     The names stand in the column ``ids``; in ``image`` unless given, or else in the first.
     """
+    import pandas as pd
+
     read = rows_with_table(np.empty(()), file, LabelColumns(tuple(levels), ids, named=True))
-    labeled = [row for row, labels in enumerate(read.rows) if not all(map(is_empty, labels))]
-    if not labeled:
+    labeled = np.flatnonzero(~_unlabeled(read.labels))
+    if not len(labeled):
         raise TableError(f"{file} has no rows of labels", expected="a row for each item")
-    rows, names = [read.rows[row] for row in labeled], [(read.ids or ())[row] for row in labeled]
-    first: dict[str, int] = {}
-    for row, name in enumerate(names):
-        if first.setdefault(name, row) != row:
-            given = f"{read.where(labeled[row])}: {name!r} again, as in {read.where(labeled[first[name]])}"
-            remedy = "remove one, or name their column by --ids"
-            raise TableError(given, expected="one row for each name", remedy=remedy)
-    return read._replace(rows=rows, ids=names, where=lambda row: read.where(labeled[row]))
+    found = read._replace(
+        labels=[own[labeled] for own in read.labels],
+        ids=None if read.ids is None else read.ids[labeled],
+        where=lambda row: read.where(int(labeled[row])),
+    )
+    number = pd.factorize(found.ids)[0]
+    first = np.unique(number, return_index=True)[1][number]
+    again = np.flatnonzero(first < np.arange(len(first)))
+    if found.ids is not None and len(again):
+        row = int(again[0])
+        given = f"{found.where(row)}: {found.ids[row]!r} again, as in {found.where(int(first[row]))}"
+        remedy = "remove one, or name their column by --ids"
+        raise TableError(given, expected="one row for each name", remedy=remedy)
+    return found
+
+
+def _unlabeled(labels: Sequence[pd.Categorical]) -> NDArray[np.bool_]:
+    """(n,) whether all labels of a row are empty."""
+    empty = [np.array([*map(is_empty, own.categories)], np.bool_)[own.codes] for own in labels]
+    found: NDArray[np.bool_] = np.logical_and.reduce(empty)
+    return found
 
 
 def shared_paths(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> SharedPaths:
     """One tree numbers the labels of both; the same text under two parents is two labels."""
+    from pandas.api.types import union_categoricals
+
     if gallery is not None and gallery.levels != queries.levels:
         given = f"levels {', '.join(queries.levels)} of the queries and {', '.join(gallery.levels)} of the gallery"
         raise OptionError(given, expected="the same columns in one order", remedy="name them with --levels")
-    split = len(queries.rows)
-    rows = [*queries.rows, *(gallery.rows if gallery is not None else [])]
-    labeled = [row < split or not (distractors and all(map(is_empty, rows[row]))) for row in range(len(rows))]
-    kept = np.flatnonzero(labeled)
+    split, parts = len(queries.labels[0]), [queries] if gallery is None else [queries, gallery]
+    labels = [union_categoricals(list(own)) for own in zip(*(part.labels for part in parts), strict=True)]
+    unlabeled = _unlabeled(labels) if distractors else np.zeros(len(labels[0]), np.bool_)
+    unlabeled[:split] = False
+    kept = np.flatnonzero(~unlabeled)
+    row_of, first = _distinct([own[kept] for own in labels])
 
     def where(position: int) -> str:
-        row = int(kept[position])
+        row = int(kept[first[position]])
         return queries.where(row) if gallery is None or row < split else gallery.where(row - split)
 
-    listed = [rows[row] for row in kept]
+    listed = list(zip(*([own.categories[code] for code in own.codes[kept[first]]] for own in labels), strict=True))
     try:
-        tree = LabelTree.from_paths(listed, level_names=queries.levels, leaf="path", repeats="merge", where=where)
+        tree = LabelTree.from_paths(listed, level_names=queries.levels, leaf="path", where=where)
     except EmptyLabelError as error:  # whose remedies are options of Python
         remedy = "fill it in, as hiertree tree --gaps does, or name columns without empty cells by --levels"
         raise EmptyLabelError(error.given, expected=error.expected, remedy=remedy) from None
-    paths = tree.paths(listed)
+    paths = tree.paths(listed)[row_of]
     if gallery is None:
         return SharedPaths(tree, paths)
-    whole = np.full((len(rows), paths.shape[1]), -1, np.int64)
+    whole = np.full((len(unlabeled), paths.shape[1]), -1, np.int64)
     whole[kept] = paths
-    unlabeled = ~np.array(labeled[split:], np.bool_) if distractors else None
-    return SharedPaths(tree, whole[:split], whole[split:], unlabeled)
+    return SharedPaths(tree, whole[:split], whole[split:], unlabeled[split:] if distractors else None)
+
+
+def _distinct(labels: Sequence[pd.Categorical]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(n,) the number of each row of labels, by first appearance, and the first row of each number."""
+    import pandas as pd
+
+    number = np.zeros(len(labels[0]), np.int64)
+    for own in labels:
+        number = pd.factorize(number * len(own.categories) + own.codes)[0].astype(np.int64, copy=False)
+    return number, np.unique(number, return_index=True)[1]
 
 
 def check_images(*parts: LabeledRows) -> None:
@@ -179,13 +204,18 @@ def check_images(*parts: LabeledRows) -> None:
     Rows of one id do not retrieve each other, but each counts as a query: a warning says how many there are. Two
     spellings of one path are two ids, so that an image would retrieve itself: they are refused.
     """
-    spelled: dict[str, tuple[str, str]] = {}
-    for part in parts:
-        names = [name for name in part.ids or () if Path(name).suffix.lower() in IMAGE_SUFFIXES]
-        extra = len(names) - len(set(names))
-        if extra:
+    import pandas as pd
+
+    named = [(part, pd.Series(part.ids)) for part in parts if part.ids is not None]
+    named = [(part, names) for part, names in named if names.str.contains(_IMAGE_FILE).any()]
+    for part, names in named:
+        if extra := int(names[names.str.contains(_IMAGE_FILE)].duplicated().sum()):
             _log.warning("%s: %d rows repeat an image; each counts as a query", part.where(0).partition(",")[0], extra)
-        for row, name in enumerate(part.ids or ()) if names else ():
+    odd = {name for _, names in named for name in names[names.str.contains(_ODD_PATH)].unique()}
+    looked_at = odd.union(map(posixpath.normpath, odd))
+    spelled: dict[str, tuple[str, str]] = {}
+    for part, names in named:
+        for row, name in names[names.isin(looked_at)].items():
             first, place = spelled.setdefault(posixpath.normpath(name), (name, part.where(row)))
             if first != name:
                 given = f"{place} and {part.where(row)}: {first!r} and {name!r} are one file"

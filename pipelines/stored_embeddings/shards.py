@@ -21,7 +21,6 @@ from hiertree.errors import InputError, TableError, require_package
 from hiertree.io.provenance import MANIFEST
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
 SHARDS = (".parquet", ".npy", ".safetensors")
@@ -85,29 +84,37 @@ class Shards(StoredRows):
                     found[order[low:high][here]] = part[own[here] - begin]
         return found
 
-    def table(self) -> pa.Table:
-        """The other columns of all Parquet files."""
+    def texts(self, column: str) -> Any:
+        """Another column of all Parquet files, its cells as text: an array of pandas."""
+        import pandas as pd
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         try:
-            tables = [pq.read_table(file, columns=list(self.columns)) for file in self.files]
-            return pa.concat_tables(tables, promote_options="default")
+            tables = [pq.read_table(file, columns=[column]) for file in self.files]
+            cells = pa.concat_tables(tables, promote_options="default").column(0)
+            if pa.types.is_string(cells.type):
+                return cells.fill_null("").to_pandas().array
+            if pa.types.is_dictionary(cells.type):
+                cells = cells.cast(cells.type.value_type)
+            numbered = cells.combine_chunks().dictionary_encode("encode")
         except pa.ArrowException as error:
             raise InputError(
                 f"{self.files[0].parent}: {error}", expected="Parquet files of the same columns"
             ) from error
+        texts = pd.Series(["" if cell is None else str(cell) for cell in numbered.dictionary.to_pylist()])
+        return texts.take(numbered.indices.to_numpy()).array
 
     def row_name(self, row: int) -> str:
         """Where a row stands, for messages."""
         shard = int(np.searchsorted(self._starts, row, side="right")) - 1
         return f"{self.files[shard].name}, row {row - self._starts[shard] + 1}"
 
-    def check_ids(self, ids: Sequence[str]) -> None:
+    def check_ids(self, ids: Any) -> None:
         """Refuse an image in two shards: a shard that stands there twice."""
         import pandas as pd
 
-        number = pd.factorize(np.array(ids, dtype=object))[0]
+        number = pd.factorize(ids)[0]
         first = np.unique(number, return_index=True)[1][number]  # the row of each image's first
         shard = np.repeat(np.arange(len(self.files)), np.diff(self._starts))
         again = np.flatnonzero(shard != shard[first])
