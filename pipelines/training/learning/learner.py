@@ -174,20 +174,27 @@ class Learner:
     def tensors(self) -> dict[str, Tensor]:
         """The weights of network, loss and average, and the optimizer's state, by name."""
         found = self._modules.state_dict()
-        return found | {name: value for name, value in self._optimizer_state() if isinstance(value, Tensor)}
+        return found | {name: value for name, value in self._optimizer_values().items() if isinstance(value, Tensor)}
 
     def numbers(self) -> dict[str, Any]:
-        """What JSON can hold: the gradient scaler's state (16-bit training), and numbers that the optimizer keeps."""
-        named = self.optimizer.param_groups
-        groups = [{key: value for key, value in group.items() if _is_plain(value)} for group in named]
-        state = {name: value for name, value in self._optimizer_state() if not isinstance(value, Tensor)}
-        if others := [name for name, value in state.items() if not _is_plain(value)]:
-            raise CheckpointError(f"{others[0]}, {state[others[0]]!r}", expected="a state of tensors and numbers")
-        return {"scaler": self.fabric.strategy.precision.state_dict(), "groups": groups, "state": state}
+        """The rest of the state, for JSON: of the gradient scaler (16-bit training), and numbers of the optimizer."""
+        values = {name: value for name, value in self._optimizer_values().items() if not isinstance(value, Tensor)}
+        plain = {name: value for name, value in values.items() if _is_plain(value)}
+        if lost := [name for name in values.keys() - plain.keys() if name.startswith("optimizer.")]:
+            raise CheckpointError(
+                f"{lost[0]}={values[lost[0]]!r}", expected="an optimizer that keeps tensors and numbers"
+            )
+        return {"scaler": self.fabric.strategy.precision.state_dict(), "optimizer": plain}
 
-    def _optimizer_state(self) -> Iterator[tuple[str, Any]]:
-        for index, state in self.optimizer.state_dict()["state"].items():
-            yield from ((f"optimizer.{index}.{key}", value) for key, value in state.items() if value is not None)
+    def _optimizer_values(self) -> dict[str, Any]:
+        """What the optimizer keeps for each parameter and for each group, by name."""
+        groups = [{**group, "params": None} for group in self.optimizer.param_groups]
+        kept = {"optimizer": self.optimizer.state_dict()["state"], "groups": dict(enumerate(groups))}
+        found = {}
+        for section, owners in kept.items():
+            for owner, values in owners.items():
+                found |= {f"{section}.{owner}.{key}": value for key, value in values.items() if value is not None}
+        return found
 
     def copy_from_first(self) -> None:
         """Copy the first process's weights and BatchNorm statistics, which each process updates from its own images."""
@@ -196,22 +203,23 @@ class Learner:
     def load(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any], *, step: int) -> None:
         """Restore what :meth:`tensors` and :meth:`numbers` returned after so many steps."""
         weights: dict[str, Tensor] = {}
-        state: defaultdict[int, dict[str, Any]] = defaultdict(dict)
-        for name, value in {**tensors, **numbers.get("state", {})}.items():
-            if name.startswith("optimizer."):
-                _, index, key = name.split(".", 2)
-                state[int(index)][key] = value
+        kept: dict[str, Any] = {"optimizer": defaultdict(dict), "groups": defaultdict(dict)}
+        for name, value in {**tensors, **numbers.get("optimizer", {})}.items():
+            section, *place = name.split(".", 2)
+            if section in kept:
+                kept[section][int(place[0])][place[1]] = value
             else:
                 weights[name] = value
         try:
             self._modules.load_state_dict(weights)
             groups = self.optimizer.state_dict()["param_groups"]
-            self._fabric_optimizer.load_state_dict({"state": dict(state), "param_groups": groups})
+            self._fabric_optimizer.load_state_dict({"state": dict(kept["optimizer"]), "param_groups": groups})
         except (RuntimeError, ValueError) as error:
             raise CheckpointError(f"tensors that do not fit ({error})", expected="those of this recipe") from error
         self._schedule.set(max(0, step - 1))
-        for group, saved in zip(self.optimizer.param_groups, numbers.get("groups", ()), strict=False):
-            group.update({key: value for key, value in saved.items() if key not in group or _differ(group[key], value)})
+        for index, group in enumerate(self.optimizer.param_groups):
+            for key, value in kept["groups"][index].items():
+                group[key] = tuple(value) if isinstance(group.get(key), tuple) else value
         if numbers["scaler"]:
             self.fabric.strategy.precision.load_state_dict(dict(numbers["scaler"]))
 
@@ -219,11 +227,7 @@ class Learner:
 def _is_plain(value: Any) -> bool:
     """Whether JSON gives it back as it is, but for tuples."""
     values = value if isinstance(value, (list, tuple)) else [value]
-    return all(each is None or isinstance(each, (bool, int, float, str)) for each in values)
-
-
-def _differ(value: Any, saved: Any) -> bool:
-    return bool((list(value) if isinstance(value, tuple) else value) != saved)
+    return all(isinstance(each, (bool, int, float, str)) for each in values)
 
 
 def _finite_values(terms: Mapping[str, Tensor], loss: Tensor, step: int) -> dict[str, float]:

@@ -119,7 +119,9 @@ class Schedule:
             steps = {"total": total, "warmup": self._warmup, "steps_per_epoch": steps_per_epoch}
             self._scheduler: LRScheduler = LambdaLR(optimizer, _factors(optimizer, settings, **steps))
         else:
-            self._scheduler = _of_torch(optimizer, settings, total=math.ceil((total - self._warmup) / self._unit))
+            self._scheduler = _of_torch(
+                optimizer, settings, total=max(1, math.ceil((total - self._warmup) / self._unit))
+            )
         self._first = [group["lr"] for group in optimizer.param_groups]
 
     def set(self, step: int) -> None:
