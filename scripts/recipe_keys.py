@@ -13,12 +13,17 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from hiertree.pipelines.training.recipe.components import component_model, names
 from hiertree.pipelines.training.recipe.schema import Recipe
-from hiertree.pipelines.training.recipe.settings import GlyphAugmentation, PhotoAugmentation
+from hiertree.pipelines.training.recipe.settings import (
+    DATA,
+    LOSS,
+    SAMPLER,
+    GlyphAugmentation,
+    PhotoAugmentation,
+)
 
 TABLE = Path(__file__).parents[1] / "docs" / "recipe_keys.csv"
-COMPONENTS = ("data", "sampler", "loss")
+COMPONENTS = {"data": DATA, "sampler": SAMPLER, "loss": LOSS}
 
 
 def keys_table() -> str:
@@ -55,9 +60,9 @@ def _rows() -> Iterator[tuple[str, str, str, str]]:
         if key == "images":
             yield from _section("images.augmentation: {name: glyph}", GlyphAugmentation)
             yield from _section("images.augmentation: {name: photo}", PhotoAugmentation)
-    for kind in COMPONENTS:
-        for name in names(kind):
-            yield from _section(f"{kind}: {{name: {name}}}", component_model(kind, name))
+    for section, kind in COMPONENTS.items():
+        for name in kind.names():
+            yield from _section(f"{section}: {{name: {name}}}", kind.model(name))
 
 
 def _is_section(kind: Any) -> bool:

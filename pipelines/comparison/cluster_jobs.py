@@ -195,7 +195,7 @@ def _training(run: PlannedRun) -> ResumableJob:
 
 
 def _train(recipe: Mapping[str, Any], folder: Path) -> dict[str, float]:
-    return train(check_recipe(recipe), folder).metrics
+    return train(check_recipe(recipe, imports=None), folder).metrics
 
 
 @contextmanager

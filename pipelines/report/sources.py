@@ -111,7 +111,7 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
         labeled = read_embeddings(folder.path / "embeddings.npz")
         as_embeddings(labeled.embeddings)
         as_paths(labeled.paths)
-        recipe = load_recipe(folder.recipe)
+        recipe = load_recipe(folder.recipe, trusted=False)
         return FinishedRun(
             folder=folder.path,
             recipe=recipe,
@@ -216,7 +216,7 @@ def _by_seed(folder: Path) -> tuple[str, int]:
 
 def _data_of_run(run: FinishedRun, overrides: Sequence[str]) -> QueriesAndGallery:
     """The data set of the run's recipe; the paths alone where it is missing, or has other images now."""
-    recipe = load_recipe(run.folder / "recipe.yaml", overrides)
+    recipe = load_recipe(run.folder / "recipe.yaml", overrides, trusted=False)
     try:
         dataset = load_split(recipe, "test")
         data = QueriesAndGallery.from_dataset(dataset)

@@ -27,7 +27,6 @@ from ..training.distributed.starting import run_processes
 from ..training.learning.starting_weights import initialize_projection, start_from_earlier
 from ..training.network.embedder import Embedder, require_sizes, warn_of_cut_images
 from ..training.network.model_files import WEIGHTS, Backbone, load_embedder
-from ..training.recipe.components import takes
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.stopping import StopRequest
@@ -168,16 +167,17 @@ def _recipe(model: Path, data: str | os.PathLike[str] | None, overrides: Sequenc
     source = model / "recipe.yaml" if model.is_dir() else model
     if model.is_dir() and not source.is_file():
         raise OptionError(f"{model} holds no recipe.yaml", expected="the folder of a finished run, or a recipe")
-    recipe = load_recipe(source, overrides)
+    recipe = load_recipe(source, overrides, trusted=not model.is_dir())
     if data is None:
         return recipe
-    if not takes("data", recipe.data.name, "root"):
+    if not recipe.data.takes("root"):
         raise OptionError(
             f"{data} for data that are drawn ({recipe.data.name})",
             expected="a recipe that reads files",
             remedy="pass --no-labels to embed the images of any folder",
         )
-    return load_recipe(source, [*overrides, f"data.root={json.dumps(os.fspath(data))}"])
+    placed = [*overrides, f"data.root={json.dumps(os.fspath(data))}"]
+    return load_recipe(source, placed, trusted=not model.is_dir())
 
 
 def _network(model: Path, recipe: Recipe, fabric: Fabric, backbone: Backbone | None) -> Embedder:

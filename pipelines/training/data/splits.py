@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,8 +21,8 @@ from hiertree.io.progress import track
 from hiertree.metrics.conventions import protocol_of
 from hiertree.tree import LabelTree
 
-from ..recipe.components import takes, target
 from ..recipe.schema import Recipe
+from .torch_data_sets import as_image_dataset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,30 +32,29 @@ SPLIT = "validation"  # what held-out classes are called
 
 def load_split(recipe: Recipe, split: str) -> ImageDataset:
     """Load one split of a recipe's data."""
-    options = recipe.data.options()
-    skip = recipe.images.on_bad_image == "skip"
-    if skip and takes("data", recipe.data.name, "on_bad_image"):
-        options["on_bad_image"], skip = "skip", False  # this loader skips them itself, and missing files too
+    skip, known = recipe.images.on_bad_image == "skip", {"split": split}
+    if skip and recipe.data.takes("on_bad_image"):
+        known["on_bad_image"], skip = "skip", False  # this loader skips them itself, and missing files too
     try:
         with reading(max_pixels=recipe.images.max_pixels, side=recipe.images.largest_view):
-            dataset: ImageDataset = target("data", recipe.data.name)(split=split, **options)
+            dataset = as_image_dataset(recipe.data.build(**known), name=recipe.data.name, split=split)
             for part in (dataset, *dataset.beside):
                 check_duplicates(part, on_duplicates="warn" if split == "train" else "error")
             return without_unreadable_images(dataset) if skip else dataset
     except MissingResourceError as error:
-        if isinstance(error, MissingPackageError) or "root" not in options or error.remedy is None:
+        if isinstance(error, MissingPackageError) or not recipe.data.takes("root") or error.remedy is None:
             raise
         remedy = f"{error.remedy}; a recipe names it as data.root (--set data.root=PATH)"
         raise MissingResourceError(error.given, expected=error.expected, remedy=remedy) from error
     except NotATreeError as error:
-        raise (_of_reversed_levels(recipe, split, options) or error) from None
+        raise (_of_reversed_levels(recipe, split) or error) from None
 
 
-def _of_reversed_levels(recipe: Recipe, split: str, options: dict[str, Any]) -> RecipeError | None:
+def _of_reversed_levels(recipe: Recipe, split: str) -> RecipeError | None:
     """The error of levels that make a tree only the other way round; None if that is not what is wrong."""
-    levels = list(options.get("levels", ()))
+    levels = list(recipe.data.options().get("levels", ()))
     try:
-        target("data", recipe.data.name)(split=split, **{**options, "levels": levels[::-1]})
+        recipe.data.build(split=split, levels=levels[::-1])
     except (HiertreeError, TypeError):
         return None
     given, reverse = (", ".join(map(str, names)) for names in (levels, levels[::-1]))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import ImageOps
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 from torch.utils.data import Dataset
@@ -19,9 +20,11 @@ from torchvision.transforms.v2 import functional
 from hiertree.datasets.readers.images import eight_bit, reading
 from hiertree.errors import MissingResourceError
 
+from ..recipe.components import Component
 from ..recipe.settings import GlyphAugmentation, ImageSettings, NoAugmentation, PhotoAugmentation
 from .batches import BatchKey, ImageBatch
 from .pixel_cache import PixelCache
+from .transforms import SeededTransforms
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -73,6 +76,7 @@ class ImageViews(Dataset[ImageBatch]):
         self.augmentation = NoAugmentation() if augment is None else settings.augmentation
         self.seed = augment or 0
         self._cache = self._cached_squares() if settings.cache else None
+        self._transforms = self._checked_transforms()
 
     def __len__(self) -> int:
         return len(self.images)
@@ -86,7 +90,7 @@ class ImageViews(Dataset[ImageBatch]):
         if settings.cache_folder is None:
             _require_memory(len(self.images), settings.channels * size * size)
             return torch.stack([self._square(row, size) for row in range(len(self.images))])
-        view = [size, settings.channels, settings.size, settings.resize]
+        view = [size, settings.channels, settings.size, settings.resize, *(["upright"] * settings.exif_orientation)]
         shape = (settings.channels, size, size)
         decode = partial(self._square, size=size)
         return PixelCache(Path(settings.cache_folder), self.images, decode, view=view, shape=shape)
@@ -100,12 +104,25 @@ class ImageViews(Dataset[ImageBatch]):
     def _batch(self, key: BatchKey) -> Tensor:
         if isinstance(self.augmentation, NoAugmentation):
             return self._plain_batch(key.indices)
+        if self._transforms is not None:
+            rows = enumerate(key.indices, start=key.first)
+            drawn = ((self._decode(row), self.seed, key.epoch, key.number, place) for place, row in rows)
+            return torch.stack([self._transforms(*each) for each in drawn])
         until = key.first + len(key.indices)
         numbers = batch_numbers(until, seed=self.seed, epoch=key.epoch, batch=key.number)[key.first :]
         if isinstance(self.augmentation, GlyphAugmentation):
             return move_glyphs(self._plain_batch(key.indices), numbers, self.augmentation)
         crop = partial(crop_photo, settings=self.augmentation, size=self.settings.size)
         return torch.stack([crop(self._decode(row), own) for row, own in zip(key.indices, numbers, strict=True)])
+
+    def _checked_transforms(self) -> SeededTransforms | None:
+        """The transforms that the augmentation names, if it does, tried on the first image."""
+        named = self.augmentation if isinstance(self.augmentation, tuple) else (self.augmentation,)
+        if not all(isinstance(each, Component) for each in named):
+            return None
+        transforms = SeededTransforms(named, size=self.settings.size)
+        transforms.check(self._decode(0))
+        return transforms
 
     def _plain_batch(self, indices: list[int]) -> Tensor:
         size, resize = self.settings.size, self.settings.resize
@@ -119,6 +136,8 @@ class ImageViews(Dataset[ImageBatch]):
     def _pixels(self, index: int) -> Tensor:
         with reading(max_pixels=self.settings.max_pixels, side=self.settings.largest_view):
             image = eight_bit(self.images[index], name=self.images.name(index))
+            if self.settings.exif_orientation:
+                ImageOps.exif_transpose(image, in_place=True)
         return pixels(image, channels=self.settings.channels)
 
 

@@ -27,7 +27,7 @@ from ..distributed.processes import (
 from ..network.backbones import is_batch_norm
 from ..network.embedder import Embedder, embed_at_scales, require_sizes, warn_of_cut_images
 from ..recipe.schema import Recipe
-from .optimization import Paths, build_loss, build_optimizer, moving_average, set_learning_rates
+from .optimization import Paths, Schedule, build_loss, build_optimizer, moving_average
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -39,7 +39,7 @@ _SMALLER_STEPS = (
 
 
 class Learner:
-    """Everything that learns. Its whole state is in :meth:`tensors` and the number of steps done.
+    """Everything that learns. Its whole state is in :meth:`tensors`, :meth:`numbers` and the number of steps done.
 
     All randomness of a step (dropout, say) is seeded by the recipe's seed and the step's number: the network's differs
     between processes, the loss's does not. Each of several processes holds a part of every batch and computes the loss
@@ -49,7 +49,7 @@ class Learner:
     def __init__(
         self, recipe: Recipe, fabric: Fabric, *, class_paths: Paths, steps_per_epoch: int, processes: Processes = ALONE
     ) -> None:
-        self.recipe, self.fabric, self.processes, self.steps_per_epoch = recipe, fabric, processes, steps_per_epoch
+        self.recipe, self.fabric, self.processes = recipe, fabric, processes
         self._in_chunks = recipe.training.accumulate == "two_pass"
         with self.processes.agreeing():
             self._build(class_paths)
@@ -64,6 +64,8 @@ class Learner:
             self._modules["average"] = self._average
         self._objective = loss_of_whole_batch(self.loss, self.processes)
         self.optimizer = build_optimizer(self.embedder, self.loss, recipe.optimizer)
+        total = recipe.training.epochs * steps_per_epoch
+        self._schedule = Schedule(self.optimizer, recipe.schedule, total=total, steps_per_epoch=steps_per_epoch)
         self._fabric_optimizer: Any = fabric.setup_optimizers(self.optimizer)
 
     def _build(self, class_paths: Paths) -> None:
@@ -97,8 +99,7 @@ class Learner:
 
     def step(self, images: Tensor, paths: Tensor, *, step: int) -> dict[str, float]:
         """Learn from one batch."""
-        per_epoch, total = self.steps_per_epoch, self.recipe.training.epochs * self.steps_per_epoch
-        set_learning_rates(self.optimizer, self.recipe.schedule, step=step, total=total, steps_per_epoch=per_epoch)
+        self._schedule.set(step)
         self._fabric_optimizer.zero_grad()
         backward = self._backward_in_chunks if self._in_chunks else self._backward
         try:
@@ -173,36 +174,60 @@ class Learner:
     def tensors(self) -> dict[str, Tensor]:
         """The weights of network, loss and average, and the optimizer's state, by name."""
         found = self._modules.state_dict()
-        for index, state in self.optimizer.state_dict()["state"].items():
-            found |= {f"optimizer.{index}.{key}": value for key, value in state.items() if value is not None}
+        return found | {name: value for name, value in self._optimizer_values().items() if isinstance(value, Tensor)}
+
+    def numbers(self) -> dict[str, Any]:
+        """The rest of the state, for JSON: of the gradient scaler (16-bit training), and numbers of the optimizer."""
+        values = {name: value for name, value in self._optimizer_values().items() if not isinstance(value, Tensor)}
+        plain = {name: value for name, value in values.items() if _is_plain(value)}
+        if lost := [name for name in values.keys() - plain.keys() if name.startswith("optimizer.")]:
+            raise CheckpointError(
+                f"{lost[0]}={values[lost[0]]!r}", expected="an optimizer that keeps tensors and numbers"
+            )
+        return {"scaler": self.fabric.strategy.precision.state_dict(), "optimizer": plain}
+
+    def _optimizer_values(self) -> dict[str, Any]:
+        """What the optimizer keeps for each parameter and for each group, by name."""
+        groups = [{**group, "params": None} for group in self.optimizer.param_groups]
+        kept = {"optimizer": self.optimizer.state_dict()["state"], "groups": dict(enumerate(groups))}
+        found = {}
+        for section, owners in kept.items():
+            for owner, values in owners.items():
+                found |= {f"{section}.{owner}.{key}": value for key, value in values.items() if value is not None}
         return found
 
     def copy_from_first(self) -> None:
         """Copy the first process's weights and BatchNorm statistics, which each process updates from its own images."""
         self.processes.copy_from_first(self._modules.state_dict().values())
 
-    def scaler(self) -> dict[str, Any]:
-        """State of the gradient scaler of 16-bit training; empty without one."""
-        return self.fabric.strategy.precision.state_dict()
-
-    def load(self, tensors: Mapping[str, Tensor], scaler: Mapping[str, Any]) -> None:
-        """Restore what :meth:`tensors` and :meth:`scaler` returned."""
+    def load(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any], *, step: int) -> None:
+        """Restore what :meth:`tensors` and :meth:`numbers` returned after so many steps."""
         weights: dict[str, Tensor] = {}
-        state: defaultdict[int, dict[str, Tensor]] = defaultdict(dict)
-        for name, tensor in tensors.items():
-            if name.startswith("optimizer."):
-                _, index, key = name.split(".")
-                state[int(index)][key] = tensor
+        kept: dict[str, Any] = {"optimizer": defaultdict(dict), "groups": defaultdict(dict)}
+        for name, value in {**tensors, **numbers.get("optimizer", {})}.items():
+            section, *place = name.split(".", 2)
+            if section in kept:
+                kept[section][int(place[0])][place[1]] = value
             else:
-                weights[name] = tensor
+                weights[name] = value
         try:
             self._modules.load_state_dict(weights)
             groups = self.optimizer.state_dict()["param_groups"]
-            self._fabric_optimizer.load_state_dict({"state": dict(state), "param_groups": groups})
+            self._fabric_optimizer.load_state_dict({"state": dict(kept["optimizer"]), "param_groups": groups})
         except (RuntimeError, ValueError) as error:
             raise CheckpointError(f"tensors that do not fit ({error})", expected="those of this recipe") from error
-        if scaler:
-            self.fabric.strategy.precision.load_state_dict(dict(scaler))
+        self._schedule.set(max(0, step - 1))
+        for index, group in enumerate(self.optimizer.param_groups):
+            for key, value in kept["groups"][index].items():
+                group[key] = tuple(value) if isinstance(group.get(key), tuple) else value
+        if numbers["scaler"]:
+            self.fabric.strategy.precision.load_state_dict(dict(numbers["scaler"]))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON gives it back as it is, but for tuples."""
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return all(isinstance(each, (bool, int, float, str)) for each in values)
 
 
 def _finite_values(terms: Mapping[str, Tensor], loss: Tensor, step: int) -> dict[str, float]:

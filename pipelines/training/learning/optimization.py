@@ -3,28 +3,53 @@
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, AdamW, Optimizer
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from torch.optim.swa_utils import AveragedModel
 
 from hiertree.errors import OptionError, RecipeError
+from hiertree.losses import Loss
 
 from ..network.embedder import Embedder
-from ..recipe.components import Component, makes, takes, target
+from ..recipe.components import Component
 from ..recipe.schema import Recipe
-from ..recipe.settings import OptimizerSettings, ScheduleSettings
+from ..recipe.settings import AnySchedule, OptimizerSettings, ScheduleSettings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hiertree.losses import Loss
-
 Paths: TypeAlias = "NDArray[np.integer[Any]]"
 Tensors = tuple[Tensor, ...] | list[Tensor]
+
+
+class OwnLoss(Loss):
+    """A module or function of one's own, ``loss(embeddings, paths)``, as a loss of one term."""
+
+    is_mean_over_queries = False  # as far as is known
+
+    def __init__(self, compute: Callable[[Tensor, Tensor], Tensor], *, name: str) -> None:
+        super().__init__()
+        self.compute, self.weights = compute, {name: 1.0}
+
+    def terms(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
+    ) -> dict[str, Tensor]:
+        """The one term; no references and no mask."""
+        if ref_embeddings is not None or ref_paths is not None or valid is not None:
+            raise OptionError("reference embeddings or a mask with a loss of one's own", expected="none")
+        (name,) = self.weights
+        value = self.compute(embeddings, paths)
+        if not isinstance(value, Tensor) or value.ndim or not value.is_floating_point():
+            shown = f"a tensor {tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else repr(value)
+            raise RecipeError(f"loss: {name} returns {shown}", expected="one floating number, as a tensor")
+        return {name: value}
 
 
 def build_loss(recipe: Recipe, *, class_paths: Paths) -> Loss:
@@ -38,18 +63,19 @@ def build_loss(recipe: Recipe, *, class_paths: Paths) -> Loss:
 def _built(component: Component, class_paths: Paths, embedding_size: int) -> Loss:
     """Build a loss, and before it the losses that it wraps, or functions that build them for flat classes."""
     level_sizes = tuple((class_paths.max(axis=0) + 1).tolist())
-    sizes = {"num_classes": level_sizes[-1], "num_levels": class_paths.shape[1], "level_sizes": level_sizes}
-    derived = {**sizes, "embedding_size": embedding_size, "class_paths": class_paths}
-    options = {name: value for name, value in derived.items() if takes("loss", component.name, name)}
+    known: dict[str, Any] = {"num_classes": level_sizes[-1], "num_levels": class_paths.shape[1]}
+    known |= {"level_sizes": level_sizes, "embedding_size": embedding_size, "class_paths": class_paths}
     for name, value in component.options().items():
-        if not isinstance(value, Component):
-            options[name] = value
-        elif makes("loss", component.name, name):
-            options[name] = partial(_built_for_flat_classes, value, embedding_size)
-        else:
-            options[name] = _built(value, class_paths, embedding_size)
-    loss: Loss = target("loss", component.name)(**options)
-    return loss
+        if isinstance(value, Component) and component.makes(name):
+            known[name] = partial(_built_for_flat_classes, value, embedding_size)
+        elif isinstance(value, Component):
+            known[name] = _built(value, class_paths, embedding_size)
+    made = component.build(**known)
+    if isinstance(made, Loss):
+        return made
+    if not callable(made):
+        raise RecipeError(f"loss: {component.name} makes {made!r}", expected="a torch.nn.Module or a function")
+    return OwnLoss(made, name=component.name.rpartition(":")[2])
 
 
 def _built_for_flat_classes(component: Component, embedding_size: int, num_classes: int) -> Loss:
@@ -63,41 +89,81 @@ def parameter_groups(embedder: Embedder, loss: nn.Module, settings: OptimizerSet
         ("head", embedder.head_parameters(), settings.head_lr or settings.lr, settings.weight_decay),
         ("proxies", list(loss.parameters()), settings.proxies_lr or settings.lr, settings.proxies_weight_decay),
     ]
-    keys = ("name", "params", "lr", "weight_decay", "base_lr")
-    return [dict(zip(keys, (*group, group[2]), strict=True)) for group in groups if group[1]]
+    return [dict(zip(("name", "params", "lr", "weight_decay"), group, strict=True)) for group in groups if group[1]]
 
 
 def build_optimizer(embedder: Embedder, loss: nn.Module, settings: OptimizerSettings) -> Optimizer:
     """Build the optimizer that a recipe asks for, over all parameter groups."""
-    groups = parameter_groups(embedder, loss, settings)
-    if settings.name == "sgd":
-        return SGD(groups, lr=settings.lr, momentum=settings.momentum, nesterov=settings.momentum > 0)
-    return (Adam if settings.name == "adam" else AdamW)(groups, lr=settings.lr)
+    try:
+        made = settings.build(parameter_groups(embedder, loss, settings), lr=settings.lr)
+    except (TypeError, ValueError) as error:
+        raise RecipeError(f"optimizer: {settings.name} ({error})", expected="options that it takes") from error
+    if not isinstance(made, Optimizer):
+        raise RecipeError(f"optimizer: {settings.name} makes {made!r}", expected="a torch.optim.Optimizer")
+    return made
 
 
-def learning_rate_factor(settings: ScheduleSettings, step: int, *, total: int, steps_per_epoch: int) -> float:
-    """Compute the factor of the learning rate of step 0 … total − 1; the last step of the warm-up has factor 1."""
-    warmup = round(settings.warmup_epochs * steps_per_epoch)
-    if step < warmup:
-        return (step + 1) / warmup
-    if settings.name == "step":
-        return float(settings.factor ** sum(step >= round(epoch * steps_per_epoch) for epoch in settings.milestones))
-    if settings.name == "constant":
-        return 1.0
-    done = (step - warmup) / max(1, total - warmup)
-    return settings.final + (1.0 - settings.final) * 0.5 * (1.0 + math.cos(math.pi * done))
+class Schedule:
+    """The learning rates of an optimizer step by step: at rest, rising, then those of a schedule of torch.
+
+    They depend on the number of the step alone, so a resumed run has the rates of one that was not interrupted.
+    """
+
+    def __init__(self, optimizer: Optimizer, settings: AnySchedule, *, total: int, steps_per_epoch: int) -> None:
+        self._optimizer = optimizer
+        self._held = round(settings.hold_epochs * steps_per_epoch)
+        self._warmup = round(settings.warmup_epochs * steps_per_epoch)
+        by_epoch = getattr(settings, "unit", "step") == "epoch"
+        self._unit = steps_per_epoch if by_epoch else 1
+        if isinstance(settings, ScheduleSettings):
+            steps = {"total": total, "warmup": self._warmup, "steps_per_epoch": steps_per_epoch}
+            self._scheduler: LRScheduler = LambdaLR(optimizer, _factors(optimizer, settings, **steps))
+        else:
+            self._scheduler = _of_torch(
+                optimizer, settings, total=max(1, math.ceil((total - self._warmup) / self._unit))
+            )
+        self._first = [group["lr"] for group in optimizer.param_groups]
+
+    def set(self, step: int) -> None:
+        """Set the learning rate of every parameter group for this step; steps never go back."""
+        position = max(0, step - self._held)
+        due = max(0, position - self._warmup) // self._unit
+        if due == 0:
+            factor = min(1.0, (position + 1) / self._warmup) if self._warmup else 1.0
+            for group, rate in zip(self._optimizer.param_groups, self._first, strict=True):
+                group["lr"] = rate * factor
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*lr_scheduler.step", category=UserWarning)  # of resumed runs
+            while self._scheduler.last_epoch < due:
+                self._scheduler.step()
 
 
-def set_learning_rates(
-    optimizer: Optimizer, settings: ScheduleSettings, *, step: int, total: int, steps_per_epoch: int
-) -> None:
-    """Set the learning rate of every parameter group for this step."""
-    step = max(0, step - round(settings.hold_epochs * steps_per_epoch))
-    final = settings.final if settings.proxies_final is None else settings.proxies_final
-    of_proxies = settings.model_copy(update={"final": final})
-    for group in optimizer.param_groups:
-        own = of_proxies if group["name"] == "proxies" else settings
-        group["lr"] = group["base_lr"] * learning_rate_factor(own, step, total=total, steps_per_epoch=steps_per_epoch)
+def _factors(
+    optimizer: Optimizer, settings: ScheduleSettings, *, total: int, warmup: int, steps_per_epoch: int
+) -> list[Callable[[int], float]]:
+    """The factor of each parameter group, by the number of steps since the warm-up."""
+    milestones = [round(epoch * steps_per_epoch) - warmup for epoch in settings.milestones]
+
+    def cosine(final: float, step: int) -> float:
+        return final + (1.0 - final) * 0.5 * (1.0 + math.cos(math.pi * step / max(1, total - warmup)))
+
+    def steps(_final: float, step: int) -> float:
+        return float(settings.factor ** sum(step >= milestone for milestone in milestones))
+
+    compute = {"cosine": cosine, "step": steps, "constant": lambda _final, _step: 1.0}[settings.name]
+    of_proxies = settings.final if settings.proxies_final is None else settings.proxies_final
+    finals = [of_proxies if group["name"] == "proxies" else settings.final for group in optimizer.param_groups]
+    return [partial(compute, final) for final in finals]
+
+
+def _of_torch(optimizer: Optimizer, settings: AnySchedule, *, total: int) -> LRScheduler:
+    try:
+        made = settings.build(optimizer, total_steps=total)
+    except (TypeError, ValueError) as error:
+        raise RecipeError(f"schedule: {settings.name} ({error})", expected="options that it takes") from error
+    if not isinstance(made, LRScheduler):
+        raise RecipeError(f"schedule: {settings.name} makes {made!r}", expected="a schedule of torch")
+    return made
 
 
 def moving_average(network: nn.Module, decay: float) -> AveragedModel:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from hiertree.errors import MissingResourceError, RecipeError
+from hiertree.errors import RecipeError
 
+from ..recipe.components import import_callable
 from .pretrained_backbones import (
     CLIP,
     HUB,
@@ -65,27 +65,8 @@ def count_features(network: nn.Module, *, channels: int, size: int) -> int:
 
 
 def import_backbone(name: str) -> Callable[..., nn.Module]:
-    """Import the callable that builds a network.
-
-    Importing runs code, so the name must come from the user: from their recipe or as an argument, never from a folder.
-    """
-    module, _, attribute = name.partition(":")
-    if not (all(part.isidentifier() for part in module.split(".")) and attribute.isidentifier()):
-        raise RecipeError(f"model.backbone={name!r}", expected="module:attribute, my_networks:tower for instance")
-    try:
-        imported = import_module(module)
-    except (ImportError, SyntaxError) as error:
-        raise MissingResourceError(
-            f"model.backbone={name} ({error})",
-            expected=f"a module {module} that Python can import",
-            remedy="install it, or put its folder on the path: PYTHONPATH=FOLDER hiertree …",
-        ) from error
-    found = getattr(imported, attribute, None)
-    if not callable(found):
-        place = getattr(imported, "__file__", None) or "built into Python"
-        given = f"model.backbone={name}, where {module} ({place}) has no callable {attribute}"
-        raise RecipeError(given, expected="a class or a function that returns a torch.nn.Module")
-    return cast("Callable[..., nn.Module]", found)
+    """Import the callable that builds a network; the name comes from the user, never from a folder."""
+    return import_callable(name, setting="model.backbone")
 
 
 class SmallCNN(nn.Sequential):

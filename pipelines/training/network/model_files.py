@@ -34,6 +34,7 @@ class Preprocessing(Section):
     resize: int | None = Field(
         description="shorter side before the central crop; null squeezes the whole image into the square"
     )
+    exif_orientation: bool = Field(False, description="whether images are turned upright as their EXIF says")
     mean: tuple[float, ...] = Field(description="subtracted from pixels in [0, 1], by channel")
     std: tuple[float, ...] = Field(description="by which they are then divided")
     scales: Annotated[tuple[float, ...], Field(min_length=1)] = Field(
@@ -47,11 +48,13 @@ class Preprocessing(Section):
         images, scales, precision = recipe.images, recipe.evaluation.scales, recipe.training.precision
         mean, std = input_statistics(recipe.model, channels=images.channels)
         shape: Any = {"size": images.size, "channels": images.channels, "resize": images.resize}
+        shape["exif_orientation"] = images.exif_orientation
         return cls(**shape, mean=mean, std=std, scales=scales, precision=precision)
 
     def image_settings(self) -> ImageSettings:
         """The same as a recipe's section ``images``, without a cache."""
-        return ImageSettings(size=self.size, channels=self.channels, resize=self.resize, cache=False)
+        seen: Any = {"size": self.size, "channels": self.channels, "resize": self.resize}
+        return ImageSettings(**seen, exif_orientation=self.exif_orientation, cache=False)
 
 
 def save_embedder(embedder: Embedder, folder: str | os.PathLike[str], preprocessing: Preprocessing) -> list[Path]:
@@ -110,7 +113,7 @@ def load_preprocessing(folder: str | os.PathLike[str]) -> Preprocessing:
     """Load the preprocessing of a run's network; that of earlier runs is in their recipe."""
     settings = _settings(Path(folder))
     if "preprocessing" not in settings:
-        return Preprocessing.of_recipe(load_recipe(Path(folder) / "recipe.yaml"))
+        return Preprocessing.of_recipe(load_recipe(Path(folder) / "recipe.yaml", trusted=False))
     try:
         return Preprocessing.model_validate(settings["preprocessing"])
     except ValidationError as error:

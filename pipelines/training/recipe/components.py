@@ -1,113 +1,217 @@
 """Sections of a recipe whose keys are the options of a function or class, read from its signature.
 
-So a loss's option is declared where the loss is, with its type and default, and nowhere else.
+So a loss's option is declared where the loss is, with its type and default, and nowhere else. A name
+``module:attribute`` is code of one's own, imported only where the caller allows it: a folder of someone's runs nothing.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Container, Mapping, Set
+from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, create_model
+from pydantic import BeforeValidator, ConfigDict, Field, SerializeAsAny, TypeAdapter, ValidationInfo, create_model
+from pydantic.errors import PydanticUserError
+from pydantic_core import PydanticSerializationError, to_json
+
+from hiertree.errors import HiertreeError, MissingResourceError, RecipeError
 
 from ...settings import Section, custom_error, unknown_names
+
+Function: TypeAlias = Callable[..., Any]
+LOSS, LOSS_FACTORY = "Loss", "LossFactory"  # annotations, as the signatures of losses write them
+_OPTION = "option_"  # begins the names of fields, so that no option hides an attribute of its section
+_ANY_CLASS = ConfigDict(arbitrary_types_allowed=True)
 
 
 class Component(Section):
     """A section that names a function or class; subclasses hold its options."""
 
+    model_config = _ANY_CLASS
+
     name: str
+    function: ClassVar[Function | None] = None  # what is named; None where it may not be imported
 
     def options(self) -> dict[str, Any]:
         """The keyword arguments to call it with."""
-        return {key: getattr(self, key) for key in type(self).model_fields if key != "name"}
+        fields = [name for name in type(self).model_fields if name.startswith(_OPTION)]
+        return {name.removeprefix(_OPTION): getattr(self, name) for name in fields}
+
+    def takes(self, parameter: str) -> bool:
+        """Whether the function or class has this parameter."""
+        function = type(self).function
+        return parameter in (self.options() if function is None else _parameters(function))
+
+    def makes(self, parameter: str) -> bool:
+        """Whether the parameter is what makes a loss for a number of classes, not a loss."""
+        function = type(self).function
+        return function is not None and str(_parameters(function)[parameter].annotation) == LOSS_FACTORY
+
+    def build(self, *arguments: Any, **known: Any) -> Any:
+        """Call it with its options and what the run knows; the latter as far as it takes it."""
+        function = type(self).function
+        if function is None:
+            raise RecipeError(
+                f"{self.name}, code that the folder of a run or of a model names",
+                expected="code that you name: nothing that such a folder names is imported",
+                remedy=f"if you trust it, name it yourself: --set SECTION.name={self.name}",
+            )
+        options = {name: _built(value) for name, value in self.options().items()}
+        return function(*arguments, **options | {name: value for name, value in known.items() if self.takes(name)})
 
 
-class _Kind(NamedTuple):
-    module: str
-    derived: Set[str]  # parameters that the run knows and a recipe may not set
-    renamed: Mapping[str, str] = {}  # parameters that have another name in recipes
+def _built(value: Any) -> Any:
+    """An option: where it is a list of components, what these make."""
+    is_list = isinstance(value, tuple) and value and isinstance(value[0], Component)
+    return [each.build() for each in value] if is_list else value
 
 
-LOSS, LOSS_FACTORY = "Loss", "LossFactory"  # annotations, as the signatures of losses write them
-_KINDS = {
-    "data": _Kind("hiertree.datasets.registry", {"split"}, {"split_column": "split"}),
-    "sampler": _Kind("hiertree.samplers", {"paths", "seed"}),
-    "loss": _Kind("hiertree.losses", {"num_classes", "embedding_size", "level_sizes", "num_levels", "class_paths"}),
-}
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """What a section may name, and which parameters of that are keys."""
 
+    known: Callable[[], Mapping[str, Function]]  # by name
+    derived: Set[str] = frozenset()  # parameters that the run knows and a recipe may not set
+    required: Set[str] = frozenset()  # those of them that one's own function must have
+    arguments: Set[str] = frozenset()  # those of a function that is itself the loss or transform, and makes none
+    renamed: Mapping[str, str] = field(default_factory=dict)  # parameters that have another name in recipes
+    declared: Mapping[str, type[Section]] = field(default_factory=dict)  # names whose keys are no signature's
+    base: type[Component] = Component  # keys that all of the kind have
+    default: str | None = None  # the name where none is given
 
-def component(kind: str) -> Callable[[Any], Component]:
-    """A validator that turns ``{"name": …, option: …}`` into the component of that name."""
-
-    def validate(value: Any) -> Component:
-        if isinstance(value, Component):
+    def validate(self, value: Any, info: ValidationInfo) -> Section:
+        """Turn ``{"name": …, option: …}`` into the section of that name; its ``imports`` are in the context."""
+        if isinstance(value, Section):
             return value
-        if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        given = {"name": self.default, **value} if isinstance(value, dict) else {}
+        name = given.get("name")
+        if not isinstance(name, str):
             raise custom_error("unnamed", "expected a mapping with a 'name'")
-        known = _components(kind)
-        if value["name"] not in known:
-            raise custom_error("unknown_name", unknown_names([value["name"]], known, "name"))
-        return component_model(kind, value["name"]).model_validate(value)
+        if name in self.declared:
+            return self.declared[name].model_validate(value)
+        allowed: Container[str] | None = (info.context or {}).get("imports", ())
+        if ":" in name and allowed is not None and name not in allowed:
+            options = [str(key) for key in given if key not in self.base.model_fields]
+            fields: dict[str, Any] = {f"{_OPTION}{key}": (Any, Field(alias=key)) for key in options}
+            return create_model(name, __base__=self.base, **fields).model_validate(given)
+        return self.model(name).model_validate(given, context=info.context)
 
-    return validate
+    def names(self) -> list[str]:
+        """The names that recipes use; others stand for one of these with some options settled."""
+        return sorted(name for name, found in self.known().items() if not isinstance(found, partial))
 
+    def model(self, name: str) -> type[Component]:
+        """The section of the component of that name: a key for each option of its signature."""
+        if ":" in name:
+            return _model(self, name, self._imported(name))
+        known = self.known()
+        if name not in known:
+            raise custom_error("unknown_name", unknown_names([name], [*self.declared, *known], "name"))
+        return _model(self, name, known[name])
 
-def names(kind: str) -> list[str]:
-    """The names a component of this kind can have."""
-    return sorted(name for name, made in _components(kind).items() if not isinstance(made, partial))
-
-
-def target(kind: str, name: str) -> Callable[..., Any]:
-    """The function or class that a component names."""
-    return _components(kind)[name]
-
-
-@cache
-def _components(kind: str) -> Mapping[str, Callable[..., Any]]:
-    module: Any = import_module(_KINDS[kind].module)
-    if kind == "data":
-        return dict[str, Callable[..., Any]](module.LOADERS)
-    named = {name: getattr(module, name) for name in module.__all__}
-    if kind == "sampler":
-        return {name: found for name, found in named.items() if callable(found) and "paths" in _parameters(found)}
-    classes = {name: found for name, found in named.items() if inspect.isclass(found)}
-    return {name: found for name, found in classes.items() if issubclass(found, module.Loss) and name != "Loss"}
-
-
-def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(function).parameters
-
-
-def makes(kind: str, name: str, parameter: str) -> bool:
-    """Whether the parameter is what makes a loss for a number of classes, not a loss."""
-    return str(_parameters(target(kind, name))[parameter].annotation) == LOSS_FACTORY
-
-
-def takes(kind: str, name: str, parameter: str) -> bool:
-    """Whether the function or class has this parameter."""
-    return parameter in _parameters(target(kind, name))
+    def _imported(self, name: str) -> Function:
+        try:
+            function = import_callable(name, setting="name")
+        except HiertreeError as error:
+            raise custom_error("import", str(error)) from error
+        if self.arguments and self.arguments <= _parameters(function).keys():
+            return _factory(function, self.arguments)
+        if missing := self.required - _parameters(function).keys():
+            wanted = ", ".join(sorted(missing))
+            raise custom_error("signature", f"{name} lacks the parameter {wanted}, which the run gives it")
+        return function
 
 
 @cache
-def component_model(kind: str, name: str) -> type[Component]:
-    """The section of the component of that name: a key for each option of its signature."""
-    function = target(kind, name)
-    fields: dict[str, Any] = {"name": (Literal[name], ...)}  # required: a fingerprint leaves out defaults
-    settled = {*_KINDS[kind].derived, *(function.keywords if isinstance(function, partial) else ())}
+def _factory(function: Function, arguments: Set[str]) -> Function:
+    """What gives the function back with its options set; its signature is that of the options alone."""
+
+    def build(**options: Any) -> Function:
+        return partial(function, **options)
+
+    kept = [parameter for name, parameter in _parameters(function).items() if name not in arguments]
+    build.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined] # read by inspect.signature
+    build.__module__ = function.__module__
+    return build
+
+
+@cache
+def _model(kind: Kind, name: str, function: Function) -> type[Component]:
+    fields: dict[str, Any] = {"name": (Literal[name], name if name == kind.default else ...)}
+    settled = {*kind.derived, *(function.keywords if isinstance(function, partial) else ())}
     for parameter in _parameters(function).values():
-        if parameter.name not in settled:
+        if parameter.name not in settled and _is_key(parameter):
             default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-            key = _KINDS[kind].renamed.get(parameter.name)
-            fields[parameter.name] = (_field_type(parameter), Field(default, alias=key))
-    return create_model(name, __base__=Component, __module__=getattr(function, "func", function).__module__, **fields)
+            alias = kind.renamed.get(parameter.name, parameter.name)
+            fields[f"{_OPTION}{parameter.name}"] = (_field_type(kind, parameter), Field(default, alias=alias))
+    module = getattr(function, "func", function).__module__
+    made = create_model(name, __base__=kind.base, __module__=module, **fields)
+    made.function = function
+    return made
 
 
-def _field_type(parameter: inspect.Parameter) -> Any:
-    """What a recipe holds for a parameter: for a loss, or what makes one, a section that names it."""
+@cache
+def _parameters(function: Function) -> Mapping[str, inspect.Parameter]:
+    """The parameters; other libraries' type hints are evaluated here, and left out where they cannot be."""
+    if getattr(function, "func", function).__module__.startswith("hiertree."):
+        return inspect.signature(function).parameters
+    try:
+        found = inspect.signature(function, eval_str=True).parameters
+    except (NameError, TypeError, AttributeError):
+        found = inspect.signature(function).parameters
+    return {name: parameter.replace(annotation=_checkable(parameter.annotation)) for name, parameter in found.items()}
+
+
+def _checkable(annotation: Any) -> Any:
+    """The type hint, or Any where pydantic can make nothing of it."""
+    if annotation is inspect.Parameter.empty or isinstance(annotation, str):
+        return Any
+    try:
+        TypeAdapter(annotation, config=_ANY_CLASS)
+    except (PydanticUserError, NameError):
+        return Any
+    return annotation
+
+
+def _is_key(parameter: inspect.Parameter) -> bool:
+    """Whether YAML can give the parameter: it has a name, and a default that can be written down, or none."""
+    if parameter.kind not in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+        return False
+    try:
+        return parameter.default is parameter.empty or bool(to_json(parameter.default))
+    except PydanticSerializationError:
+        return False
+
+
+def _field_type(kind: Kind, parameter: inspect.Parameter) -> Any:
+    """What a recipe holds for a parameter: for a component, or what makes one, a section that names it."""
+    section = SerializeAsAny[Annotated[Component, BeforeValidator(kind.validate)]]
     if str(parameter.annotation) in (LOSS, LOSS_FACTORY):
-        return SerializeAsAny[Annotated[Component, BeforeValidator(component("loss"))]]
+        return section
+    if parameter.name == "transforms":  # torchvision's, which apply others
+        return tuple[section, ...]
     return parameter.annotation
+
+
+def import_callable(name: str, *, setting: str) -> Function:
+    """Import ``module:attribute``. This runs code, so the name must come from the user, never from a folder."""
+    module, _, attribute = name.partition(":")
+    if not (all(part.isidentifier() for part in module.split(".")) and attribute.isidentifier()):
+        raise RecipeError(f"{setting}={name!r}", expected="module:attribute, my_networks:tower for instance")
+    try:
+        imported = import_module(module)
+    except (ImportError, SyntaxError) as error:
+        raise MissingResourceError(
+            f"{setting}={name} ({error})",
+            expected=f"a module {module} that Python can import",
+            remedy="install it, or put its folder on the path: PYTHONPATH=FOLDER hiertree …",
+        ) from error
+    found = getattr(imported, attribute, None)
+    if not callable(found):
+        place = getattr(imported, "__file__", None) or "built into Python"
+        given = f"{setting}={name}, where {module} ({place}) has no callable {attribute}"
+        raise RecipeError(given, expected="a class or a function")
+    return found

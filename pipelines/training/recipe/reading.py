@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,35 +23,53 @@ _COLUMN = 40  # where sources stand
 _END = "\n...\n"  # which PyYAML writes behind a single value
 
 
-def load_recipe(recipe: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Recipe:
+def load_recipe(recipe: str | os.PathLike[str], overrides: Sequence[str] = (), *, trusted: bool = True) -> Recipe:
     """Read a recipe file or a built-in recipe, apply overrides, and check everything.
 
     Args:
         recipe: path of a YAML file, or the name of a built-in recipe. A file may say ``extends:``, the name of a
             built-in recipe or the path of another file, relative to its own folder; it then says only what differs.
         overrides: ``"section.key=value"``, the value in YAML; later ones win.
+        trusted: whether the file is the user's, so that code may be imported which it names as ``module:attribute``;
+            else what the overrides name is imported alone. A folder of a run may be anyone's.
 
     Raises:
         RecipeError: no such file or name, files that extend each other in a circle, invalid YAML, a key given twice,
             an unknown key, a value out of range; the message names the file and the place in it.
     """
     source = " ".join([Path(recipe).name, *(f"--set {override}" for override in overrides)])
-    return check_recipe(plain(read_layers(recipe, overrides)), source=source)
+    imports = None if trusted else list(_texts(plain(_overridden({}, overrides))))
+    return check_recipe(plain(read_layers(recipe, overrides)), source=source, imports=imports)
 
 
 def read_layers(recipe: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Layer:
     """The settings of a recipe and of all that it extends, each with its source; unchecked, without defaults."""
     layer = _read(recipe, ())
     layer.setdefault("name", Setting(Path(recipe).stem))
+    return _overridden(layer, overrides)
+
+
+def _overridden(layer: Layer, overrides: Sequence[str]) -> Layer:
     for override in overrides:
         _apply(layer, override)
     return layer
 
 
-def check_recipe(values: Any, *, source: str = "recipe") -> Recipe:
-    """The recipe that a mapping of sections describes."""
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in lists and mappings."""
+    if isinstance(value, str):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts(inner)
+
+
+def check_recipe(values: Any, *, source: str = "recipe", imports: Collection[str] | None = ()) -> Recipe:
+    """The recipe that a mapping of sections describes.
+
+    ``imports`` are the names ``module:attribute`` that the user has given, whose code is imported; None allows any.
+    """
     try:
-        return Recipe.model_validate(values)
+        return Recipe.model_validate(values, context={"imports": imports})
     except ValidationError as error:
         raise RecipeError(f"{source}: {'; '.join(map(complaint, error.errors()))}") from error
 

@@ -1,6 +1,6 @@
 """What an experiment is: one frozen, fully checked value, the same whether it came from a file or from Python.
 
-It has plain sections (:mod:`.settings`) and components (``data``, ``sampler``, ``loss``) that name a callable.
+It has plain sections (:mod:`.settings`) and components (``data``, ``loss`` and others) that name a callable.
 """
 
 from __future__ import annotations
@@ -15,11 +15,19 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 from hiertree.errors import RecipeError
 
 from ...settings import Section
-from .components import Component, component
+from .components import Component
 from .settings import (
+    DATA,
+    LOSS,
+    OPTIMIZER,
+    SAMPLER,
+    SCHEDULE,
+    AnySchedule,
     EvaluationSettings,
+    GlyphAugmentation,
     ImageSettings,
     ModelSettings,
+    NoAugmentation,
     OptimizerSettings,
     ScheduleSettings,
     TrainingSettings,
@@ -41,19 +49,23 @@ class Recipe(Section):
 
     name: str = Field(description="what tables call it; a file's own name unless given")
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="the only source of randomness")
-    data: SerializeAsAny[Annotated[Component, BeforeValidator(component("data"))]] = Field(
+    data: SerializeAsAny[Annotated[Component, BeforeValidator(DATA.validate)]] = Field(
         description="`name` of a data set and the options of its loader"
     )
     images: ImageSettings = Field(ImageSettings(), description="how images become tensors")
-    sampler: SerializeAsAny[Annotated[Component, BeforeValidator(component("sampler"))]] = Field(
+    sampler: SerializeAsAny[Annotated[Component, BeforeValidator(SAMPLER.validate)]] = Field(
         description="`name` of a batch sampler and its options"
     )
     model: ModelSettings = Field(ModelSettings(), description="the network")
-    loss: SerializeAsAny[Annotated[Component, BeforeValidator(component("loss"))]] = Field(
+    loss: SerializeAsAny[Annotated[Component, BeforeValidator(LOSS.validate)]] = Field(
         description="`name` of a loss and its options"
     )
-    optimizer: OptimizerSettings = Field(OptimizerSettings(), description="how weights move")
-    schedule: ScheduleSettings = Field(ScheduleSettings(), description="how learning rates change")
+    optimizer: SerializeAsAny[Annotated[OptimizerSettings, BeforeValidator(OPTIMIZER.validate)]] = Field(
+        OPTIMIZER.model("adam")(), description="how weights move"
+    )
+    schedule: SerializeAsAny[Annotated[AnySchedule, BeforeValidator(SCHEDULE.validate)]] = Field(
+        ScheduleSettings(), description="how learning rates change"
+    )
     training: TrainingSettings = Field(description="how long and on what")
     evaluation: EvaluationSettings = Field(EvaluationSettings(), description="when the test split is measured")
     validation: ValidationSettings | None = Field(
@@ -71,11 +83,12 @@ class Recipe(Section):
         images, chunks = self.images, self.training.accumulate == "two_pass"
         for section, name in (*_FREE, *(() if chunks else (("training", "chunk_size"),))):
             (values.get(section) or {}).pop(name, None)
-        cropped = images.augmentation.name == "photo" or images.cache_size not in (None, images.size)
-        if images.cache and cropped:  # else the pixels are those without a cache
+        is_view = isinstance(images.augmentation, (GlyphAugmentation, NoAugmentation))  # that is augmented
+        if images.cache and not (is_view and images.cache_size in (None, images.size)):  # else the pixels are the same
             values.setdefault("images", {})["cache_size"] = images.cache_size or images.size
-        if "augmentation" in values.get("images", {}):
-            values["images"]["augmentation"]["name"] = images.augmentation.name  # which is each kind's default
+        stated = values.get("images", {}).get("augmentation")
+        if isinstance(stated, dict):
+            stated["name"] = getattr(images.augmentation, "name", None)  # which is the default of each of ours
         return values
 
     def fingerprint(self) -> str:
@@ -89,11 +102,11 @@ class Recipe(Section):
         if now != before or self.training.epochs < earlier.training.epochs:
             return False
         more = self.training.epochs > earlier.training.epochs
-        if more and self.schedule.name == "cosine":
+        if more and self.schedule.ends_with_the_run:
             given = f"training.epochs: {earlier.training.epochs} there, {self.training.epochs} here"
             raise RecipeError(
-                f"{given}, with a cosine that falls to its end in the last epoch: more would have had other rates",
-                expected="the same number, or schedule.name constant or step",
+                f"{given}, with a {self.schedule.name} that ends in the last epoch: more would have had other rates",
+                expected="the same number, or another schedule, constant or step for instance",
                 remedy="start a new run from that one's weights, by training.start_from",
             )
         return more or _patience(self) > _patience(earlier)
@@ -103,7 +116,7 @@ class Recipe(Section):
         if fingerprint == self.fingerprint():
             return True
         values = self.experiment(defaults=False)
-        lengths = range(1, self.training.epochs) if self.schedule.name != "cosine" else ()
+        lengths = range(1, self.training.epochs) if not self.schedule.ends_with_the_run else ()
         return any(_hash(values | {"training": {**values["training"], "epochs": n}}) == fingerprint for n in lengths)
 
 

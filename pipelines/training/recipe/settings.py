@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, model_validator
 
 from ...settings import Section, custom_error
+from .components import Component, Kind
+from .known_names import loaders, losses, optimizers, samplers, schedules, transforms
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -21,6 +23,15 @@ LARGEST_SIDE = 8192  # pixels; an RGB image of this side takes 200 MB
 
 def _key(default: Any, meaning: str) -> Any:
     return Field(default, description=meaning)
+
+
+DATA = Kind(loaders, {"split"}, required={"split"}, renamed={"split_column": "split"})
+SAMPLER = Kind(samplers, {"paths", "seed"}, required={"paths"})
+LOSS = Kind(
+    losses,
+    {"num_classes", "embedding_size", "level_sizes", "num_levels", "class_paths"},
+    arguments=frozenset({"embeddings", "paths"}),
+)
 
 
 class GlyphAugmentation(Section):
@@ -48,6 +59,19 @@ class NoAugmentation(Section):
     name: Literal["none"] = "none"
 
 
+_DECLARED = {"glyph": GlyphAugmentation, "photo": PhotoAugmentation, "none": NoAugmentation}
+_TRANSFORM = Kind(transforms, arguments=frozenset({"image"}))
+_AUGMENTATION = Kind(transforms, arguments=_TRANSFORM.arguments, declared=_DECLARED)
+Transforms: TypeAlias = tuple[SerializeAsAny[Component], ...]
+
+
+def _augmentation(value: Any, info: ValidationInfo) -> Section | Transforms:
+    """The section of one augmentation, or of each of a list of transforms."""
+    if isinstance(value, (list, tuple)):
+        return tuple(_TRANSFORM.validate(each, info) for each in value)
+    return _AUGMENTATION.validate(value, info)
+
+
 class ImageSettings(Section):
     """How an image file becomes a tensor."""
 
@@ -66,8 +90,13 @@ class ImageSettings(Section):
     cache_size: Annotated[int, Field(ge=1, le=LARGEST_SIDE)] | None = _key(
         None, "height and width of the views kept; null means `size`. Larger views keep detail for crops"
     )
-    augmentation: Annotated[GlyphAugmentation | PhotoAugmentation | NoAugmentation, Field(discriminator="name")] = _key(
-        GlyphAugmentation(), "what training does to an image: `name` is `glyph`, `photo` or `none`"
+    augmentation: Annotated[SerializeAsAny[Section] | Transforms, BeforeValidator(_augmentation)] = _key(
+        GlyphAugmentation(),
+        "what training does to an image: `name` is `glyph`, `photo`, `none`, a transform of torchvision's v2, "
+        "RandomResizedCrop for instance, with its options, or `module:attribute`; or a list of transforms",
+    )
+    exif_orientation: bool = _key(
+        False, "turn photographs upright as their EXIF says; false reads the pixels as stored, as the papers' code does"
     )
     max_pixels: Count | None = _key(
         None, "width × height above which an image is refused, for it may fill the memory; null: 89 million, as Pillow"
@@ -140,30 +169,62 @@ class ModelSettings(Section):
         return self
 
 
-class OptimizerSettings(Section):
+class OptimizerSettings(Component):
     """One optimizer, three groups of parameters: backbone, head, and what the loss learns (its proxies)."""
 
-    name: Literal["adam", "adamw", "sgd"] = _key("adam", "`adam`, `adamw` or `sgd`")
+    name: str = _key(
+        "adam",
+        "an optimizer of `torch.optim` in lower case, with its options (`sgd` has momentum 0.9, Nesterov's), or "
+        "`module:attribute`",
+    )
     lr: Positive = _key(1e-3, "learning rate of the backbone, and of the others unless they have their own")
     head_lr: Positive | None = _key(None, "learning rate of the head; null means `lr`")
     proxies_lr: Positive | None = _key(None, "learning rate of the loss's parameters; null means `lr`")
     weight_decay: NonNegative = _key(0.0, "of backbone and head")
     proxies_weight_decay: NonNegative = _key(0.0, "of the loss's parameters")
-    momentum: Annotated[float, Field(ge=0, lt=1)] = _key(0.9, "of `sgd`; Nesterov's if above 0")
     clip_norm: Positive | None = _key(None, "largest norm of the gradient; null does not clip")
 
 
-class ScheduleSettings(Section):
-    """The factor on the learning rates, step by step."""
+OPTIMIZER = Kind(
+    optimizers,
+    {"params", "lr", "weight_decay", "foreach", "fused", "maximize", "capturable", "differentiable"},
+    required={"params", "lr"},
+    base=OptimizerSettings,
+    default="adam",
+)
 
-    name: Literal["cosine", "step", "constant"] = _key(
-        "cosine", "`cosine` falls to `final` along half a cosine, `step` falls at the milestones, `constant` stays"
+
+class AnySchedule(Component):
+    """How learning rates change, step by step."""
+
+    name: str = _key(
+        "cosine",
+        "`cosine` falls to `final` along half a cosine, `step` falls at the milestones, `constant` stays; a class of "
+        "`torch.optim.lr_scheduler` with its options; or `module:attribute`",
     )
-    warmup_epochs: NonNegative = _key(0.0, "epochs in which the factor first rises linearly from 0 to 1")
+    warmup_epochs: NonNegative = _key(0.0, "epochs in which the rates first rise linearly from 0")
     hold_epochs: NonNegative = _key(
         0.0,
         "epochs in which the rates stand still before the schedule begins; it keeps its length and is cut at the end",
     )
+
+    @property
+    def ends_with_the_run(self) -> bool:
+        """Whether the rates depend on the number of epochs."""
+        return self.name == "cosine" or self.takes("total_steps")
+
+
+class TorchSchedule(AnySchedule):
+    """A schedule of torch, or one's own of that kind."""
+
+    name: str
+    unit: Literal["epoch", "step"] = _key("epoch", "of torch's schedules: what they count")
+
+
+class ScheduleSettings(AnySchedule):
+    """A factor on the learning rates."""
+
+    name: Literal["cosine", "step", "constant"] = "cosine"
     final: Fraction = _key(0.0, "fraction of the learning rate at the end")
     proxies_final: Fraction | None = _key(None, "the same for the loss's parameters; null means `final`")
     milestones: tuple[Positive, ...] = _key(
@@ -176,6 +237,16 @@ class ScheduleSettings(Section):
         if (self.name == "step") != bool(self.milestones):
             raise custom_error("milestones", "name: step and milestones, [40, 70] for instance, go together")
         return self
+
+
+SCHEDULE = Kind(
+    schedules,
+    {"optimizer", "last_epoch", "total_steps", "epochs", "steps_per_epoch"},
+    required={"optimizer"},
+    declared=dict.fromkeys(("cosine", "step", "constant"), ScheduleSettings),
+    base=TorchSchedule,
+    default="cosine",
+)
 
 
 class TrainingSettings(Section):
@@ -215,7 +286,7 @@ class TrainingSettings(Section):
         "folder of an earlier run, or its `best/`, whose weights the network starts with; a head of another size, the "
         "loss, the optimizer and the schedule start anew",
     )
-    logger: Literal["tensorboard", "wandb", "mlflow", "none"] = _key(
+    logger: Literal["tensorboard", "csv", "wandb", "mlflow", "none"] = _key(
         "tensorboard",
         "what logs losses and metrics step by step, besides `history.jsonl`; `wandb` and `mlflow` need the extra "
         "`interop` and that package",

@@ -133,14 +133,14 @@ class RunCheckpoints:
         self._kept = _steps_needed(state)
 
     def _content(self, state: RunState) -> dict[str, Any]:
-        return {"position": asdict(state), "scaler": self._learner.scaler()}
+        return {"position": asdict(state), **self._learner.numbers()}
 
     def restore(self, checkpoint: Path) -> RunState:
         """Load the tensors of a checkpoint into the learner; returns how far the run was."""
         tensors, content = read_checkpoint(checkpoint, accepts=self._recipe.accepts)
         try:
             state = RunState(**content["position"])
-            self._learner.load(tensors, content["scaler"])
+            self._learner.load(tensors, content, step=state.step)
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{checkpoint} ({error!r})", expected="the state of a training run") from error
         self._kept = _steps_needed(state)
@@ -156,7 +156,7 @@ class RunCheckpoints:
                 expected="a whole checkpoint",
                 remedy="the last network is whole in the run's folder; train again (--fresh) to have the best one too",
             ) from error
-        self._learner.load(tensors, content["scaler"])
+        self._learner.load(tensors, content, step=step)
 
 
 @contextmanager

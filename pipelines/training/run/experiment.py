@@ -110,7 +110,7 @@ def _train_as_one_of_several(recipe: Mapping[str, Any], out: str, fresh: bool) -
     """What each started process calls; settings arrive as plain values, because classes of components are not."""
     from ..recipe.reading import check_recipe
 
-    train(check_recipe(recipe), out, fresh=fresh)
+    train(check_recipe(recipe, imports=None), out, fresh=fresh)
 
 
 def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, launch: Launch | None) -> TrainedRun:

@@ -53,6 +53,10 @@ def _logger(recipe: Recipe, folder: Path, step: int) -> Any:
         from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 
         return TensorBoardLogger(folder / "tensorboard", name="", version="", purge_step=step + 1)
+    if kind == "csv":
+        from lightning_fabric.loggers.csv_logs import CSVLogger
+
+        return CSVLogger(place, name="csv", version=f"from-step-{step + 1}", flush_logs_every_n_steps=1)
     require_package("lightning", extra="interop")
     from lightning.pytorch.loggers import MLFlowLogger, WandbLogger
 

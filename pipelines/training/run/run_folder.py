@@ -122,7 +122,7 @@ class RunFolder:
         """Remove an earlier run of any recipe; files that no run writes stay."""
         if not self.recipe.is_file():
             return
-        for folder in ("checkpoints", "tensorboard", "best"):
+        for folder in ("checkpoints", "tensorboard", "csv", "best"):
             shutil.rmtree(self.path / folder, ignore_errors=True)
         for name in (*_RESULTS, "embeddings-*.npz", "per_query-*.parquet", "tree-*.json"):
             for path in self.path.glob(name):

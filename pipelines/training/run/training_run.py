@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 
 from hiertree.datasets import ImageDataset
-from hiertree.errors import TrainingError
+from hiertree.errors import RecipeError, TrainingError
 from hiertree.io import files
 from hiertree.io.progress import show_progress
 from hiertree.samplers import DistributedBatches
@@ -23,7 +22,6 @@ from ..data.views import ImageViews
 from ..distributed.processes import ALONE, Processes
 from ..learning.learner import Learner
 from ..learning.starting_weights import initialize_projection, start_from_earlier
-from ..recipe.components import target
 from ..recipe.schema import Recipe
 from .checkpoints import RunCheckpoints, newest_whole_checkpoint
 from .evaluator import SplitEvaluator, SplitResult, require_one_of
@@ -234,8 +232,14 @@ def build_sampler(
     recipe: Recipe, train_set: ImageDataset, processes: Processes = ALONE
 ) -> PlannedBatches | DistributedBatches:
     """Build a recipe's batch sampler, seeded by the recipe; each of several processes gets its part of every batch."""
-    build: Callable[..., PlannedBatches] = target("sampler", recipe.sampler.name)
-    sampler = build(train_set.paths, seed=recipe.seed, **recipe.sampler.options())
+    sampler = recipe.sampler.build(paths=train_set.paths, seed=recipe.seed)
+    needed = ("__iter__", "__len__", "load_state_dict") if processes.size == 1 else ("next_epoch", "classes_per_batch")
+    if lacking := [name for name in needed if not hasattr(sampler, name)]:
+        raise RecipeError(
+            f"sampler: {recipe.sampler.name} makes {sampler!r}, without {', '.join(lacking)}",
+            expected="lists of indices, their number, and load_state_dict({'epoch': e, 'batch': b}), which goes there"
+            + ("" if processes.size == 1 else "; for several processes a subclass of a sampler of hiertree"),
+        )
     if processes.size == 1:
-        return sampler
+        return cast(PlannedBatches, sampler)
     return DistributedBatches(sampler, rank=processes.rank, world_size=processes.size)

@@ -6,18 +6,23 @@ import math
 from typing import Any
 
 import pytest
-from torch import nn
+import torch
+from torch import nn, optim
+from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import CosineAnnealingLR, MultiStepLR
 
+from hiertree.errors import RecipeError
 from hiertree.losses import HAPPIER, SmoothAP
-from hiertree.pipelines.training.learning.optimization import (
-    build_optimizer,
-    learning_rate_factor,
-    parameter_groups,
-    set_learning_rates,
-)
+from hiertree.pipelines.training.learning.optimization import Schedule, build_optimizer, parameter_groups
 from hiertree.pipelines.training.network.embedder import Embedder
-from hiertree.pipelines.training.recipe.settings import ModelSettings, OptimizerSettings, ScheduleSettings
+from hiertree.pipelines.training.recipe.settings import (
+    OPTIMIZER,
+    SCHEDULE,
+    AnySchedule,
+    ModelSettings,
+    OptimizerSettings,
+    ScheduleSettings,
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +44,10 @@ def test_groups_hold_every_parameter_once(embedder: Embedder, happier: HAPPIER) 
 
 def test_groups_have_their_own_rates_and_proxies_no_decay(embedder: Embedder, happier: HAPPIER) -> None:
     settings = OptimizerSettings(lr=1e-3, head_lr=2e-3, proxies_lr=1.0, weight_decay=0.1)
-    rates = {
+    found = {
         group["name"]: (group["lr"], group["weight_decay"]) for group in parameter_groups(embedder, happier, settings)
     }
-    assert rates == {"backbone": (1e-3, 0.1), "head": (2e-3, 0.1), "proxies": (1.0, 0.0)}
+    assert found == {"backbone": (1e-3, 0.1), "head": (2e-3, 0.1), "proxies": (1.0, 0.0)}
     decayed = settings.model_copy(update={"proxies_weight_decay": 0.2})
     assert parameter_groups(embedder, happier, decayed)[-1]["weight_decay"] == 0.2
 
@@ -54,20 +59,65 @@ def test_loss_without_parameters_has_no_group(embedder: Embedder) -> None:
     ]
 
 
-@pytest.mark.parametrize(("name", "kind"), [("adam", "Adam"), ("adamw", "AdamW"), ("sgd", "SGD")])
-def test_optimizer_is_the_one_asked_for(embedder: Embedder, happier: HAPPIER, name: str, kind: str) -> None:
-    assert type(build_optimizer(embedder, happier, OptimizerSettings(name=name))).__name__ == kind
+def asked(**options: Any) -> OptimizerSettings:
+    """The section ``optimizer`` of a recipe."""
+    settings = OPTIMIZER.model(options.get("name", "adam")).model_validate(options)
+    assert isinstance(settings, OptimizerSettings)
+    return settings
 
 
-def test_sgd_without_momentum_is_not_nesterov(embedder: Embedder, happier: HAPPIER) -> None:
-    optimizer = build_optimizer(embedder, happier, OptimizerSettings(name="sgd", momentum=0.0))
-    assert optimizer.defaults["nesterov"] is False
+def schedule_of(**options: Any) -> AnySchedule:
+    """The section ``schedule`` of a recipe."""
+    settings = SCHEDULE.model(options["name"]).model_validate(options)
+    assert isinstance(settings, AnySchedule)
+    return settings
+
+
+def test_every_optimizer_of_torch_that_needs_dense_gradients_alone_takes_a_step(
+    embedder: Embedder, happier: HAPPIER
+) -> None:
+    unusual = {"Optimizer", "LBFGS", "SparseAdam", "Muon"}
+    classes = {name: kind for name, kind in vars(optim).items() if isinstance(kind, type)}
+    known = {name.lower() for name, kind in classes.items() if issubclass(kind, optim.Optimizer)}
+    assert known - {name.lower() for name in unusual} == set(OPTIMIZER.known())
+    for name in OPTIMIZER.known():
+        optimizer = build_optimizer(embedder, happier, asked(name=name, lr=1e-3))
+        assert type(optimizer).__name__.lower() == name
+        before = [parameter.detach().clone() for parameter in happier.parameters()]
+        for parameter in happier.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+        assert not any(map(torch.equal, before, happier.parameters())), name
+
+
+def test_options_of_the_optimizer_are_those_of_its_class(embedder: Embedder, happier: HAPPIER) -> None:
+    optimizer = build_optimizer(embedder, happier, asked(name="adam", betas=[0.8, 0.9], amsgrad=True))
+    assert (optimizer.defaults["betas"], optimizer.defaults["amsgrad"]) == ((0.8, 0.9), True)
+    with pytest.raises(RecipeError, match=r"optimizer: adam \(Invalid beta parameter at index 0: 2\.0\)"):
+        build_optimizer(embedder, happier, asked(name="adam", betas=[2.0, 0.9]))
+
+
+def test_sgd_is_nesterovs_where_it_has_momentum(embedder: Embedder, happier: HAPPIER) -> None:
+    optimizer = build_optimizer(embedder, happier, asked(name="sgd"))
+    assert (optimizer.defaults["momentum"], optimizer.defaults["nesterov"]) == (0.9, True)
+    for plain in ({"momentum": 0.0}, {"nesterov": False}, {"dampening": 0.1}):
+        assert build_optimizer(embedder, happier, asked(name="sgd", **plain)).defaults["nesterov"] is False
 
 
 def factors(count: int, **schedule: Any) -> list[float]:
     """The factors of a run of so many epochs of one step."""
-    settings = ScheduleSettings(**schedule)
-    return [learning_rate_factor(settings, step, total=count, steps_per_epoch=1) for step in range(count)]
+    return rates(ScheduleSettings(**schedule), count, lr=1.0)
+
+
+def rates(settings: AnySchedule, total: int, *, lr: float, steps_per_epoch: int = 1) -> list[float]:
+    """The learning rates of a run, step by step."""
+    optimizer = optim.SGD([{"params": [nn.Parameter(torch.zeros(1))], "name": "backbone"}], lr=lr, momentum=0.9)
+    schedule, found = Schedule(optimizer, settings, total=total, steps_per_epoch=steps_per_epoch), []
+    for step in range(total):
+        schedule.set(step)
+        found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+    return found
 
 
 def test_cosine_goes_from_one_to_the_final_fraction() -> None:
@@ -93,15 +143,69 @@ def test_warm_up_as_long_as_the_run_is_legal() -> None:
 def test_steps_are_those_of_torchs_scheduler_epoch_by_epoch(embedder: Embedder) -> None:
     """[B]'s own milestones for VehicleID: unsorted, and one of them twice."""
     published = [200, 300, 300, 120, 220, 250, 280]
-    optimizer, other = (build_optimizer(embedder, nn.Identity(), OptimizerSettings(lr=1e-5)) for _ in range(2))
+    other = build_optimizer(embedder, nn.Identity(), asked(lr=1e-5))
     scheduler = MultiStepLR(other, milestones=published, gamma=0.3)
     schedule = ScheduleSettings(name="step", milestones=tuple(published), factor=0.3)
+    found = rates(schedule, 800, lr=1e-5, steps_per_epoch=2)
     for epoch in range(400):
-        for step in (2 * epoch, 2 * epoch + 1):
-            set_learning_rates(optimizer, schedule, step=step, total=800, steps_per_epoch=2)
-            assert optimizer.param_groups[0]["lr"] == pytest.approx(scheduler.get_last_lr()[0], rel=1e-9)
+        assert found[2 * epoch : 2 * epoch + 2] == pytest.approx([scheduler.get_last_lr()[0]] * 2, rel=1e-9)
         other.step()
         scheduler.step()
+
+
+TORCHS: list[dict[str, Any]] = [
+    {"name": "StepLR", "step_size": 3, "gamma": 0.5},
+    {"name": "MultiStepLR", "milestones": [2, 5]},
+    {"name": "ExponentialLR", "gamma": 0.9},
+    {"name": "CosineAnnealingLR", "T_max": 4, "eta_min": 0.01},
+    {"name": "CosineAnnealingWarmRestarts", "T_0": 3, "T_mult": 2},
+    {"name": "LinearLR", "total_iters": 4},
+    {"name": "ConstantLR", "factor": 0.5},
+    {"name": "PolynomialLR", "total_iters": 10, "power": 2.0},
+    {"name": "CyclicLR", "base_lr": 0.1, "max_lr": 1.0, "step_size_up": 3},
+    {"name": "OneCycleLR", "max_lr": 2.0},
+]
+
+
+def test_every_schedule_of_torch_that_numbers_describe_is_known() -> None:
+    made_of_others = {"LambdaLR", "MultiplicativeLR", "SequentialLR", "ChainedScheduler", "LRScheduler"}
+    by_a_measurement = {"ReduceLROnPlateau"}
+    known = {each["name"] for each in TORCHS}
+    assert known == set(SCHEDULE.known()) == set(lr_scheduler.__all__) - made_of_others - by_a_measurement
+
+
+@pytest.mark.parametrize("unit", ["epoch", "step"])
+@pytest.mark.parametrize("options", TORCHS, ids=lambda options: str(options["name"]))
+def test_schedules_of_torch_are_torchs_own_and_those_of_a_run_that_is_resumed(
+    options: dict[str, Any], unit: str
+) -> None:
+    per_epoch, total = 2, 12
+    settings = schedule_of(**options, unit=unit)
+    found = rates(settings, total, lr=0.5, steps_per_epoch=per_epoch)
+    steps_each = per_epoch if unit == "epoch" else 1
+    length = {"total_steps": total // steps_each} if options["name"] == "OneCycleLR" else {}
+    optimizer = optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.5, momentum=0.9)
+    kept = {name: value for name, value in options.items() if name != "name"}
+    scheduler = getattr(lr_scheduler, options["name"])(optimizer, **kept, **length)
+    for step in range(total):
+        assert found[step] == scheduler.get_last_lr()[0]
+        optimizer.step()
+        if (step + 1) % steps_each == 0 and step + 1 < total:
+            scheduler.step()
+    resumed = optim.SGD([{"params": [nn.Parameter(torch.zeros(1))], "name": "backbone"}], lr=0.5, momentum=0.9)
+    Schedule(resumed, settings, total=total, steps_per_epoch=per_epoch).set(7)
+    assert resumed.param_groups[0]["lr"] == found[7]
+
+
+def test_a_schedule_of_torch_begins_after_rest_and_warm_up() -> None:
+    settings = schedule_of(name="ExponentialLR", gamma=0.5, unit="step", hold_epochs=1, warmup_epochs=2)
+    assert rates(settings, 9, lr=1.0, steps_per_epoch=2) == [0.25, 0.25, 0.25, 0.5, 0.75, 1.0, 1.0, 0.5, 0.25]
+
+
+def test_options_that_a_schedule_refuses_are_said(embedder: Embedder) -> None:
+    optimizer = build_optimizer(embedder, nn.Identity(), asked())  # whose momentum CyclicLR cannot cycle, by its betas
+    with pytest.raises(RecipeError, match=r"schedule: OneCycleLR \(.*pct_start"):
+        Schedule(optimizer, schedule_of(name="OneCycleLR", max_lr=1, pct_start=2.0), total=4, steps_per_epoch=1)
 
 
 @pytest.mark.parametrize("schedule", [{"name": "step"}, {"milestones": [3]}, {"name": "step", "milestones": [0]}])
@@ -111,27 +215,27 @@ def test_milestones_without_steps_and_steps_without_milestones_are_refused(sched
 
 
 def test_proxies_can_end_elsewhere(embedder: Embedder, happier: HAPPIER) -> None:
-    optimizer = build_optimizer(embedder, happier, OptimizerSettings(lr=1e-3, proxies_lr=10.0))
+    optimizer = build_optimizer(embedder, happier, asked(lr=1e-3, proxies_lr=10.0))
     schedule = ScheduleSettings(final=0.0, proxies_final=0.01)
-    set_learning_rates(optimizer, schedule, step=100, total=100, steps_per_epoch=10)
-    rates = {group["name"]: group["lr"] for group in optimizer.param_groups}
-    assert rates == pytest.approx({"backbone": 0.0, "head": 0.0, "proxies": 0.1})
+    Schedule(optimizer, schedule, total=100, steps_per_epoch=10).set(100)
+    found = {group["name"]: group["lr"] for group in optimizer.param_groups}
+    assert found == pytest.approx({"backbone": 0.0, "head": 0.0, "proxies": 0.1})
 
 
 def test_held_rates_are_those_of_torchs_scheduler_that_starts_late(embedder: Embedder) -> None:
     """SupRank's loop: the scheduler stands still in the first epochs and keeps its length."""
-    optimizer, other = (build_optimizer(embedder, nn.Identity(), OptimizerSettings(lr=1e-5)) for _ in range(2))
-    scheduler = CosineAnnealingLR(other, T_max=20)
+    other = build_optimizer(embedder, nn.Identity(), asked(lr=1e-5))
+    scheduler, found = CosineAnnealingLR(other, T_max=20), rates(ScheduleSettings(hold_epochs=5), 20, lr=1e-5)
     for epoch in range(20):
-        set_learning_rates(optimizer, ScheduleSettings(hold_epochs=5), step=epoch, total=20, steps_per_epoch=1)
-        assert optimizer.param_groups[0]["lr"] == pytest.approx(scheduler.get_last_lr()[0], rel=1e-9)
+        assert found[epoch] == pytest.approx(scheduler.get_last_lr()[0], rel=1e-9)
         other.step()
         if epoch >= 5:
             scheduler.step()
 
 
 def test_setting_rates_twice_does_not_compound(embedder: Embedder) -> None:
-    optimizer = build_optimizer(embedder, nn.Identity(), OptimizerSettings(lr=1.0))
+    optimizer = build_optimizer(embedder, nn.Identity(), asked(lr=1.0))
+    schedule = Schedule(optimizer, ScheduleSettings(), total=10, steps_per_epoch=5)
     for _ in range(3):
-        set_learning_rates(optimizer, ScheduleSettings(), step=5, total=10, steps_per_epoch=5)
+        schedule.set(5)
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5)

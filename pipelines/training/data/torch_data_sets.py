@@ -1,0 +1,80 @@
+"""Data sets of torch, of images with their labels, as data sets of hiertree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torchvision.transforms.v2 import functional
+
+from hiertree.datasets import ImageDataset
+from hiertree.datasets.labels_to_paths import label_paths
+from hiertree.errors import HiertreeError, ImageError, RecipeError
+from hiertree.io.progress import track
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+
+class ItemImages:
+    """The images of a data set whose items are tuples: an image, then its labels."""
+
+    def __init__(self, items: Any) -> None:
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: int) -> Image:
+        """The image as Pillow holds it, from Pillow, an array (H, W, C) of 8 bits, or a tensor (C, H, W)."""
+        try:
+            image = self._items[int(index)][0]
+            return image if hasattr(image, "getexif") else functional.to_pil_image(image)
+        except HiertreeError:
+            raise
+        except (OSError, TypeError, ValueError, IndexError) as error:
+            raise ImageError(f"item {index} of the data set ({error})", expected="an image, then its labels") from error
+
+    def name(self, index: int) -> str:
+        """The number of the item."""
+        return f"{index}"
+
+
+def as_image_dataset(made: Any, *, name: str, split: str) -> ImageDataset:
+    """A data set of hiertree as it is, or a map-style one of torch whose items are an image and its labels.
+
+    The labels, coarse → fine, stand in its attribute ``targets`` (n,) or (n, L), as in torchvision; else every item is
+    read once to find them.
+    """
+    if isinstance(made, ImageDataset):
+        return made
+    if not (hasattr(made, "__getitem__") and hasattr(made, "__len__")) or not len(made):
+        given = f"data: {name} makes {type(made).__name__} for split={split!r}"
+        raise RecipeError(given, expected="an ImageDataset, or items (image, label, …) by index, one or more")
+    try:
+        columns = _columns(made)
+    except (TypeError, ValueError, LookupError) as error:
+        given = f"data: labels of {name} ({error})"
+        raise RecipeError(given, expected="items (image, label, …), as many labels in each, coarse → fine") from error
+    labeled = label_paths(columns, level_names=None, where=lambda row: f"item {row}")
+    return ImageDataset(name=name, split=split, tree=labeled.tree, paths=labeled.paths, images=ItemImages(made))
+
+
+def _columns(items: Any) -> list[NDArray[Any]]:
+    """The labels of every level."""
+    targets = getattr(items, "targets", None)
+    if targets is not None:
+        table = np.asarray(targets)
+        columns = list(table.reshape(len(table), -1).T)
+    else:
+        rows = track(range(len(items)), description="reading the labels of the data set")
+        columns = [np.array(column) for column in zip(*(_labels(items[row]) for row in rows), strict=True)]
+    if not columns or len(columns[0]) != len(items):
+        raise ValueError(f"{len(columns)} levels, {len(items)} items")
+    return columns
+
+
+def _labels(item: Any) -> list[Any]:
+    """The labels of an item, one by one or in arrays."""
+    return [label for part in item[1:] for label in np.asarray(part).reshape(-1).tolist()]

@@ -1,0 +1,71 @@
+"""What a section of a recipe may name, by name: of hiertree, of torch and of torchvision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from inspect import isclass, signature
+from typing import Any, TypeAlias
+
+Named: TypeAlias = Mapping[str, Callable[..., Any]]
+
+
+def loaders() -> Named:
+    """Benchmarks and one's own images."""
+    from hiertree.datasets.registry import LOADERS
+
+    return LOADERS
+
+
+@cache
+def samplers() -> Named:
+    """Batch samplers of hiertree."""
+    from hiertree import samplers
+
+    named = {name: getattr(samplers, name) for name in samplers.__all__}
+    return {name: found for name, found in named.items() if "paths" in signature(found).parameters}
+
+
+@cache
+def losses() -> Named:
+    """Losses of hiertree."""
+    from hiertree import losses
+
+    named = {name: getattr(losses, name) for name in losses.__all__ if name != "Loss"}
+    return {name: found for name, found in named.items() if isclass(found) and issubclass(found, losses.Loss)}
+
+
+@cache
+def transforms() -> Named:
+    """Transforms of torchvision."""
+    from torchvision.transforms import v2
+
+    named = {name: getattr(v2, name) for name in dir(v2)}
+    return {name: found for name, found in named.items() if isclass(found) and issubclass(found, v2.Transform)}
+
+
+@cache
+def optimizers() -> Named:
+    """Optimizers of torch, in lower case."""
+    from torch import optim
+
+    unusual = ("Optimizer", "LBFGS", "SparseAdam", "Muon")  # the base; a closure, sparse gradients, matrices needed
+    named = {name.lower(): getattr(optim, name) for name in dir(optim) if name not in unusual}
+    return {name: found for name, found in named.items() if isclass(found)} | {"sgd": sgd}
+
+
+def sgd(params: Any, lr: float, momentum: float = 0.9, dampening: float = 0.0, nesterov: bool | None = None) -> object:
+    """The optimizer of torch; ``nesterov`` None means where there is momentum without dampening."""
+    from torch.optim import SGD
+
+    is_nesterov = momentum > 0 and not dampening if nesterov is None else nesterov
+    return SGD(params, lr=lr, momentum=momentum, dampening=dampening, nesterov=is_nesterov)
+
+
+@cache
+def schedules() -> Named:
+    """Schedules of torch that numbers describe."""
+    from torch.optim import lr_scheduler
+
+    others = ("LambdaLR", "MultiplicativeLR", "SequentialLR", "ChainedScheduler", "ReduceLROnPlateau", "LRScheduler")
+    return {name: getattr(lr_scheduler, name) for name in lr_scheduler.__all__ if name not in others}
