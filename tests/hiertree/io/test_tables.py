@@ -117,7 +117,7 @@ def test_what_the_csv_module_writes_is_read_back(tmp_path_factory, rows):
 def test_a_table_that_other_signs_divide_says_so_even_if_no_column_is_asked_for(tmp_path, sign):
     file = tmp_path / "t.csv"
     file.write_text(f"kind{sign}leaf\nlake{sign}Chelan\n")
-    with pytest.raises(TableError, match="has one column.*separate the cells by commas"):
+    with pytest.raises(TableError, match=r"has one column.*separate the cells by commas"):
         read_table(file)
     file.write_text(f"a{sign}note\nof one column, with a sign in its name\n".replace(",", ""))
     assert read_table(file).shape == (1, 1)
