@@ -16,7 +16,8 @@ from pathlib import Path
 from selenium import webdriver
 
 from hiertree.pipelines.labels.cluster.proposing import Cluster, LabelPlace, Proposal
-from hiertree.pipelines.labels.review.serving import Example, Review, served
+from hiertree.pipelines.labels.landmarks import KeptLandmark
+from hiertree.pipelines.labels.review.serving import Review, served
 from hiertree.pipelines.labels.review.session import Session, load_two_means
 
 FORMS = [
@@ -115,10 +116,10 @@ def main() -> None:
     ) as browser:
         for clusters in (100, 500):
             given = proposal(clusters, options.labels)
-            names = [Example(number, f"Landmark {number} of Washington", image=False) for number in range(6)]
-            examples = {place.label: names for cluster in given.clusters for place in cluster.labels}
+            names = [KeptLandmark(number, f"Landmark {number} of Washington", ("",)) for number in range(6)]
+            landmarks = {place.label: names for cluster in given.clusters for place in cluster.labels}
             with tempfile.TemporaryDirectory() as folder:
-                review = Review(Session(given, Path(folder) / "log.jsonl", "anna"), examples)
+                review = Review(Session(given, Path(folder) / "log.jsonl", "anna"), landmarks)
                 with served(review) as url:
                     for name, values in measure(browser, url, repeats=options.repeats).items():
                         low, middle, high = min(values), statistics.median(values), max(values)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import partial
 from importlib.util import find_spec
 
@@ -62,6 +63,17 @@ def some_of(values: Iterable[object], most: int = 5) -> str:
     """
     listed = list(values)
     return ", ".join([*map(repr, listed[:most]), *["…"] * (len(listed) > most)])
+
+
+def nearest_name(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The name that was probably meant, in whatever letter case; None if none is near.
+
+    >>> nearest_name("h-ap", ["R@1", "H-AP"]), nearest_name("precision", ["H-AP"])
+    ('H-AP', None)
+    """
+    lower = {each.casefold(): each for each in known}
+    close = get_close_matches(str(name).casefold(), lower, n=1, cutoff=cutoff)
+    return lower[close[0]] if close else None
 
 
 class InputError(HiertreeError, ValueError):

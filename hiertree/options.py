@@ -5,12 +5,11 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from functools import cache, partial, wraps
 from numbers import Integral, Real
 from typing import Any, TypeVar, cast, get_args
 
-from .errors import OptionError
+from .errors import OptionError, nearest_name
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -134,9 +133,9 @@ def _keyword_only(source: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
 
 def _refuse_name(name: str, function: str, known: list[str]) -> None:
     known = [each for each in known if each not in ("self", "cls")]
-    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    near = nearest_name(name, known, cutoff=0.5)
     raise OptionError(
         f"unknown option {name!r} of {function.removesuffix('.__init__')}",
         expected=f"{', '.join(known[:-1])} or {known[-1]}",
-        remedy=f"did you mean {close[0]!r}?" if close else None,
+        remedy=f"did you mean {near!r}?" if near else None,
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from hiertree import relevance as relevances
 from hiertree.arrays import to_numpy
-from hiertree.errors import OptionError
+from hiertree.errors import OptionError, nearest_name
 from hiertree.options import check_choice, check_number
 
 from .conventions import COMPATIBLE, OURS, Compat, Convention, Protocol, ProtocolName, Rules, Ties, protocol_of
@@ -139,8 +138,8 @@ def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
 
 
 def _hint(name: str) -> str | None:
-    close = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else get_close_matches(name, _EXAMPLES, n=1, cutoff=0.4)
-    return f"did you mean {close[0]!r}?" if close else None
+    near = _OTHER_NAMES.get(name) or nearest_name(name, _EXAMPLES, cutoff=0.4)
+    return f"did you mean {near!r}?" if near else None
 
 
 class MetricOptions(TypedDict, total=False):

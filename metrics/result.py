@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import numpy as np
 
 import hiertree
 from hiertree.arrays import to_numpy
-from hiertree.errors import OptionError, ShapeError, UnknownMetricError, require_package
+from hiertree.errors import OptionError, ShapeError, UnknownMetricError, nearest_name, require_package
 from hiertree.options import check_integer, check_number, require
 
 from .conventions import Convention
@@ -66,8 +65,8 @@ class Evaluation:
             UnknownMetricError: it was not computed, or no query has a positive.
         """
         if metric not in self.names:
-            near = get_close_matches(str(metric), self.names, n=1, cutoff=0.3)
-            remedy = f"did you mean {near[0]!r}? Others are computed" if near else "others are computed"
+            near = nearest_name(metric, self.names, cutoff=0.3)
+            remedy = f"did you mean {near!r}? Others are computed" if near else "others are computed"
             remedy += " where metrics= names them"
             raise UnknownMetricError(f"metric {metric!r}", expected=f"one of {', '.join(self.names)}", remedy=remedy)
         if metric not in self:

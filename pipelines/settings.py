@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
+
+from hiertree.errors import nearest_name
 
 _IN_WORDS = {"sequence_str": "expected a list, as in [a, b]"}  # pydantic's types of errors
 
@@ -49,8 +50,8 @@ def unknown_names(given: Iterable[object], known: Iterable[str], what: str = "ke
     """
     known, parts = list(known), []
     for name in map(str, given):
-        close = get_close_matches(name.casefold(), lower := {each.casefold(): each for each in known}, n=1, cutoff=0.5)
-        hint = f"did you mean {lower[close[0]]!r}?" if close else f"there are {', '.join(known)}"
+        near = nearest_name(name, known, cutoff=0.5)
+        hint = f"did you mean {near!r}?" if near else f"there are {', '.join(known)}"
         parts.append(f"unknown {what} {name!r}, {hint}")
     return "; ".join(parts)
 
@@ -62,8 +63,8 @@ def complaint(error: Any) -> str:
     problem = f"{_IN_WORDS.get(error['type'], error['msg'])}{given}"
     if error["type"] == "literal_error":
         known = re.findall("'([^']+)'", error["ctx"]["expected"])
-        named = get_close_matches(str(error["input"]).casefold(), known, n=1)
-        problem += f"; did you mean {named[0]!r}?" if named else ""
+        near = nearest_name(error["input"], known)
+        problem += f"; did you mean {near!r}?" if near else ""
     return f"{place}: {problem}" if place else problem
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ..errors import OptionError
+from ..errors import OptionError, nearest_name
 from .benchmarks.gldv2 import GLDV2, load_gldv2
 from .benchmarks.lists import (
     CARS,
@@ -83,10 +82,10 @@ LOADERS: Mapping[str, Callable[..., ImageDataset]] = MappingProxyType(
 def entry_of(name: str) -> Entry:
     """The benchmark of that name; an OptionError names a similar one."""
     if not any(name == known for known in ENTRIES):
-        close = get_close_matches(str(name), ENTRIES, n=1)
+        near = nearest_name(name, ENTRIES)
         raise OptionError(
             f"name={name!r}",
             expected=f"one of {', '.join(map(repr, ENTRIES))}, 'synthetic', 'folder', or load_table for your own table",
-            remedy=f"did you mean {close[0]!r}?" if close else None,
+            remedy=f"did you mean {near!r}?" if near else None,
         )
     return ENTRIES[name]

@@ -11,13 +11,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..errors import InputError, TableError, require_package, some_of
+from ..errors import InputError, TableError, nearest_name, require_package, some_of
 from .files import not_utf8, open_replacing
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 LONGEST_CELL = 1 << 22  # characters; GLDv2 lists all photos of a landmark in one cell of about 170,000
 _PART = 20_000  # rows of a table read in parts
 _BLOCK = 1 << 24  # bytes read at once; must exceed the longest row, a landmark with thousands of photographs
+DELIMITERS = ";\t|"  # of tables that are not divided by commas
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
@@ -93,11 +93,14 @@ def _csv_parts(path: Path, most: int) -> Iterator[pd.DataFrame]:
         if header is None:
             header = cells
             check_columns(path, header, ())
+            other = _other_delimiter(header)
+        elif other and any(header[0].count(sign) == cells[0].count(sign) > 0 for sign in DELIMITERS):
+            raise TableError(f"{path} has one column, {_shown(header)}", expected="several columns", remedy=other)
         elif len(cells) != len(header):
             raise TableError(
                 f"{path}, line {line}: {len(cells)} cells, {_shown(cells)}",
                 expected=f"{len(header)} as in the header",
-                remedy=_other_delimiter(header) or "put cells that hold the delimiter in double quotes",
+                remedy=other or "put cells that hold the delimiter in double quotes",
             )
         else:
             lines.append(line)
@@ -165,7 +168,7 @@ def check_columns(
         raise TableError(f"{path} has several columns named {_shown(twice)}", expected="one of each name")
     missing = [name for name in required if name not in present]
     if missing:
-        close = [match for name in missing for match in get_close_matches(name, present, n=1)]
+        close = [near for name in missing if (near := nearest_name(name, present))]
         close, remedy = ([], other) if (other := _other_delimiter(present)) else (close, remedy)
         raise TableError(
             f"{path} has no column {_shown(missing)}",
@@ -176,7 +179,7 @@ def check_columns(
 
 def _other_delimiter(header: Sequence[str]) -> str | None:
     """What to do about a header that commas do not divide."""
-    other = len(header) == 1 and any(sign in header[0] for sign in ";\t|")
+    other = len(header) == 1 and any(sign in header[0] for sign in DELIMITERS)
     return "separate the cells by commas" if other else None
 
 

@@ -10,7 +10,8 @@ import json
 import shlex
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stderr
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -134,15 +135,15 @@ class CheckedCommand(click.Command):
         if not self.shared:
             continue_in_first(ctx)
         quiet, verbose = ctx.params.pop("quiet"), ctx.params.pop("verbose")
-        with silent_progress() if quiet else nullcontext():
-            try:
+        try:
+            with _only_results() if quiet else nullcontext():
                 result = self._invoke_checked(ctx)
-            except (HiertreeError, OSError):
-                if verbose:
-                    traceback.print_exc()
-                raise
-            if is_progress_shown() and not (launched() or (0,))[0]:
-                self._say_what_was_written(ctx)
+        except (HiertreeError, OSError):
+            if verbose:
+                traceback.print_exc()
+            raise
+        if not quiet and is_progress_shown() and not (launched() or (0,))[0]:
+            self._say_what_was_written(ctx)
         return result
 
     def _say_what_was_written(self, ctx: click.Context) -> None:
@@ -182,6 +183,19 @@ class CheckedCommand(click.Command):
                 for value in given if isinstance(given, tuple) else () if given is None else (given,):
                     found += param.type.paths(value)
         return found
+
+
+@contextmanager
+def _only_results() -> Iterator[None]:
+    """Hold back what is said on standard error; where the command exits early, say it after all, as it tells why."""
+    with TextIOWrapper(BytesIO(), encoding="utf-8", write_through=True) as said:
+        try:
+            with silent_progress(), redirect_stderr(said):
+                yield
+        except (SystemExit, click.exceptions.Exit):
+            said.seek(0)
+            click.echo(said.read(), err=True, nl=False)
+            raise
 
 
 class CheckedGroup(click.Group):

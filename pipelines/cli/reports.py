@@ -24,9 +24,9 @@ from .options import COUNT, SEED, no_browser_option, port_option, set_option
 @click.option(
     "--map",
     "projection",
-    type=click.Choice(["pca", "t-sne"]),
+    type=click.Choice(["pca", "t-sne", "class-means"]),
     default="pca",
-    help="How the map reduces embeddings to two dimensions.",
+    help="What the map shows: the queries by PCA or t-SNE, or the mean of each class by t-SNE.",
 )
 @labels_option
 @levels_option

@@ -13,7 +13,7 @@ from hiertree.io.provenance import manifest
 
 from ..pages import STYLE, inline_svg
 from .planned_runs import setting_text
-from .result_table import ResultTable, groups_of, html, latex, markdown, metric_names, row_names, varied_number
+from .result_table import ResultTable, groups_of, html, latex, markdown, metric_names, rows_of_runs, varied_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +78,7 @@ def plot_points(runs: pd.DataFrame, path: str | os.PathLike[str]) -> str:
     import matplotlib as mpl
 
     with mpl.rc_context(_STYLE):
-        labels = row_names(runs)
+        labels = rows_of_runs(runs)
         names = list(dict.fromkeys(labels))
         height = 0.9 + max(0.3 * min(len(names), 8), 0.2 * len(names))
         figure, panels = _panels(runs, height=height, margin=_INCHES_A_LETTER * max(map(len, names)), sharey=True)
@@ -106,7 +106,7 @@ def plot_lines(runs: pd.DataFrame, path: str | os.PathLike[str], *, key: str) ->
     import matplotlib as mpl
 
     with mpl.rc_context(_STYLE):
-        lines = runs.assign(line=row_names(runs, without=key))
+        lines = runs.assign(line=rows_of_runs(runs, without=key))
         values = sorted(runs[key].unique().tolist())
         figure, panels = _panels(runs, height=2.6, margin=0, sharey=False)
         for metric, panel in panels.items():

@@ -1,8 +1,9 @@
 """The runs of a comparison: every recipe with every combination of a grid of settings and every seed.
 
->>> grid = read_grid(["loss.lambda_=0.1,0.5", "data.root=a"])
->>> [row_name("happier", settings) for settings in combinations_of(grid)]
-['happier, loss.lambda_=0.1, data.root=a', 'happier, loss.lambda_=0.5, data.root=a']
+>>> grid = read_grid(["loss.lambda_=0.1,0.5", "images.augmentation={name: glyph},{name: glyph, shear: 0.1}"])
+>>> settings = combinations_of(grid)
+>>> row_names(["happier"] * 4, {key: [own[key] for own in settings] for key in grid})[:2]
+['happier, loss.lambda_=0.1', 'happier, loss.lambda_=0.1, images.augmentation.shear=0.1']
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -86,9 +88,31 @@ def setting_text(value: Any) -> str:
         ) from error
 
 
-def row_name(recipe: str, settings: Settings) -> str:
-    """The name of a row in tables."""
-    return ", ".join([recipe, *(f"{key}={setting_text(value)}" for key, value in settings.items())])
+def row_names(recipes: Sequence[str], settings: Mapping[str, Sequence[Any]]) -> list[str]:
+    """The names of rows in tables: the recipe, and what each key is set to; of mappings, what tells them apart."""
+    columns = [_told_apart(key, values) for key, values in settings.items()]
+    return [", ".join(filter(None, parts)) for parts in zip(recipes, *columns, strict=True)]
+
+
+def _told_apart(key: str, values: Sequence[Any]) -> list[str]:
+    whole = [f"{key}={setting_text(value)}" for value in values]
+    entries = [dict(_entries(key, value)) for value in values]
+    shared = set.intersection(*(set(own.items()) for own in entries))
+    differing = [[entry for entry in own.items() if entry not in shared or key in own] for own in entries]
+    names = [", ".join(f"{name}={text}" for name, text in own) for own in differing]
+    return names if len(set(names)) == len(set(whole)) else whole
+
+
+def _entries(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    """The keys below a key with what they are set to, as texts; a table has mappings as JSON."""
+    if isinstance(value, str) and value.startswith("{"):
+        with suppress(ValueError):
+            value = json.loads(value)
+    if isinstance(value, Mapping) and value:
+        for name, below in value.items():
+            yield from _entries(f"{key}.{name}", below)
+    else:
+        yield key, setting_text(value).replace('"', "")
 
 
 def settings_folder(settings: Settings) -> str:
@@ -116,11 +140,7 @@ class PlannedRun:
     recipe: Recipe
     settings: Settings
     folder: Path
-
-    @property
-    def row(self) -> str:
-        """The name of its row in tables; runs that differ in their seed alone share it."""
-        return row_name(self.recipe.name, self.settings)
+    row: str  # the name of its row in tables; runs that differ in their seed alone share it
 
     @property
     def label(self) -> str:
@@ -154,10 +174,16 @@ def plan_runs(
     if twice:
         raise OptionError(f"{', '.join(twice)} among the overrides and in the grid", expected="a key in one of them")
     each = [(settings, seed) for settings in combinations_of(grid) for seed in seeds]
-    planned = []
-    for recipe, (settings, seed) in product(recipes, each):
-        loaded = load_recipe(recipe, [*overrides, *overrides_of(settings), f"seed={seed}"])
-        planned.append(PlannedRun(loaded, settings, out / _subfolder(loaded, settings)))
+    loaded = [
+        (load_recipe(recipe, [*overrides, *overrides_of(settings), f"seed={seed}"]), settings)
+        for recipe, (settings, seed) in product(recipes, each)
+    ]
+    columns = {key: [settings[key] for _, settings in loaded] for key in grid}
+    rows = row_names([recipe.name for recipe, _ in loaded], columns)
+    planned = [
+        PlannedRun(recipe, settings, out / _subfolder(recipe, settings), row)
+        for (recipe, settings), row in zip(loaded, rows, strict=True)
+    ]
     _require_distinct("recipes", [run.recipe.name for run in planned[:: len(each)]])
     _require_own(out)
     for run in planned:

@@ -22,7 +22,7 @@ import numpy as np
 from ..pages import fill_page
 from ..report.page import has_a_best
 from ..training.recipe.built_in import PublishedRow, published_rows
-from .planned_runs import Settings, row_name, setting_text
+from .planned_runs import Settings, row_names, setting_text
 from .significance import SIGNIFICANT
 
 if TYPE_CHECKING:
@@ -124,16 +124,14 @@ def metric_names(runs: pd.DataFrame) -> list[str]:
     return list(runs.loc[:, "seed":].columns[1:])
 
 
-def row_names(runs: pd.DataFrame, *, without: str | None = None) -> list[str]:
+def rows_of_runs(runs: pd.DataFrame, *, without: str | None = None) -> list[str]:
     """The name of each run's row: its recipe, and its settings except the key left out.
 
     >>> import pandas as pd
-    >>> row_names(pd.DataFrame({"recipe": ["a", "a"], "loss.tau": [0.1, 1.0], "seed": [0, 0], "H-AP": [0.5, 0.6]}))
+    >>> rows_of_runs(pd.DataFrame({"recipe": ["a", "a"], "loss.tau": [0.1, 1.0], "seed": [0, 0], "H-AP": [0.5, 0.6]}))
     ['a, loss.tau=0.1', 'a, loss.tau=1']
     """
-    keys = [key for key in grid_keys(runs) if key != without]
-    columns = [runs[key].tolist() for key in ("recipe", *keys)]
-    return [row_name(str(name), dict(zip(keys, own, strict=True))) for name, *own in zip(*columns, strict=True)]
+    return row_names(runs["recipe"].tolist(), {key: runs[key].tolist() for key in grid_keys(runs) if key != without})
 
 
 def varied_number(runs: pd.DataFrame) -> str | None:
@@ -156,7 +154,7 @@ def make_table(
 
     ``num_levels`` are those of the tree; unless given, the largest that a metric names.
     """
-    labels, recipes = row_names(runs), runs["recipe"].tolist()
+    labels, recipes = rows_of_runs(runs), runs["recipe"].tolist()
     recipe_of = dict(zip(labels, recipes, strict=True))
     ours = _rows(runs, labels, tests)
     rows: list[TableRow] = []

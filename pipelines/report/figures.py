@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from html import escape
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from hiertree.errors import ImageError
 
 from ..pages import COLORS, STYLE, data_uri, inline_svg, run_color
 from .plots import (
-    Projection,
+    class_means,
     curve_points,
     group_looks,
     plot_embeddings,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     Histories = Mapping[str, Sequence[Mapping[str, Any]]]  # rows of history.jsonl, by the name of the run
 
+MapPoints = Literal["pca", "t-sne", "class-means"]  # queries by a projection, or the means of classes by t-SNE
 MOST_POINTS = 1_500
 MOST_THUMBNAILS = 300  # on a page, shared by its maps
 THUMBNAIL = 32  # pixels of its longer side
@@ -108,19 +109,23 @@ def histogram(values: Mapping[str, NDArray[np.float64]], *, metric: str) -> SvgF
     return drawn(plot_spread, values, metric=metric, title=title, description=" ".join(halves))
 
 
-def map_figures(found: Mapping[str, Measurement], data: QueriesAndGallery, *, method: Projection) -> dict[str, Any]:
-    """Draw the queries of each model, at most 1,500, colored by a level; some of them with their picture.
+def map_figures(found: Mapping[str, Measurement], data: QueriesAndGallery, *, points: MapPoints) -> dict[str, Any]:
+    """Draw the queries of each model, or their classes, at most 1,500, colored by a level; some with a picture.
 
-    A picture has its place in percent of the drawing's sides.
+    A class has the picture of its first query. A picture has its place in percent of the drawing's sides.
     """
-    queries = sample_of(np.arange(len(data.query_paths)), MOST_POINTS)
+    of_classes, every = points == "class-means", np.arange(len(data.query_paths))
+    _, first, class_of = np.unique(data.query_paths[:, -1], return_index=True, return_inverse=True)
+    shown = sample_of(np.arange(len(first)) if of_classes else every, MOST_POINTS)
+    queries = first[shown] if of_classes else shown
     groups = [own_label(data.tree.labels_of(path)) for path in data.query_paths[queries, :1].tolist()]
-    names = [_name(data, int(query)) for query in queries]
+    names = [data.label(data.query_paths[query]) if of_classes else _name(data, int(query)) for query in queries]
     order = [row for rows, *_ in group_looks(groups).values() for row in rows.tolist()]
     pictures = _pictures(data, queries, most=MOST_THUMBNAILS // len(found))
     maps = []
     for model, run in found.items():
-        projected = project_embeddings(run.vectors[0][queries], method=method)
+        vectors = class_means(run.vectors[0], class_of)[shown] if of_classes else run.vectors[0][queries]
+        projected = project_embeddings(vectors, method="t-sne" if of_classes else points)
         description = "Points that lie close are similar."
         figure = drawn(plot_embeddings, projected, groups, title=f"{model}: map", description=description)
         titled = replace(figure, svg=_with_names(figure.svg, [names[row] for row in order]))
@@ -132,7 +137,9 @@ def map_figures(found: Mapping[str, Measurement], data: QueriesAndGallery, *, me
         ]
         maps.append({"figure": titled, "thumbnails": thumbnails})
     level = data.tree.level_names[0]
-    return {"method": method, "shown": len(queries), "level": level, "maps": maps, "pictured": len(pictures)}
+    of = len(first) if of_classes else len(every)
+    counts = {"shown": len(queries), "of": of, "pictured": len(pictures)}
+    return {**counts, "points": points, "level": level, "maps": maps}
 
 
 def _pictures(data: QueriesAndGallery, queries: NDArray[np.int64], *, most: int) -> dict[int, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from hiertree.datasets.labels_to_paths import label_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -111,6 +113,40 @@ def own_label(labels: tuple[Hashable, ...]) -> str:
     ('first', 'lake')
     """
     return str(labels[-1]).removeprefix("/".join(map(str, labels[:-1])) + "/")
+
+
+def matching_rows(names: Sequence[str] | None, wanted: Sequence[str] | None) -> NDArray[np.int64] | None:
+    """For each wanted image the row of the same name, below the folder that all have in common; None if they differ.
+
+    >>> matching_rows(["peak/1.jpg", "lake/2.jpg"], ["photos/lake/2.jpg", "photos/peak/1.jpg"])
+    array([1, 0])
+    """
+    if names is None or wanted is None:
+        return None
+    own, others = _below_common_folder(names), _below_common_folder(wanted)
+    row_of = {name: row for row, name in enumerate(own)}
+    if len(row_of) < len(own) or sorted(own) != sorted(others):
+        return None
+    return np.array([row_of[name] for name in others])
+
+
+def _below_common_folder(names: Sequence[str]) -> list[str]:
+    paths = [PurePosixPath("/", name) for name in names]
+    common = os.path.commonpath([path.parent for path in paths])
+    return [str(path.relative_to(common)) for path in paths]
+
+
+def same_classes(paths: NDArray[np.integer], others: NDArray[np.integer]) -> bool:
+    """Whether two sets of paths tell the same rows apart at each level, whatever the numbers.
+
+    >>> same_classes(np.array([[0, 0], [0, 1]]), np.array([[5, 3], [5, 2]]))
+    True
+    """
+    depths = range(1, paths.shape[1] + 1)
+    return paths.shape == others.shape and all(
+        len({len(np.unique(rows, axis=0)) for rows in (own, other, np.hstack([own, other]))}) == 1
+        for own, other in ((paths[:, :depth], others[:, :depth]) for depth in depths)
+    )
 
 
 def sample_of(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:

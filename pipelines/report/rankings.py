@@ -120,13 +120,15 @@ class LevelStyle:
     match: Match
     mark: str
     text: str
+    depth: int  # percent of the way from nothing shared to the finest level
 
 
 def level_styles(level_names: Sequence[str]) -> list[LevelStyle]:
     """The style of every level, from none to the finest."""
     *coarser, finest = level_names
-    near = [LevelStyle("near", name, f"same {name}") for name in coarser]
-    return [LevelStyle("wrong", "✗", "nothing shared"), *near, LevelStyle("same", "✓", f"same {finest}")]
+    share = 100 / len(level_names)
+    near = [LevelStyle("near", name, f"same {name}", round(share * level)) for level, name in enumerate(coarser, 1)]
+    return [LevelStyle("wrong", "✗", "nothing shared", 0), *near, LevelStyle("same", "✓", f"same {finest}", 100)]
 
 
 class RankingGrids:
@@ -176,12 +178,11 @@ class RankingGrids:
         ]
 
     def _strip(self, found: Sequence[int]) -> dict[str, Any]:
-        """A bar for neighboring ranks of one level, its height a share of L, and how many ranks each level has."""
+        """A bar for neighboring ranks of one level, and how many ranks each level has."""
         bars, start = [], 0
         for level, group in groupby(found):
             length = len(list(group))
-            height = level / self._data.tree.num_levels
-            bars.append({"start": start, "length": length, "match": self.styles[level].match, "height": height})
+            bars.append({"start": start, "length": length, "style": self.styles[level]})
             start += length
         counts = (f"{number} {self.styles[level].text}" for level, number in sorted(Counter(found).items())[::-1])
         return {"bars": bars, "counts": f"Of the first {len(found)}: {', '.join(counts)}."}

@@ -21,7 +21,7 @@ from .tree_nodes import answered_nodes, node_table, tree_of_means
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .plots import Projection
+    from .figures import MapPoints
     from .queries_and_gallery import QueriesAndGallery
     from .sources import Measurement
 
@@ -43,7 +43,7 @@ def make_report(
     options: EmbeddingsOptions | None = None,
     queries: int = 3,
     hits: int = 8,
-    projection: Projection = "pca",
+    projection: MapPoints = "pca",
 ) -> Path:
     """Write finished runs, a comparison, or a file of embeddings as one self-contained HTML page.
 
@@ -58,7 +58,8 @@ def make_report(
         options: labels, gallery and images of a file of embeddings.
         queries: how many of the worst, the median and the best queries are shown, each.
         hits: how many images of each ranking are shown.
-        projection: of the map of embeddings, ``"pca"`` or ``"t-sne"``.
+        projection: what the map shows: the queries by ``"pca"`` or ``"t-sne"``, or ``"class-means"``, the mean of each
+            class by t-SNE.
 
     Raises:
         OptionError: sources that cannot be shown together, fewer than one query or hit, or too many for a page.
@@ -95,7 +96,7 @@ def make_report(
             metrics=_curves(found),
             learning_rate=True,
         ),
-        analysis={**_analysis(found, data, values, judged_by), "map": map_figures(found, data, method=projection)},
+        analysis={**_analysis(found, data, values, judged_by), "map": map_figures(found, data, points=projection)},
     )
 
 

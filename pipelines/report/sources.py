@@ -8,7 +8,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
@@ -29,7 +29,7 @@ from ..training.recipe.built_in import PublishedRow, published_rows
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.history import read_history
-from .queries_and_gallery import QueriesAndGallery
+from .queries_and_gallery import QueriesAndGallery, matching_rows, same_classes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,17 +131,13 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
 def read_runs(paths: Sequence[str | os.PathLike[str]], names: Sequence[str] = ()) -> dict[str, FinishedRun]:
     """Read runs that were measured on the same images, by the names that the page gives them.
 
-    Unless names are given, a run is called by its loss where that tells the runs apart, or else by its recipe, or else
-    by its folder.
+    The images are known by their files, in whatever order and below whatever folder. Unless names are given, a run is
+    called by its loss where that tells the runs apart, or else by its recipe, or else by its folder.
     """
     runs = [read_run(path) for path in paths]
     if not runs:
         raise OptionError("no run", expected="the folders of one or more finished runs")
-    for run in runs[1:]:
-        if not run.has_paths(runs[0].labeled.paths, runs[0].labeled.gallery_paths):
-            raise OptionError(
-                f"{run.folder} and {runs[0].folder} were measured on different images", expected="runs on the same data"
-            )
+    runs[1:] = [_in_order_of(runs[0], run) for run in runs[1:]]
     candidates = (
         *([list(names)] if names else []),
         [run.recipe.loss.name for run in runs],
@@ -152,6 +148,29 @@ def read_runs(paths: Sequence[str | os.PathLike[str]], names: Sequence[str] = ()
     if chosen is None:
         raise OptionError("a run given twice", expected="each run once")
     return dict(zip(chosen, runs, strict=True))
+
+
+def _in_order_of(first: FinishedRun, run: FinishedRun) -> FinishedRun:
+    """A run with its images in the order of the first's, found by their names, and with the first's paths."""
+    own, wanted = run.labeled, first.labeled
+    gallery = queries = matching_rows(own.names, wanted.names)
+    if wanted.gallery_paths is not None or own.gallery_paths is not None:
+        gallery = matching_rows(own.gallery_names, wanted.gallery_names)
+    if queries is None or gallery is None:
+        if run.has_paths(wanted.paths, wanted.gallery_paths):
+            return run
+        given = f"{run.folder} and {first.folder} were measured on different images"
+        raise OptionError(given, expected="runs on the same data")
+    rows = {"embeddings": queries, "ids": queries, "gallery_embeddings": gallery, "gallery_ids": gallery}
+    taken = {name: np.asarray(found)[rows[name]] for name in rows if (found := getattr(own, name)) is not None}
+    sides = [(own.paths[queries], wanted.paths)]
+    if own.gallery_paths is not None and wanted.gallery_paths is not None:
+        sides.append((own.gallery_paths[gallery], wanted.gallery_paths))
+    if not same_classes(*map(np.concatenate, zip(*sides, strict=True))):
+        given = f"{run.folder} and {first.folder} were measured on the same images with different labels"
+        raise OptionError(given, expected="runs with the same classes at each level")
+    shared = {name: getattr(wanted, name) for name in ("paths", "names", "gallery_paths", "gallery_names")}
+    return replace(run, labeled=own._replace(**taken, **shared), per_query=run.per_query.iloc[queries])
 
 
 class EmbeddingsOptions(LabelFiles, total=False):

@@ -24,6 +24,7 @@ def test_names_without_a_level_mean_the_finest():
     ("name", "words"),
     [
         ("mAP", "did you mean 'AP'"),
+        ("h-ap", "did you mean 'H-AP'"),
         ("Recall@1", "did you mean 'R@1'"),
         ("H-AP(alpha=-1)", "did you mean 'H-AP"),
         ("AP[0]", "between 1"),

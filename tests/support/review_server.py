@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,8 @@ from typing import Any
 from local_server import LocalServer
 
 from hiertree.pipelines.labels.cluster.proposing import Cluster, LabelPlace, Proposal
-from hiertree.pipelines.labels.review.serving import Example, ImageFolder, Review, served
+from hiertree.pipelines.labels.landmarks import KeptLandmark
+from hiertree.pipelines.labels.review.serving import ImageFolder, Review, by_label, served
 from hiertree.pipelines.labels.review.session import Session
 
 CLUSTERS = {
@@ -61,7 +62,7 @@ def running(
     proposal: Proposal = SMALL,
     *,
     annotator: str = "anna",
-    examples: dict[str, list[Example]] | None = None,
+    kept: Sequence[KeptLandmark] = (),
     images: ImageFolder | None = None,
     adjudication: Any = None,
 ) -> Iterator[Running]:
@@ -69,5 +70,5 @@ def running(
     session = Session(proposal, log, annotator)
     if adjudication is not None:
         adjudication.begin(session)
-    with served(Review(session, examples or {}, images, adjudication)) as url:
+    with served(Review(session, by_label(kept), images, adjudication)) as url:
         yield Running(url, session)

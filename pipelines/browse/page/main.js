@@ -5,7 +5,7 @@ import { address, go, shown } from "./address.js";
 import { card, meaning, picture, shade } from "./images.js";
 import { drawNodes } from "./nodes.js";
 import { listen } from "./keys.js";
-import { ask } from "./asking.js";
+import { ask } from "./requests.js";
 
 let all; // models, levels and how many images
 

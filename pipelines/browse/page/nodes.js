@@ -1,7 +1,7 @@
 // The filter: one select for each level down to the node that is chosen.
 
 import { $, h } from "./dom.js";
-import { ask } from "./asking.js";
+import { ask } from "./requests.js";
 import { go } from "./address.js";
 
 const known = new Map(); // node → its children

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from hiertree.errors import OptionError, ReviewConflictError
+from hiertree.errors import CategoryError, OptionError, ReviewConflictError
 
 from ...local_pages.local_server import (
     image_response,
@@ -33,42 +33,56 @@ from ..cluster.proposal_files import read_proposal
 from ..encode.text_encoders import TextEncoder
 from ..landmark_images import ImageFolder
 from ..landmarks import LANDMARKS, KeptLandmark, read_kept
-from ..scrape.titles import landmark_name
+from ..scrape.titles import PREFIX, landmark_key, landmark_name, page_path
 from ..steps import AnyPath
 from .actions import Number, StrictModel
 from .agreement import Adjudication
 from .log_file import replayed
 from .session import News, PostedRequest, Session, load_two_means
 
-SHOWN, LOOKED_AT = 6, 24  # of a label's landmarks; those with an image come first
+SHOWN, LOOKED_AT = 6, 24  # of a label's landmarks on its card; those with an image come first
+MOST_LISTED = 2_000  # of a label's landmarks when they are asked for
 MOST_BYTES = 4 << 20  # of a request: all labels of a large review, several times
 _ANNOTATOR = re.compile(r"\w[\w .@-]{0,59}")
 
 
 @dataclass(frozen=True)
 class Example:
-    """A landmark that carries a label: its id, its name, and whether there is an image of it."""
+    """A landmark that carries a label: its id, its name, whether there is an image of it, and its page."""
 
     landmark: int
     name: str
     image: bool
+    link: str = ""  # to its category on Commons, or its item of Wikidata; empty where its cell names neither
+
+    @classmethod
+    def of(cls, kept: KeptLandmark, images: ImageFolder | None = None) -> Example:
+        """A landmark as the page shows it."""
+        image = bool(images and images.find(kept.landmark_id))
+        return cls(kept.landmark_id, landmark_name(kept.category), image, _link(kept.category))
 
 
-def examples(kept: Iterable[KeptLandmark], images: ImageFolder | None = None) -> dict[str, list[Example]]:
-    """Up to six landmarks of each label, in the order given, those with an image first."""
+def _link(category: str) -> str:
+    try:
+        key = landmark_key(category)
+    except CategoryError:
+        return ""
+    on_commons = key.startswith(PREFIX)
+    return f"https://commons.wikimedia.org{page_path(key)}" if on_commons else f"https://www.wikidata.org/wiki/{key}"
+
+
+def by_label(kept: Iterable[KeptLandmark]) -> dict[str, list[KeptLandmark]]:
+    """The landmarks of each label, in the order given."""
     of_label: defaultdict[str, list[KeptLandmark]] = defaultdict(list)
     for landmark in kept:
         for label in landmark.labels:
-            if len(of_label[label]) < LOOKED_AT:
-                of_label[label].append(landmark)
-    return {label: _shown(landmarks, images) for label, landmarks in of_label.items()}
+            of_label[label].append(landmark)
+    return of_label
 
 
-def _shown(landmarks: list[KeptLandmark], images: ImageFolder | None) -> list[Example]:
-    found = [
-        Example(at.landmark_id, landmark_name(at.category), bool(images and images.find(at.landmark_id)))
-        for at in landmarks
-    ]
+def examples(landmarks: Sequence[KeptLandmark], images: ImageFolder | None = None) -> list[Example]:
+    """Up to six of the first landmarks of a label, those with an image first."""
+    found = (Example.of(landmark, images) for landmark in landmarks[:LOOKED_AT])
     return sorted(found, key=lambda example: not example.image)[:SHOWN]
 
 
@@ -84,7 +98,7 @@ class Review:
     """What the server shows."""
 
     session: Session  # the annotator's
-    examples: Mapping[str, list[Example]]  # landmarks of each label
+    landmarks: Mapping[str, list[KeptLandmark]]  # of each label
     images: ImageFolder | None = None  # the landmarks' images, if there are any
     adjudication: Adjudication | None = None  # the two reviews to decide between, if there are
 
@@ -116,10 +130,19 @@ class Review:
             news = await run_in_threadpool(self.session.news, posted.seq)
             return JSONResponse({"error": str(error), "news": _news_json(news)}, 409)
 
+    async def listed(self, request: Request) -> Response:
+        """The landmarks of a label, at most 2,000, and how many it has."""
+        found = self.landmarks.get(request.query_params.get("label", ""), [])
+        return JSONResponse({"of": len(found), "landmarks": [vars(Example.of(kept)) for kept in found[:MOST_LISTED]]})
+
     async def image(self, request: Request) -> Response:
         """A small image of a landmark."""
         path = self.images and self.images.find(request.path_params["landmark"])
         return image_response(await run_in_threadpool(thumbnail, path) if path else None)
+
+    @cached_property
+    def _examples(self) -> dict[str, list[dict[str, Any]]]:
+        return {label: list(map(vars, examples(own, self.images))) for label, own in self.landmarks.items()}
 
     def _unchanging(self) -> dict[str, Any]:
         clusters = self.session.proposal.clusters
@@ -132,7 +155,7 @@ class Review:
                     "landmarks": place.landmarks,
                     "doubt": place.doubt,
                     "hypernyms": place.hypernyms,
-                    "examples": list(map(vars, self.examples.get(place.label, []))),
+                    "examples": self._examples.get(place.label, []),
                 }
                 for cluster in clusters
                 for place in cluster.labels
@@ -148,6 +171,7 @@ def review_app(review: Review, *, token: str, port: int) -> ASGIApp:
         Route("/api/review", review.everything),
         Route("/api/news", review.news),
         Route("/api/act", review.act, methods=["POST"]),
+        Route("/api/landmarks", review.listed),
         Route("/images/{landmark:int}", review.image),
     ]
     return local_app(__package__, routes, token=token, port=port, handlers={OSError: _unwritten})
@@ -192,13 +216,13 @@ def open_review(
         raise OptionError(f"annotator {annotator!r}", expected="a name of letters, digits, spaces and -.@_")
     proposal = read_proposal(clustered)
     listed = Path(clustered) / LANDMARKS
-    shown = examples(read_kept(listed) if listed.is_file() else [], images)
+    landmarks = by_label(read_kept(listed) if listed.is_file() else [])
     two = tuple(replayed(proposal, path) for path in adjudicate or ())
     session = Session(proposal, log or default_log(clustered, annotator), annotator, encoder=encoder)
     adjudication = Adjudication.of(*two) if two else None
     if adjudication:
         adjudication.begin(session)
-    return Review(session, shown, images, adjudication)
+    return Review(session, landmarks, images, adjudication)
 
 
 def default_log(clustered: AnyPath, annotator: str) -> Path:

@@ -17,6 +17,13 @@ export async function request(path, options = {}) {
   return answer;
 }
 
+/** What the server answers to a question, or null where there is no answer; the reason is then shown. */
+export async function ask(what, given) {
+  const answer = await request(`/api/${what}?${new URLSearchParams(given)}`);
+  if (!answer) return null;
+  return answer.ok ? answer.json() : trouble(await reason(answer));
+}
+
 /** Show what is wrong; an empty text says that nothing is. */
 export function trouble(text) {
   $("trouble").hidden = !text;

@@ -9,12 +9,13 @@ array([[1., 0.]])
 'percent of the queries'
 """
 
-from .embedding_map import Projection, group_looks, plot_embeddings, project_embeddings
+from .embedding_map import Projection, class_means, group_looks, plot_embeddings, project_embeddings
 from .errors import confusion_matrix, error_severity, first_wrong_items, plot_confusion, plot_error_severity
 from .lines import curve_points, interpolated_precision, plot_learning, plot_precision_recall, plot_spread
 
 __all__ = [
     "Projection",
+    "class_means",
     "confusion_matrix",
     "curve_points",
     "error_severity",

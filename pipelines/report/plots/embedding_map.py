@@ -57,6 +57,31 @@ def project_embeddings(embeddings: NDArray[np.floating], *, method: Projection =
     return np.asarray(TSNE(perplexity=perplexity, init=start, random_state=0).fit_transform(directions), np.float64)
 
 
+def class_means(embeddings: NDArray[np.floating], classes: NDArray[np.integer]) -> NDArray[np.floating]:
+    """The mean direction of each class, for a map of the classes (Ramzi et al., TPAMI 2025, Fig. 9).
+
+    Where the directions of a class cancel out, its first one stands for it.
+
+    Args:
+        embeddings: (n, d) real vectors of non-zero norm.
+        classes: (n,) the class of each; all numbers from 0 to C − 1.
+
+    Returns:
+        (C, d) floats, not of unit norm.
+
+    >>> class_means(np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 3.0], [0.0, -1.0]]), np.array([0, 0, 1, 1]))
+    array([[0.5, 0.5],
+           [0. , 1. ]])
+    """
+    order = np.argsort(classes, kind="stable")
+    directions = unit_rows(embeddings[order])
+    _, first, counts = np.unique(classes[order], return_index=True, return_counts=True)
+    means = np.add.reduceat(directions, first) / counts[:, None]
+    cancelled = np.abs(means).max(axis=1) < 1e-6
+    means[cancelled] = directions[first[cancelled]]
+    return means
+
+
 def _two_main_directions(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """(n, 2) coordinates along the two directions of the greatest variance, whose largest entries are positive."""
     centered = vectors - vectors.mean(axis=0)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 MOST_NUMBERED = 24  # nodes of a confusion matrix whose cells have room for a number
+SHADES = 32  # of its color
+SCALE = (0, 1, 5, 10, 25, 50, 75, 100)  # percents named beside them
 
 
 def error_severity(
@@ -145,7 +147,7 @@ def plot_confusion(
 ) -> Axes:
     """The matrix in the order of the tree, with the tree beside it: a bracket around the nodes below one node.
 
-    Of 24 nodes or fewer, each cell holds its percent.
+    Below it is the scale of the colors. Of 24 nodes or fewer, each cell holds its percent.
 
     Args:
         matrix: (n, n) shares in [0, 1], as :func:`confusion_matrix` gives them.
@@ -157,20 +159,27 @@ def plot_confusion(
         The axes.
     """
     from matplotlib.collections import PatchCollection
-    from matplotlib.colors import to_rgb
+    from matplotlib.colors import LinearSegmentedColormap, PowerNorm, to_rgb
     from matplotlib.patches import Rectangle
 
     count = len(nodes)
-    axes = axes_or_new(axes, width=4.8 + 0.9 * (len(nodes[0]) - 1), height=1.6 + 0.24 * max(count, 6))
+    axes = axes_or_new(axes, width=4.8 + 0.9 * (len(nodes[0]) - 1), height=2.2 + 0.24 * max(count, 6))
     filled = np.argwhere(np.nan_to_num(matrix) > 0)
-    strength = [float(matrix[row, column]) ** 0.5 for row, column in filled]  # so that rare errors are visible
-    cells = [Rectangle((column - 0.5, row - 0.5), 1, 1) for row, column in filled]
-    axes.add_collection(
-        PatchCollection(cells, facecolors=[(*to_rgb(color), alpha) for alpha in strength], linewidths=0)
+    percents = 100 * matrix[tuple(filled.T)]
+    cells = PatchCollection(
+        [Rectangle((column - 0.5, row - 0.5), 1, 1) for row, column in filled],
+        array=percents,
+        cmap=LinearSegmentedColormap.from_list("", [(*to_rgb(color), 0.0), (*to_rgb(color), 1.0)], N=SHADES),
+        norm=PowerNorm(0.5, 0, 100),  # so that rare errors are visible
+        linewidths=0,
     )
-    for row, column in filled.tolist() if count <= MOST_NUMBERED else ():
-        percent = f"{100 * matrix[row, column]:.0f}"
-        axes.text(column, row, percent, ha="center", va="center_baseline", fontsize="x-small")
+    axes.add_collection(cells)
+    scale = axes.get_figure().colorbar(cells, ax=axes, location="bottom", fraction=0.05, aspect=40, ticks=SCALE)
+    scale.set_label("percent of a row's queries", fontsize="small")
+    scale.ax.tick_params(labelsize="small")
+    scale.outline.set_linewidth(0.4)
+    for (row, column), percent in zip(filled.tolist(), percents, strict=True) if count <= MOST_NUMBERED else ():
+        axes.text(column, row, f"{percent:.0f}", ha="center", va="center_baseline", fontsize="x-small")
     axes.set(xlim=(-0.5, count - 0.5), ylim=(count - 0.5, -0.5), aspect="equal", ylabel="query")
     axes.set_xlabel("first wrong item")
     names = [shortened(path[-1]) for path in nodes]

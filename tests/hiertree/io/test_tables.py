@@ -111,3 +111,13 @@ def test_what_the_csv_module_writes_is_read_back(tmp_path_factory, rows):
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, quoting=csv.QUOTE_ALL).writerows([("a", "b"), *rows])
     assert [tuple(row) for row in read_table(path).to_numpy().tolist()] == rows
+
+
+@pytest.mark.parametrize("sign", [";", "\t", "|"])
+def test_a_table_that_other_signs_divide_says_so_even_if_no_column_is_asked_for(tmp_path, sign):
+    file = tmp_path / "t.csv"
+    file.write_text(f"kind{sign}leaf\nlake{sign}Chelan\n")
+    with pytest.raises(TableError, match=r"has one column.*separate the cells by commas"):
+        read_table(file)
+    file.write_text(f"a{sign}note\nof one column, with a sign in its name\n".replace(",", ""))
+    assert read_table(file).shape == (1, 1)

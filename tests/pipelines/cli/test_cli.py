@@ -17,6 +17,7 @@ from commands_page import every_command
 from project import ROOT
 
 from hiertree.pipelines.cli.application import commands, main
+from hiertree.pipelines.cli.checked_paths import CheckedCommand
 
 LANDMARKS = ROOT / "pipelines" / "landmarks.csv"
 
@@ -73,6 +74,33 @@ def test_a_command_says_what_it_has_written_and_what_comes_next_unless_it_is_to_
     assert ending == ["written to cleaned", "next: hiertree labels cluster cleaned --out clustered"]
     assert run("labels", "clean", LANDMARKS, "--out", "cleaned", "--quiet") == 0
     assert capsys.readouterr().err == ""
+
+
+def test_quiet_keeps_warnings_and_logs_back(tmp_path):
+    np.save(tmp_path / "a.npy", np.eye(6))
+    table = "image,kind\n" + "".join(f"{n % 5}.jpg,k{n % 2}\n" for n in range(6))
+    (tmp_path / "a.csv").write_text(table)
+    given = [sys.executable, "-m", "hiertree", "evaluate", "a.npy", "--labels", "a.csv", "--ids", "image"]
+    environment = {name: value for name, value in os.environ.items() if name != "HIERTREE_PROGRESS"}
+    loud, quiet = (
+        subprocess.run([*given, *more], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+        for more in ([], ["--quiet"])
+    )
+    assert "1 rows repeat an image" in loud.stderr
+    assert (quiet.stdout, quiet.stderr) == (loud.stdout, "")
+
+
+@pytest.mark.parametrize(("status", "said"), [(0, ""), (3, "2 landmarks failed\n")])
+def test_a_quiet_command_that_ends_early_says_why(status, said, capsys):
+    def callback():
+        print("2 landmarks failed", file=sys.stderr)
+        if status:
+            click.get_current_context().exit(status)
+
+    command = CheckedCommand("name", callback=callback, example="")
+    with pytest.raises(SystemExit) as ended:
+        command.main(["--quiet"])
+    assert (ended.value.code, capsys.readouterr().err) == (status, said)
 
 
 def test_verbose_prints_the_traceback_of_an_error_before_its_line(tmp_path, capsys):

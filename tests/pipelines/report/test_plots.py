@@ -16,6 +16,7 @@ from hiertree import levels
 from hiertree.metrics import h_ap
 from hiertree.pipelines.report import make_report
 from hiertree.pipelines.report.plots import (
+    class_means,
     confusion_matrix,
     error_severity,
     first_wrong_items,
@@ -88,6 +89,11 @@ def test_the_first_wrong_item_of_each_query_is_counted_where_it_lies(runs, page)
     assert matrix[0, 3] == counted / (node == 0).sum()
     axes = plot_confusion(matrix, nodes=names)
     assert [label.get_text() for label in axes.get_yticklabels()] == list("012345")
+    strengths = axes.collections[0].to_rgba(axes.collections[0].get_array())[:, 3]
+    assert strengths == pytest.approx(np.sqrt(matrix[matrix > 0]), abs=1 / 32)
+    scale = next(other for other in axes.figure.axes if other is not axes)
+    assert scale.get_xlabel() == "percent of a row's queries"
+    assert [tick.get_text() for tick in scale.get_xticklabels()] == ["0", "1", "5", "10", "25", "50", "75", "100"]
     assert len(page.select("#errors figure")) == 2 + 2
     assert "Confused the most" in page.select("#errors figure")[3]["aria-label"]
 
@@ -141,6 +147,21 @@ def test_every_point_of_the_page_says_which_image_it_is(runs, page):
         assert len(titles) == count
         assert all(" › " in title for title in titles)
         assert len({title.split(" › ")[0] for title in titles}) == top
+
+
+def test_a_map_of_class_means_has_a_point_for_each_class(runs, tmp_path):
+    pytest.importorskip("sklearn")
+    path = make_report(runs, tmp_path / "report.html", queries=1, hits=2, projection="class-means")
+    with np.load(runs[1] / "embeddings.npz") as arrays:
+        vectors, classes = arrays["embeddings"].astype(np.float64), arrays["paths"][:, -1]
+    section = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser").select_one("#map")
+    for figure in section.select("figure"):
+        titles = [title.text for title in figure.select("svg title")]
+        assert len(titles) == len(set(titles)) == len(np.unique(classes))
+    assert section.p.text.startswith(f"The means of {len(np.unique(classes))} classes in two dimensions by t-SNE")
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    expected = [vectors[classes == number].mean(axis=0) for number in range(classes.max() + 1)]
+    assert class_means(3 * vectors, classes) == pytest.approx(np.array(expected), abs=1e-12)
 
 
 def test_training_curves_are_axes():

@@ -118,7 +118,9 @@ def test_colors_are_not_the_only_difference_between_hits(page: BeautifulSoup):
         assert ("nothing shared" if mark == "✗" else "same ") in find.img["alt"]
     borders = re.findall(r"\.(same|near|wrong) \{[^}]*--stroke: (\w+)", page.style.text)
     assert len({stroke for _, stroke in borders}) == 3
-    assert [entry.span.text for entry in page.select(".legend li")] == ["✓", "kind", "family", "✗"]
+    legend = page.select(".legend li")
+    assert [entry.span.text for entry in legend] == ["✓", "kind", "family", "✗"]
+    assert [entry.get("style") for entry in legend] == [None, "--depth: 67%", "--depth: 33%", None]
 
 
 def test_each_ranking_shows_the_h_ap_of_its_query(page: BeautifulSoup, runs: list[Path]):

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from hiertree.datasets import ImageDataset
 from hiertree.errors import OptionError, TableError
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.comparison.recipe_comparison import compare
+from hiertree.pipelines.pages import data_uri
 from hiertree.pipelines.report import EmbeddingsOptions, make_report
 from hiertree.pipelines.report.queries_and_gallery import QueriesAndGallery
 from hiertree.pipelines.report.rankings import extreme_queries
@@ -61,10 +62,15 @@ def parsed(path: Path) -> BeautifulSoup:
 def benchmark_run(name: str, data: dict[str, str], folder: Path, **evaluation: object) -> tuple[Path, ImageDataset]:
     """A run of two epochs on a small benchmark with queries and gallery, and its test split."""
     write_benchmark(name, folder / "data")
+    return small_run({"verify": "structure", "root": str(folder / "data"), **data}, folder / "run", **evaluation)
+
+
+def small_run(data: dict[str, object], out: Path, **evaluation: object) -> tuple[Path, ImageDataset]:
+    """A run of two epochs, and its test split."""
     recipe = check_recipe(
         {
-            "name": "tiny",
-            "data": {"verify": "structure", "root": str(folder / "data"), **data},
+            "name": out.name,
+            "data": data,
             "images": {"size": 16, "augmentation": {"name": "photo"}},
             "sampler": {"name": "ClassBalancedSampler", "batch_size": 4, "images_per_class": 2},
             "model": {"width": 4, "embedding_size": 8},
@@ -73,7 +79,7 @@ def benchmark_run(name: str, data: dict[str, str], folder: Path, **evaluation: o
             "evaluation": {"every": 1, **evaluation},
         }
     )
-    return train(recipe, folder / "run").folder, load_split(recipe, "test")
+    return train(recipe, out).folder, load_split(recipe, "test")
 
 
 def test_a_run_with_queries_and_a_gallery_has_a_page_with_and_without_its_images(tmp_path: Path) -> None:
@@ -118,6 +124,42 @@ def test_a_run_with_queries_and_a_gallery_has_a_page_with_and_without_its_images
     next((tmp_path / "elsewhere").glob("img/**/id_00000003/01_1_front.jpg")).write_bytes(b"no image")
     broken = parsed(make_report([run], tmp_path / "broken.html", overrides=[moved]))
     assert "1 of the pictures below cannot be read" in broken.select_one("#retrievals .missing").text
+
+
+def test_runs_on_a_folder_and_on_a_table_of_the_same_images_share_a_page(tmp_path: Path) -> None:
+    random, rows = np.random.default_rng(0), []
+    for split, kind, leaf, number in product(("train", "test"), ("lake", "peak"), range(2), range(3)):
+        file = tmp_path / "photos" / split / kind / f"{kind} {leaf}" / f"{number}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 255, (16, 16, 3), dtype=np.uint8)).save(file)
+        rows.append((file.relative_to(tmp_path).as_posix(), kind, f"{kind} {leaf}", split))
+    table = pd.DataFrame(rows, columns=["file", "kind", "leaf", "split"]).sample(frac=1, random_state=1)
+    table.to_csv(tmp_path / "photos.csv", index=False)
+    table["leaf"] = [f"{leaf}{int(file[-5]) % 2}" for leaf, file in zip(table["leaf"], table["file"], strict=True)]
+    table.to_csv(tmp_path / "other.csv", index=False)
+    columns = {"root": str(tmp_path), "image": "file", "levels": ["kind", "leaf"], "split": "split"}
+    data = {"name": "table", "path": str(tmp_path / "photos.csv"), **columns}
+    first, images = small_run({"name": "folder", "root": str(tmp_path / "photos")}, tmp_path / "folder")
+    second, _ = small_run(data, tmp_path / "table")
+    page = parsed(make_report([first, second], tmp_path / "page.html", queries=9, hits=2))
+    with np.load(second / "embeddings.npz") as arrays:
+        names = [name.removeprefix("photos/test/") for name in arrays["names"].tolist()]
+        scores = arrays["embeddings"] @ arrays["embeddings"].T
+    values = pd.read_parquet(second / "per_query.parquet")["H-AP"].to_numpy()
+    own = [images.images.name(row) for row in range(len(images))]
+    assert names != own
+    for query in page.select(".query"):
+        label = query.select_one(".asked img")["src"]
+        (row,) = [row for row in range(len(images)) if data_uri(images.images[row]) == label]
+        place = names.index(own[row])
+        answer = query.select(".answer")[1]
+        assert answer.select_one(".score").text.endswith(f" {100 * values[place]:.1f}")
+        nearest = [near for near in np.argsort(-scores[place], kind="stable") if near != place][:2]
+        found = [data_uri(images.images[own.index(names[near])]) for near in nearest]
+        assert [image["src"] for image in answer.select(".hits img")] == found
+    third, _ = small_run({**data, "path": str(tmp_path / "other.csv")}, tmp_path / "other")
+    with pytest.raises(OptionError, match="same images with different labels"):
+        make_report([first, third], tmp_path / "page.html")
 
 
 def test_a_run_on_dymls_lists_shows_the_first_and_masks_the_query_in_its_gallery(tmp_path: Path) -> None:

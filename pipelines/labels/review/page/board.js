@@ -176,7 +176,7 @@ function activate(number) {
 /** The tab key reaches one card, its controls and one of its labels. */
 function setTabStops(card, reached) {
   card.tabIndex = reached ? 0 : -1;
-  for (const control of card.querySelectorAll("button, input")) control.tabIndex = reached ? 0 : -1;
+  for (const control of card.querySelectorAll("button, input, a")) control.tabIndex = reached ? 0 : -1;
   const options = [...card.querySelectorAll("[role=option]")];
   const current = options.includes(document.activeElement) ? document.activeElement : options[0];
   for (const option of options) option.tabIndex = reached && option === current ? 0 : -1;
@@ -250,4 +250,3 @@ export function nextOpen(number) {
   if (next === undefined) say("All clusters shown are approved");
   else focusCard(next);
 }
-

@@ -79,27 +79,31 @@ function option(label, known) {
   const { landmarks, doubt, hypernyms } = review.labels[label];
   const irrelevant = known.irrelevant.has(label);
   const doubtful = doubt && known.doubtful.includes(label);
-  const chain = hypernyms.length ? [label, ...hypernyms].join(" → ") : label;
-  const notes = [hypernyms.length && chain, irrelevant && "irrelevant", doubtful && `in doubt: ${doubt}`, known.settled.has(label) && "settled"];
+  const chain = hypernyms.map((name) => `→ ${name}`).join(" ");
+  const notes = [chain, irrelevant && "irrelevant", doubtful && `in doubt: ${doubt}`, known.settled.has(label) && "settled"];
   const spoken = [label, count(landmarks, "landmark"), ...notes.filter(Boolean)].join(", ");
   return h("li", {
     role: "option", tabIndex: -1, draggable: true, data: { label }, "aria-label": spoken,
-    "aria-selected": String(selection.labels.has(label)), title: doubtful ? `${chain}: ${doubt}` : chain,
+    "aria-selected": String(selection.labels.has(label)), title: doubtful ? `in doubt: ${doubt}` : "",
     class: [irrelevant && "irrelevant", doubtful && "doubt", isHit(label) && "hit"].filter(Boolean).join(" "),
-  }, h("span", { class: "text" }, label), h("span", { class: "count" }, String(landmarks)));
+  }, h("span", { class: "text" }, label), h("span", { class: "count" }, String(landmarks)),
+  chain && h("span", { class: "chain" }, chain));
 }
 
 function examples(known) {
   const images = known.examples.filter((example) => example.image).slice(0, IMAGES_SHOWN);
-  const names = [...new Set(known.examples.map((example) => example.name))].slice(0, 4);
-  if (!names.length) return null;
+  const named = [...new Map(known.examples.map((example) => [example.name, example])).values()].slice(0, 4);
+  if (!named.length) return null;
   return h("div", { class: "examples" },
     images.length ? h("div", { class: "images" }, images.map((example) => h("img", {
       src: `/images/${example.landmark}`, alt: example.name, title: example.name, loading: "lazy", width: 72, height: 72,
       draggable: false,
     }))) : null,
-    h("p", { class: "quiet" }, names.join(" · ")));
+    h("p", { class: "quiet" }, named.flatMap((example, place) => [place ? " · " : "", linked(example, -1)])));
 }
+
+/** The name of a landmark, as a link to its page where there is one. */
+export const linked = ({ name, link }, tabIndex = 0) => (link ? h("a", { href: link, target: "_blank", rel: "noreferrer", tabIndex }, name) : name);
 
 function tools(group, commands) {
   const { number } = group;

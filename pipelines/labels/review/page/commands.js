@@ -1,11 +1,12 @@
 // What keys, buttons and dragging do. Each command works on what is selected, or else on the card or label in focus.
 
-import { $, h, say } from "./dom.js";
+import { $, count, h, say } from "./dom.js";
 import { facts, groupNamed, homeOf, review } from "./model.js";
 import { act } from "./api.js";
+import { ask } from "./requests.js";
 import * as selection from "./selection.js";
 import { focusCard, nextOpen, putFocusBack, whereFocusIs } from "./board.js";
-import { pick, showHelp, write } from "./dialogs.js";
+import { confirm, drafts, pick, showHelp, showLandmarks, write } from "./dialogs.js";
 
 const SEPARATOR = ">";
 const group = (number) => review.groups.get(number);
@@ -49,15 +50,15 @@ export const commands = {
     return clusters.length > 1 ? this.merge(clusters) : clusters.length ? this.mergeWith(clusters[0]) : null;
   },
 
-  merge(clusters, into) {
-    const largest = [...clusters].sort((a, b) => facts(group(b)).landmarks - facts(group(a)).landmarks)[0];
-    const kept = into ?? (clusters.includes(here()) ? here() : largest);
-    return done({ do: "merge", clusters, into: kept });
+  /** The cluster of most landmarks keeps its name, kind and groups; of equal ones the first. */
+  async merge(clusters) {
+    const [into] = [...clusters].sort((a, b) => facts(group(b)).landmarks - facts(group(a)).landmarks);
+    if (await done({ do: "merge", clusters, into })) focusCard(into);
   },
 
   async mergeWith(number) {
-    const answer = await pick(`Merge ${group(number).name} into`, { except: [number], does: "Merge" });
-    if (answer) await this.merge([number, answer.to], answer.to) && focusCard(answer.to);
+    const answer = await pick(`Merge ${group(number).name} with`, { except: [number], does: "Merge" });
+    if (answer) await this.merge([answer.to, number]);
   },
 
   async move(labels) {
@@ -91,9 +92,20 @@ export const commands = {
     return done({ do: "mark", labels, irrelevant: !labels.every(marked) });
   },
 
-  irrelevantCluster(number) {
-    const { labels, irrelevant } = group(number);
-    return done({ do: "mark", labels, irrelevant: irrelevant.length < labels.length });
+  async irrelevantCluster(number) {
+    const { name, labels } = group(number);
+    const { relevant, landmarks } = facts(group(number));
+    const lost = `${count(relevant.length, "label")} of ${count(landmarks, "landmark")} would leave the hierarchy.`;
+    if (relevant.length > 1 && !(await confirm(`Leave out all of ${name}?`, lost, "Leave out"))) return null;
+    return done({ do: "mark", labels, irrelevant: relevant.length > 0 });
+  },
+
+  /** What carries the label in focus, or the one that is selected. */
+  async landmarks() {
+    const label = whereFocusIs().label ?? [...selection.labels][0];
+    if (label === undefined) return;
+    const found = await ask("landmarks", { label });
+    if (found) showLandmarks(label, found);
   },
 
   approve(number) {
@@ -121,8 +133,9 @@ export const commands = {
 
   async comment(number = here()) {
     if (number === null) return;
-    const text = await write(`Comment on ${group(number).name}`, { value: group(number).comment, label: "Ctrl + Enter saves", long: true });
-    if (text !== null && text !== group(number).comment) await act({ do: "comment", cluster: number, text });
+    const { name, comment } = group(number);
+    const text = await write(`Comment on ${name}`, { value: comment, label: "What others should know", draft: number });
+    if (text !== null && (text === comment || (await act({ do: "comment", cluster: number, text })))) drafts.delete(number);
   },
 
   undo: () => (review.undo ? act({ do: "undo" }) : say("Nothing to undo")),

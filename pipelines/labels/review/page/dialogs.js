@@ -2,6 +2,7 @@
 // it is called off, and gives the keyboard back.
 
 import { $, count, h } from "./dom.js";
+import { linked } from "./cards.js";
 import { facts, groupNamed, review } from "./model.js";
 import { putFocusBack, whereFocusIs } from "./board.js";
 
@@ -36,9 +37,29 @@ function close(value) {
   $("dialog").close();
 }
 
-const buttons = (does) => h("p", { class: "buttons" },
+const buttons = (does, key = "Enter") => h("p", { class: "buttons" },
   h("button", { type: "button", onclick: () => close(null) }, "Cancel ", h("kbd", {}, "Esc")),
-  h("button", { type: "submit", class: "main" }, does, " ", h("kbd", {}, "Enter")));
+  h("button", { type: "submit", class: "main" }, does, " ", h("kbd", {}, key)));
+
+/** Whether to go on: true, or null if it is called off. */
+export function confirm(title, text, does) {
+  const promise = open(title, [h("p", {}, text), buttons(does)], () => true);
+  $("dialog").querySelector(".main").focus();
+  return promise;
+}
+
+/** The landmarks of a label, its chain of hypernyms, and what it is in doubt about. */
+export function showLandmarks(label, { landmarks, of }) {
+  const { hypernyms, doubt } = review.labels[label];
+  const shown = landmarks.length < of ? `The first ${count(landmarks.length, "landmark")} of ${of.toLocaleString("en")}` : count(of, "landmark");
+  open(label, [
+    hypernyms.length ? h("p", {}, [label, ...hypernyms].join(" → ")) : "",
+    doubt ? h("p", {}, h("span", { class: "doubtful" }, `in doubt: ${doubt}`)) : "",
+    h("p", { class: "quiet" }, shown),
+    h("ul", { class: "landmarks" }, landmarks.map((landmark) => h("li", {}, linked(landmark)))),
+    h("p", { class: "buttons" }, h("button", { type: "submit", class: "main" }, "Close")),
+  ], () => null, { wide: true });
+}
 
 /** Pick a cluster: {to: number}, or {name} for a new one where that is allowed. */
 export function pick(title, { except = [], mayMake = false, does = "Choose" } = {}) {
@@ -121,17 +142,24 @@ function described(group, wanted) {
   ];
 }
 
-/** Write a line (or several): the text, trimmed. `known` are suggestions. */
-export function write(title, { value = "", label, does = "Save", known = [], long = false, optional = true } = {}) {
+export const drafts = new Map(); // texts that were begun and not saved, by what they are of
+
+/** Write a line: the text, trimmed. `known` are suggestions. With a `draft`'s key several lines, kept there until they are saved. */
+export function write(title, { value = "", label, does = "Save", known = [], draft = null, optional = true } = {}) {
+  const long = draft !== null;
+  const begun = long && drafts.has(draft) && drafts.get(draft) !== value;
   const input = long
-    ? h("textarea", { rows: 4, maxLength: 2000, "aria-label": label, value })
+    ? h("textarea", { rows: 4, maxLength: 2000, "aria-label": label, value: begun ? drafts.get(draft) : value })
     : h("input", { type: "text", maxLength: 400, "aria-label": label, value, autocomplete: "off", spellcheck: false });
   if (known.length) input.setAttribute("list", "known");
   const list = known.length ? h("datalist", { id: "known" }, known.map((text) => h("option", { value: text }))) : "";
   if (long) input.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) input.form.requestSubmit();
   });
-  const promise = open(title, [h("p", { class: "quiet" }, label), input, list, buttons(does)], () => {
+  if (long) input.addEventListener("input", () => drafts.set(draft, input.value));
+  const back = begun && h("button", { type: "button", class: "plain", onclick: () => { drafts.delete(draft); input.value = value; } }, "Back to what is saved");
+  const line = h("p", { class: "quiet" }, begun ? "Begun before, not saved yet " : label, back);
+  const promise = open(title, [line, input, list, buttons(does, long ? "Ctrl + Enter" : "Enter")], () => {
     const text = input.value.trim();
     return text || optional ? text : undefined;
   });
@@ -146,13 +174,14 @@ const KEYS = [
   ["Selecting", [["Space", "select the card or label"], ["Shift + arrows", "select labels on the way"], ["Ctrl + A", "all labels of the card"]]],
   ["Clusters", [["r", "rename"], ["m", "merge those selected, or with another"], ["s", "split in two by 2-means"],
     ["a", "approve, or withdraw approval"], ["t", "natural or human-made"], ["g", "groups above"], ["c", "comment"], ["i", "all labels irrelevant"]]],
-  ["Labels", [["m", "move to a cluster"], ["s", "split off as a new cluster"], ["i", "irrelevant, or relevant again"]]],
+  ["Labels", [["m", "move to a cluster"], ["s", "split off as a new cluster"], ["i", "irrelevant, or relevant again"],
+    ["l", "list its landmarks"]]],
   ["Always", [["Ctrl + Z", "undo"], ["Ctrl + Shift + Z", "redo"], ["?", "this help"]]],
 ];
 
 export const showHelp = () => open("Keyboard", [
   h("div", { class: "keys" }, KEYS.map(([title, rows]) => h("section", {}, h("h3", {}, title),
     h("dl", {}, rows.map(([key, text]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, text))))))),
-  h("p", { class: "quiet" }, "With a mouse: drag labels onto a card to move them, a card's head onto another card to merge; click a name to rename."),
+  h("p", { class: "quiet" }, "With a mouse: drag labels onto a card to move them, a card's head onto another card to merge (the larger keeps its name); click a name to rename."),
   h("p", { class: "buttons" }, h("button", { type: "submit", class: "main" }, "Close")),
 ], () => null, { wide: true });

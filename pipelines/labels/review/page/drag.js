@@ -52,7 +52,7 @@ function drop(event) {
   event.preventDefault();
   const number = Number(card.dataset.number);
   if (dragged.labels) commands.moveTo(dragged.labels, number);
-  else commands.merge([dragged.cluster, number], number);
+  else commands.merge([number, dragged.cluster]);
   end();
 }
 

@@ -58,7 +58,8 @@ export function drawSelection(commands) {
   const tool = (text, key, name) => h("button", { type: "button", onclick: () => commands[name](), "aria-keyshortcuts": key },
     text, " ", h("kbd", {}, key));
   const tools = labels.size
-    ? [tool("Move to…", "m", "mergeOrMove"), tool("New cluster…", "s", "split"), tool("Irrelevant", "i", "irrelevant")]
+    ? [tool("Move to…", "m", "mergeOrMove"), tool("New cluster…", "s", "split"), tool("Irrelevant", "i", "irrelevant"),
+      labels.size === 1 && tool("Landmarks", "l", "landmarks")]
     : [clusters.size > 1 && tool("Merge", "m", "mergeOrMove"), tool("Approve", "a", "approve"),
       tool("Other kind", "t", "kind"), tool("Group…", "g", "above")];
   const said = labels.size ? count(labels.size, "label") : count(clusters.size, "cluster");

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from local_server import chromium
+from PIL import Image
 from review_server import CLUSTERS, SMALL, proposal_of, running
 
+from hiertree.pipelines.labels.landmarks import KeptLandmark
 from hiertree.pipelines.labels.review import History, Rename, SetKind, initial_state
 from hiertree.pipelines.labels.review.actions import MarkLabels, Move
 from hiertree.pipelines.labels.review.agreement import Adjudication
-from hiertree.pipelines.labels.review.serving import Example
+from hiertree.pipelines.labels.review.serving import ImageFolder
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium is not installed").Keys
 ActionChains = pytest.importorskip("selenium.webdriver").ActionChains
@@ -128,16 +131,109 @@ def test_merging_undoing_and_redoing_keep_the_keyboard_where_it_was(page):
     page.keys(Keys.SPACE, Keys.ARROW_RIGHT)
     assert page.focused == "museum"  # by landmarks: lake, bridge, museum, church, mountain
     page.keys("x", "m")
-    page.wait_said("Merged bridge into museum")
-    assert page.names() == ["lake", "museum", "church", "mountain"]
-    assert page.focused == "museum"
+    page.wait_said("Merged museum into bridge")  # the larger keeps its name, whichever is in focus
+    assert page.names() == ["lake", "bridge", "church", "mountain"]
+    assert page.focused == "bridge"
     page.chord(Keys.CONTROL, "z")
     page.wait_said("Undone")
     assert set(page.names()) == {name for name, _ in CLUSTERS}
-    assert page.focused == "museum"
+    assert page.focused == "bridge"
     page.chord(Keys.CONTROL, Keys.SHIFT, "z")
     page.wait_said("Done again")
-    assert "bridge" not in page.names()
+    assert "museum" not in page.names()
+    page.focus_card("bridge")
+    page.keys("m", "lake", Keys.ENTER)
+    page.wait_said("Merged lake into bridge")
+    assert page.focused == "bridge"
+
+
+def test_a_label_shows_its_chain_and_lists_its_landmarks_with_links(browser, tmp_path):
+    chained = [
+        replace(cluster, labels=tuple(replace(place, hypernyms=("water", "place")) for place in cluster.labels))
+        for cluster in SMALL.clusters
+    ]
+    commons = "commons.wikimedia.org/wiki/Category:"
+    kept = [KeptLandmark(number, f"http://{commons}Lake_{number}", ("lake",)) for number in range(9)]
+    with running(tmp_path / "log.jsonl", replace(SMALL, clusters=tuple(chained)), kept=kept) as server:
+        page = Page(browser, server)
+        assert page.label("pond").text.split("\n") == ["pond", "2", "→ water → place"]
+        assert "→ water → place" in page.label("pond").accessible_name
+        linked = page.run("return [...document.querySelectorAll('.examples a')].map(a => [a.textContent, a.href])")
+        assert linked == [[f"Lake {number}", f"https://{commons}Lake_{number}"] for number in range(4)]
+        page.focus_card("lake")
+        page.keys(Keys.ENTER, "l")
+        page.until(lambda: page.find("#dialog").get_attribute("open"))
+        assert page.find("#dialog h2").text == "lake"
+        assert "lake → water → place" in page.find("#dialog").text
+        listed = page.run("return [...document.querySelectorAll('#dialog li a')].map(a => [a.textContent, a.href])")
+        assert listed == [[f"Lake {number}", f"https://{commons}Lake_{number}"] for number in range(9)]
+        page.keys(Keys.ESCAPE)
+        assert page.focused == "lake"
+        page.label("pond").click()
+        page.find("#selection [aria-keyshortcuts=l]").click()
+        page.until(lambda: "0 landmarks" in page.find("#dialog").text)
+        browser.get("about:blank")
+
+
+def test_leaving_out_a_whole_cluster_is_asked_first(page):
+    page.focus_card("lake")
+    page.keys("i")
+    page.until(lambda: page.find("#dialog").get_attribute("open"))
+    assert "3 labels of 27 landmarks" in page.find("#dialog").text
+    page.keys(Keys.ESCAPE)
+    assert page.server.session.news(0).history.seq == 0
+    page.keys("i", Keys.ENTER)
+    page.wait_said("Marked 3 labels of lake as irrelevant")
+    page.keys("i")  # to take them back needs no question
+    page.wait_said("Marked 3 labels of lake as relevant")
+
+
+def test_a_comment_that_was_not_saved_is_there_again(page):
+    page.focus_card("lake")
+    page.keys("c", "ask", Keys.ENTER, "Bert", Keys.ESCAPE)
+    assert page.server.session.news(0).history.seq == 0
+    assert page.focused == "lake"
+    page.keys("c")
+    assert page.run("return document.querySelector('#dialog textarea').value") == "ask\nBert"
+    assert "Begun before, not saved yet" in page.find("#dialog").text
+    assert page.find("#dialog .main").text == "Save Ctrl + Enter"
+    page.chord(Keys.CONTROL, Keys.ENTER)
+    page.wait_said("Commented on lake")
+    assert page.server.clusters["lake"].comment == "ask\nBert"
+    page.keys("c")
+    page.until(lambda: page.find("#dialog").get_attribute("open"))
+    assert "Begun before" not in page.find("#dialog").text
+    page.keys(Keys.END, "!", Keys.ESCAPE, "c")
+    page.find("#dialog .plain").click()
+    assert page.run("return document.querySelector('#dialog textarea').value") == "ask\nBert"
+
+
+@pytest.mark.parametrize("width", [360, 1300])
+def test_long_names_without_spaces_wrap(browser, tmp_path, width):
+    long = 2 * "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
+    proposal = proposal_of({(long, "natural"): {long[1:]: 3, "lake": 1}, ("pond", "natural"): {"pond": 2}})
+    doubtful = [replace(cluster, doubt=f"between {long} and lake") for cluster in proposal.clusters]
+    kept = [KeptLandmark(1, long, (long[1:],))]
+    with running(tmp_path / "log.jsonl", replace(proposal, clusters=tuple(doubtful)), kept=kept) as server:
+        server.act({"do": "above", "clusters": [0], "above": [long]})
+        server.act({"do": "comment", "cluster": 0, "text": long})
+        view = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", view)
+        page = Page(browser, server)
+        outside = """
+            const inside = (e, box) => e.getBoundingClientRect().right <= box.getBoundingClientRect().right;
+            return [...document.querySelectorAll('.card *, dialog *')].filter((e) => e.checkVisibility())
+                .filter((e) => !inside(e, e.closest('.card, dialog'))).map((e) => e.outerHTML.slice(0, 80));
+        """
+        assert page.run(outside) == []
+        page.focus_card(long)
+        for key in ("m", "l"):
+            page.keys(Keys.ENTER, key)
+            page.until(lambda: page.find("#dialog").get_attribute("open"))
+            assert page.run(outside) == []
+            page.keys(Keys.ESCAPE)
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.get("about:blank")
 
 
 def test_labels_are_moved_by_keyboard_to_a_cluster_found_by_typing(page):
@@ -169,6 +265,11 @@ def test_labels_and_clusters_are_dragged(page):
         head
     ).move_by_offset(4, 4).release().perform()
     page.wait_said("Merged mountain into bridge")
+    handle, bridge = page.card("church").find_element("css selector", ".head"), page.card("lake")
+    ActionChains(page.browser).move_to_element_with_offset(handle, 40, 0).click_and_hold().move_to_element(
+        bridge.find_element("css selector", ".facts")
+    ).move_by_offset(4, 4).release().perform()
+    page.wait_said("Merged church into lake")
 
 
 def test_clusters_split_in_two_and_by_selection(page):
@@ -285,8 +386,9 @@ def test_hostile_texts_stay_texts(browser, tmp_path):
     proposal = proposal_of(
         {(HOSTILE, "natural"): {QUOTED: 3, HOSTILE: 2, "{{7*7}}": 1}, ("lake", "natural"): {"lake": 1}}
     )
-    names = {QUOTED: [Example(1, HOSTILE, True), Example(2, QUOTED, False)]}
-    with running(tmp_path / "log.jsonl", proposal, examples=names) as server:
+    kept = [KeptLandmark(1, HOSTILE, (QUOTED,)), KeptLandmark(2, QUOTED, (QUOTED,))]
+    Image.new("RGB", (9, 9)).save(tmp_path / "1.jpg")
+    with running(tmp_path / "log.jsonl", proposal, kept=kept, images=ImageFolder(tmp_path)) as server:
         page = Page(browser, server)
         page.run("document.getElementById('cluster-0').focus()")
         page.keys("m")

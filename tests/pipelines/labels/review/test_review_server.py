@@ -25,7 +25,7 @@ from hiertree.pipelines.labels import PlaceNounEncoder, propose
 from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
 from hiertree.pipelines.labels.landmarks import KeptLandmark
 from hiertree.pipelines.labels.review.log_file import reviewed_proposal
-from hiertree.pipelines.labels.review.serving import MOST_BYTES, ImageFolder, examples
+from hiertree.pipelines.labels.review.serving import MOST_BYTES, ImageFolder, by_label, examples
 from hiertree.pipelines.local_pages.local_server import listening, served_in_background, thumbnail
 
 RENAME = json.dumps({"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "crossing"}}).encode()
@@ -245,9 +245,26 @@ def test_examples_with_images_come_first(tmp_path):
     kept = [KeptLandmark(number, f"{category}Lake_{number}", ("lake",)) for number in range(12)] + [
         KeptLandmark(40, "odd", ("pond",))
     ]
-    found = examples(kept, ImageFolder(tmp_path))
-    assert [(at.landmark, at.name, at.image) for at in found["lake"][:2]] == [(9, "Lake 9", True), (0, "Lake 0", False)]
-    assert (len(found["lake"]), found["pond"][0].name) == (6, "odd")
+    landmarks = by_label(kept)
+    found = examples(landmarks["lake"], ImageFolder(tmp_path))
+    assert [(at.landmark, at.name, at.image) for at in found[:2]] == [(9, "Lake 9", True), (0, "Lake 0", False)]
+    assert (len(found), examples(landmarks["pond"])[0].name) == (6, "odd")
+
+
+def test_a_label_lists_all_its_landmarks_each_with_its_page(tmp_path):
+    commons, cells = "https://commons.wikimedia.org/wiki/Category:", ["Lake_%C3%89", "A_b/c?", "Q517", "no_page", "<b>"]
+    given = [f"{commons}{cell}" for cell in cells[:1]] + [f"{commons}{'A_b/c%3F'}", *cells[2:]]
+    kept = [KeptLandmark(number, cell, ("lake",)) for number, cell in enumerate(given)]
+    many = [KeptLandmark(number, f"{commons}Pond_{number}", ("pond",)) for number in range(100, 2_200)]
+    with running(tmp_path / "log.jsonl", kept=[*kept, *many]) as server:
+        status, found, _ = server.ask("GET", "/api/landmarks?label=lake")
+        assert (status, found["of"]) == (200, 5)
+        links = [f"{commons}Lake_%C3%89", f"{commons}A_b/c%3F", "https://www.wikidata.org/wiki/Q517", "", ""]
+        assert [at["link"] for at in found["landmarks"]] == links
+        assert [at["name"] for at in found["landmarks"]] == ["Lake É", "A b/c?", "Q517", "no page", "<b>"]
+        listed = server.ask("GET", "/api/landmarks?label=pond")[1]
+        assert (listed["of"], len(listed["landmarks"])) == (2_100, 2_000)
+        assert server.ask("GET", "/api/landmarks?label=absent")[1] == {"of": 0, "landmarks": []}
 
 
 def test_a_picture_that_does_not_decode_is_no_picture(tmp_path):
