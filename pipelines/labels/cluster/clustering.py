@@ -70,7 +70,7 @@ def spherical_kmeans(
     """
     different = len(np.unique(vectors, axis=0))
     if not 1 <= k <= different:
-        raise OptionError(f"k={k}", expected=f"1 to {different}, the number of labels that differ")
+        raise OptionError(f"k={k}", expected=f"1 to {different}, the number of labels that are known and differ")
     weight = _checked(weights, restarts, len(vectors))
     drawn = _drawn(len(vectors), k, seed)
     runs = _runs(vectors, _numbers_of_clusters(vectors, k, k, restarts), weight, seed, drawn)
@@ -102,6 +102,8 @@ def choose_k(
     weight, drawn = _checked(weights, restarts, len(vectors)), _drawn(len(vectors), 1, seed)
     vectors, weight = vectors[drawn], weight[drawn]
     tried = _numbers_to_try(vectors)
+    if tried == [1]:
+        return 1, {}
     octaves = np.log2(tried[-1] / tried[0]) + 2 * np.log2(_REACH)
     numbers = _numbers_of_clusters(vectors, tried[0], tried[-1], int(np.ceil(restarts * octaves)))
     runs = _runs(vectors, numbers, weight, seed, np.arange(len(vectors)))
@@ -127,7 +129,7 @@ def _checked(weights: Floats | None, restarts: int, rows: int) -> Floats:
 
 def _numbers_to_try(vectors: Vectors) -> list[int]:
     different = len(np.unique(vectors, axis=0))
-    most = max(2, min(_MOST, different // 3))
+    most = min(different, max(2, min(_MOST, different // 3)))
     return sorted({round(k) for k in np.geomspace(min(max(2, round(np.sqrt(different) / 2)), most), most, _TRIED)})
 
 
@@ -205,8 +207,11 @@ def _runs(vectors: Vectors, numbers: Integers, weights: Floats, seed: int, drawn
 def _joined(runs: Integers, k: int) -> Integers:
     """(n,) the k clusters that runs agree on."""
     from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import pdist
 
-    merges, order = linkage(runs, "average", metric="hamming"), np.arange(len(runs) - 1.0)
+    if len(runs) == 1:
+        return np.ones(1, dtype=np.int64)
+    merges, order = linkage(pdist(runs, "hamming"), "average"), np.arange(len(runs) - 1.0)
     joined = fcluster(merges, len(runs) - k - 1, criterion="monocrit", monocrit=order)  # by rank, whatever ties
     return np.asarray(joined, dtype=np.int64)
 

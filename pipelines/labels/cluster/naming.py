@@ -1,10 +1,11 @@
 """Proposed names of clusters, and the levels of groups above them.
 
-Names are made of nouns: the labels' head nouns ("urban park" carries *urban park* and *park*, "state park" does not: a
-park of another sense), then the senses of those. A noun's *share* of a cluster is the mean of the part of its labels
-and the part of its landmarks that carry it. A noun names a cluster when its share is at least 0.55 and no other cluster
-has a greater share of it; beside it another noun is *prominent* when at least three landmarks in ten carry that one. A
-group of clusters is named likewise: by the themes of its labels' senses, or by what stands above the labels.
+A cluster is named by a noun that its labels share: a short label itself, its head noun ("urban park" carries *urban
+park* and *park*, "state park" does not: a park of another sense), the sense of that, or else the nearest class that
+stands above them. A noun's *share* of a cluster is the mean of the parts of its labels and of its landmarks that
+carry it. A noun names a cluster when its share is at least 0.55 and no other cluster has a greater share of it; where
+there is none, the commonest head noun does. A group of clusters is named by the themes of its labels' senses, or by
+what stands above the labels.
 
 Within each kind, clusters are merged into groups two by two by Ward's method (Ward 1963), which grows groups of similar
 size. Clusters of labels that share no word and no sense are all equally far apart, so half of a cluster's square norm
@@ -17,7 +18,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, count, pairwise
 
 import numpy as np
@@ -28,29 +28,22 @@ from hiertree.errors import OptionError
 from ..encode.phrases import parse, thesaurus
 
 Counts = Mapping[str, int]  # label → number of landmarks
+Shares = Mapping[str, float]  # noun → its share of a cluster
 Chains = Mapping[str, Sequence[str]]  # label → what stands above it, from the nearest on
-_MAIN, _PROMINENT = 0.55, 0.3
-_STEPS_UP = 2  # further hypernyms say too little
-_NAMED = 3  # clusters in the name of a group that nothing else names
-
-
-@dataclass(frozen=True)
-class _Share:
-    whole: float
-    of_landmarks: float
+_MAIN = 0.55
+_SHORT = 2  # words
+GENERAL = ("building", "natural region")  # senses of nouns that say hardly more than a kind
 
 
 def propose_names(clusters: Sequence[Counts], *, chains: Chains | None = None) -> list[str]:
     """A readable name for each cluster, no two alike; the clusters of most landmarks choose first."""
-    heads = [_shares(counts, {label: _nouns(label) for label in counts}) for counts in clusters]
-    senses = [_shares(counts, {label: _sense(label, chains or {}) for label in counts}) for counts in clusters]
-    most_heads, most_senses = _greatest(heads), _greatest(senses)
-    names: dict[int, str] = {}
+    known = chains or {}
+    nouns_of = (_nouns, _senses, lambda label: _above(known.get(label, ())))
+    shares = [[_shares({label: nouns(label) for label in counts}, counts) for counts in clusters] for nouns in nouns_of]
+    greatest, names = [_greatest(own) for own in shares], dict[int, str]()
     for place in _largest_first(clusters):
-        fitting = [_fitting(heads[place], most_heads), _fitting(senses[place], most_senses)]
-        single = [nouns[0] for nouns in fitting if len(nouns) == 1]
-        double = [_joined(*nouns) for nouns in fitting if len(nouns) == 2]
-        candidates = chain(single, double, _fallbacks(clusters[place], list(heads[place])))
+        fitting = [_fitting(own[place], most) for own, most in zip(shares, greatest, strict=True)]
+        candidates = chain(*fitting, _fallbacks(clusters[place], next(iter(shares[0][place]))))
         names[place] = next(name for name in candidates if name not in names.values())
     return [names[place] for place in range(len(clusters))]
 
@@ -60,18 +53,19 @@ def name_groups(
 ) -> list[str]:
     """A name for each group of clusters, no two alike; a single cluster gives its group its name.
 
-    A group that nothing else names is called by its three largest clusters ("street / park / festival …").
+    A group that nothing else names is called by its largest cluster ("street and others").
     """
     whole = [{label: number for place in group for label, number in clusters[place].items()} for group in groups]
     known = chains or {}
-    of_themes = [_shares(counts, {label: themes(label) for label in counts}) for counts in whole]
-    above = [_shares(counts, {label: known.get(label, ()) for label in counts}) for counts in whole]
+    of_themes = [_shares({label: themes(label) for label in counts}, counts) for counts in whole]
+    above = [_shares({label: _above(known.get(label, ())) for label in counts}, counts) for counts in whole]
     most_themes = _greatest(of_themes)
     found: dict[int, str] = {}
     for place in _largest_first(whole):
-        largest = sorted(groups[place], key=lambda own: (-sum(clusters[own].values()), names[own]))
-        plain = " / ".join(names[own] for own in largest[:_NAMED]) + (" …" if len(largest) > _NAMED else "")
-        shared = [*_fitting(of_themes[place], most_themes)[:1], *_rarest(above[place], above)] if largest[1:] else []
+        largest = min(groups[place], key=lambda own: (-sum(clusters[own].values()), names[own]))
+        several = len(groups[place]) > 1
+        plain = f"{names[largest]} and others" if several else names[largest]
+        shared = [*_fitting(of_themes[place], most_themes), *_rarest(above[place], above)] if several else []
         candidates = chain(shared, [plain], (f"{plain} {number}" for number in count(2)))
         found[place] = next(name for name in candidates if name not in found.values())
     return [found[place] for place in range(len(groups))]
@@ -87,72 +81,63 @@ def _largest_first(clusters: Sequence[Counts]) -> list[int]:
     return sorted(range(len(clusters)), key=lambda place: (-sum(clusters[place].values()), place))
 
 
-def _fallbacks(counts: Counts, nouns: Sequence[str]) -> Iterator[str]:
+def _fallbacks(counts: Counts, noun: str) -> Iterator[str]:
     """Less good names, without end; a label belongs to one cluster only, so that one is always free."""
     commonest = min(counts, key=lambda label: (-counts[label], label))
-    yield from (_joined(nouns[0], noun) for noun in nouns[1:3] if not _nested(nouns[0], noun))
-    yield from (nouns[0], commonest, f"{nouns[0]} ({commonest})")
+    yield from (noun, commonest, f"{noun} ({commonest})")
     yield from (f"{commonest} {number}" for number in count(2))
 
 
-def _fitting(shares: Mapping[str, _Share], greatest: Mapping[str, float]) -> list[str]:
-    """The longest noun that names the cluster, and the most prominent other one, if there are such."""
-    main = [noun for noun, share in shares.items() if share.whole >= max(_MAIN, greatest[noun])]
-    if not main:
-        return []
-    first = max(main, key=lambda noun: (len(noun.split()), shares[noun].whole))
-    others = (noun for noun, share in shares.items() if share.of_landmarks >= _PROMINENT and not _nested(first, noun))
-    return [first, *others][:2]
+def _fitting(shares: Shares, greatest: Shares) -> list[str]:
+    """The longest noun that names the cluster, if there is one."""
+    main = [noun for noun, share in shares.items() if share >= max(_MAIN, greatest[noun])]
+    return sorted(main, key=lambda noun: (-len(noun.split()), -shares[noun]))[:1]
 
 
-def _rarest(shares: Mapping[str, _Share], groups: Sequence[Mapping[str, _Share]]) -> list[str]:
+def _rarest(shares: Shares, groups: Sequence[Shares]) -> list[str]:
     """The nouns that most of a group carry, those that fewest groups know first: they say most."""
-    main = [noun for noun, share in shares.items() if share.whole >= _MAIN]
+    main = [noun for noun, share in shares.items() if share >= _MAIN]
     return sorted(main, key=lambda noun: sum(noun in group for group in groups))
 
 
-def _joined(first: str, second: str) -> str:
-    """The two with one "and", before the last: "square, street and tunnel"."""
-    parts = f"{first} and {second}".split(" and ")
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def _shares(counts: Counts, nouns_of: Mapping[str, Sequence[str]]) -> dict[str, _Share]:
+def _shares(nouns_of: Mapping[str, Sequence[str]], counts: Counts) -> dict[str, float]:
     """The share of each noun, in decreasing order."""
-    labels: defaultdict[str, int] = defaultdict(int)
-    landmarks: defaultdict[str, int] = defaultdict(int)
+    shares: defaultdict[str, float] = defaultdict(float)
+    landmarks = sum(counts.values())
     for label, number in counts.items():
         for noun in nouns_of[label]:
-            labels[noun] += 1
-            landmarks[noun] += number
-    parts = {noun: (labels[noun] / len(counts), landmarks[noun] / sum(counts.values())) for noun in labels}
-    shares = {noun: _Share(round(sum(part) / 2, 9), part[1]) for noun, part in parts.items()}
-    return dict(sorted(shares.items(), key=lambda item: (-item[1].whole, item[0])))
+            shares[noun] += (1 / len(counts) + number / landmarks) / 2
+    return {
+        noun: round(share, 9) for noun, share in sorted(shares.items(), key=lambda item: (-round(item[1], 9), item[0]))
+    }
 
 
-def _greatest(clusters: Sequence[Mapping[str, _Share]]) -> dict[str, float]:
+def _greatest(clusters: Sequence[Shares]) -> dict[str, float]:
     greatest: defaultdict[str, float] = defaultdict(float)
     for noun, share in chain.from_iterable(shares.items() for shares in clusters):
-        greatest[noun] = max(share.whole, greatest[noun])
+        greatest[noun] = max(share, greatest[noun])
     return greatest
 
 
-def _sense(label: str, chains: Chains) -> list[str]:
+def _senses(label: str) -> list[str]:
     sense = parse(label).sense
-    return [*chains.get(label, ())][:_STEPS_UP] if sense is None else [sense]
+    return [] if sense is None or sense in GENERAL else [sense]
+
+
+def _above(chain_of_label: Sequence[str]) -> list[str]:
+    """The classes above a label that say more than a kind."""
+    known = ((name, parse(name)) for name in chain_of_label)
+    return [name for name, phrase in known if phrase.certain and phrase.sense not in GENERAL]
 
 
 def _nouns(label: str) -> list[str]:
-    """The head noun and the nouns of its sense that end it; the label itself where it has none."""
+    """A short label itself, its head noun and the nouns of its sense that end that."""
     phrase = parse(label)
     words = phrase.head.split()
     shorter = (" ".join(words[start:]) for start in range(1, len(words)))
     same = [noun for noun in shorter if phrase.sense and thesaurus().sense_of.get(noun) == phrase.sense]
-    return [phrase.head or label, *same]
-
-
-def _nested(one: str, other: str) -> bool:
-    return f" {one}".endswith(f" {other}") or f" {other}".endswith(f" {one}")
+    short = [label] if len(label.split()) <= _SHORT and label.casefold().endswith(phrase.head) else []
+    return list(dict.fromkeys([*short, phrase.head or label, *same]))
 
 
 def groups_above(

@@ -1,90 +1,31 @@
 """From distinct labels to proposed supercategories: embed, cluster, settle the kinds, name. No files here.
 
-A label's *margin* is positive for natural. It is 1 or −1 where the list of place nouns or hypernyms say its kind. Else
-it is the label's cosine to the nearest natural noun less that to the nearest human-made one. It is *certain* when its
-size reaches the encoder's ``kind_margin``. A label is natural if it certainly is, and human-made otherwise: most
-landmarks are, so that is the better guess where nothing is known; people are asked to look at uncertain ones. A cluster
-takes the sign of the sum of its certain margins, and labels of the other kind move to the nearest cluster of their own,
-so that every supercategory has exactly one kind and the result is a tree.
+Where the encoder knows only letters, the labels of which neither list nor graph knows anything stand in a cluster of
+their own, *unknown*, for people.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hiertree.errors import OptionError
 
 from ..encode.hypernyms import Hypernyms
-from ..encode.phrases import HUMAN_MADE, NATURAL, parse, thesaurus
 from ..encode.text_encoders import TextEncoder
-from .clustering import RESTARTS, Floats, Integers, Vectors, choose_k, silhouettes, spherical_kmeans, unit_centers
-from .naming import groups_above, propose_names
+from .clustering import RESTARTS, Integers, Vectors, choose_k, silhouettes, spherical_kmeans, unit_centers
+from .embedding import Embedding, embed, kind_of, natural_probability
+from .naming import GENERAL, groups_above, propose_names
+from .settling import are_near, settle_kinds, settle_senses, with_parents
 
-_MARGIN = {NATURAL: 1.0, HUMAN_MADE: -1.0}
-_NATURAL = (-1, 0, 1, 4), (0.02, 0.07, 0.5, 0.94)  # margins in units of the certain one, shares of natural labels
-
-
-def known_margin(label: str, hypernyms: Hypernyms | None = None) -> float | None:
-    """The margin by what is known of a label; None where nothing is.
-
-    It is 1 or −1 where the list has its head noun, or else the source has what stands above its class, or above that of
-    its head noun; and half as much where the list has another noun of the label.
-    """
-    phrase = parse(label)
-    listed = None if phrase.sense is None else _MARGIN[thesaurus().kind_of[phrase.sense]]
-    if listed is not None and phrase.certain:
-        return listed
-    kind = None if hypernyms is None else hypernyms.kind(hypernyms.classes(label))
-    if kind is not None:
-        return _MARGIN[kind]
-    return None if listed is None else listed / 2
-
-
-def kind_margins(vectors: Vectors, natural: Vectors, human_made: Vectors) -> Floats:
-    """(n,) cosines to the nearest natural anchor less those to the nearest human-made one, positive for natural."""
-    return np.asarray((vectors @ natural.T).max(axis=1) - (vectors @ human_made.T).max(axis=1), dtype=np.float64)
-
-
-def kind_of(margin: float) -> str:
-    """The kind that a margin indicates; zero is human-made."""
-    return NATURAL if margin > 0 else HUMAN_MADE
-
-
-def natural_probability(margin: float, certain: float) -> float:
-    """How probable it is that a label of this margin is natural: a half where the margin becomes certain.
-
-    Shares of natural labels among those whose kind is known from elsewhere, interpolated; docs/label_quality.md
-    shows how often they come true on others.
-    """
-    return float(np.interp(margin / certain, *_NATURAL))
-
-
-def settle_kinds(
-    vectors: Vectors, assignment: Integers, centers: Vectors, margins: Floats, certain: float
-) -> tuple[Integers, Floats]:
-    """Give every cluster one kind, and move the labels of the other.
-
-    Returns:
-        The new assignment (clusters from 0 in the same order, none empty), and the (k,) mean margin of each cluster,
-        where uncertain labels count as 0; it is positive for the clusters of natural labels alone.
-    """
-    settled = assignment.copy()
-    label_is_natural = margins >= certain
-    votes = np.where(np.abs(margins) >= certain, margins, 0.0)
-    is_natural = np.bincount(assignment, weights=votes) > 0
-    for natural in (True, False):
-        homes = np.flatnonzero(is_natural == natural)
-        movers = np.flatnonzero((label_is_natural == natural) & (is_natural[assignment] != natural))
-        if len(movers) and len(homes):
-            settled[movers] = homes[np.argmax(vectors[movers] @ centers[homes].T, axis=1)]
-        elif len(movers):
-            settled[movers] = len(centers)  # no cluster of that kind: these labels make one
-    settled = np.unique(settled, return_inverse=True)[1].astype(np.int64)
-    return settled, np.bincount(settled, weights=votes) / np.bincount(settled)
+UNKNOWN = "unknown"
+_FEW = 3  # labels of one sense in a cluster: they do not vouch for each other
+_GUESSES, _ALIKE = 3, 0.02  # clusters named for an unknown label, and from which cosine
 
 
 @dataclass(frozen=True)
@@ -150,42 +91,6 @@ class Proposal:
         return {place.label: cluster for cluster in self.clusters for place in cluster.labels}
 
 
-@dataclass(frozen=True)
-class Embedding:
-    """Distinct labels as vectors."""
-
-    labels: tuple[str, ...]  # n texts, sorted
-    vectors: Vectors  # (n, d) float32 of unit norm
-    margins: Floats  # (n,) positive for natural, negative for human-made (:func:`known_margin`)
-    certain: float  # the size from which a margin decides
-    # what stands above labels in the source, for those where that is known
-    chains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-def embed(labels: Iterable[str], encoder: TextEncoder, *, hypernyms: Hypernyms | None = None) -> Embedding:
-    """Encode labels, and find how near each is to either kind."""
-    texts = sorted(labels)
-    if len(texts) < 2:
-        raise OptionError(f"{len(texts)} distinct labels", expected="at least 2 to cluster")
-    vectors, margins = encoder.encode(texts), _margins(texts, encoder, hypernyms)
-    if hypernyms is None:
-        return Embedding(tuple(texts), vectors, margins, encoder.kind_margin)
-    chains = {text: chain for text in texts if (chain := hypernyms.chain(text))}
-    return Embedding(tuple(texts), hypernyms.join(texts, vectors), margins, encoder.kind_margin, chains)
-
-
-def _margins(texts: Sequence[str], encoder: TextEncoder, hypernyms: Hypernyms | None) -> Floats:
-    """By what is known of labels, and of others by their cosines to place nouns."""
-    margins = {text: known_margin(text, hypernyms) for text in texts}
-    others = [text for text, margin in margins.items() if margin is None]
-    if others:
-        natural, human_made = (thesaurus().anchors(kind) for kind in (NATURAL, HUMAN_MADE))
-        encoded = encoder.encode([*others, *natural, *human_made])
-        near = kind_margins(*np.split(encoded, np.cumsum([len(others), len(natural)])))
-        margins |= dict(zip(others, near.tolist(), strict=True))
-    return np.array(list(margins.values()))
-
-
 def propose(
     counts: Mapping[str, int],
     encoder: TextEncoder,
@@ -201,21 +106,23 @@ def propose(
     Args:
         counts: label → number of landmarks.
         encoder: what embeds the labels.
-        clusters: k, or ``"auto"`` to choose it by silhouette (:func:`choose_k`). Settling the kinds may empty a cluster
-            or, when all have one kind, add one.
+        clusters: k, or ``"auto"`` to choose it by silhouette (:func:`choose_k`). Labels that move to one of their kind
+            or to the label above them may empty a cluster; a kind of its own and *unknown* labels may add one each.
         seed: of k-means.
         restarts: runs of k-means, which are joined.
         levels: of groups between kinds and clusters.
-        hypernyms: what stands above labels, where that is known.
+        hypernyms: what stands above labels; default: what is known without a table.
 
     Raises:
-        OptionError: more clusters than labels, or fewer than two labels.
+        OptionError: more clusters than labels, or no label.
 
     >>> from hiertree.pipelines.labels import PlaceNounEncoder
     >>> labels = {"lake": 3, "pond": 1, "road bridge": 1, "railway bridge": 2}
     >>> [(cluster.name, cluster.kind) for cluster in propose(labels, PlaceNounEncoder(), clusters=2).clusters]
     [('lake', 'natural'), ('bridge', 'human-made')]
     """
+    if not counts:
+        raise OptionError("no label", expected="at least 1 to cluster")
     embedding = embed(counts, encoder, hypernyms=hypernyms)
     return propose_for(embedding, counts, clusters=clusters, seed=seed, restarts=restarts, levels=levels)
 
@@ -224,45 +131,81 @@ def propose_for(
     embedding: Embedding, counts: Mapping[str, int], *, clusters: int | Literal["auto"], levels: int, **runs: int
 ) -> Proposal:
     """The same for labels that are embedded already; ``runs`` are the seed and the restarts."""
-    vectors = embedding.vectors
     weights = 1 + np.log([counts[label] for label in embedding.labels])
-    k, scores = choose_k(vectors, weights=weights, **runs) if clusters == "auto" else (clusters, {})
-    found = spherical_kmeans(vectors, k, weights=weights, **runs)
-    certain = embedding.certain
-    assignment, cluster_margins = settle_kinds(vectors, found.assignment, found.centers, embedding.margins, certain)
-    centers = unit_centers(vectors, assignment, weights)
-    members = _members(embedding, counts, assignment, centers)
-    named = [{place.label: place.landmarks for place in cluster} for cluster in members]
-    names = propose_names(named, chains=embedding.chains)
+    known, scores = embedding.known, dict[int, float]()
+    assignment, cluster_margins = np.zeros(len(weights), dtype=np.int64), np.zeros(0)
+    if known.any():
+        vectors, own = embedding.vectors[known], weights[known]
+        k, scores = choose_k(vectors, weights=own, **runs) if clusters == "auto" else (clusters, scores)
+        assignment[known] = spherical_kmeans(vectors, k, weights=own, **runs).assignment
+        if clusters == "auto":
+            assignment[known] = settle_senses(vectors, assignment[known], embedding.senses[known])
+        together = with_parents(assignment, embedding.parents, embedding.senses)[known]
+        together = np.unique(together, return_inverse=True)[1]
+        centers = unit_centers(vectors, together, own)
+        assignment[known], cluster_margins = settle_kinds(vectors, together, centers, embedding.margins[known])
+    assignment[~known] = len(cluster_margins)
+    centers = unit_centers(embedding.vectors, assignment, weights)
+    named = [_counts(embedding, counts, assignment == own) for own in range(len(cluster_margins))]
+    chains = dict(zip(embedding.texts, embedding.chains, strict=True))
+    names = propose_names(named, chains=chains)
     kinds = [kind_of(margin) for margin in cluster_margins]
-    above = groups_above(centers, kinds, names, named, levels=levels, chains=embedding.chains)
+    above = groups_above(centers[: len(named)], kinds, names, named, levels=levels, chains=chains)
+    places = _places(embedding, counts, assignment, centers, names)
     made = [
-        _cluster(name, float(margin), cluster, certain, groups)
-        for name, margin, cluster, groups in zip(names, cluster_margins, members, above, strict=True)
+        _cluster(
+            name, margin, [place for place, number in zip(places, assignment, strict=True) if number == own], groups
+        )
+        for own, (name, margin, groups) in enumerate(zip(names, cluster_margins.tolist(), above, strict=True))
     ]
+    if not known.all():
+        lost = [place for place, its in zip(places, known, strict=True) if not its]
+        made.append(_cluster(UNKNOWN, 0.0, lost, (UNKNOWN,) * levels))
     return Proposal(tuple(sorted(made, key=lambda cluster: (-cluster.landmarks, cluster.name))), scores)
 
 
-def _members(
-    embedding: Embedding, counts: Mapping[str, int], assignment: Integers, centers: Vectors
-) -> list[list[LabelPlace]]:
-    """The labels of each cluster, in the order of the embedding."""
-    cosines = (embedding.vectors * centers[assignment]).sum(axis=1)
-    numbers = np.stack([cosines, silhouettes(embedding.vectors, assignment), embedding.margins], axis=1)
-    members: list[list[LabelPlace]] = [[] for _ in centers]
-    for label, row, own in zip(embedding.labels, numbers, assignment, strict=True):
-        similarity, silhouette, margin = (round(float(number), 4) for number in row)
-        doubts = ["kind"] if abs(margin) < embedding.certain else []
-        doubts += ["nearer to another cluster"] if silhouette < 0 else []
-        about = (similarity, silhouette, margin, ", ".join(doubts))
-        natural = round(natural_probability(margin, embedding.certain), 4)
-        members[own].append(LabelPlace(label, counts[label], *about, natural, embedding.chains.get(label, ())))
-    return members
+def _counts(embedding: Embedding, counts: Mapping[str, int], members: NDArray[np.bool_]) -> Counter[str]:
+    """The texts of a cluster's labels, and how many landmarks carry them."""
+    found: Counter[str] = Counter()
+    for place in np.flatnonzero(members):
+        found[embedding.texts[place]] += counts[embedding.labels[place]]
+    return found
 
 
-def _cluster(name: str, margin: float, places: list[LabelPlace], certain: float, above: tuple[str, ...]) -> Cluster:
+def _places(
+    embedding: Embedding, counts: Mapping[str, int], assignment: Integers, centers: Vectors, names: Sequence[str]
+) -> list[LabelPlace]:
+    """Each label, in the order of the embedding."""
+    known, cosines = embedding.known, (embedding.vectors * centers[assignment]).sum(axis=1)
+    inside = np.zeros(len(known))
+    inside[known] = silhouettes(embedding.vectors[known], assignment[known]) if known.any() else 0
+    near, senses = are_near(inside, assignment) & known, embedding.senses
+    alike, places = Counter(zip(assignment, senses, strict=True)), []
+    for row, label in enumerate(embedding.labels):
+        margin = float(embedding.margins[row])
+        doubts = ["kind"] if abs(margin) < 1 else []
+        doubts += ["near another cluster"] if near[row] else []
+        noun = embedding.others[row] if alike[assignment[row], senses[row]] <= _FEW else None
+        parent = embedding.parents[row]
+        if assignment[parent] != assignment[row] and senses[parent] not in GENERAL:
+            noun = embedding.labels[parent]
+        doubts += [f"above it: {noun}"] if noun else []
+        doubts += [] if known[row] else [_guess(embedding.vectors[row], centers, names)]
+        about = (round(float(cosines[row]), 4), round(float(inside[row]), 4), round(margin, 4), ", ".join(doubts))
+        natural = round(natural_probability(margin), 4)
+        places.append(LabelPlace(label, counts[label], *about, natural, embedding.chains[row]))
+    return places
+
+
+def _guess(vector: Vectors, centers: Vectors, names: Sequence[str]) -> str:
+    cosines = centers[: len(names)] @ vector
+    near = [names[place] for place in np.argsort(-cosines, kind="stable")[:_GUESSES] if cosines[place] >= _ALIKE]
+    return f"unknown: {' or '.join(near)}?" if near else UNKNOWN
+
+
+def _cluster(name: str, margin: float, places: list[LabelPlace], above: tuple[str, ...]) -> Cluster:
     doubtful = sum(place.landmarks for place in places if place.doubt)
-    doubts = ["kind"] if abs(margin) < certain else []
+    doubts = ["kind"] if abs(margin) < 1 else []
     doubts += ["labels"] if 3 * doubtful > sum(place.landmarks for place in places) else []
     ordered = tuple(sorted(places, key=lambda place: (-place.landmarks, place.label)))
     return Cluster(name, kind_of(margin), round(margin, 4), ordered, ", ".join(doubts), above)

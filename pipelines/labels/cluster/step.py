@@ -18,7 +18,7 @@ from hiertree.io.files import write_json
 
 from ..cleaning import COMMAND as CLEAN_COMMAND
 from ..encode.encoders import EncoderSettings
-from ..encode.hypernyms import Hypernyms, copy_hypernyms, read_hypernyms
+from ..encode.hypernyms import Hypernyms, read_hypernyms, write_hypernyms
 from ..encode.text_encoders import TextEncoder
 from ..landmarks import DROPPED, LANDMARKS, KeptLandmark, label_counts, label_items, read_kept
 from ..steps import HYPERNYMS, LABELS, REPORT, AnyPath, Count, LabelStep, Seed, StepRecord, hypernyms_of, option
@@ -43,8 +43,8 @@ class ClusterSettings(EncoderSettings):
     levels: int = option(0, "Levels of groups above the clusters.", ge=0)
     hypernyms: Path | None = option(
         None,
-        "Table of 'subclass of' edges (child_qid, child_label, parent_qid, parent_label); default: "
-        "those scraped with the labels, if any.",
+        "Table of 'subclass of' edges (child_qid, child_label, parent_qid, parent_label), beside those that come "
+        "with hiertree; default: those scraped with the labels, if any.",
     )
     references: tuple[Path, ...] = option(
         (), "TABLE:COLUMN, classes of labels to compare the clusters with.", name="reference"
@@ -103,9 +103,9 @@ class ClusterStep(LabelStep[Clustered]):
         return hypernyms_of(self.source) if self.settings.hypernyms is None else (self.settings.hypernyms,)
 
     @cached_property
-    def hypernyms(self) -> Hypernyms | None:
-        """What stands above the labels, if that is known."""
-        return next((read_hypernyms(edges, items=label_items(self.kept)) for edges in self.edges), None)
+    def hypernyms(self) -> Hypernyms:
+        """What stands above the labels."""
+        return read_hypernyms(next(iter(self.edges), None), items=label_items(self.kept))
 
     def record(self) -> StepRecord:
         """The cleaned landmarks, the references and the hypernyms; the encoder as it describes itself."""
@@ -132,9 +132,7 @@ class ClusterStep(LabelStep[Clustered]):
         write_clusters(folder / CLUSTERS, result.proposal, landmarks_of_clusters(self.kept, result.proposal))
         write_labels(folder / LABELS, result.proposal)
         write_json(folder / QUALITY, result.quality)
-        for edges in self.edges:
-            above = self.hypernyms.above(label_counts(self.kept)) if self.hypernyms else frozenset()
-            copy_hypernyms(edges, folder / HYPERNYMS, children=above)
+        write_hypernyms(folder / HYPERNYMS, self.hypernyms, label_counts(self.kept))
         for file in self.read_files:
             shutil.copyfile(file, folder / file.name)
 

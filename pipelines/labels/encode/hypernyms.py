@@ -1,16 +1,23 @@
 """Hypernyms: Wikidata's "subclass of" (P279), what stands above a label and how near two labels lie to each other.
 
+``place_classes.parquet`` is the part of the graph below *geographical object* and *architectural structure*, of 2021;
+it serves where no table was scraped, and for classes that the scraped table lacks.
+
 The graph is tangled: it has cycles, classes with several parents, homonyms, and ancestors that nearly all classes
 share. So nearness is not counted in steps. From each label a random walk goes up and down the edges for a few steps,
 and may end at each (Tong et al. 2006, "random walk with restart"); two labels are alike if their walks visit the same
 classes. A walk that has come to a common ancestor spreads over its many children, so that such ancestors weigh little.
+
+Nor is a kind that of the nearest class whose kind is known. A walk that only goes up ends at such a class; a label's
+*support* is how often it ends at a natural one less how often at a human-made one, where every step counts less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,26 +27,31 @@ from hiertree.errors import TableError
 from hiertree.io.tables import read_table, write_table
 
 from ..steps import AnyPath
-from .phrases import HUMAN_MADE, NATURAL, head_endings, parse, thesaurus, words_of
+from .phrases import head_endings, parse, thesaurus, words_of
 from .text_encoders import truncated_svd, unit_rows
 
 if TYPE_CHECKING:
     import networkx as nx
 EDGE_COLUMNS = ("child_qid", "child_label", "parent_qid", "parent_label")
+SOURCE_COLUMN = "source"
+PLACE_CLASSES = Path(__file__).with_name("place_classes.parquet")
 ARROW = " → "
-KIND_OF_ROOT = {
-    "Q35145263": NATURAL,  # natural geographic object
-    "Q27096220": NATURAL,  # natural geographic entity
-    "Q15324": NATURAL,  # body of water
-    "Q20719696": NATURAL,  # physico-geographical object
-    "Q811979": HUMAN_MADE,  # architectural structure
-    "Q811430": HUMAN_MADE,  # human-made geographic feature
-    "Q41176": HUMAN_MADE,  # building
-    "Q27096235": HUMAN_MADE,  # artificial geographic entity
-    "Q102074988": HUMAN_MADE,  # artificial physical structure
+KIND_OF_ROOT = {  # 1: natural, −1: human-made
+    "Q35145263": 1,  # natural geographic object
+    "Q27096220": 1,  # natural geographic entity
+    "Q15324": 1,  # body of water
+    "Q20719696": 1,  # physico-geographical object
+    "Q811979": -1,  # architectural structure
+    "Q811430": -1,  # human-made geographic feature
+    "Q41176": -1,  # building
+    "Q27096235": -1,  # artificial geographic entity
+    "Q102074988": -1,  # artificial physical structure
+    "Q12376661": -1,  # artificial body of water
+    "Q19816755": -1,  # artificial landform
 }
 SHARE = 1 / 4  # of a label's square norm
 _GOES_ON, _STEPS = 0.85, 5
+_STEPS_UP = 12  # of a walk that only goes up; what is left of it is a seventh
 _LEAST = 1e-4  # of a walk: what is visited less is left out
 _DIMENSIONS = 256
 _ROWS = 256  # walks at a time
@@ -50,7 +62,7 @@ _LONGEST_CHAIN = 5
 class Hypernyms:
     """Edges between classes."""
 
-    edges: tuple[tuple[str, str], ...]  # (child, parent), ids of classes; those of a class to itself are left out
+    edges: Mapping[tuple[str, str], str]  # (child, parent), ids of classes → source; a class above itself is left out
     names: Mapping[str, str]  # what classes are called; one that is not named is called by its id
     # the classes that labels stand for, where the source says so; other labels are found by name
     items: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -65,8 +77,10 @@ class Hypernyms:
 
     def own(self, label: str) -> tuple[str, ...]:
         """The ids of the classes that the source gives a label, or of those of its very name."""
-        given = tuple(item for item in self.items.get(label, ()) if item in self._graph)
-        return given or self._called([words_of(label)])
+        return self._given(label) or self._called([words_of(label)])
+
+    def _given(self, label: str) -> tuple[str, ...]:
+        return tuple(item for item in self.items.get(label, ()) if item in self._graph)
 
     def _called(self, names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
         found = next((self._named[words] for words in names if words in self._named), ())
@@ -84,15 +98,37 @@ class Hypernyms:
             return tuple(names[1:] if words_of(names[0]) == words_of(label) else names)
         return ()
 
-    def kind(self, items: Iterable[str]) -> str | None:
-        """The kind of the nearest class above some classes whose kind is known; None where there is none, or a tie."""
+    def parents(self, label: str) -> tuple[str, ...]:
+        """The classes right above those of a label itself."""
+        return tuple(parent for item in self.own(label) for parent in self._graph.successors(item))
+
+    def support(self, label: str) -> float:
+        """From 1, all that stands above a label is natural, to −1, all of it is human-made; 0 where nothing is."""
+        numbers = [self._numbers[item] for item in self.classes(label)]
+        return float(self._supports[numbers].mean()) if numbers else 0.0
+
+    def name(self, label: str) -> str:
+        """What a label's class is called here, if the source gives it one: so labels of other languages get a name."""
+        return next((self.names[item] for item in self._given(label) if words_of(self.names.get(item, ""))), label)
+
+    def text(self, label: str) -> str:
+        """What to encode for a label: its name, and behind a name that the list lacks the nearest known class above.
+
+        With "onsen" below "hot spring": "onsen" → "onsen hot spring".
+        """
+        name, noun = self.name(label), self.noun_above(label)
+        return name if parse(name).certain or noun is None else f"{name} {noun}"
+
+    def noun_above(self, label: str) -> str | None:
+        """What the nearest class from a label's own on is called that the list knows by another head noun."""
         import networkx as nx
 
-        here = set(items)
-        steps = nx.multi_source_dijkstra_path_length(self._graph, here) if here else {}
-        near = min((steps[root] for root in KIND_OF_ROOT if root in steps), default=None)
-        kinds = {kind for root, kind in KIND_OF_ROOT.items() if steps.get(root, -1) == near}
-        return kinds.pop() if len(kinds) == 1 else None
+        own = parse(self.name(label)).head
+        for item in self.classes(label)[:1]:
+            near = nx.single_source_shortest_path_length(self._graph, item, cutoff=_LONGEST_CHAIN)
+            known = (name for name in map(self._name, near) if parse(name).certain and parse(name).head != own)
+            return next(known, None)
+        return None
 
     def above(self, labels: Iterable[str]) -> frozenset[str]:
         """The classes that labels stand for, and all above them."""
@@ -157,6 +193,19 @@ class Hypernyms:
         return normalize(both.tocsc(), norm="l1", axis=0)
 
     @cached_property
+    def _supports(self) -> NDArray[np.float64]:
+        """The support of each class."""
+        from networkx import to_scipy_sparse_array
+        from sklearn.preprocessing import normalize
+
+        parents = normalize(to_scipy_sparse_array(self._graph).astype(np.float64), norm="l1")
+        known = np.array([KIND_OF_ROOT.get(item, 0) for item in self._graph], dtype=np.float64)
+        found = known
+        for _ in range(_STEPS_UP):
+            found = np.where(known != 0, known, _GOES_ON * (parents @ found))
+        return found
+
+    @cached_property
     def _named(self) -> dict[tuple[str, ...], tuple[str, ...]]:
         named: dict[tuple[str, ...], tuple[str, ...]] = {}
         for item in self._graph:
@@ -183,22 +232,43 @@ def _names_of(label: str) -> Iterator[tuple[str, ...]]:
         yield words_of(phrase.sense)
 
 
-def read_hypernyms(path: AnyPath, *, items: Mapping[str, Sequence[str]] | None = None) -> Hypernyms:
-    """Read edges."""
-    table = read_table(path, required=EDGE_COLUMNS)
-    edges: list[tuple[str, str]] = []
+def read_hypernyms(path: AnyPath | None = None, *, items: Mapping[str, Sequence[str]] | None = None) -> Hypernyms:
+    """The edges of a table, and those of ``place_classes.parquet`` for the classes that it lacks.
+
+    Args:
+        path: a table of child_qid, child_label, parent_qid and parent_label, perhaps with their source; default: none.
+        items: the classes that labels stand for.
+    """
+    edges: dict[tuple[str, str], str] = {}
     names: dict[str, str] = {}
-    for line, *cells in table[list(EDGE_COLUMNS)].itertuples(name=None):
-        child, child_name, parent, parent_name = (cell.strip() for cell in cells)
+    for table in ([] if path is None else [path]) + [PLACE_CLASSES]:
+        known = {child for child, _ in edges}
+        for child, child_name, parent, parent_name, source in _rows(table):
+            if child not in known:
+                edges.setdefault((child, parent), source)
+                names |= {
+                    item: name
+                    for item, name in ((child, child_name), (parent, parent_name))
+                    if name and item not in names
+                }
+    return Hypernyms(edges, names, items or {})
+
+
+def _rows(path: AnyPath) -> Iterator[tuple[str, ...]]:
+    table = read_table(path, required=EDGE_COLUMNS).reindex(columns=[*EDGE_COLUMNS, SOURCE_COLUMN], fill_value="")
+    for line, *cells in table.itertuples(name=None):
+        child, child_name, parent, parent_name, source = (cell.strip() for cell in cells)
         if not child or not parent:
             raise TableError(f"{path}, line {line}: an edge from {child!r} to {parent!r}", expected="two ids")
-        edges.append((child, parent))
-        names |= {item: name for item, name in ((child, child_name), (parent, parent_name)) if name}
-    return Hypernyms(tuple(dict.fromkeys(edges)), names, items or {})
+        yield child, child_name, parent, parent_name, source
 
 
-def copy_hypernyms(path: AnyPath, out: AnyPath, *, children: Set[str]) -> None:
-    """Write the edges of a table that lead up from some classes, with all its columns."""
-    table = read_table(path, required=EDGE_COLUMNS)
-    kept = table[table["child_qid"].str.strip().isin(children)]
-    write_table(out, tuple(table.columns), kept.itertuples(index=False, name=None))
+def write_hypernyms(path: AnyPath, hypernyms: Hypernyms, labels: Iterable[str]) -> None:
+    """Write the edges that lead up from the classes of labels."""
+    children, names = hypernyms.above(labels), hypernyms.names
+    rows = (
+        (child, names.get(child), parent, names.get(parent), source)
+        for (child, parent), source in hypernyms.edges.items()
+        if child in children
+    )
+    write_table(path, (*EDGE_COLUMNS, SOURCE_COLUMN), rows)

@@ -33,6 +33,7 @@ class Thesaurus:
     administrative: frozenset[str]  # modifiers that say who owns or lists a place
     light: frozenset[str]  # head nouns that say little
     framing: frozenset[str]  # nouns before "of" that say little
+    ambiguous: frozenset[str]  # nouns of both kinds
 
     def anchors(self, kind: str) -> list[str]:
         """All nouns of a kind, in the order of the file."""
@@ -62,12 +63,11 @@ def thesaurus() -> Thesaurus:
         sense_of={noun: sense for sense, nouns in groups for noun in nouns},
         theme_of={sense: theme for _, theme, senses in themes for sense in senses},
         kind_of={sense: kind for kind, _, senses in themes for sense in senses},
-        administrative=frozenset(content["administrative"]),
-        light=frozenset(content["light"]),
-        framing=frozenset(content["framing"]),
+        **{name: frozenset(content[name]) for name in ("administrative", "light", "framing", "ambiguous")},
     )
 
 
+@cache
 def parse(label: str) -> Phrase:
     """Take a label apart."""
     words = words_of(label)

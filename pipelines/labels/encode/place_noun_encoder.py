@@ -49,7 +49,7 @@ class PlaceNounEncoder:
     senses: bool = True
 
     name: ClassVar[str] = "place-nouns"
-    kind_margin: ClassVar[float] = 0.2  # less than the cosine of two labels of one sense
+    kind_margin: ClassVar[float] = 0.0  # what the list does not know is compared by its letters
     independent: ClassVar[bool] = False  # rare words weigh more, and the dimensions are those of all texts
 
     def settings(self) -> dict[str, Any]:

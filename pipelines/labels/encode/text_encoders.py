@@ -28,7 +28,10 @@ class TextEncoder(Protocol):
 
     @property
     def kind_margin(self) -> float:
-        """The difference of cosines below which a text is not clearly nearer to one set than to another."""
+        """The difference of cosines below which a text is not clearly nearer to one set than to another.
+
+        0 where cosines say nothing of the meaning of a text that the list of place nouns does not know.
+        """
 
     @property
     def independent(self) -> bool:

@@ -101,7 +101,7 @@ def test_names_like_paths_stay_names(tmp_path):
         writer.writerow(HEADER.strip().split(","))
         writer.writerows((number, f"http://x/{TRAVERSAL}", name) for number, name in enumerate(names))
     clean_step(tmp_path / "listed.csv", out=tmp_path / "cleaned", settings=CleanSettings(separator=";"))
-    cluster_step(tmp_path / "cleaned", out=tmp_path / "clustered", settings=ClusterSettings(clusters=3, restarts=2))
+    cluster_step(tmp_path / "cleaned", out=tmp_path / "clustered", settings=ClusterSettings(clusters=2, restarts=2))
     exported = export_step(tmp_path / "clustered", out=tmp_path / "exported").folder
     assert {path.name for path in tmp_path.iterdir()} == {"listed.csv", "cleaned", "clustered", "exported"}
     with (exported / "hierarchical.csv").open(newline="") as file:

@@ -11,9 +11,10 @@ from sklearn.metrics import silhouette_samples
 from hiertree.errors import EmbeddingError, OptionError
 from hiertree.pipelines.labels import PlaceNounEncoder, choose_k, propose, spherical_kmeans
 from hiertree.pipelines.labels.cluster.clustering import silhouettes
+from hiertree.pipelines.labels.cluster.embedding import kind_margins, known_margin, natural_probability
 from hiertree.pipelines.labels.cluster.naming import groups_above, propose_names
-from hiertree.pipelines.labels.cluster.proposing import kind_margins, known_margin, natural_probability, settle_kinds
 from hiertree.pipelines.labels.cluster.quality import agreement
+from hiertree.pipelines.labels.cluster.settling import settle_kinds, settle_senses
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms
 from hiertree.pipelines.labels.encode.phrases import thesaurus
 
@@ -32,6 +33,10 @@ COUNTS = {
     "Washington state park": 6,
     "national park": 2,
 }
+
+
+ROOTS = {"water": "Q15324", "built": "Q811979"}
+NOTHING = Hypernyms({}, {})
 
 
 def unit(seed, n, d):
@@ -115,10 +120,10 @@ def test_the_number_of_clusters_lies_between_half_a_root_and_a_third_of_the_labe
 
 @pytest.mark.parametrize(("labels", "k", "joined"), [(8192, 3, 8192), (8193, 3, 4096), (8193, 1100, 4400)])
 def test_distances_are_taken_of_all_labels_up_to_512_mb_and_of_some_beyond(monkeypatch, labels, k, joined):
-    def linkage(runs, *_, **__):
+    def pdist(runs, _):
         raise MemoryError(len(runs))
 
-    monkeypatch.setattr("scipy.cluster.hierarchy.linkage", linkage)
+    monkeypatch.setattr("scipy.spatial.distance.pdist", pdist)
     with pytest.raises(MemoryError, match=f"^{joined}$"):
         spherical_kmeans(unit(0, labels, 3), k, restarts=1)
 
@@ -170,32 +175,48 @@ def test_weights_and_restarts_are_checked():
 @given(st.integers(0, 10**6), st.integers(1, 6))
 def test_after_settling_every_label_agrees_with_its_cluster_and_uncertain_ones_are_human_made(seed, k):
     rng = np.random.default_rng(seed)
-    vectors, margins = unit(seed, 20, 3), rng.uniform(-1, 1, 20)
+    vectors, margins = unit(seed, 20, 3), rng.uniform(-2, 2, 20)
     start = np.unique(rng.integers(0, k, 20), return_inverse=True)[1]
     centers = unit(seed + 1, start.max() + 1, 3)
-    settled, means = settle_kinds(vectors, start, centers, margins, 0.4)
-    certain = np.abs(margins) >= 0.4
-    votes = np.where(certain, margins, 0)
+    settled, means = settle_kinds(vectors, start, centers, margins)
+    votes = np.where((margins >= 0.5) | (margins <= -1), margins, 0)
     sums = np.array([votes[settled == c].sum() for c in range(settled.max() + 1)])
     assert set(settled) == set(range(len(means)))
-    assert ((margins >= 0.4) == (sums > 0)[settled]).all()
+    assert ((margins >= 0.5) == (sums > 0)[settled]).all()
     assert np.allclose(means, sums / np.bincount(settled))
 
 
-def test_the_list_says_a_kind_by_the_head_noun_then_the_source_then_another_noun_of_the_list():
-    roots = {"natural": "Q15324", "human-made": "Q811979"}
-    names = {"Q1": "lake", "Q2": "Bergsee", "Q3": "monster truck"}
-    edges = (("Q1", roots["human-made"]), ("Q2", roots["natural"]), ("Q3", roots["human-made"]))
-    labels = ["salt lake", "Bergsee", "lake monster", "lake monster truck", "studio glass"]
-    assert [known_margin(label) for label in labels] == [1, None, 0.5, 0.5, None]
-    assert [known_margin(label, Hypernyms(edges, names)) for label in labels] == [1, 1, 0.5, -1, None]
+def edges_between(names, *pairs, items=None):
+    number = {name: f"Q{place}" for place, name in enumerate(names, 900_000_001)} | ROOTS
+    edges = {(number[child], number[parent]): "api" for child, parent in pairs}
+    return Hypernyms(edges, {own: name for name, own in number.items()}, items or {})
 
 
-@given(st.floats(-2, 2), st.floats(-2, 2), st.sampled_from([0.02, 0.25]))
-def test_natural_grows_more_probable_with_the_margin_and_is_a_half_where_that_is_certain(one, other, certain):
+def test_list_and_source_say_a_kind_together_and_where_they_disagree_it_is_uncertain():
+    names = ["lake", "Bergsee", "monster truck", "onsen", "hot spring", "harbor"]
+    pairs = [("lake", "built"), ("Bergsee", "water"), ("monster truck", "built"), ("onsen", "hot spring")]
+    graph = edges_between(names, *pairs, ("hot spring", "water"), ("harbor", "built"))
+    of = {label: known_margin(label, graph) for label in ["salt lake", "Bergsee", "lake monster truck", *names]}
+    assert of["Bergsee"] == of["hot spring"] == 2
+    assert of["monster truck"] <= -1
+    assert of["harbor"] == -2
+    assert 0.5 <= of["onsen"] < 1  # the list has a bath, the source water above it
+    assert -1 < of["lake"] == of["salt lake"] < 1
+    assert known_margin("studio glass", graph) is None
+    assert known_margin("lake monster", NOTHING) == 0.6
+
+
+def test_a_noun_of_both_kinds_is_certain_by_its_item_alone():
+    pairs = [("saddle", "water")]
+    by_name, by_item = (edges_between(["saddle"], *pairs, items=own) for own in ({}, {"saddle": ("Q900000001",)}))
+    assert (known_margin("saddle", by_name), known_margin("saddle", by_item)) == (0.9, 2)
+
+
+@given(st.floats(-2, 2), st.floats(-2, 2))
+def test_natural_grows_more_probable_with_the_margin_and_is_a_half_where_a_label_counts_as_natural(one, other):
     low, high = sorted([one, other])
-    assert 0 < natural_probability(low, certain) <= natural_probability(high, certain) < 1
-    assert natural_probability(certain, certain) == 0.5
+    assert 0 < natural_probability(low) <= natural_probability(high) < 1
+    assert natural_probability(0.5) == 0.5
 
 
 def test_kind_margins_lie_between_minus_two_and_two():
@@ -232,11 +253,44 @@ def test_the_order_of_labels_does_not_matter():
     assert propose(COUNTS, PlaceNounEncoder()) == propose(backwards, PlaceNounEncoder())
 
 
-def test_what_no_lexicon_knows_is_left_to_people():
-    proposal = propose({**COUNTS, "studio glass": 1}, PlaceNounEncoder(), clusters=6)
-    doubts = {place.label: place.doubt for cluster in proposal.clusters for place in cluster.labels}
-    assert "kind" in doubts["studio glass"]
-    assert doubts["lake"] == ""
+def test_what_nothing_is_known_of_stands_in_a_cluster_for_people_with_guesses():
+    proposal = propose({**COUNTS, "samadhi": 1, "lakeish": 2}, PlaceNounEncoder(), clusters=5, levels=1)
+    unknown = {place.label: place for place in proposal.cluster_of()["samadhi"].labels}
+    assert (proposal.cluster_of()["lakeish"].name, set(unknown)) == ("unknown", {"samadhi", "lakeish"})
+    assert unknown["lakeish"].doubt.startswith("kind, unknown: lake")
+    assert unknown["lakeish"].margin == 0
+    assert proposal.cluster_of()["lake"].labels[0].doubt == ""
+    assert proposal.cluster_of()["lakeish"].above == ("unknown",)
+
+
+def test_a_label_at_the_edge_of_another_sense_makes_a_cluster_of_its_own_where_the_number_is_free():
+    vectors = np.repeat(np.eye(3, 4, dtype=np.float32), [3, 3, 1], axis=0)
+    senses = np.array([*["lake"] * 3, *["church"] * 3, "hotel"], dtype=object)
+    assignment = np.array([0, 0, 0, 1, 1, 1, 1])
+    assert settle_senses(vectors, assignment, senses).tolist() == [0, 0, 0, 1, 1, 1, 2]
+    nothing_known = np.array([*["lake"] * 3, *["church"] * 3, ""], dtype=object)
+    assert settle_senses(vectors, assignment, nothing_known).tolist() == assignment.tolist()
+    assert settle_senses(vectors, np.array([0, 0, 1, 1, 1, 1, 2]), senses).tolist() == [0, 0, 0, 1, 1, 1, 2]
+
+
+def test_an_encoder_that_knows_meaning_leaves_nothing_unknown():
+    class Meaning(PlaceNounEncoder):
+        kind_margin = 0.1
+
+    proposal = propose({**COUNTS, "samadhi": 1}, Meaning(), clusters=6)
+    assert "unknown" not in {cluster.name for cluster in proposal.clusters}
+
+
+def test_a_label_stands_with_the_label_right_above_it_unless_the_list_tells_them_apart():
+    names = ["fjord lake", "zeta water", "viaduct", "keep"]
+    pairs = [("fjord lake", "zeta water"), ("zeta water", "water"), ("viaduct", "keep"), ("keep", "built")]
+    graph = edges_between(names, *pairs)
+    counts = {**COUNTS, **dict.fromkeys(names, 1), "river": 3, "stream": 1}
+    for clusters in range(6, 12):
+        of = propose(counts, PlaceNounEncoder(), clusters=clusters, hypernyms=graph).cluster_of()
+        assert of["zeta water"].name == of["fjord lake"].name
+        assert of["viaduct"].name != of["keep"].name
+        assert "above it: keep" in {place.label: place.doubt for place in of["viaduct"].labels}["viaduct"]
 
 
 @pytest.mark.parametrize("clusters", [0, 14])
@@ -245,9 +299,13 @@ def test_more_clusters_than_labels_are_refused(clusters):
         propose(COUNTS, PlaceNounEncoder(), clusters=clusters)
 
 
-def test_one_label_cannot_be_clustered():
-    with pytest.raises(OptionError, match="1 distinct"):
-        propose({"lake": 3}, PlaceNounEncoder())
+@pytest.mark.parametrize("labels", [{"lake": 3}, {"samadhi": 1}, {"lake": 1, "samadhi": 1}])
+def test_few_labels_make_a_tree_too(labels):
+    proposal = propose(labels, PlaceNounEncoder(), levels=2)
+    assert {place.label for cluster in proposal.clusters for place in cluster.labels} == set(labels)
+    assert len(proposal.clusters) == len(labels)
+    with pytest.raises(OptionError, match="no label"):
+        propose({}, PlaceNounEncoder())
 
 
 @pytest.mark.parametrize("clusters", [1, 2, 3])

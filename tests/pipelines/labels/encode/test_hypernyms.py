@@ -7,7 +7,7 @@ from hypothesis.strategies import integers
 from scipy.sparse import csr_matrix
 
 from hiertree.errors import TableError
-from hiertree.pipelines.labels.encode.hypernyms import Hypernyms, copy_hypernyms, read_hypernyms
+from hiertree.pipelines.labels.encode.hypernyms import Hypernyms, read_hypernyms, write_hypernyms
 from hiertree.pipelines.labels.encode.text_encoders import truncated_svd
 
 STRUCTURE, LANDFORM = "Q811979", "Q35145263"
@@ -34,18 +34,20 @@ EDGES = (
 )
 
 
+def made(edges, names=NAMES, items=None):
+    return Hypernyms(dict.fromkeys(edges, "api"), names, items or {})
+
+
 @pytest.fixture
 def graph():
-    return Hypernyms(EDGES, NAMES)
+    return made(EDGES)
 
 
 def test_a_label_has_the_chain_to_the_class_that_says_its_kind(graph):
     assert graph.chain("lighthouse") == ("tower", "architectural structure")
     assert graph.chain("inlet") == ("natural geographic object",)
     assert graph.chain("railway station") == ()
-    assert (
-        Hypernyms((*EDGES, ("Q20", "Q21")), {**NAMES, "Q20": "₹"}).chain("studio glass") == ()
-    )  # a name without words
+    assert made((*EDGES, ("Q20", "Q21")), {**NAMES, "Q20": "₹"}).chain("studio glass") == ()  # a name without words
 
 
 def test_a_compound_stands_below_its_head_noun(graph):
@@ -53,16 +55,34 @@ def test_a_compound_stands_below_its_head_noun(graph):
     assert graph.classes("co-minaret of a mosque") == ("Q6",)
 
 
-def test_the_nearest_class_above_that_has_a_kind_says_it(graph):
-    kinds = [graph.kind(graph.classes(label)) for label in ("lighthouse", "inlet", "quay")]
-    assert kinds == ["human-made", "natural", None]
-    tie, near = (Hypernyms((*EDGES, ("Q1", above)), NAMES) for above in ("Q7", LANDFORM))
-    assert (tie.kind(["Q1"]), near.kind(["Q1"])) == (None, "natural")
+def test_all_ways_up_say_a_kind_and_near_ones_say_more(graph):
+    supports = [graph.support(label) for label in ("lighthouse", "inlet", "quay")]
+    assert supports == pytest.approx([-(0.85**2), 0.85, 0])
+    both, beside = (made((*EDGES, ("Q1", above))).support("lighthouse") for above in ("Q7", LANDFORM))
+    assert both == pytest.approx(0)  # as far to either kind
+    assert beside == pytest.approx(0.85 * (1 - 0.85) / 2)
 
 
 def test_of_homonyms_the_place_counts_and_a_scraped_id_before_either(graph):
     assert graph.classes("bay") == ("Q3",)
-    assert Hypernyms(EDGES, NAMES, {"bay": ("Q4",)}).classes("bay") == ("Q4",)
+    assert made(EDGES, items={"bay": ("Q4",)}).classes("bay") == ("Q4",)
+
+
+def test_a_label_is_read_by_the_name_of_its_class_and_by_the_noun_above_what_the_list_lacks():
+    names = {**NAMES, "Q8": "onsenkan", "Q9": "hot spring"}
+    graph = made((*EDGES, ("Q8", "Q9"), ("Q9", LANDFORM)), names, {"phare": ("Q1",), "温泉館": ("Q8",)})
+    read = [graph.text(label) for label in ("phare", "温泉館", "onsenkan", "phare rouge", "lighthouse")]
+    assert read == ["lighthouse", "onsenkan hot spring", "onsenkan hot spring", "phare rouge", "lighthouse"]
+
+
+def test_the_classes_that_come_along_serve_what_a_table_lacks(tmp_path):
+    table = tmp_path / "edges.csv"
+    table.write_text("child_qid,child_label,parent_qid,parent_label\nQ39715,lighthouse,Q1,odd thing\n")
+    graph = read_hypernyms(table, items={"étang": ("Q3253281",)})
+    assert graph.chain("lighthouse") == ("odd thing",)
+    assert graph.text("étang") == "pond"
+    assert graph.chain("suspension bridge")[0] == "bridge"
+    assert all("Wikidata 20" in source for source in read_hypernyms().edges.values())
 
 
 def test_labels_near_in_the_graph_are_alike_whatever_their_letters(graph):
@@ -75,13 +95,12 @@ def test_labels_near_in_the_graph_are_alike_whatever_their_letters(graph):
 
 
 def test_only_what_stands_above_the_labels_is_written_and_read_again(graph, tmp_path):
-    rows = [f"{child},{NAMES[child]},{parent},{NAMES[parent]},api" for child, parent in EDGES]
-    header = "child_qid,child_label,parent_qid,parent_label,source"
-    (tmp_path / "all.csv").write_text("\n".join([header, *rows]) + "\n")
-    copy_hypernyms(tmp_path / "all.csv", tmp_path / "edges.csv", children=graph.above(["lighthouse", "inlet"]))
-    assert (tmp_path / "edges.csv").read_text().splitlines()[:2] == [header, rows[0]]
+    write_hypernyms(tmp_path / "edges.csv", graph, ["lighthouse", "inlet"])
+    header, *rows = (tmp_path / "edges.csv").read_text().splitlines()
+    assert (header, rows[0]) == ("child_qid,child_label,parent_qid,parent_label,source", "Q1,lighthouse,Q2,tower,api")
+    assert len(rows) == len(EDGES) - 3
     again = read_hypernyms(tmp_path / "edges.csv")
-    assert set(again.edges) == set(EDGES) - {("Q6", "Q2"), ("Q4", "Q5"), ("Q3", "Q7")}
+    assert not {("Q6", "Q2"), ("Q4", "Q5"), ("Q3", "Q7")} & set(again.edges)
     assert again.chain("lighthouse") == graph.chain("lighthouse")
 
 
@@ -95,7 +114,7 @@ def walks_below(parents, labels):
     """The walks from labels right below parents: many singular values are alike."""
     edges = tuple((f"Q{number}", f"P{number % parents}") for number in range(labels))
     items = {f"label {number}": (f"Q{number}",) for number in range(labels)}
-    return Hypernyms(edges, {}, items).walks(list(items))
+    return made(edges, {}, items).walks(list(items))
 
 
 @pytest.mark.parametrize("parents", [1, 100])

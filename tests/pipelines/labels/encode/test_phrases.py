@@ -12,14 +12,14 @@ from hiertree.pipelines.labels.encode.phrases import KINDS, parse, thesaurus
     [
         ("Washington state park", "state park", "protected area"),
         ("national park", "national park", "protected area"),
-        ("urban park", "urban park", "park and garden"),
+        ("urban park", "park", "park and garden"),
         ("group of lakes", "lake", "lake"),
         ("place of worship", "place of worship", "place of worship"),
         ("Rock formations in the United States", "rock formation", "rock formation"),
         ("school building", "school", "education"),
         ("mixed-use building", "mixed-use building", "office and commerce"),
         ("diocese of the Catholic Church", "diocese", "organisation"),
-        ("natural history museum", "history museum", "museum"),
+        ("natural history museum", "museum", "museum"),
         ("church", "church", "church"),
     ],
 )

@@ -33,6 +33,7 @@ FILES = {
     "clusters.csv",
     "labels.csv",
     "dropped.csv",
+    "hypernyms.csv",
     "report.json",
     "history.json",
     "README.md",

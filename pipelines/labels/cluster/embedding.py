@@ -1,0 +1,113 @@
+"""Distinct labels as vectors, with what is known of each: its kind, its sense, and what stands above it.
+
+A label's *margin* is positive for natural, and *certain* from a size of 1 on. It adds what the list of place nouns says
+of its head noun to what stands above its class. Where both are silent, it is the label's cosine to the nearest natural
+noun less that to the nearest human-made one, in units of the encoder's ``kind_margin``, if its cosines say anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..encode.hypernyms import Hypernyms, read_hypernyms
+from ..encode.phrases import HUMAN_MADE, NATURAL, parse, thesaurus
+from ..encode.text_encoders import TextEncoder
+from .clustering import Floats, Integers, Vectors
+from .naming import GENERAL
+
+LIKELY = 0.5  # the margin from which a label is rather natural
+_SIGN = {NATURAL: 1, HUMAN_MADE: -1}
+_LISTED, _PARTLY = 1.2, 0.6  # margins that the list gives to a label, and to one of which it has another noun
+_SUPPORTED = 2.4  # margin that the graph gives to a label right below a class whose kind is known
+_READILY = 2.5  # so many times less makes a label human-made
+_MOST, _UNCERTAIN = 2.0, 0.9  # what margins are cut to, and those of which sources or meanings disagree
+_NATURAL = (-1, 0, LIKELY, 1), (0.01, 0.05, 0.5, 0.93)  # margins, shares of natural labels
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Distinct labels as vectors."""
+
+    labels: tuple[str, ...]  # n, sorted
+    texts: tuple[str, ...]  # what was encoded for them
+    vectors: Vectors  # (n, d) float32 of unit norm
+    margins: Floats  # (n,) positive for natural, negative for human-made (:func:`known_margin`)
+    known: NDArray[np.bool_]  # (n,) whether a label's vector says more than its letters
+    parents: Integers  # (n,) the place of the label right above a label; its own where there is none
+    chains: tuple[tuple[str, ...], ...]  # what stands above labels in the source; empty where that is not known
+    senses: NDArray[Any]  # (n,) the sense of each text, "" where there is none
+    others: tuple[str | None, ...]  # the nearest noun above a label that is of another sense than its own
+
+
+def embed(labels: Iterable[str], encoder: TextEncoder, *, hypernyms: Hypernyms | None = None) -> Embedding:
+    """Encode labels, and find how near each is to either kind; hypernyms are by default those that come with it."""
+    names, graph = tuple(sorted(labels)), read_hypernyms() if hypernyms is None else hypernyms
+    texts = tuple(map(graph.text, names))
+    vectors = graph.join(names, encoder.encode(texts))
+    margins = [known_margin(name, graph) for name in names]
+    known = np.array([margin is not None for margin in margins]) | (encoder.kind_margin > 0)
+    chains, others = tuple(map(graph.chain, names)), tuple(_of_another_sense(name, graph) for name in names)
+    senses = np.array([parse(text).sense or "" for text in texts], dtype=object)
+    margin, parents = _margins(texts, margins, encoder), _parents(names, graph)
+    return Embedding(names, texts, vectors, margin, known, parents, chains, senses, others)
+
+
+def _of_another_sense(label: str, hypernyms: Hypernyms) -> str | None:
+    noun, own = hypernyms.noun_above(label), parse(hypernyms.text(label)).sense
+    return None if noun is None or parse(noun).sense in (own, *GENERAL) else noun
+
+
+def _margins(texts: Sequence[str], known: Sequence[float | None], encoder: TextEncoder) -> Floats:
+    """By what is known of labels, and of others by their cosines to place nouns, if these say anything."""
+    margins = np.array([margin or 0 for margin in known], dtype=np.float64)
+    others = [place for place, margin in enumerate(known) if margin is None]
+    if others and encoder.kind_margin > 0:
+        natural, human_made = (thesaurus().anchors(kind) for kind in (NATURAL, HUMAN_MADE))
+        encoded = encoder.encode([*(texts[place] for place in others), *natural, *human_made])
+        near = kind_margins(*np.split(encoded, np.cumsum([len(others), len(natural)])))
+        margins[others] = LIKELY * near / encoder.kind_margin
+    return margins
+
+
+def _parents(labels: Sequence[str], hypernyms: Hypernyms) -> Integers:
+    own = {item: place for place, label in enumerate(labels) for item in hypernyms.own(label)}
+    found = [next((own[item] for item in hypernyms.parents(label) if item in own), None) for label in labels]
+    return np.array([place if above is None else above for place, above in enumerate(found)])
+
+
+def known_margin(label: str, hypernyms: Hypernyms) -> float | None:
+    """The margin by what is known of a label; None where nothing is."""
+    own, listed = parse(hypernyms.name(label)), 0.0
+    if own.sense is not None:
+        listed = _SIGN[thesaurus().kind_of[own.sense]] * (_LISTED if own.certain else _PARTLY)
+    elif not hypernyms.classes(label):
+        return None
+    supported = _SUPPORTED * hypernyms.support(label)
+    margin, disagree = listed + supported, listed * supported < 0
+    ambiguous = own.head in thesaurus().ambiguous and label not in hypernyms.items
+    most = _UNCERTAIN if ambiguous or disagree else _MOST
+    return float(np.clip(margin if margin > 0 else margin * _READILY, -most, most))
+
+
+def kind_margins(vectors: Vectors, natural: Vectors, human_made: Vectors) -> Floats:
+    """(n,) cosines to the nearest natural anchor less those to the nearest human-made one, positive for natural."""
+    return np.asarray((vectors @ natural.T).max(axis=1) - (vectors @ human_made.T).max(axis=1), dtype=np.float64)
+
+
+def natural_probability(margin: float) -> float:
+    """How probable it is that a label of this margin is natural: a half where it counts as natural.
+
+    Shares of natural labels among those whose kind is known from elsewhere, interpolated; docs/label_quality.md
+    shows how often they come true on others.
+    """
+    return float(np.interp(margin, *_NATURAL))
+
+
+def kind_of(margin: float) -> str:
+    """The kind that a margin indicates; zero is human-made."""
+    return NATURAL if margin > 0 else HUMAN_MADE
