@@ -30,8 +30,8 @@ from .inputs import (
     check_same_depth,
     check_same_paths,
     checked_mask,
+    checked_paths,
     full_mask,
-    path_tensor,
     unit_vectors,
 )
 from .one_batch import in_full_precision, plain
@@ -134,13 +134,13 @@ def pairs_of(
     candidates = queries if within_batch else to_vectors(ref_embeddings, name="ref_embeddings")
     if isinstance(paths, GivenLevels):
         return VectorPairs(queries, candidates, paths, None, valid, excludes_self=False)
-    query_paths = path_tensor(paths, queries)
-    candidate_paths = query_paths if ref_paths is None else path_tensor(ref_paths, candidates, name="ref_paths")
-    check_same_depth(query_paths, candidate_paths)
+    own = checked_paths(paths, queries)
+    others = own if ref_paths is None else checked_paths(ref_paths, candidates, name="ref_paths")
+    check_same_depth(own.tensor, others.tensor)
     if within_batch:
-        check_same_paths(query_paths, candidate_paths)
+        check_same_paths(own, others)
     mask = None if valid is None else checked_mask(valid, (len(queries), len(candidates)), queries.device)
-    return VectorPairs(queries, candidates, query_paths, candidate_paths, mask, within_batch and not include_self)
+    return VectorPairs(queries, candidates, own.tensor, others.tensor, mask, within_batch and not include_self)
 
 
 def cosine(queries: Tensor, candidates: Tensor) -> Tensor:
