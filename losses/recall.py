@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hiertree.metrics.engine.device import sent
 from hiertree.options import check_each, check_integer, check_number, require, with_options_of
 
 from .base import PairLoss
@@ -137,7 +138,7 @@ def mixed_pairs_of(
     vectors = unit_vectors(embeddings)
     classes = checked_paths(paths, vectors)
     pairs = _same_class(classes.ids, level)
-    x, z = torch.from_numpy(pairs).to(vectors.device, non_blocking=True)
+    x, z = sent(pairs, vectors.device)
     alpha = torch.rand(len(x), 1, dtype=vectors.dtype, device=vectors.device)
     mixed = torch.cat([vectors, alpha * vectors[x] + (1 - alpha) * vectors[z]])
     mixed_paths = np.concatenate([classes.ids, classes.ids[pairs[0]]])

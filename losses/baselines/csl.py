@@ -12,6 +12,7 @@ from torch.nn import functional as nn_functional
 
 from hiertree.arrays import as_integer_paths
 from hiertree.errors import PathError, ShapeError
+from hiertree.metrics.engine.device import sent
 from hiertree.options import check_each, check_number, require
 
 from ..pairs.inputs import CheckedPaths, unit_vectors
@@ -68,7 +69,7 @@ class CSL(ProxyLoss):
         self.register_buffer("class_paths", torch.tensor(paths), persistent=False)
 
     def _item_losses(self, vectors: Tensor, paths: CheckedPaths) -> Tensor:
-        own = torch.from_numpy(self._proxies_of(paths.ids)).to(vectors.device, non_blocking=True)
+        own = sent(self._proxies_of(paths.ids), vectors.device)
         logits = self.scale * cosine(vectors, unit_vectors(self.proxies, name="proxies"))
         ahead = logits - logits.gather(1, own[:, None])
         total = torch.zeros_like(ahead[:, 0])

@@ -7,7 +7,6 @@ at a few points. ``benchmarks/losses_gpu.py`` checks and times it.
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -148,7 +147,7 @@ def _arrange(values: Tensor, items: Tensor, groups: Tensor, num_groups: int) -> 
     (rows, width), num_blocks = groups.shape, triton.cdiv(groups.shape[1], BLOCK)
     arranged = torch.empty_like(values), torch.empty_like(items)
     counts = groups.new_empty((rows, num_groups * num_blocks), dtype=torch.int32)
-    with _current(groups.device):
+    with torch.cuda.device_of(groups):  # Triton starts kernels on the current device
         grid, sizes = (rows, num_blocks), (width, num_groups)
         _triton_rows.count_groups[grid](items, groups, counts, *sizes, BLOCK=BLOCK)
         ahead = pad(counts.cumsum(dim=1, dtype=torch.int32), (1, 0))
@@ -166,7 +165,7 @@ def _(values: Tensor, items: Tensor, groups: Tensor, num_groups: int) -> tuple[T
 def _condense(values: Tensor, items: Tensor, first: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     condensed, num_groups = _empty_tiles(values, items, first, weights), first.shape[1] - 1
     rows, num_slots, _ = condensed[0].shape
-    with _current(values.device):
+    with torch.cuda.device_of(values):  # Triton starts kernels on the current device
         _triton_rows.condense[(rows, num_slots)](
             values, items, first, weights, _cosines(values.dtype, values.device), *condensed, values.shape[1],
             num_groups, GROUPS=triton.next_power_of_2(num_groups), TILE=TILE, POINTS=POINTS, num_warps=1,
@@ -194,7 +193,7 @@ def _sum_steps(
     sums, slopes = _empty_sums(sources, own, factors, acting, step, forward)
     factors = values.new_ones((rows, num_groups)) if factors is None else factors
     sizes = width, _num_slots(values, sources[2], TILE), num_groups
-    with _current(values.device):
+    with torch.cuda.device_of(values):  # Triton starts kernels on the current device
         _triton_rows.sum_steps[(rows, _num_slots(values, first, OWN))](
             *sources, *own, _bounds(acting, num_groups, values.device), factors,
             _parameters(StepParameters(*step), values.dtype, values.device), _cosines(values.dtype, values.device),
@@ -217,11 +216,6 @@ def _empty_sums(
 def _num_slots(values: Tensor, first: Tensor, tile: int) -> int:
     """Of a row's tiles in groups: no more than these are ever needed."""
     return triton.cdiv(values.shape[1], tile) + first.shape[1] - 1
-
-
-def _current(device: torch.device) -> AbstractContextManager[object]:
-    """Triton starts kernels on the current device."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 @lru_cache(maxsize=64)

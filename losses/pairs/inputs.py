@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hiertree.arrays import as_integer_paths
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.metrics.engine.device import sent
 
 from .one_batch import OneBatch, plain, whole_batch
 
@@ -160,11 +161,11 @@ def checked_paths(paths: Any, vectors: Tensor, *, name: str = "paths") -> Checke
         raise OptionError("labels=None", expected="labels, for a loss that compares with more than mined pairs")
     read: list[NDArray[np.int64]] = []
 
-    def sent(given: Any) -> Tensor:
+    def read_and_sent(given: Any) -> Tensor:
         read.append(as_integer_paths(given, name=name, num_items=len(vectors)))
-        return torch.tensor(read[0]).to(vectors.device, non_blocking=True)
+        return sent(read[0].copy(), vectors.device)
 
-    return CheckedPaths(plain(sent, paths), *read)
+    return CheckedPaths(plain(read_and_sent, paths), *read)
 
 
 def checked_batch(embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any) -> tuple[Any, Any, Any, Any]:

@@ -10,15 +10,13 @@ embeddings (a memory) all of them are candidates, unless they *are* the batch's 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from functools import cache
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from hiertree.arrays import triton_works_on
 from hiertree.errors import OptionError, ShapeError
 from hiertree.options import check_integer, require
 
@@ -159,7 +157,7 @@ def kernel_for(backend: Backend, device: torch.device) -> type[PairKernel]:
         return TorchKernel
     if chosen == "triton":
         expected = "CUDA scores, and triton, which comes with torch on Linux"
-        _refuse_unless(_triton_works_on(device.type), backend, device, expected)
+        _refuse_unless(triton_works_on(device.type), backend, device, expected)
         from ..kernels.triton_kernel import TritonKernel
 
         return TritonKernel
@@ -172,14 +170,7 @@ def kernel_for(backend: Backend, device: torch.device) -> type[PairKernel]:
 def _automatic(device: str) -> Backend:
     if device == "cpu":
         return "numba"
-    return "triton" if _triton_works_on(device) else "torch"
-
-
-@cache
-def _triton_works_on(device: str) -> bool:
-    """Whether triton is installed and compiles for the device, or interprets, as tests let it do on a CPU."""
-    interpreted = device == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
-    return (device == "cuda" or interpreted) and find_spec("triton") is not None
+    return "triton" if triton_works_on(device) else "torch"
 
 
 def _refuse_unless(holds: bool, backend: Backend, device: torch.device, expected: str) -> None:

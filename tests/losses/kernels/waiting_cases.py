@@ -80,7 +80,7 @@ class Watched(TorchDispatchMode):
 @pytest.fixture(scope="module", autouse=True)
 def _device() -> None:
     """A device of the user's, whose kernels are Triton's too."""
-    _pairs._triton_works_on = lambda device: device != "cpu"
+    _pairs.triton_works_on = lambda device: device != "cpu"
     if HAS_BACKWARD:
         from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
