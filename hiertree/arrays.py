@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +108,13 @@ def array_library(*arrays: Any) -> Any:
 def is_on_host(array: Any) -> bool:
     """Whether the values of an array of numpy or torch can be looked at without waiting for a device."""
     return str(getattr(array, "device", "cpu")) == "cpu"
+
+
+@cache
+def triton_works_on(device: str) -> bool:
+    """Whether triton is installed and compiles for a type of device, or interprets, as tests let it do on a CPU."""
+    interpreted = device == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
+    return (device == "cuda" or interpreted) and find_spec("triton") is not None
 
 
 def as_embeddings(values: Any, *, name: str = "embeddings", rows: NDArray[np.int64] | None = None) -> NDArray[Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Callable
 from functools import cache, partial
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numba
@@ -45,6 +47,7 @@ def jit_without_nan(kernel: Kernel) -> Kernel:
 def _compiled(kernel: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
     dispatcher: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(kernel)
     dispatcher._cache.load_overload = partial(_load, dispatcher._cache)
+    dispatcher._compilation_chain_init_hook = lambda: None  # ``_load`` does it, where there is something to compile
     return cast(Kernel, dispatcher)
 
 
@@ -52,21 +55,31 @@ def _load(stored: Any, signature: Any, target: Any) -> Any:
     """The machine code on disk for a signature, or None; the one place that names what is private in numba.
 
     It stands for ``FunctionCache.load_overload`` of numba 0.60 to 0.68, for two reasons. That method first imports all
-    that the compiler knows, 0.3 s of a first call, while machine code needs only the functions that allocate arrays.
-    And it fails where a stored signature names a type that was since renamed or moved; here such a cache is emptied.
+    that the compiler knows, and loading then imports numba's implementation of arrays: 0.4 s of a first call, while
+    machine code needs only the functions that allocate arrays, and of a module its name. And it fails where a stored
+    signature names a type that was since renamed or moved; here such a cache is emptied.
     """
+    from numba.core import entrypoints, environment
     from numba.core.runtime.nrt import rtsys
 
     rtsys.initialize(target)
-    found = None
+    found, environment.importlib = None, SimpleNamespace(import_module=_loaded_module)
     try:
         with stored._guard_against_spurious_io_errors():
             found = stored._load_overload(signature, target)
     except (AttributeError, ImportError):
         stored.flush()
+    finally:
+        environment.importlib = importlib
     if found is None:
         _announce_compilation()
+        entrypoints.init_all()  # of extensions of numba, which are looked for among all packages
     return found
+
+
+def _loaded_module(name: str) -> ModuleType:
+    """A module if it is loaded, else one that has its name alone."""
+    return sys.modules.get(name) or ModuleType(name)
 
 
 @cache

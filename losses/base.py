@@ -68,6 +68,9 @@ class Loss(nn.Module):
         """This loss and all losses inside it."""
         return [part for part in self.modules() if isinstance(part, Loss)]
 
+    def check_parameters(self) -> None:
+        """Refuse parameters that a loss cannot be computed with."""
+
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:

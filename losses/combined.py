@@ -12,6 +12,7 @@ from hiertree.options import check_choice, check_number, split_options, with_opt
 
 from .base import Loss, PairLoss
 from .decomposability import PairDecomposability
+from .pairs.inputs import checked_batch
 from .pairs.objectives import SplitBy, StepOptions, SupStep
 from .proxies import ProxyDecomposability, ProxyOptions
 from .ranking import SupAP, SupHAP, SupNDCG
@@ -37,8 +38,9 @@ class _Decomposable(Loss):
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
-        rank = self.rank.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
-        return {**rank, **self.decomposability.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid)}
+        batch = checked_batch(embeddings, paths, ref_embeddings, ref_paths)
+        self.decomposability.check_parameters()
+        return {**self.rank.terms(*batch, valid=valid), **self.decomposability.terms(*batch, valid=valid)}
 
     @property
     def last_num_skipped(self) -> int:

@@ -212,7 +212,7 @@ def proxy_decomposability(scores: Tensor, classes: Any, *, eta: float = 0.05, re
     if scores.ndim != 2 or classes.shape != scores.shape[:1]:
         shapes = f"{tuple(scores.shape)}, {tuple(classes.shape)}"
         raise ShapeError(f"scores, classes of shapes {shapes}", expected="(B, C) and (B,)")
-    check_classes(classes, scores.shape[1])
+    check_classes(classes.cpu().numpy(), scores.shape[1])
     check_scores(scores)
     losses = cross_entropy(scores / eta, classes, reduction="none")
     return reduced(LossPerQuery(losses, torch.ones_like(losses, dtype=torch.bool)), reduction)

@@ -7,8 +7,9 @@ matrix of all of them, and the memory beyond the inputs and their gradients is O
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -17,15 +18,26 @@ from hiertree.options import check_choice, check_integer, check_number
 
 from .base import Loss
 from .pairs.blocks import LossPerQuery
-from .pairs.inputs import check_size, has_candidate, path_tensor, refuse_rows, unit_vectors
+from .pairs.inputs import (
+    CheckedEmbeddings,
+    CheckedPaths,
+    check_size,
+    checked_paths,
+    has_candidate,
+    refuse_rows,
+    unit_vectors,
+)
 from .pairs.one_batch import OneBatch, first_derivative, in_full_precision, whole_batch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 LOGITS_AT_ONCE = 1 << 20  # 4 MiB of float32
 
 
-def check_classes(classes: Tensor, num_classes: int, *, expected_for: str = "proxy") -> None:
+def check_classes(classes: NDArray[np.int64], num_classes: int, *, expected_for: str = "proxy") -> None:
     """Refuse, by row, classes that have no proxy, or nothing else that there is one of for each class."""
-    bad = ((classes < 0) | (classes >= num_classes)).nonzero()
+    bad = np.flatnonzero((classes < 0) | (classes >= num_classes))
     if len(bad):
         row = int(bad[0])
         raise PathError(
@@ -78,11 +90,13 @@ class ProxyLoss(Loss):
         del ref_paths  # they are for losses that compare with references
         vectors = unit_vectors(embeddings)
         check_size(vectors, self.embedding_size)
-        values = self._item_losses(vectors, path_tensor(paths, vectors))
+        if not isinstance(embeddings, CheckedEmbeddings):
+            self.check_parameters()
+        values = self._item_losses(vectors, checked_paths(paths, vectors))
         counted = has_candidate(valid, vectors, ref_embeddings)
         return {type(self).__name__: self._mean(LossPerQuery(torch.where(counted, values, 0), counted))}
 
-    def _item_losses(self, vectors: Tensor, paths: Tensor) -> Tensor:
+    def _item_losses(self, vectors: Tensor, paths: CheckedPaths) -> Tensor:
         """(B,) of (B, d) unit vectors and their (B, L) paths."""
         raise NotImplementedError
 
@@ -127,26 +141,29 @@ class ProxyDecomposability(ProxyLoss):
             check_number("center_temperature", center_temperature, above=0)
         self.eta, self.center_temperature, self.sampled_classes = eta, center_temperature, sampled_classes
 
-    def _item_losses(self, vectors: Tensor, paths: Tensor) -> Tensor:
-        classes: Tensor = paths[:, -1]
-        check_classes(classes, self.num_classes)
-        proxies: Tensor = self.proxies
-        smallest, largest = torch.aminmax(proxies.detach(), dim=1)
+    def check_parameters(self) -> None:
+        """Refuse proxies that cannot be normalized."""
+        smallest, largest = torch.aminmax(self.proxies.detach(), dim=1)
         extent = largest - smallest.clamp(max=0)  # 0 for a proxy of zeros; not a number where one component is none
         bad = ~((extent > 0) | (smallest < 0)) | ~extent.isfinite()
         refuse_rows(bad, "proxies hold NaN, infinite or zero-norm vectors")
+
+    def _item_losses(self, vectors: Tensor, paths: CheckedPaths) -> Tensor:
+        check_classes(paths.ids[:, -1], self.num_classes)
+        proxies: Tensor = self.proxies
+        classes: Tensor = paths.tensor[:, -1]
         if self.training and self.sampled_classes is not None and self.sampled_classes < self.num_classes:
-            sample, classes = self._sample(classes, self.sampled_classes)
+            own = len(np.unique(paths.ids[:, -1]))
+            sample, classes = self._sample(classes, max(self.sampled_classes, own))
             proxies = proxies.view(self.num_classes, self.centers, -1)[sample].flatten(0, 1)
         options = (self.centers, self.eta, self.center_temperature)
         losses: Tensor = _ProxyCrossEntropy.apply(vectors, proxies.to(vectors.dtype), classes, *options)[0]
         return losses
 
-    def _sample(self, classes: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """Classes in rising order, the batch's among them, and where these are."""
+    def _sample(self, classes: Tensor, num: int) -> tuple[Tensor, Tensor]:
+        """So many classes in rising order, the batch's among them, and where these are."""
         priority = torch.rand(self.num_classes, device=classes.device)
         priority[classes] = 2.0  # the batch's own come first
-        num = max(size, int((priority == 2).sum()))
         sample = priority.topk(num).indices.sort().values
         return sample, torch.searchsorted(sample, classes.contiguous())
 
@@ -164,8 +181,8 @@ class _ProxyCrossEntropy(OneBatch):
             for chunk in _chunks(len(vectors), proxies, centers):
                 logits, _ = _logits(vectors @ _unit(proxies[chunk])[0].T, centers, eta, temperature)
                 log_all = torch.logaddexp(log_all, logits.logsumexp(dim=1))
-                rows, columns = _own_columns(classes - chunk.start // centers, logits.shape[1], own.shape[1])
-                own[rows] = logits[rows[:, None], columns]
+                inside, columns = _own_columns(classes - chunk.start // centers, logits.shape[1], own.shape[1])
+                own = torch.where(inside, logits.gather(1, columns), own)
         log_own = own.logsumexp(dim=1)
         return (log_all - log_own).clamp(min=0), log_all, log_own  # rounding alone makes it negative
 
@@ -191,10 +208,10 @@ def _gradients(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
     for chunk in _chunks(len(vectors), proxies, centers):
         unit, norm = _unit(proxies[chunk])
         logits, by_center = _logits(vectors @ unit.T, centers, eta, temperature)
-        rows, columns = _own_columns(classes - chunk.start // centers, logits.shape[1], width)
-        own_share = (logits[rows[:, None], columns] - log_own[rows, None]).exp()
+        inside, columns = _own_columns(classes - chunk.start // centers, logits.shape[1], width)
+        own_share = torch.where(inside, (logits.gather(1, columns) - log_own[:, None]).exp(), 0)
         slope = logits.sub_(log_all[:, None]).exp_()
-        slope[rows[:, None], columns] -= own_share
+        slope.scatter_(1, columns, slope.gather(1, columns) - own_share)
         slope.mul_((upstream / eta)[:, None])
         if by_center is not None:
             slope = (slope[:, :, None] * by_center).flatten(1)
@@ -228,7 +245,10 @@ def _unit(proxies: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _own_columns(classes: Tensor, num_columns: int, width: int) -> tuple[Tensor, Tensor]:
-    """The vectors whose class, counted from the first of a chunk, lies in it, and the ``width`` columns of each."""
-    first = classes * width
-    rows = ((first >= 0) & (first < num_columns)).nonzero()[:, 0]
-    return rows, first[rows, None] + torch.arange(width, device=classes.device)
+    """(B, 1) whether a class, counted from the first of a chunk, lies in it, and (B, width) its columns or others.
+
+    Rows are not chosen by what they hold: their number would have to be read from the device.
+    """
+    first = (classes * width)[:, None]
+    inside = (first >= 0) & (first < num_columns)
+    return inside, first.clamp(0, num_columns - width) + torch.arange(width, device=classes.device)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from hiertree.metrics.engine.device import sent
 from hiertree.options import check_each, check_integer, check_number, require, with_options_of
 
 from .base import PairLoss
 from .of_scores import ScoreOptions, SupOptions, loss_of_scores
 from .pairs.blocks import LossPerQuery
-from .pairs.inputs import check_same_paths, float_vectors, full_mask, path_tensor, unit_vectors
+from .pairs.inputs import check_same_paths, checked_paths, float_vectors, full_mask, unit_vectors
 from .pairs.objectives import Sigmoid, SoftRanks, StepOptions, SupStep
 from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from typing_extensions import Unpack
 
 KS = (1, 2, 4, 8, 16)
@@ -133,14 +136,15 @@ def mixed_pairs_of(
     what is valid for x and for z is valid for it. A class is what agrees down to ``level`` (None: the finest).
     """
     vectors = unit_vectors(embeddings)
-    classes = path_tensor(paths, vectors)
-    x, z = _same_class(classes, level)
+    classes = checked_paths(paths, vectors)
+    pairs = _same_class(classes.ids, level)
+    x, z = sent(pairs, vectors.device)
     alpha = torch.rand(len(x), 1, dtype=vectors.dtype, device=vectors.device)
     mixed = torch.cat([vectors, alpha * vectors[x] + (1 - alpha) * vectors[z]])
-    mixed_paths = torch.cat([classes, classes[x]])
+    mixed_paths = np.concatenate([classes.ids, classes.ids[pairs[0]]])
     within_batch = ref_embeddings is None or ref_embeddings is embeddings
     if within_batch and ref_paths is not None:
-        check_same_paths(classes, path_tensor(ref_paths, vectors, name="ref_paths"))
+        check_same_paths(classes, checked_paths(ref_paths, vectors, name="ref_paths"))
     if valid is not None:
         shape = len(vectors), len(vectors) if within_batch else len(ref_embeddings)
         valid = _extended(full_mask(valid, shape, vectors.device), x, z, both=within_batch)
@@ -148,12 +152,11 @@ def mixed_pairs_of(
     return pairs_of(mixed, mixed_paths, *references, valid=valid, include_self=include_self, to_vectors=float_vectors)
 
 
-def _same_class(paths: Tensor, level: int | None) -> tuple[Tensor, Tensor]:
-    """Every two rows of one class, the smaller first."""
-    require(level is None or 1 <= level <= paths.shape[1], "level", level, f"None, or 1 to {paths.shape[1]}")
-    same = torch.unique(paths[:, :level], dim=0, return_inverse=True)[1]
-    pairs = (same[:, None] == same[None, :]).triu(diagonal=1).nonzero()
-    return pairs[:, 0], pairs[:, 1]
+def _same_class(ids: NDArray[np.int64], level: int | None) -> NDArray[np.int64]:
+    """(2, n) every two rows of one class, the smaller first."""
+    require(level is None or 1 <= level <= ids.shape[1], "level", level, f"None, or 1 to {ids.shape[1]}")
+    same = np.unique(ids[:, :level], axis=0, return_inverse=True)[1].ravel()
+    return np.stack(np.nonzero(np.triu(same[:, None] == same, k=1)))
 
 
 def _extended(valid: Tensor, x: Tensor, z: Tensor, *, both: bool) -> Tensor:

@@ -41,6 +41,7 @@ from .pairs.objectives import ideal_dcg, one_minus
 from .pairs.pairs import ScoredPairs
 
 NEAR = 1e-4  # below a step of NEAR times its place a difference quotient is replaced by its series, exact to 1e-12
+LARGEST = 2.0**31  # x of li(x) on a GPU, where looking at it would wait; more terms change nothing
 _EULER = 0.5772156649015329
 
 
@@ -263,7 +264,8 @@ class _LogarithmicIntegral(torch.autograd.Function):
         ctx.save_for_backward(x)
         log = x.log()
         power, total = torch.ones_like(x), _EULER + log.log()
-        num_terms = 40 + math.ceil(math.e * float(log.max())) if x.numel() else 0
+        largest = float(log.max()) if x.device.type == "cpu" and x.numel() else math.log(LARGEST)
+        num_terms = 40 + math.ceil(math.e * largest)
         for order in range(1, num_terms + 1):
             power.mul_(log / order)
             total.add_(power, alpha=1 / order)

@@ -62,7 +62,7 @@ class MetricLearningLoss(BaseMetricLossFunction):  # type: ignore[misc] # the li
         if self.class_paths is not None:
             if joined.ndim == 2:
                 raise ShapeError(f"labels of shape {tuple(both[0].shape)}", expected="(B,), with class_paths")
-            check_classes(joined, len(self.class_paths), expected_for="row of class_paths")
+            check_classes(joined.cpu().numpy(), len(self.class_paths), expected_for="row of class_paths")
             joined = self.class_paths.to(joined.device)[joined]
         own, *others = torch.split(joined, [len(each) for each in both])
         return own, others[0] if others else None

@@ -122,13 +122,13 @@ class BlackboxAP(PairLoss):
 
     def losses_of(self, pairs: ScoredPairs, _: Tensor | None = None) -> LossPerQuery:
         """The loss of each query; λ acts on the gradient of the mean over those of them that have a positive."""
-        num_counted = int((pairs.binary(self.level).counts()[:, 1] > 0).sum())
-        strength = self.blackbox_lambda / max(num_counted, 1)
+        num_counted = (pairs.binary(self.level).counts()[:, 1] > 0).sum()
+        strength = self.blackbox_lambda / num_counted.clamp(min=1).double()
         lowered = torch.randn_like(pairs.scores).abs() * (self.margin / 2)  # of all: threads take blocks in any order
         return in_blocks(partial(self.query_losses, strength=strength), pairs, lowered)
 
     def query_losses(
-        self, pairs: ScoredPairs, lowered: Tensor | None = None, *, strength: float | None = None
+        self, pairs: ScoredPairs, lowered: Tensor | None = None, *, strength: float | Tensor | None = None
     ) -> LossPerQuery:
         """1 − (1/|Ω⁺|)·Σ_{k ∈ Ω⁺} rank⁺(k)/rank(k), a query.
 
@@ -157,7 +157,7 @@ def _ranks(scores: Tensor) -> Tensor:
 
 class _NormalizedRanks(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, num_candidates: Tensor, strength: float) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, num_candidates: Tensor, strength: float | Tensor) -> Tensor:
         ranks = _ranks(scores) / num_candidates
         ctx.strength = strength
         ctx.save_for_backward(scores, num_candidates, ranks)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as nn_functional
 
 from hiertree.arrays import as_integer_paths
 from hiertree.errors import PathError, ShapeError
+from hiertree.metrics.engine.device import sent
 from hiertree.options import check_each, check_number, require
 
-from ..pairs.inputs import unit_vectors
+from ..pairs.inputs import CheckedPaths, unit_vectors
 from ..pairs.pairs import cosine
 from ..proxies import ProxyLoss
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 FINEST_MARGIN, MARGIN_PER_LEVEL = 0.25, 0.1  # 0.45, 0.35, 0.25 for three levels, as in the authors' code
 
@@ -57,14 +62,14 @@ class CSL(ProxyLoss):
         scale: float = 32.0,
         initial: str = "normal",
     ) -> None:
-        paths = _by_finest_id(torch.tensor(as_integer_paths(class_paths, name="class_paths")))
+        paths = _by_finest_id(as_integer_paths(class_paths, name="class_paths"))
         super().__init__(len(paths), embedding_size, initial=initial)
         check_number("scale", scale, above=0)
-        self.margins, self.scale = _margins(margins, paths.shape[1]), scale
-        self.register_buffer("class_paths", paths, persistent=False)
+        self.margins, self.scale, self._ids = _margins(margins, paths.shape[1]), scale, paths
+        self.register_buffer("class_paths", torch.tensor(paths), persistent=False)
 
-    def _item_losses(self, vectors: Tensor, paths: Tensor) -> Tensor:
-        own = self._proxies_of(paths)
+    def _item_losses(self, vectors: Tensor, paths: CheckedPaths) -> Tensor:
+        own = sent(self._proxies_of(paths.ids), vectors.device)
         logits = self.scale * cosine(vectors, unit_vectors(self.proxies, name="proxies"))
         ahead = logits - logits.gather(1, own[:, None])
         total = torch.zeros_like(ahead[:, 0])
@@ -76,27 +81,26 @@ class CSL(ProxyLoss):
             total = total + nn_functional.softplus(others.logsumexp(dim=1) + self.scale * margin)
         return total
 
-    def _proxies_of(self, paths: Tensor) -> Tensor:
+    def _proxies_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """The row of the proxy of each item."""
-        if paths.shape[1] != len(self.margins):
-            raise ShapeError(f"paths of {paths.shape[1]} levels", expected=f"{len(self.margins)}, as class_paths have")
-        rows = torch.searchsorted(self.class_paths[:, -1].contiguous(), paths[:, -1].contiguous())
-        rows = rows.clamp(max=len(self.class_paths) - 1)
-        unknown = (self.class_paths[rows] != paths).any(dim=1).nonzero()
+        if ids.shape[1] != len(self.margins):
+            raise ShapeError(f"paths of {ids.shape[1]} levels", expected=f"{len(self.margins)}, as class_paths have")
+        rows = np.searchsorted(self._ids[:, -1], ids[:, -1]).clip(max=len(self._ids) - 1)
+        unknown = np.flatnonzero((self._ids[rows] != ids).any(axis=1))
         if len(unknown):
             row = int(unknown[0])
-            raise PathError(f"path {tuple(paths[row].tolist())} in row {row}", expected="one of class_paths")
+            raise PathError(f"path {tuple(ids[row].tolist())} in row {row}", expected="one of class_paths")
         return rows
 
 
-def _by_finest_id(paths: Tensor) -> Tensor:
+def _by_finest_id(paths: NDArray[np.int64]) -> NDArray[np.int64]:
     """The paths in order of their finest ids, of which no two are the same."""
     if not len(paths):
         raise PathError("class_paths without a row", expected="a path for each class")
     ordered = paths[paths[:, -1].argsort()]
-    twice = (ordered[1:, -1] == ordered[:-1, -1]).nonzero()
+    twice = np.flatnonzero(ordered[1:, -1] == ordered[:-1, -1])
     if len(twice):
-        raise PathError(f"class_paths with finest id {int(ordered[int(twice[0]), -1])} twice", expected="each id once")
+        raise PathError(f"class_paths with finest id {ordered[twice[0], -1]} twice", expected="each id once")
     return ordered
 
 

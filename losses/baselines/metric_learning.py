@@ -12,7 +12,7 @@ from hiertree.errors import OptionError, ShapeError, require_package
 from hiertree.options import check_choice, check_each, check_integer, require
 
 from ..base import Loss, check_loss
-from ..pairs.inputs import finite_vectors, float_vectors, full_mask, has_candidate, path_tensor
+from ..pairs.inputs import CheckedPaths, checked_paths, finite_vectors, float_vectors, full_mask, has_candidate
 from ..pairs.one_batch import in_full_precision
 from ..proxies import check_classes
 from .tree_miner import LIBRARY, TreeMiner, built, library_class
@@ -116,13 +116,12 @@ class PytorchMetricLearning(Loss):
 
     def _labeled(self, embeddings: Any, paths: Any, name: str, paths_name: str) -> tuple[Tensor, Tensor]:
         vectors = finite_vectors(embeddings, name=name)
-        columns = path_tensor(paths, vectors, name=paths_name)
-        level = columns.shape[1] if self.level is None else self.level
-        require(level <= columns.shape[1], "level", level, f"a level of these labels, 1 to {columns.shape[1]}")
-        columns = columns[:, :level]
+        columns, ids = checked_paths(paths, vectors, name=paths_name)
+        level = ids.shape[1] if self.level is None else self.level
+        require(level <= ids.shape[1], "level", level, f"a level of these labels, 1 to {ids.shape[1]}")
         if self.num_classes is not None and _learns_proxies(type(self.loss)):
-            check_classes(columns[:, -1], self.num_classes)
-        return vectors, columns
+            check_classes(ids[:, level - 1], self.num_classes)
+        return vectors, columns[:, :level]
 
     def _sizes(self, loss: Any, embedding_size: int | None) -> dict[str, int]:
         if not isinstance(loss, str) or not _learns_proxies(library_class("losses", loss)):
@@ -172,19 +171,20 @@ class LevelSum(Loss):
         refs = None if ref_paths is None else self._checked(ref_paths, ref_embeddings, "ref_paths")
         terms = {}
         for column, (name, loss) in enumerate(self._by_level().items()):
-            ref_column = None if refs is None else refs[:, column]
-            terms[name] = loss(embeddings, own[:, column], ref_embeddings, ref_column, valid=valid)
+            ref_column = None if refs is None else refs.column(column)
+            terms[name] = loss(embeddings, own.column(column), ref_embeddings, ref_column, valid=valid)
         return terms
 
     def _by_level(self) -> Mapping[str, Loss]:
         losses: Mapping[str, Any] = dict(zip(self.weights, self.losses, strict=True))
         return losses
 
-    def _checked(self, paths: Any, embeddings: Any, name: str) -> Tensor:
-        tensor = path_tensor(paths, float_vectors(embeddings), name=name)
-        if tensor.shape[1] != len(self.losses):
-            raise ShapeError(f"{name} of {tensor.shape[1]} levels", expected=f"{len(self.losses)}, as level_sizes has")
-        return tensor
+    def _checked(self, paths: Any, embeddings: Any, name: str) -> CheckedPaths:
+        checked = checked_paths(paths, float_vectors(embeddings), name=name)
+        given = checked.ids.shape[1]
+        if given != len(self.losses):
+            raise ShapeError(f"{name} of {given} levels", expected=f"{len(self.losses)}, as level_sizes has")
+        return checked
 
 
 def _as_loss(made: nn.Module) -> Loss:

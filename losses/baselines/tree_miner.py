@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from hiertree.errors import OptionError, require_package
 from hiertree.options import check_each, check_integer, require
 
-from ..pairs.inputs import finite_vectors, path_tensor
+from ..pairs.inputs import checked_paths, finite_vectors
 
 LIBRARY = "pytorch_metric_learning"
 
@@ -63,9 +63,9 @@ class TreeMiner(nn.Module):
         from pytorch_metric_learning.utils.loss_and_miner_utils import convert_to_triplets
 
         vectors = finite_vectors(embeddings)
-        paths = path_tensor(labels, vectors, name="labels")
+        paths = checked_paths(labels, vectors, name="labels").tensor
         refs = None if ref_emb is None else finite_vectors(ref_emb, name="ref_emb")
-        ref_paths = None if refs is None else path_tensor(ref_labels, refs, name="ref_labels")
+        ref_paths = None if refs is None else checked_paths(ref_labels, refs, name="ref_labels").tensor
         chosen = []
         for level in self.levels or range(1, paths.shape[1] + 1):
             require(level <= paths.shape[1], "level", level, f"a level of these labels, 1 to {paths.shape[1]}")

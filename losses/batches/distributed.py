@@ -13,7 +13,7 @@ from hiertree.options import check_choice
 
 from ..base import Loss, check_loss
 from ..pairs.blocks import LossPerQuery
-from ..pairs.inputs import finite_vectors, float_vectors, full_mask, path_tensor
+from ..pairs.inputs import checked_paths, finite_vectors, float_vectors, full_mask
 
 Queries: TypeAlias = Literal["own", "all"]
 
@@ -43,7 +43,7 @@ def all_gather(embeddings: Tensor, paths: Any) -> tuple[Tensor, Tensor]:
     (torch.Size([2, 2]), torch.Size([2, 1]))
     """
     vectors = float_vectors(embeddings, name="embeddings")
-    own_paths = path_tensor(paths, vectors)
+    own_paths = checked_paths(paths, vectors).tensor
     if num_processes() == 1:
         return vectors, own_paths
     gathered: Tensor = _AllGather.apply(vectors)
@@ -139,8 +139,10 @@ class DistributedLoss(Loss):
         """The terms of the loss of the concatenated batch, the same in every process; no references and no mask."""
         if ref_embeddings is not None or ref_paths is not None or valid is not None:
             raise ShapeError("reference embeddings or a mask with a gathered batch", expected="none")
+        if num_processes() == 1:
+            return self.loss.terms(embeddings, paths)
         everything, all_paths = all_gather(embeddings, paths)
-        if self.queries == "all" or num_processes() == 1:
+        if self.queries == "all":
             return self.loss.terms(everything, all_paths)
         finite_vectors(everything)  # refused in all processes, so that none waits for another
         first = first_row(embeddings)

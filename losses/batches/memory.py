@@ -11,7 +11,7 @@ from hiertree.errors import ShapeError
 from hiertree.options import check_choice, check_integer
 
 from ..base import Loss, check_loss
-from ..pairs.inputs import finite_vectors, full_mask, path_tensor
+from ..pairs.inputs import checked_paths, finite_vectors, full_mask
 
 Enqueue: TypeAlias = Literal["before", "after"]
 
@@ -107,7 +107,7 @@ class CrossBatchMemory(Loss):
         if ref_embeddings is not None or ref_paths is not None:
             raise ShapeError("reference embeddings with a memory", expected="none", remedy="call the loss itself")
         vectors = finite_vectors(embeddings)
-        own = path_tensor(paths, vectors)
+        own = checked_paths(paths, vectors).tensor
         self._check(vectors, own)
         warming_up = self.training and int(self.num_batches) < self.warm_up
         enters_first = self.training and self.enqueue == "before"

@@ -7,13 +7,14 @@ at a few points. ``benchmarks/losses_gpu.py`` checks and times it.
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 import triton
 from torch import Tensor
+from torch.library import custom_op
+from torch.nn.functional import pad
 
 from . import triton_rows as _triton_rows
 from .base import BlockPlan, PairKernel, StepParameters
@@ -22,8 +23,9 @@ ActingGroups: TypeAlias = Literal["below", "not below", "above", "positive", "al
 """Which groups of sources act on a group of destinations."""
 
 SCORES_AT_ONCE = 1 << 24  # enough to keep a GPU busy: a dozen matrices of 64 MiB
-BLOCK = 1024  # items that are arranged at a time
+BLOCK = 1024  # items that a program arranges
 TILE, OWN, POINTS = 128, 64, 16  # sources in a tile, destinations in a tile, points that replace a tile of sources
+SUMMED = 256  # slots that are added up at a time
 
 
 class TileAccuracy(NamedTuple):
@@ -50,8 +52,13 @@ class SourceTiles(NamedTuple):
     items: GroupedItems
     weights: Tensor  # (B, M) by item, of any type
     points: Tensor  # (B, slots, POINTS) weights
-    weight: Tensor  # (B, slots) the weight of each tile
-    lean: Tensor  # (B, slots) Σ weight·(value − center) of each tile
+    weight: Tensor  # (B, slots + 1) float64, the weight of the tiles before each slot
+    moment: Tensor  # (B, slots + 1) float64, Σ weight·value of the tiles before each slot
+
+    @classmethod
+    def of(cls, items: GroupedItems, weights: Tensor) -> SourceTiles:
+        """The tiles of items of these weights (B, M)."""
+        return cls(items, weights, *_condense(*items, weights))
 
 
 class SavedTiles(NamedTuple):
@@ -60,7 +67,7 @@ class SavedTiles(NamedTuple):
     candidates: GroupedItems
     targets: GroupedItems
     acting: ActingGroups
-    step: Tensor
+    step: StepParameters
     slopes: Tensor
 
 
@@ -78,97 +85,141 @@ class TritonKernel(PairKernel):
         self._items = order.int()
         groups = levels.short().masked_fill_(~valid, -1)
         self._ones = torch.ones_like(self._values, dtype=torch.uint8)
-        self._by_level = self._arrange(groups, num_levels + 1)
-        self._sources = _condensed(self._by_level, self._ones)
+        self._by_level = self._arranged(groups, num_levels + 1)
+        self._sources = SourceTiles.of(self._by_level, self._ones)
 
     def not_below(self) -> Tensor:
         """rank⁺: a step sum too, of H."""
-        step = _heaviside(self._values.dtype, self._values.device)
-        return _sums(self._sources, self._by_level, "not below", step, forward=True)[0].clamp_(min=1)
+        return self._counts("not below").clamp_(min=1)
 
     def shared_relevance(self, table: Tensor) -> Tensor:
         """H-rank⁺: the same, weighted."""
-        step = _heaviside(self._values.dtype, self._values.device)
-        return _sums(self._sources, self._by_level, "positive", step, forward=True, factors=table)[0]
+        return self._counts("positive", table)
 
     def rank(self, step: StepParameters) -> tuple[Tensor, SavedTiles]:
         """rank⁺ + rank⁻ of all levels, and what the backward pass needs."""
-        parameters = _parameters(step, self._values.dtype, self._values.device)
-        sums, slopes = _sums(self._sources, self._by_level, "below", parameters, forward=True)
-        return sums.add_(self.not_below()), SavedTiles(self._by_level, self._by_level, "above", parameters, slopes)
+        sums, slopes = _sums(self._sources, self._by_level, "below", step, forward=True)
+        return sums.add_(self.not_below()), SavedTiles(self._by_level, self._by_level, "above", step, slopes)
 
     def forward(self, candidates: Tensor, targets: Tensor, step: StepParameters) -> tuple[Tensor, SavedTiles]:
         """Step sums, and what the backward pass needs."""
-        parameters = _parameters(step, self._values.dtype, self._values.device)
-        sources, wanted = (self._arrange(mask.short() - 1, 1) for mask in (candidates, targets))
-        sums, slopes = _sums(_condensed(sources, self._ones), wanted, "all", parameters, forward=True)
+        sources, wanted = (self._arranged(mask.short() - 1, 1) for mask in (candidates, targets))
+        sums, slopes = _sums(SourceTiles.of(sources, self._ones), wanted, "all", step, forward=True)
         themselves = candidates & targets
         sums.sub_(themselves.to(sums.dtype), alpha=0.5 + step.start)
-        return sums, SavedTiles(sources, wanted, "all", parameters, slopes)
+        return sums, SavedTiles(sources, wanted, "all", step, slopes)
 
     def backward(self, upstream: Tensor, saved: SavedTiles) -> Tensor:
         """Gradient with respect to the scores; a target's pair with itself adds and takes away the same."""
-        sources = _condensed(saved.targets, upstream.contiguous())
+        sources = SourceTiles.of(saved.targets, upstream.contiguous())
         _, received = _sums(sources, saved.candidates, saved.acting, saved.step, forward=False)
         return received.addcmul_(upstream, saved.slopes, value=-1.0)
 
-    def _arrange(self, groups: Tensor, num_groups: int) -> GroupedItems:
+    def _counts(self, acting: ActingGroups, table: Tensor | None = None) -> Tensor:
+        """Sums of H, a limit of H⁻: no temperature, and a line from 0 on that has no slope; ties are within 1e-32."""
+        step = StepParameters(1e-34, 0.0, -torch.finfo(self._values.dtype).tiny, 0.0, 1.0)
+        return _sums(self._sources, self._by_level, acting, step, forward=True, factors=table)[0]
+
+    def _arranged(self, groups: Tensor, num_groups: int) -> GroupedItems:
         """Items by group; those of group −1 are left out."""
-        groups, (rows, width) = groups.contiguous(), groups.shape
-        first = torch.empty((rows, num_groups + 1), dtype=torch.int32, device=groups.device)
-        arranged = GroupedItems(torch.empty_like(self._values), torch.empty_like(self._items), first)
-        with _current(groups.device):
-            _triton_rows.arrange[(rows, num_groups)](
-                self._values, self._items, groups, *arranged, width, BLOCK=BLOCK, enable_fp_fusion=True
-            )
-        return arranged
-
-
-def _condensed(items: GroupedItems, weights: Tensor) -> SourceTiles:
-    rows, width = items.values.shape
-    num_groups = items.first.shape[1] - 1
-    num_slots = triton.cdiv(width, TILE) + num_groups
-    weight, lean = (items.values.new_empty((rows, num_slots)) for _ in range(2))
-    sources = SourceTiles(items, weights, items.values.new_empty((rows, num_slots, POINTS)), weight, lean)
-    cosines = _cosines(weight.dtype, weight.device)
-    with _current(weight.device):
-        _triton_rows.condense[(rows, num_groups)](
-            *items, weights, cosines, *sources[2:], width, num_slots,
-            TILE=TILE, POINTS=POINTS, num_warps=1, enable_fp_fusion=True,
-        )  # fmt: skip
-    return sources
+        return GroupedItems(*_arrange(self._values, self._items, groups.contiguous(), num_groups))
 
 
 def _sums(
     sources: SourceTiles,
     own: GroupedItems,
     acting: ActingGroups,
-    step: Tensor,
+    step: StepParameters,
     *,
     forward: bool,
     factors: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(B, M) weighted sums of the step and of its slope, at the items of the destinations; 0 elsewhere."""
-    (rows, width), num_groups = own.values.shape, own.first.shape[1] - 1
-    sums, slopes = torch.zeros_like(own.values) if forward else step, torch.zeros_like(own.values)
-    factors = step.new_ones((rows, num_groups)) if factors is None else factors.to(step.dtype).contiguous()
-    bounds, cosines = _bounds(acting, num_groups, step.device), _cosines(step.dtype, step.device)
-    with _current(step.device):
-        _triton_rows.sum_steps[(rows, triton.cdiv(width, OWN), num_groups)](
-            *sources.items, *sources[1:], *own, bounds, factors, step, cosines, sums, slopes,
-            width, sources.weight.shape[1],
-            FORWARD=forward, OWN=OWN, TILE=TILE, POINTS=POINTS, enable_fp_fusion=True,
+    factors = None if factors is None else factors.to(own.values.dtype).contiguous()
+    return _sum_steps([*sources.items, *sources[1:]], list(own), factors, acting, list(step), forward)
+
+
+# Operators of torch, so that it knows the shapes of what comes out where no kernel can run.
+
+
+@custom_op("hiertree::arrange", mutates_args=())
+def _arrange(values: Tensor, items: Tensor, groups: Tensor, num_groups: int) -> tuple[Tensor, Tensor, Tensor]:
+    (rows, width), num_blocks = groups.shape, triton.cdiv(groups.shape[1], BLOCK)
+    arranged = torch.empty_like(values), torch.empty_like(items)
+    counts = groups.new_empty((rows, num_groups * num_blocks), dtype=torch.int32)
+    with torch.cuda.device_of(groups):  # Triton starts kernels on the current device
+        grid, sizes = (rows, num_blocks), (width, num_groups)
+        _triton_rows.count_groups[grid](items, groups, counts, *sizes, BLOCK=BLOCK)
+        ahead = pad(counts.cumsum(dim=1, dtype=torch.int32), (1, 0))
+        _triton_rows.arrange[grid](values, items, groups, ahead, *arranged, *sizes, BLOCK=BLOCK)
+    return *arranged, ahead[:, ::num_blocks].contiguous()
+
+
+@_arrange.register_fake
+def _(values: Tensor, items: Tensor, groups: Tensor, num_groups: int) -> tuple[Tensor, Tensor, Tensor]:
+    first = groups.new_empty((len(groups), num_groups + 1), dtype=torch.int32)
+    return torch.empty_like(values), torch.empty_like(items), first
+
+
+@custom_op("hiertree::condense", mutates_args=())
+def _condense(values: Tensor, items: Tensor, first: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    condensed, num_groups = _empty_tiles(values, items, first, weights), first.shape[1] - 1
+    rows, num_slots, _ = condensed[0].shape
+    with torch.cuda.device_of(values):  # Triton starts kernels on the current device
+        _triton_rows.condense[(rows, num_slots)](
+            values, items, first, weights, _cosines(values.dtype, values.device), *condensed, values.shape[1],
+            num_groups, GROUPS=triton.next_power_of_2(num_groups), TILE=TILE, POINTS=POINTS, num_warps=1,
+            enable_fp_fusion=True,
+        )  # fmt: skip
+        for sums in condensed[1:]:
+            _triton_rows.accumulate[(rows,)](sums, num_slots + 1, BLOCK=SUMMED)
+    return condensed
+
+
+@_condense.register_fake
+def _empty_tiles(values: Tensor, items: Tensor, first: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    del items, weights
+    rows, num_slots = len(values), _num_slots(values, first, TILE)
+    weight, moment = (values.new_zeros((rows, num_slots + 1), dtype=torch.float64) for _ in range(2))
+    return values.new_empty((rows, num_slots, POINTS)), weight, moment
+
+
+@custom_op("hiertree::sum_steps", mutates_args=())
+def _sum_steps(
+    sources: list[Tensor], own: list[Tensor], factors: Tensor | None, acting: str, step: list[float], forward: bool
+) -> tuple[Tensor, Tensor]:
+    values, first = own[0], own[2]
+    (rows, width), num_groups = values.shape, first.shape[1] - 1
+    sums, slopes = _empty_sums(sources, own, factors, acting, step, forward)
+    factors = values.new_ones((rows, num_groups)) if factors is None else factors
+    sizes = width, _num_slots(values, sources[2], TILE), num_groups
+    with torch.cuda.device_of(values):  # Triton starts kernels on the current device
+        _triton_rows.sum_steps[(rows, _num_slots(values, first, OWN))](
+            *sources, *own, _bounds(acting, num_groups, values.device), factors,
+            _parameters(StepParameters(*step), values.dtype, values.device), _cosines(values.dtype, values.device),
+            sums, slopes, *sizes, FORWARD=forward, GROUPS=triton.next_power_of_2(num_groups), OWN=OWN, TILE=TILE,
+            POINTS=POINTS, enable_fp_fusion=True,
         )  # fmt: skip
     return sums, slopes
 
 
-def _current(device: torch.device) -> AbstractContextManager[object]:
-    """Triton starts kernels on the current device."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+@_sum_steps.register_fake
+def _empty_sums(
+    sources: list[Tensor], own: list[Tensor], factors: Tensor | None, acting: str, step: list[float], forward: bool
+) -> tuple[Tensor, Tensor]:
+    """Backward there are no sums, and no room for them."""
+    del sources, factors, acting, step
+    slopes = torch.zeros_like(own[0])
+    return torch.zeros_like(slopes) if forward else slopes.new_empty(0), slopes
+
+
+def _num_slots(values: Tensor, first: Tensor, tile: int) -> int:
+    """Of a row's tiles in groups: no more than these are ever needed."""
+    return triton.cdiv(values.shape[1], tile) + first.shape[1] - 1
 
 
 @lru_cache(maxsize=64)
-def _bounds(acting: ActingGroups, num_groups: int, device: torch.device) -> Tensor:
+def _bounds(acting: str, num_groups: int, device: torch.device) -> Tensor:
     """(2, groups) int32: the groups that act on each, from and up to; none on level 0, which is no target."""
     groups = torch.arange(num_groups, dtype=torch.int32)
     everywhere = torch.full_like(groups, num_groups)
@@ -191,11 +242,6 @@ def _parameters(step: StepParameters, dtype: torch.dtype, device: torch.device) 
     finite = step._replace(margin=min(step.margin, torch.finfo(dtype).max))
     scales = (accuracy.reach * step.tau, accuracy.narrow * step.tau, math.log2(math.e) / step.tau)
     return torch.tensor([*finite, *scales], dtype=dtype, device=device)
-
-
-def _heaviside(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """H as a limit of H⁻: no temperature, and a line from 0 on that has no slope; scores tie within 1e-32."""
-    return _parameters(StepParameters(1e-34, 0.0, -torch.finfo(dtype).tiny, 0.0, 1.0), dtype, device)
 
 
 @lru_cache(maxsize=8)

@@ -11,6 +11,9 @@ spans little. A program holds one tile of destinations and evaluates each tile o
   nodes replace it (``condense``): σ is analytic up to ±iπτ, so that the error is near 1e-8 where the span is 4 τ;
 * otherwise every source is evaluated, ``POINTS`` at a time.
 
+In a group tiles fall too, so that those of the first two kinds are found by bisection, and running sums over tiles hold
+all of the line. No program waits for another, and none decides by its place in the grid what it adds to what.
+
 Matrices are (rows, width) and contiguous; ``first`` (rows, groups + 1) says where each group of a row begins, and the
 last ends. Tiles have slots: tile i of group g has slot first // TILE + g + i. ``step`` holds τ, ρ, δ, start, offset,
 where the step is 0 (below −reach), how much a tile that points replace may span, and log2(e)/τ.
@@ -28,37 +31,48 @@ jit: Callable[[Callable[..., Any]], Any] = triton.jit
 
 
 @jit
+def count_groups(
+    items: tl.tensor,
+    groups: tl.tensor,
+    counts: tl.tensor,
+    width: tl.tensor,
+    num_groups: tl.tensor,
+    BLOCK: tl.constexpr,  # noqa: N803 — Triton's way to say that it is known when compiling
+) -> None:
+    """(rows, groups, blocks) items of each group in each block of a row; one program a block."""
+    row, block, num_blocks = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
+    _, own = _groups_of(items, groups, row.to(tl.int64) * width, block, width, BLOCK)
+    for group in range(num_groups):
+        here = counts + (row * num_groups + group) * num_blocks + block
+        tl.store(here, tl.sum((own == group).to(tl.int32), 0))
+
+
+@jit
 def arrange(
     values: tl.tensor,
     items: tl.tensor,
     groups: tl.tensor,
+    ahead: tl.tensor,
     arranged_values: tl.tensor,
     arranged_items: tl.tensor,
-    first: tl.tensor,
     width: tl.tensor,
-    BLOCK: tl.constexpr,  # noqa: N803 — Triton's way to say that it is known when compiling
+    num_groups: tl.tensor,
+    BLOCK: tl.constexpr,  # noqa: N803
 ) -> None:
-    """Bring the items of a group together, in their order; one program a row and group. Items of group −1 drop out."""
-    row, group, num_groups = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
-    base = row.to(tl.int64) * width
-    place = 0
-    for begin in range(0, width, BLOCK):
-        places = begin + tl.arange(0, BLOCK)
-        own = tl.load(groups + base + places, mask=places < width, other=-1)
-        place += tl.sum(((own >= 0) & (own < group)).to(tl.int32), 0)
-    tl.store(first + row * (num_groups + 1) + group, place)
-    for begin in range(0, width, BLOCK):
-        places = begin + tl.arange(0, BLOCK)
-        item = tl.load(items + base + places, mask=places < width, other=0)
-        value = tl.load(values + base + places, mask=places < width, other=0)
-        own = tl.load(groups + base + item, mask=places < width, other=-1)
+    """Bring the items of a group together, in their order; one program a block. Items of group −1 drop out.
+
+    ``ahead`` (rows, groups·blocks + 1) says how many items stand before those of each group and block.
+    """
+    row, block, num_blocks = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
+    base, places = row.to(tl.int64) * width, block * BLOCK + tl.arange(0, BLOCK)
+    item, own = _groups_of(items, groups, base, block, width, BLOCK)
+    value = tl.load(values + base + places, mask=places < width, other=0)
+    for group in range(num_groups):
         taken = (own == group).to(tl.int32)
-        to = base + place + tl.cumsum(taken, 0) - taken
+        start = tl.load(ahead + row * (num_groups * num_blocks + 1) + group * num_blocks + block)
+        to = base + start + tl.cumsum(taken, 0) - taken
         tl.store(arranged_values + to, value, mask=taken > 0)
         tl.store(arranged_items + to, item, mask=taken > 0)
-        place += tl.sum(taken, 0)
-    if group == num_groups - 1:
-        tl.store(first + row * (num_groups + 1) + num_groups, place)
 
 
 @jit
@@ -70,30 +84,33 @@ def condense(
     cosines: tl.tensor,
     points: tl.tensor,
     weight: tl.tensor,
-    lean: tl.tensor,
+    moment: tl.tensor,
     width: tl.tensor,
-    num_slots: tl.tensor,
+    num_groups: tl.tensor,
+    GROUPS: tl.constexpr,  # noqa: N803
     TILE: tl.constexpr,  # noqa: N803
     POINTS: tl.constexpr,  # noqa: N803
 ) -> None:
-    """For each tile the weights of the points that replace it, its weight, and Σ weight·(value − center).
+    """For each tile the weights of the points that replace it, its weight, and Σ weight·value; one program a tile.
 
     Point m weighs (1/p)·Σ_d c_d·cos(d·θ_m)·Σ_j w_j·T_d(x_j), with c_0 = 1 and else 2: Lagrange's polynomials on
-    Chebyshev's nodes, added up over the tile. One program a row and group.
+    Chebyshev's nodes, added up over the tile. ``weight`` and ``moment`` (rows, slots + 1) hold 0, and begin with one.
     """
-    row, group = tl.program_id(0), tl.program_id(1)
-    base, columns = row.to(tl.int64) * width, tl.arange(0, POINTS)
-    begins, ends = _group(first, row, group, tl.num_programs(1))
-    slot = row.to(tl.int64) * num_slots + begins // TILE + group
-    for begin in range(begins, ends, TILE):
+    row, base, columns = tl.program_id(0), tl.program_id(0).to(tl.int64) * width, tl.arange(0, POINTS)
+    slot = row.to(tl.int64) * tl.num_programs(1) + tl.program_id(1)
+    own = slot + row + 1
+    _, begin, end = _tile(first + row * (num_groups + 1), tl.program_id(1), num_groups, GROUPS, TILE)
+    if begin < end:
         places = begin + tl.arange(0, TILE)
-        inside = places < ends
+        inside = places < end
         item = tl.load(items + base + places, mask=inside, other=0)
         mass = tl.load(weights + base + item, mask=inside, other=0).to(values.dtype.element_ty)
-        high, low = _ends(values + base, begin, tl.minimum(begin + TILE, ends))
-        away = tl.where(inside, tl.load(values + base + places, mask=inside, other=0) - (high + low) / 2, 0)
+        high, low = _ends(values + base, begin, end)
+        center = (high + low) / 2
+        away = tl.where(inside, tl.load(values + base + places, mask=inside, other=0) - center, 0)
         place = away / tl.where(high > low, (high - low) / 2, 1)
-        condensed = tl.zeros([POINTS], dtype=values.dtype.element_ty) + tl.sum(mass, 0)
+        total = tl.sum(mass, 0)
+        condensed = tl.zeros([POINTS], dtype=values.dtype.element_ty) + total
         before, polynomial = tl.where(inside, place * 0 + 1, 0), place
         for degree in range(1, POINTS):
             condensed += 2 * tl.sum(mass * polynomial, 0) * tl.load(cosines + degree * POINTS + columns)
@@ -101,9 +118,20 @@ def condense(
             before = polynomial
             polynomial = after
         tl.store(points + slot * POINTS + columns, condensed / POINTS)
-        tl.store(weight + slot, tl.sum(mass, 0))
-        tl.store(lean + slot, tl.sum(mass * away, 0))
-        slot += 1
+        tl.store(weight + own, total.to(tl.float64))
+        tl.store(moment + own, total.to(tl.float64) * center.to(tl.float64) + tl.sum(mass * away, 0).to(tl.float64))
+
+
+@jit
+def accumulate(sums: tl.tensor, length: tl.tensor, BLOCK: tl.constexpr) -> None:  # noqa: N803
+    """Replace each number of a row by the sum up to it; one program a row."""
+    total = tl.zeros([1], dtype=tl.float64)
+    for begin in range(0, length, BLOCK):
+        places = begin + tl.arange(0, BLOCK)
+        here = sums + tl.program_id(0).to(tl.int64) * length + places
+        own = tl.load(here, mask=places < length, other=0)
+        tl.store(here, total + tl.cumsum(own, 0), mask=places < length)
+        total += tl.sum(own, 0)
 
 
 @jit
@@ -114,7 +142,7 @@ def sum_steps(
     weights: tl.tensor,
     points: tl.tensor,
     weight: tl.tensor,
-    lean: tl.tensor,
+    moment: tl.tensor,
     own_values: tl.tensor,
     own_items: tl.tensor,
     own_first: tl.tensor,
@@ -126,7 +154,9 @@ def sum_steps(
     slopes: tl.tensor,
     width: tl.tensor,
     num_slots: tl.tensor,
+    num_groups: tl.tensor,
     FORWARD: tl.constexpr,  # noqa: N803
+    GROUPS: tl.constexpr,  # noqa: N803
     OWN: tl.constexpr,  # noqa: N803
     TILE: tl.constexpr,  # noqa: N803
     POINTS: tl.constexpr,  # noqa: N803
@@ -134,60 +164,126 @@ def sum_steps(
     """Write Σ weight·step(t) (forward only) and Σ weight·slope(t) at the items of a tile of destinations.
 
     On destinations of group g act the groups ``acting``[0, g] … ``acting``[1, g] − 1 of sources, each with the smaller
-    of the two groups' ``factors`` (rows, groups).
+    of the two groups' ``factors`` (rows, groups). ``weight`` and ``moment`` (rows, slots + 1) are the sums before
+    each slot.
     """
-    row, group, num_groups = tl.program_id(0), tl.program_id(2), tl.num_programs(2)
-    base = row.to(tl.int64) * width
-    own_begin, own_end = _group(own_first, row, group, num_groups)
-    own_begin += tl.program_id(1) * OWN
+    row, base = tl.program_id(0), tl.program_id(0).to(tl.int64) * width
+    group, own_begin, own_end = _tile(own_first + row * (num_groups + 1), tl.program_id(1), num_groups, GROUPS, OWN)
     if own_begin < own_end:
         places, columns = own_begin + tl.arange(0, OWN), tl.arange(0, POINTS)
-        top, bottom = _ends(own_values + base, own_begin, tl.minimum(own_begin + OWN, own_end))
+        top, bottom = _ends(own_values + base, own_begin, own_end)
         own = tl.load(own_values + base + places, mask=places < own_end, other=0)
-        line, beyond = tl.zeros_like(own), tl.zeros_like(own)
+        line, beyond = tl.zeros([OWN], dtype=tl.float64), tl.zeros([1], dtype=tl.float64)
         value, slope = tl.zeros([OWN, POINTS], dtype=own.dtype), tl.zeros([OWN, POINTS], dtype=own.dtype)
+        rho, margin, reach = tl.load(step + 1), tl.load(step + 2), tl.load(step + 5)
         for other in range(tl.load(acting + group), tl.load(acting + num_groups + group)):
-            begins, ends = _group(first, row, other, num_groups)
+            begins = tl.load(first + row * (num_groups + 1) + other)
+            ends = tl.load(first + row * (num_groups + 1) + other + 1)
+            factor = tl.minimum(
+                tl.load(factors + row * num_groups + group), tl.load(factors + row * num_groups + other)
+            )
             slot = row.to(tl.int64) * num_slots + begins // TILE + other
-            for begin in range(begins, ends, TILE):
-                factor = _smaller_factor(factors + row * num_groups, group, other)
+            held = slot + row  # of one slot more
+            on_line = _count_tiles(values + base, begins, ends, top if FORWARD else bottom, margin, FORWARD, 0, TILE)
+            in_reach = _count_tiles(values + base, begins, ends, bottom if FORWARD else top, -reach, FORWARD, 1, TILE)
+            if FORWARD:
+                mass = factor.to(tl.float64) * _between(weight + held, 0, on_line)
+                moved = factor.to(tl.float64) * _between(moment + held, 0, on_line)
+                start = own.to(tl.float64) + margin.to(tl.float64)
+                line += tl.load(step + 4).to(tl.float64) * mass + rho.to(tl.float64) * (moved - start * mass)
+                beyond += mass
+            else:
+                beyond += factor.to(tl.float64) * _between(weight + held, on_line, tl.cdiv(ends - begins, TILE))
+            for tile in range(on_line if FORWARD else in_reach, in_reach if FORWARD else on_line):
+                begin = begins + tile * TILE
                 end = tl.minimum(begin + TILE, ends)
                 high, low = _ends(values + base, begin, end)
                 most, least = (high - bottom, low - top) if FORWARD else (top - low, bottom - high)
-                if least > tl.load(step + 2):
-                    beyond += factor * tl.load(weight + slot)
-                    if FORWARD:
-                        center = (high + low) / 2 - own
-                        line += factor * _line(tl.load(weight + slot), tl.load(lean + slot), center, step)
-                elif (most > -tl.load(step + 5)) & _is_smooth(most, least, high - low, step):
+                if _is_smooth(most, least, high - low, step):
                     met = _nodes(high, low, cosines, POINTS)
-                    mass = factor * tl.load(points + slot * POINTS + columns)
+                    mass = factor * tl.load(points + (slot + tile) * POINTS + columns)
                     value, slope = _add(value, slope, met, mass, own, step, FORWARD)
-                elif most > -tl.load(step + 5):
+                else:
                     for chunk in range(begin, end, POINTS):
                         others = chunk + columns
                         met = tl.load(values + base + others, mask=others < end, other=0)
                         item = tl.load(items + base + others, mask=others < end, other=0)
                         mass = tl.load(weights + base + item, mask=others < end, other=0).to(own.dtype)
                         value, slope = _add(value, slope, met, factor * mass, own, step, FORWARD)
-                slot += 1
         own_item = tl.load(own_items + base + places, mask=places < own_end, other=0)
-        slope_sums = tl.load(step + 1) * beyond + tl.sum(slope, 1) / tl.load(step)
+        slope_sums = (rho.to(tl.float64) * beyond).to(own.dtype) + tl.sum(slope, 1) / tl.load(step)
         tl.store(slopes + base + own_item, slope_sums, mask=places < own_end)
         if FORWARD:
-            tl.store(sums + base + own_item, line + tl.sum(value, 1), mask=places < own_end)
+            tl.store(sums + base + own_item, line.to(own.dtype) + tl.sum(value, 1), mask=places < own_end)
 
 
 @jit
-def _group(first: tl.tensor, row: tl.tensor, group: tl.tensor, num_groups: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
-    """Where a group of a row begins and ends."""
-    here = first + row * (num_groups + 1) + group
-    return tl.load(here), tl.load(here + 1)
+def _groups_of(
+    items: tl.tensor,
+    groups: tl.tensor,
+    base: tl.tensor,
+    block: tl.tensor,
+    width: tl.tensor,
+    BLOCK: tl.constexpr,  # noqa: N803
+) -> tuple[tl.tensor, tl.tensor]:
+    """The items of a block, and their groups; −1 beyond the end."""
+    places = block * BLOCK + tl.arange(0, BLOCK)
+    item = tl.load(items + base + places, mask=places < width, other=0)
+    return item, tl.load(groups + base + item, mask=places < width, other=-1)
 
 
 @jit
-def _smaller_factor(factors: tl.tensor, group: tl.tensor, other: tl.tensor) -> tl.tensor:
-    return tl.minimum(tl.load(factors + group), tl.load(factors + other))
+def _tile(
+    first: tl.tensor,
+    slot: tl.tensor,
+    num_groups: tl.tensor,
+    GROUPS: tl.constexpr,  # noqa: N803
+    TILE: tl.constexpr,  # noqa: N803
+) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
+    """The group of the tile in a slot, where it begins and where it ends; a slot without a tile ends where it begins.
+
+    ``GROUPS`` is a power of two, no less than their number.
+    """
+    groups = tl.arange(0, GROUPS)
+    begins = tl.load(first + groups, mask=groups < num_groups, other=0) // TILE + groups
+    group = tl.sum(((groups < num_groups) & (begins <= slot)).to(tl.int32), 0) - 1
+    start, end = tl.load(first + group), tl.load(first + group + 1)
+    begin = start + (slot - start // TILE - group) * TILE
+    return group, begin, tl.maximum(begin, tl.minimum(begin + TILE, end))
+
+
+@jit
+def _count_tiles(
+    values: tl.tensor,
+    begins: tl.tensor,
+    ends: tl.tensor,
+    edge: tl.tensor,
+    limit: tl.tensor,
+    FORWARD: tl.constexpr,  # noqa: N803
+    REACH: tl.constexpr,  # noqa: N803
+    TILE: tl.constexpr,  # noqa: N803
+) -> tl.tensor:
+    """How many tiles of a group come before the first on the other side of a limit of t, by bisection.
+
+    Forward, t falls from tile to tile: those with all t above δ come first; then those with some t above −reach.
+    Backward, t rises: those with no t above −reach come first; then those with some t up to δ.
+    """
+    low, high = begins * 0, tl.cdiv(ends - begins, TILE)
+    while low < high:
+        middle = (low + high) // 2
+        begin = begins + middle * TILE
+        nearest = begin if FORWARD == REACH else tl.minimum(begin + TILE, ends) - 1
+        met = tl.load(values + nearest)
+        passed = (met - edge > limit) if FORWARD else (edge - met <= limit)
+        low = tl.where(passed, middle + 1, low)
+        high = tl.where(passed, high, middle)
+    return low
+
+
+@jit
+def _between(sums: tl.tensor, begin: tl.tensor, end: tl.tensor) -> tl.tensor:
+    """What the slots from one to another hold, of the sums before each."""
+    return tl.load(sums + end) - tl.load(sums + begin)
 
 
 @jit
@@ -207,13 +303,6 @@ def _is_smooth(most: tl.tensor, least: tl.tensor, span: tl.tensor, step: tl.tens
     """Whether the step is σ, but for a constant, for all t from least to most, and the tile narrow."""
     jumps = (least < 0) & (most >= 0) & (tl.load(step + 3) != 0)
     return (most <= tl.load(step + 2)) & (span <= tl.load(step + 6)) & ~jumps
-
-
-@jit
-def _line(weight: tl.tensor, lean: tl.tensor, center: tl.tensor, step: tl.tensor) -> tl.tensor:
-    """Σ weight·(ρ(t − δ) + offset) over a tile whose center is at t = ``center``."""
-    rho = tl.load(step + 1)
-    return weight * (rho * (center - tl.load(step + 2)) + tl.load(step + 4)) + rho * lean
 
 
 @jit

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,12 +11,40 @@ from torch import Tensor
 
 from hiertree.arrays import as_integer_paths
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.metrics.engine.device import sent
 
 from .one_batch import OneBatch, plain, whole_batch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedEmbeddings:
+    """Embeddings without a NaN, infinite or zero row, for the parts of a loss: on a GPU each check waits for it."""
+
+    tensor: Tensor  # (n, d)
+    unit: Tensor  # (n, d)
+
+    def __len__(self) -> int:
+        return len(self.tensor)
+
+
+class CheckedPaths(NamedTuple):
+    """Paths on the device of the embeddings, and the same on the processor, where looking at them does not wait."""
+
+    tensor: Tensor  # (n, L) int64
+    ids: NDArray[np.int64]  # (n, L)
+
+    def column(self, level: int) -> CheckedPaths:
+        """The ids of one level, counted from 0."""
+        return CheckedPaths(self.tensor[:, level, None], self.ids[:, level, None])
 
 
 def unit_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
     """Embeddings on the unit sphere, in float32 (float64 stays), or an EmbeddingError that names the bad rows."""
+    if isinstance(embeddings, CheckedEmbeddings):
+        return embeddings.unit
     unit: Tensor
     unit, _, largest = _Normalized.apply(float_vectors(embeddings, name=name))
     refuse_rows(~((largest > 0) & largest.isfinite())[:, 0], f"{name} hold NaN, infinite or zero-norm vectors")
@@ -57,7 +85,7 @@ def finite_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
 
 def float_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
     """(n, d) floats in float32 or better; NaN and infinite values pass."""
-    vectors = real_tensor(embeddings, name)
+    vectors = embeddings.tensor if isinstance(embeddings, CheckedEmbeddings) else real_tensor(embeddings, name)
     if vectors.ndim != 2 or 0 in vectors.shape:
         raise ShapeError(f"{name} of shape {tuple(vectors.shape)}", expected="shape (n, d) with n, d ≥ 1")
     if not vectors.is_floating_point():
@@ -106,9 +134,9 @@ def check_references(ref_embeddings: Any, ref_paths: Any, indices_tuple: object 
         raise ShapeError(given, expected="both or neither", remedy="pass the paths too")
 
 
-def check_same_paths(paths: Tensor, ref_paths: Tensor) -> None:
+def check_same_paths(paths: CheckedPaths, ref_paths: CheckedPaths) -> None:
     """Refuse two different paths of the same embeddings."""
-    if paths is not ref_paths and not torch.equal(paths, ref_paths):
+    if paths is not ref_paths and not np.array_equal(paths.ids, ref_paths.ids):
         raise PathError("ref_paths that differ from paths", expected="the same paths for the same embeddings")
 
 
@@ -125,12 +153,35 @@ class GivenLevels(NamedTuple):
     levels: Tensor  # (B, M) booleans, whether the candidate is a positive of the query
 
 
-def path_tensor(paths: Any, vectors: Tensor, *, name: str = "paths") -> Tensor:
-    """Checked (n, L) int64 paths of these vectors, on their device."""
+def checked_paths(paths: Any, vectors: Tensor, *, name: str = "paths") -> CheckedPaths:
+    """Checked (n, L) paths of these vectors: on the processor before they travel."""
+    if isinstance(paths, CheckedPaths):
+        return paths
     if isinstance(paths, GivenLevels):
         raise OptionError("labels=None", expected="labels, for a loss that compares with more than mined pairs")
-    checked = partial(as_integer_paths, name=name, num_items=len(vectors))
-    return plain(lambda given: torch.tensor(checked(given), device=vectors.device), paths)
+    read: list[NDArray[np.int64]] = []
+
+    def read_and_sent(given: Any) -> Tensor:
+        read.append(as_integer_paths(given, name=name, num_items=len(vectors)))
+        return sent(read[0].copy(), vectors.device)
+
+    return CheckedPaths(plain(read_and_sent, paths), *read)
+
+
+def checked_batch(embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any) -> tuple[Any, Any, Any, Any]:
+    """What a loss is called with, checked once for all of its parts."""
+    check_references(ref_embeddings, ref_paths)
+    within_batch = ref_embeddings is embeddings
+    own = _checked(embeddings, paths, "")
+    refs = (None, None) if ref_embeddings is None else _checked(ref_embeddings, ref_paths, "ref_")
+    return *own, own[0] if within_batch else refs[0], refs[1]
+
+
+def _checked(embeddings: Any, paths: Any, prefix: str) -> tuple[CheckedEmbeddings, CheckedPaths | GivenLevels]:
+    vectors = float_vectors(embeddings, name=f"{prefix}embeddings")
+    checked = CheckedEmbeddings(vectors, unit_vectors(vectors, name=f"{prefix}embeddings"))
+    is_known = isinstance(paths, GivenLevels)
+    return checked, paths if is_known else checked_paths(paths, vectors, name=f"{prefix}paths")
 
 
 def checked_mask(valid: Any, shape: tuple[int, int], device: torch.device) -> Tensor:

@@ -143,8 +143,7 @@ class SoftRanks:
             top = heights[:, layer, None]
             rise = top - heights[:, layer - 1, None]
             members = positives & (relevance >= top) & (rise > 0)
-            if members.any():
-                rank = rank + rise * self._evaluated(self._kernel.forward, members, members)
+            rank = rank + rise * self._evaluated(self._kernel.forward, members, members)
         return rank
 
     def _evaluated(self, method: Callable[..., tuple[Tensor, Any]], *masks: Tensor) -> Tensor:
@@ -165,7 +164,7 @@ def h_ap_losses(
 def ap_losses(pairs: ScoredPairs, level: int | None, step: SupStep | Sigmoid) -> LossPerQuery:
     """1 − (1/|Ω⁺|)·Σ_{k ∈ Ω⁺} rank⁺(k) / rank(k), the positives agreeing with the query down to ``level``."""
     binary = pairs.binary(level)
-    table = binary.scores.new_tensor([0.0, 1.0]).expand(len(binary.scores), 2)
+    table = torch.arange(2, dtype=binary.scores.dtype, device=binary.scores.device).expand(len(binary.scores), 2)
     return h_ap_losses(binary, table, step)
 
 

@@ -10,15 +10,13 @@ embeddings (a memory) all of them are candidates, unless they *are* the batch's 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from functools import cache
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from hiertree.arrays import triton_works_on
 from hiertree.errors import OptionError, ShapeError
 from hiertree.options import check_integer, require
 
@@ -30,8 +28,8 @@ from .inputs import (
     check_same_depth,
     check_same_paths,
     checked_mask,
+    checked_paths,
     full_mask,
-    path_tensor,
     unit_vectors,
 )
 from .one_batch import in_full_precision, plain
@@ -134,13 +132,13 @@ def pairs_of(
     candidates = queries if within_batch else to_vectors(ref_embeddings, name="ref_embeddings")
     if isinstance(paths, GivenLevels):
         return VectorPairs(queries, candidates, paths, None, valid, excludes_self=False)
-    query_paths = path_tensor(paths, queries)
-    candidate_paths = query_paths if ref_paths is None else path_tensor(ref_paths, candidates, name="ref_paths")
-    check_same_depth(query_paths, candidate_paths)
+    own = checked_paths(paths, queries)
+    others = own if ref_paths is None else checked_paths(ref_paths, candidates, name="ref_paths")
+    check_same_depth(own.tensor, others.tensor)
     if within_batch:
-        check_same_paths(query_paths, candidate_paths)
+        check_same_paths(own, others)
     mask = None if valid is None else checked_mask(valid, (len(queries), len(candidates)), queries.device)
-    return VectorPairs(queries, candidates, query_paths, candidate_paths, mask, within_batch and not include_self)
+    return VectorPairs(queries, candidates, own.tensor, others.tensor, mask, within_batch and not include_self)
 
 
 def cosine(queries: Tensor, candidates: Tensor) -> Tensor:
@@ -159,7 +157,7 @@ def kernel_for(backend: Backend, device: torch.device) -> type[PairKernel]:
         return TorchKernel
     if chosen == "triton":
         expected = "CUDA scores, and triton, which comes with torch on Linux"
-        _refuse_unless(_triton_works_on(device.type), backend, device, expected)
+        _refuse_unless(triton_works_on(device.type), backend, device, expected)
         from ..kernels.triton_kernel import TritonKernel
 
         return TritonKernel
@@ -172,14 +170,7 @@ def kernel_for(backend: Backend, device: torch.device) -> type[PairKernel]:
 def _automatic(device: str) -> Backend:
     if device == "cpu":
         return "numba"
-    return "triton" if _triton_works_on(device) else "torch"
-
-
-@cache
-def _triton_works_on(device: str) -> bool:
-    """Whether triton is installed and compiles for the device, or interprets, as tests let it do on a CPU."""
-    interpreted = device == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
-    return (device == "cuda" or interpreted) and find_spec("triton") is not None
+    return "triton" if triton_works_on(device) else "torch"
 
 
 def _refuse_unless(holds: bool, backend: Backend, device: torch.device, expected: str) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from hiertree.errors import DeviceError
-from hiertree.jit import Array
 
-from .vectors import Precision
+if TYPE_CHECKING:
+    from hiertree.jit import Array
+
+    from .vectors import Precision
 
 _GALLERY_BYTES, _BLOCK_BYTES = 2**29, 2**28  # where memory is shared with everything else
 _BLOCK_BYTES_OF_A_GPU = 2**31
@@ -46,7 +49,7 @@ class Device:
 
     def send(self, values: Array) -> torch.Tensor:
         """An array there, as it is."""
-        return torch.from_numpy(values).to(self.where)
+        return sent(values, self.where)
 
     def put(self, vectors: Array) -> torch.Tensor:
         """The vectors there, rounded where the precision asks for it."""
@@ -86,6 +89,11 @@ class Device:
             if self.where.type == "cuda":
                 return torch.mm(queries, items.T, out_dtype=torch.float32)
             return queries.float() @ items.T.float()
+
+
+def sent(values: Array, where: torch.device) -> torch.Tensor:
+    """An array on a device, without waiting for what is done there; Apple's might read what has been freed."""
+    return torch.from_numpy(values).to(where, non_blocking=where.type != "mps")
 
 
 @contextmanager

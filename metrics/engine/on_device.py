@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 import torch
 
+from hiertree.arrays import triton_works_on
 from hiertree.errors import DeviceError
 from hiertree.io.progress import Advance
 from hiertree.jit import Array, Floats, Ints
 
 from ..ranking.sorted_positives import SortedPositives, empty_positives
 from .blocks import Layout, loaded, ranges
+from .device import sent
 from .retrieval import Retrieval
 
 if TYPE_CHECKING:
@@ -197,6 +199,12 @@ class _Product:
     def count(self, scores: torch.Tensor, places: Ints) -> None:
         """Count the other items."""
         low, high = (self._put(bound[:, None]) for bound in self._gallery.positive_columns(places, self._rows))
+        if triton_works_on(scores.device.type):
+            from .triton_counting import count_others
+
+            by_index = (self._key, self._order[self._put(places)]) if self._by_index else (None, None)
+            count_others(scores, low, high, self._falling, self._number, self._others, *by_index)
+            return
         width = max(_SCORES_AT_ONCE // len(self._rows), 1)
         for start in range(0, len(places), width):
             column = torch.arange(start, min(start + width, len(places)), device=scores.device)
@@ -207,7 +215,7 @@ class _Product:
     def _count(self, falling: torch.Tensor, places: Ints) -> None:
         """Count each item at the first positive that does not stand ahead of it, apart where it ties with that.
 
-        On a GPU, additions to one cell wait for each other. Items behind all positives are never read; they are spread.
+        Additions to one cell may wait for each other. Items behind all positives are never read; they are spread.
         """
         most = self._falling.shape[1]
         place = torch.searchsorted(self._falling, falling)
@@ -235,4 +243,4 @@ class _Product:
         )
 
     def _put(self, values: Array) -> torch.Tensor:
-        return torch.from_numpy(values).to(self._order.device)
+        return sent(values, self._order.device)

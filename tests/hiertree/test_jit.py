@@ -61,7 +61,7 @@ def item(values, place):
 _FROM_DISK = """
 import sys, numpy as np, kernels
 print(kernels.squares(4).tolist(), kernels.item(np.arange(3.0), 2))
-print("numba.misc.cffiimpl" in sys.modules)  # a part of the compiler
+print([name in sys.modules for name in ("numba.misc.cffiimpl", "numba.np.arrayobj")])  # parts of the compiler
 try:
     kernels.item(np.arange(3.0), 3)
 except IndexError as error:
@@ -71,10 +71,14 @@ except IndexError as error:
 
 def test_kernels_found_on_disk_run_without_the_compiler_and_others_are_compiled_beside_them(tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text(_ALLOCATING)
+    (tmp_path / "extension.py").write_text("def init():\n    print('numba knows of an extension')\n")
+    (tmp_path / "extension-1.dist-info").mkdir()
+    (tmp_path / "extension-1.dist-info" / "entry_points.txt").write_text("[numba_extensions]\ninit = extension:init\n")
     first, second = run(tmp_path, _FROM_DISK), run(tmp_path, _FROM_DISK)
-    assert first.stdout == "[0.0, 1.0, 4.0, 9.0] 2.0\nTrue\nno such place\n"
-    assert second.stdout == "[0.0, 1.0, 4.0, 9.0] 2.0\nFalse\nno such place\n"
+    known, values = "numba knows of an extension\n", "[0.0, 1.0, 4.0, 9.0] 2.0\n"
+    assert first.stdout == f"{known}{values}[True, True]\nno such place\n"
+    assert second.stdout == f"{values}[False, False]\nno such place\n"
     assert second.stderr == ""
     mixed = run(tmp_path, "import kernels; print(kernels.squares(3).tolist(), kernels.total(4))")
-    assert mixed.stdout == "[0.0, 1.0, 4.0] 14.0\n"
+    assert mixed.stdout == f"{known}[0.0, 1.0, 4.0] 14.0\n"
     assert "compiling" in mixed.stderr

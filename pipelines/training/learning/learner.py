@@ -105,7 +105,7 @@ class Learner:
         try:
             with forked_rng(self.fabric.device), _compiler_errors():
                 seed_torch(self.recipe.seed, step)
-                values = backward(images, self.fabric.to_device(paths), step)
+                values = backward(images, paths, step)  # the loss checks paths before they travel
         except EmbeddingError as error:
             raise _diverged(step, error.given) from error
         except torch.OutOfMemoryError as error:
@@ -140,10 +140,9 @@ class Learner:
             embeddings = self._network(self.fabric.to_device(images))
         terms = self._objective.terms(embeddings, paths)
         loss = self._objective.total(terms)
-        values = _finite_values(terms, loss, step)
         self.fabric.backward(loss)
         self.processes.average_gradients(self.loss.parameters())
-        return values
+        return _finite_values(terms, loss, step)
 
     def _backward_in_chunks(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
         """The same, one chunk at a time; Fabric's wrapper allows no backward pass from intermediate outputs."""

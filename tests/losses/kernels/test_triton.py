@@ -33,6 +33,14 @@ def test_the_kernels_equal_loops_and_torch(chosen: str) -> None:
     assert " passed" in in_a_process(*cases, "-k", chosen, TRITON_INTERPRET=interpret)
 
 
+@pytest.mark.parametrize(
+    ("device", "chosen"), [("cuda", "HAPPIER or ROADMAP or RODNDCG or SmoothAP"), ("absent", "test")]
+)
+def test_on_a_device_losses_wait_for_nothing_but_their_inputs(device: str, chosen: str) -> None:
+    cases = ("-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", str(HERE / "waiting_cases.py"))
+    assert " passed" in in_a_process(*cases, "-k", chosen, FAKE_DEVICE=device)
+
+
 def test_the_kernels_compile_for_gpus_from_turing_to_hopper(tmp_path: Path) -> None:
     compiled = in_a_process(str(HERE / "compile_triton.py"), TRITON_CACHE_DIR=str(tmp_path))
     assert len(compiled.splitlines()) == 3 * 4
