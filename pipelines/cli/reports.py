@@ -9,13 +9,13 @@ import click
 
 from hiertree.errors import require_package
 
-from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, NAME, OUTPUT_FILE, DeclaredPath, command
+from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, NAME, OUTPUT_FILE, command
 from .evaluation import gallery_labels_option, gallery_option, labels_option, levels_option, protocol_option
 from .options import COUNT, SEED, no_browser_option, port_option, set_option
 
 
 @command(example="hiertree report runs/first runs/second --out report.html")
-@click.argument("sources", nargs=-1, required=True, type=DeclaredPath("input", "either", exists=True))
+@click.argument("sources", nargs=-1, required=True, type=INPUT_PATH)
 @click.option("--out", type=OUTPUT_FILE, default=Path("report.html"), help="The HTML file.")
 @click.option("--title", default="Retrieval report", help="Title of the page.")
 @set_option("data.root=PATH where a run's images have moved.")
@@ -39,7 +39,7 @@ def report(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
     """Make one self-contained HTML page of SOURCES: metrics, queries, classes, errors, map, retrievals, learning.
 
     SOURCES are folders of finished runs or of comparisons, on the same images, or one file or folder of embeddings,
-    with labels as for evaluate. Where the images are not there, the page says so and shows the rest.
+    as for evaluate. Where the images are not there, the page says so and shows the rest.
     """
     from ..report import EmbeddingsOptions, make_report
 
@@ -48,20 +48,20 @@ def report(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
 
 
 @command(example="hiertree browse embedded")
-@click.argument("embeddings", nargs=-1, required=True, type=DeclaredPath("input", "folder", exists=True))
+@click.argument("sources", nargs=-1, required=True, type=INPUT_PATH)
 @click.option("--images", type=INPUT_FOLDER, help="Folder of the images; default: where they were embedded from.")
 @port_option
 @no_browser_option
-def browse(embeddings: tuple[Path, ...], images: Path | None, port: int, no_browser: bool) -> None:
+def browse(sources: tuple[Path, ...], images: Path | None, port: int, no_browser: bool) -> None:
     """Click an image and see its nearest neighbors, colored by level, on a page of this machine, until Ctrl-C.
 
-    EMBEDDINGS are folders that embed wrote, one for each model, all of the same images.
+    SOURCES are runs, folders that embed wrote, or files of embeddings, one for each model, all of the same images.
     """
     require_package("starlette", "uvicorn", extra="labels")
     from ..browse.embedded_images import read_embedded
     from ..browse.server import serve
 
-    serve(read_embedded(embeddings, images=images), port=port, open_browser=not no_browser, say=click.echo)
+    serve(read_embedded(sources, images=images), port=port, open_browser=not no_browser, say=click.echo)
 
 
 @command(example="hiertree demo")

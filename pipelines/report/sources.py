@@ -23,7 +23,7 @@ from hiertree.metrics import evaluate
 
 from ..stored_embeddings.embeddings_files import LabelFiles, naming_files, read_embeddings
 from ..stored_embeddings.label_columns import PathLike
-from ..stored_embeddings.shards import is_data_set, shard_files
+from ..stored_embeddings.locations import files_read, kind_of
 from ..training.data.splits import load_split
 from ..training.recipe.built_in import PublishedRow, published_rows
 from ..training.recipe.reading import load_recipe
@@ -104,11 +104,10 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
     folder = RunFolder(Path(path))
     results = folder.finished()
     if results is None:
-        inside = sorted(file.parent for file in folder.path.glob("*/metrics.json"))
-        remedy = f"name a run in it, such as {inside[0]}" if inside else "hiertree train finishes it"
+        remedy = "hiertree train finishes it"
         raise OptionError(f"run={path}", expected="the folder of a finished run, with metrics.json", remedy=remedy)
     try:
-        labeled = read_embeddings(folder.path / "embeddings.npz")
+        labeled = read_embeddings(folder.path)
         as_embeddings(labeled.embeddings)
         as_paths(labeled.paths)
         recipe = load_recipe(folder.recipe, trusted=False)
@@ -189,7 +188,7 @@ def read_sources(
     """Read the models' measurements, by name, and the queries and gallery that they were measured on."""
     paths = [Path(source) for source in sources]
     given = {name: value for name, value in (options or {}).items() if value}
-    if any(path.is_file() or is_data_set(path) for path in paths):
+    if any(kind_of(path) not in ("run", "comparison") for path in paths):
         if len(paths) > 1 or overrides:
             raise OptionError("a file with other sources or --set", expected="one file of embeddings alone")
         return _measured_file(paths[0], **given)
@@ -265,7 +264,7 @@ def _measured_file(
         result = evaluate(*labeled[:4], progress=True, protocol=protocol, **labeled.masks)
     content = result.as_dict()
     given = [file, *(path for name, path in files.items() if name in ("labels", "gallery", "gallery_labels"))]
-    inputs = [own for path in given for own in (shard_files(Path(path)) or [path])]
+    inputs = [own for path in given for own in files_read(Path(path))]
     levels = files.get("levels", ())
     same = {**files, "levels": ",".join(levels), "protocol": protocol}
     words = [word for name, value in same.items() if value for word in (f"--{name.replace('_', '-')}", str(value))]

@@ -25,6 +25,7 @@ from hiertree.metrics import evaluate_scores
 from .embeddings_files import LabeledEmbeddings, naming_files, read_embeddings
 from .evaluating import print_table
 from .label_columns import PathLike
+from .locations import files_read
 from .other_libraries import LIBRARIES, K, ScoredQueries, values_of
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ def audit(
     labeled = read_embeddings(embeddings, labels=labels, levels=levels)
     if labeled.gallery_embeddings is None and labeled.ids is not None and len(set(labeled.ids)) == len(labeled.ids):
         labeled = labeled._replace(ids=None)  # each query leaves out itself anyway
+    if labeled.gallery_ids is not None and set(() if labeled.ids is None else labeled.ids).isdisjoint(labeled.gallery_ids):
+        labeled = labeled._replace(ids=None, gallery_ids=None)
     if labeled.masked:
         given = f"{Path(embeddings).name} with ids, junk or distractors"
         raise OptionError(given, expected="embeddings and paths alone")
@@ -87,7 +90,7 @@ def audit(
     if table["ours"].isna().all():
         raise InputError(f"{embeddings} gives no metric a value", expected="items that share labels")
     if out is not None:
-        inputs = [Path(file) for file in (embeddings, labels) if file is not None]
+        inputs = [file for path in (embeddings, labels) if path is not None for file in files_read(Path(path))]
         parameters = {"levels": list(levels), "queries": len(drawn.scores)}
         made = manifest(command="hiertree audit", parameters=parameters, inputs=inputs, seed=seed)
         files.write_json(out, {"table": audit_rows(table), "manifest": made})

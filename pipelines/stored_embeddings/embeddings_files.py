@@ -11,7 +11,8 @@
 
 ``ids`` name images: a query never retrieves an item of its own id. ``junk`` is (M, 2) pairs, a row of the queries and a
 row of the gallery that its list leaves out. ``distractors`` are booleans that mark gallery rows without a label.
-A folder or a pattern such as ``part-*.parquet`` names shards of Parquet, ``.npy`` or safetensors.
+A pattern such as ``part-*.parquet`` names shards of Parquet, ``.npy`` or safetensors; a folder is a finished run, what
+``hiertree embed`` wrote, or holds shards.
 Nothing is unpickled: numpy reads without pickle, torch with ``weights_only=True``.
 """
 
@@ -20,12 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
 from hiertree.arrays import to_numpy
 from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError, require_package
+from hiertree.tree import LabelTree
 
 from .label_columns import (
     LabelColumns,
@@ -38,12 +40,11 @@ from .label_columns import (
     rows_with_table,
     shared_paths,
 )
+from .locations import Side, locate
 from .shards import Shards, shard_files
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from hiertree.tree import LabelTree
 
 MAPPED_BYTES = 2**29  # of which an .npy is not read into memory
 _SUFFIXES = (".npz", ".npy", ".pt", ".parquet", ".safetensors")
@@ -120,28 +121,30 @@ def read_embeddings(
     junk: PathLike | None = None,
     distractors: bool = False,
     in_parts: bool = False,
+    needs_labels: bool = True,
 ) -> LabeledEmbeddings:
     """Read queries and perhaps a gallery.
 
     Args:
-        source: a file of one of the kinds above; or a folder or pattern of shards, Parquet, ``.npy`` or safetensors,
-            whose rows follow each other. Of a folder with folders ``queries`` and ``gallery``, these.
+        source: a file of one of the kinds above; a finished run; a folder that ``hiertree embed`` wrote; or a folder or
+            pattern of shards, whose rows follow each other.
         labels: CSV or Parquet table with one row for each embedding, in their order, for a file without labels.
         levels: columns of labels, coarse → fine; all but ``ids`` unless given.
-        gallery: another file of the same kind of labels, for a separate gallery.
+        gallery: another source with the same kind of labels, for a separate gallery.
         gallery_labels: its table of labels.
         ids: the column of the images' ids in tables of labels; files of arrays have an array of them.
         junk: CSV or Parquet table of columns ``query`` and ``item``, rows of the queries and the gallery from 0.
         distractors: whether rows of the gallery's table whose labels are all empty are distractors.
         in_parts: whether embeddings in shards stay there as :class:`hiertree.arrays.StoredRows`.
+        needs_labels: unless it does, images without labels have the tree None and paths of zeros.
     """
-    if gallery is None and all((Path(source) / side).is_dir() for side in ("queries", "gallery")):
-        source, gallery = Path(source) / "queries", Path(source) / "gallery"
-    if gallery is None and (gallery_labels is not None or distractors):
+    place = locate(Path(source))
+    side = place.gallery if gallery is None else locate(Path(gallery)).queries
+    if side is None and (gallery_labels is not None or distractors):
         raise OptionError("labels or distractors of a gallery without a gallery", expected="both or neither")
-    columns = LabelColumns(tuple(levels), ids, distractors)
-    queries = _read(Path(source), labels, columns)
-    items = None if gallery is None else _read(Path(gallery), gallery_labels, columns)
+    columns = LabelColumns(tuple(levels), ids, distractors, needed=needs_labels)
+    queries = _read(place.queries, labels, columns)
+    items = None if side is None else _read(side, gallery_labels, columns)
     if isinstance(queries, LabeledRows) and not isinstance(items, LabeledEmbeddings):
         found = _from_rows(queries, items, distractors=distractors)
     elif isinstance(queries, LabeledEmbeddings) and not isinstance(items, LabeledRows):
@@ -154,6 +157,8 @@ def read_embeddings(
         raise OptionError(
             "label ids in one file and columns of labels for the other", expected="the same kind for both"
         )
+    if place.tree is not None:
+        found = found._replace(tree=LabelTree.from_json(place.tree))
     _require_fit(found, Path(source), Path(gallery or source))
     sides = {name: getattr(found, name) for name in ("embeddings", "gallery_embeddings")}
     shards = {name: side for name, side in sides.items() if isinstance(side, Shards)}
@@ -183,6 +188,9 @@ def naming_files(source: PathLike, gallery: PathLike | None) -> Iterator[None]:
 
 def _from_rows(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> LabeledEmbeddings:
     check_images(*filter(None, (queries, gallery)))
+    if not (queries.levels or (gallery is not None and gallery.levels)):
+        found = LabeledEmbeddings(queries.embeddings, _no_paths(queries), ids=queries.ids)
+        return found if gallery is None else _with_gallery(found, gallery.embeddings, _no_paths(gallery), gallery.ids)
     paths = shared_paths(queries, gallery, distractors=distractors)
     found = LabeledEmbeddings(queries.embeddings, paths.queries, ids=queries.ids, tree=paths.tree)
     if gallery is None:
@@ -190,38 +198,43 @@ def _from_rows(queries: LabeledRows, gallery: LabeledRows | None, *, distractors
     return _with_gallery(found, gallery.embeddings, paths.gallery, gallery.ids, paths.distractors)
 
 
+def _no_paths(rows: LabeledRows) -> NDArray[np.int32]:
+    return np.zeros((len(rows.embeddings), 1), np.int32)
+
+
 def _with_gallery(queries: LabeledEmbeddings, *gallery: Any) -> LabeledEmbeddings:
     names = ("gallery_embeddings", "gallery_paths", "gallery_ids", "distractors")
-    return queries._replace(**dict(zip(names, gallery, strict=True)))
+    return queries._replace(**dict(zip(names, gallery, strict=False)))
 
 
-def _read(file: Path, labels: PathLike | None, columns: LabelColumns) -> LabeledEmbeddings | LabeledRows:
+def _read(side: Side, labels: PathLike | None, columns: LabelColumns) -> LabeledEmbeddings | LabeledRows:
+    file, table = side.embeddings, side.table if labels is None else Path(labels)
     files = shard_files(file)
-    if files is None and file.suffix in (".parquet", ".safetensors") and file.is_file():
+    if files is None and file.suffix in (".parquet", ".safetensors"):
         files = [file]
     if files is not None:
         shards = Shards(files)
-        if labels is not None:
-            return rows_with_table(shards, Path(labels), columns)
-        return rows_in_shards(shards, columns) if files[0].suffix == ".parquet" else _without_labels(file)
+        if table is None and shards.columns:
+            return rows_in_shards(shards, columns)
+        return _with_table(shards, file, table, columns)
     if file.suffix not in _SUFFIXES:
         raise OptionError(f"embeddings in {file.name!r}", expected=f"a file that ends in {', '.join(_SUFFIXES)}")
-    if not file.is_file():
-        raise InputError(f"{file}", expected=f"an existing {file.suffix} file")
     content = _load_torch(file) if file.suffix == ".pt" else _load_numpy(file)
     if not isinstance(content, Mapping):
-        if labels is None:
-            _without_labels(file)
-        return rows_with_table(content, Path(labels), columns)
-    if labels is not None or columns != LabelColumns():
+        return _with_table(content, file, table, columns)
+    if table is not None or columns != LabelColumns(needed=columns.needed):
         remedy = "leave labels, columns and distractors out"
         raise OptionError(f"columns of labels for {file.name}", expected="the arrays inside", remedy=remedy)
     return _named(file, content)
 
 
-def _without_labels(file: Path) -> NoReturn:
-    remedy = "name a CSV or Parquet file by --labels"
-    raise OptionError(f"{file.name} without labels", expected="a table of labels", remedy=remedy)
+def _with_table(embeddings: Any, file: Path, table: Path | None, columns: LabelColumns) -> LabeledRows:
+    if table is not None:
+        return rows_with_table(embeddings, table, columns)
+    if columns.needed:
+        remedy = "name a CSV or Parquet file by --labels"
+        raise OptionError(f"{file.name} without labels", expected="a table of labels", remedy=remedy)
+    return LabeledRows(embeddings, (), [], lambda row: f"{file.name}, row {row + 1}")
 
 
 def _require_fit(found: LabeledEmbeddings, source: Path, gallery: Path) -> None:

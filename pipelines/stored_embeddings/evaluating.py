@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -12,7 +14,7 @@ import numpy as np
 from typing_extensions import Unpack
 
 from hiertree import relevance as relevances
-from hiertree.errors import InputError, OptionError, require_package
+from hiertree.errors import CheckpointError, InputError, OptionError, require_package
 from hiertree.io import files
 from hiertree.io.provenance import manifest
 from hiertree.metrics import (
@@ -26,9 +28,10 @@ from hiertree.metrics import (
 )
 
 from ..launchers import launched
+from ..yaml_files import read_yaml
 from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_embeddings
 from .label_columns import PathLike, named_rows, shared_paths
-from .shards import shard_files
+from .locations import files_read, kind_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from hiertree.metrics.request import Relevance
 
 _SEARCH = ("block_size", "resume", "counts", "device", "precision", "approximate")
+_MEASURED_BY = ("metrics", "protocol", "compat")
 _NOT_RECORDED = ("block_size", "resume", "distributed")  # they change no number
 
 
@@ -76,10 +80,14 @@ def evaluate_file(embeddings: PathLike, *, codes: bool = False, **options: Unpac
     """Evaluate embeddings on disk, print the result, and write what is asked for.
 
     With ``codes``, binary codes (the signs of embeddings) are ranked by Hamming distance, without options of a search.
+    A run is measured as after its training, unless ``metrics``, ``protocol`` or ``compat`` is given.
     """
     source, given = Path(embeddings), dict(options)
     outputs = _outputs(given)
     columns: dict[str, Any] = {name: given.pop(name) for name in LabelFiles.__annotations__ if name in given}
+    if kind_of(source) == "run" and columns.get("gallery") is None and not any(map(given.get, _MEASURED_BY)):
+        measured = _as_measured(source)
+        codes, given = codes or measured.pop("codes"), given | measured
     with _launched(share_work=not codes and given.get("approximate") is None) as share:
         with nullcontext() if share is None else share.agreeing():
             labeled = read_embeddings(source, in_parts=share is not None, **columns)
@@ -95,9 +103,23 @@ def evaluate_file(embeddings: PathLike, *, codes: bool = False, **options: Unpac
         return result
     beside = [columns.pop(name, None) for name in ("labels", "gallery", "gallery_labels", "junk")]
     parameters = {name: value for name, value in given.items() if name not in _NOT_RECORDED} | columns
-    read = [file for path in (source, *beside) if path is not None for file in (shard_files(Path(path)) or [path])]
+    read = [file for path in (source, *beside) if path is not None for file in files_read(Path(path))]
     _deliver(result, outputs, parameters={**parameters, "codes": codes}, inputs=read)
     return result
+
+
+def _as_measured(run: Path) -> dict[str, Any]:
+    """By what a run's results were computed; a line on the further lists of its benchmark."""
+    try:
+        convention = json.loads((run / "metrics.json").read_text(encoding="utf-8"))["convention"]
+        metrics = read_yaml(run / "recipe.yaml")["evaluation"]["metrics"]
+        codes, protocol = "Hamming" in convention["scores"], convention["protocol"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{run} ({error!r})", expected="the whole folder of a finished run") from error
+    if others := sorted(run.glob("embeddings-*.npz")):
+        listed = ", ".join(map(str, others))
+        print(f"{run / 'embeddings.npz'} alone; the other lists of its benchmark: {listed}", file=sys.stderr)
+    return {"metrics": metrics, "protocol": protocol, "codes": codes}
 
 
 @contextmanager

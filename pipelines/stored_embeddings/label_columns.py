@@ -42,6 +42,7 @@ class LabelColumns:
     ids: str | None = None  # unless given, ``image`` where a table has it and it is not among the levels
     distractors: bool = False  # whether a gallery row without any label is a distractor
     named: bool = False  # whether rows need ids, which are then those of the first column where no other is known
+    needed: bool = True  # whether a table of names alone is refused
 
     @property
     def asked_for(self) -> list[str]:
@@ -114,6 +115,14 @@ def _labeled(
 ) -> LabeledRows:
     import pandas as pd
 
+    if list(present) == [IMAGE] and not columns.levels:
+        if columns.needed:
+            file, remedy = (
+                where(0).partition(",")[0],
+                "name a table of them by --labels, or look at it by hiertree browse",
+            )
+            raise OptionError(f"{file} without labels", expected="columns of labels", remedy=remedy)
+        return LabeledRows(embeddings, (), [], where, texts(IMAGE))
     levels, column = columns.level_columns(present), columns.id_column(present)
     ids = None if column is None else texts(column)
     unnamed = [] if ids is None else np.flatnonzero(ids == "")

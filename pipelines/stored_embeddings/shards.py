@@ -236,13 +236,6 @@ def _identity(file: Path) -> str:
         return f"{file.name} {size} {zlib.crc32(opened.read())}"
 
 
-def is_data_set(folder: Path) -> bool:
-    """Whether a folder holds shards, or queries and a gallery in shards; that of a run holds more than them."""
-    sides = [folder, *(folder / side for side in ("queries", "gallery"))]
-    other = (folder / "recipe.yaml").exists() or (folder / "metrics.json").exists()
-    return not other and any(any(side.glob(f"[!.]*{suffix}")) for side in sides for suffix in SHARDS)
-
-
 def shard_files(source: Path) -> list[Path] | None:
     """The shards in a folder, or those that a pattern names; None for a file."""
     if source.is_dir():

@@ -145,7 +145,7 @@ def test_images_are_found_where_they_were_embedded_from_or_said_to_be_missing(fo
 
 
 def test_folders_that_do_not_belong_together_are_refused(folders, tmp_path):
-    with pytest.raises(OptionError, match=r"embeddings\.npy and images\.csv.*hiertree embed"):
+    with pytest.raises(OptionError, match=r"neither a run nor embeddings.*hiertree embed"):
         read_embedded([tmp_path])
     with pytest.raises(OptionError, match="same images in the same order"):
         read_embedded(

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import shutil
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -256,8 +257,10 @@ def test_a_comparison_shows_the_first_seed_of_each_row(tmp_path: Path) -> None:
     names = [heading.text for heading in page.select("#metrics thead th.number")][:2]
     assert names == ["synthetic-happier/optimizer.lr=0.1", "synthetic-happier/optimizer.lr=0.2"]
     assert all("seed: 9\n" in block.text for block in page.select("#reproduce details code"))
+    run = tmp_path / "table/synthetic-happier/optimizer.lr=0.1/seed-9"
+    copies = [shutil.copytree(run, tmp_path / str(number)) for number in range(9)]
     with pytest.raises(OptionError, match="at most 8"):
-        make_report([tmp_path / str(number) for number in range(9)], tmp_path / "page.html")
+        make_report(copies, tmp_path / "page.html")
 
 
 def test_embeddings_with_tables_of_labels_and_images_have_a_page_that_trusts_none_of_them(tmp_path: Path) -> None:

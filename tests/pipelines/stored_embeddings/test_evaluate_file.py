@@ -356,7 +356,7 @@ def test_nothing_in_a_file_of_tensors_is_run(tmp_path, capsys):
         with pytest.raises(InputError) as refused:
             evaluate_file(tmp_path / name)
         assert "weights_only" not in str(refused.value)
-    with pytest.raises(TableError):
+    with pytest.raises(OptionError, match=r"bare\.parquet without labels.*--labels"):
         evaluate_file(tmp_path / "bare.parquet")
     assert "unpickled" not in capsys.readouterr().out
 

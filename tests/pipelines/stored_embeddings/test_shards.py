@@ -124,7 +124,7 @@ def test_shards_that_do_not_belong_together_are_refused(retrieval, tmp_path):
     read_embeddings(folder)
     for file in folder.iterdir():
         file.unlink()
-    with pytest.raises(InputError, match="without shards"):
+    with pytest.raises(InputError, match="neither a run nor embeddings"):
         read_embeddings(folder)
 
 

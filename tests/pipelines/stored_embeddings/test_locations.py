@@ -1,0 +1,108 @@
+"""Every command takes a run, its best, a folder that embed wrote and a file alike, and names what is misspelt."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hiertree.errors import CheckpointError, HiertreeError, OptionError
+from hiertree.pipelines.browse.embedded_images import read_embedded
+from hiertree.pipelines.cli.application import main
+from hiertree.pipelines.report import make_report
+from hiertree.pipelines.stored_embeddings.audit import audit
+from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
+from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
+from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.run.experiment import train
+
+Tiny = Callable[..., Recipe]
+VALIDATED = ("validation={classes: 0.25}", "data.families=3", "sampler.batch_size=4", "training.epochs=2")
+
+
+@pytest.fixture(scope="module")
+def home(tiny_recipe: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    train(tiny_recipe(*VALIDATED, "evaluation.metrics=[H-AP, 'R@1', 'AP[2]']"), folder / "runs/mine")
+    return folder
+
+
+def last_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("network", [".", "best"])
+def test_a_run_and_its_best_are_measured_read_and_shown_as_they_were(home: Path, network: str, tmp_path: Path) -> None:
+    run = home / "runs/mine" / network
+    stored = json.loads((run / "metrics.json").read_text())["metrics"]
+    result = evaluate_file(run, out=tmp_path / "result.json")
+    assert result.summary().to_dict() == pytest.approx(stored, abs=1e-12)
+    read = json.loads((tmp_path / "result.json").read_text())["manifest"]["inputs"]
+    assert [file["name"] for file in read] == ["embeddings.npz"]
+    assert evaluate_file(run, metrics=["R@10"]).names == ("R@10",)
+    shown = read_embedded([run])
+    assert shown.tree is not None
+    assert shown.tree.level_names == ("family", "kind", "instance")
+    assert shown.images is not None  # drawn again by the run's recipe
+    assert shown.images.name(5) == shown.names[5]
+    assert set(audit(run, queries=8)["metric"]) >= {"AP[3]", "NDCG"}
+    assert make_report([run], tmp_path / "page.html", queries=1, hits=2).is_file()
+
+
+def test_two_networks_of_one_run_are_browsed_side_by_side(home: Path) -> None:
+    run = home / "runs/mine"
+    assert [model.name for model in read_embedded([run, run / "best"]).models] == ["mine", "best"]
+
+
+def test_a_file_is_browsed_by_the_names_inside_or_by_numbers(home: Path, tmp_path: Path) -> None:
+    stored = home / "runs/mine/embeddings.npz"
+    with np.load(stored) as arrays:
+        names = arrays["names"].tolist()
+        np.savez(tmp_path / "bare.npz", embeddings=arrays["embeddings"], paths=arrays["paths"])
+        np.save(tmp_path / "bare.npy", arrays["embeddings"])
+    assert list(read_embedded([stored]).names) == names
+    for name in ("bare.npz", "bare.npy"):
+        shown = read_embedded([tmp_path / name])
+        assert list(shown.names)[:2] == ["query 0", "query 1"]
+        assert "--images" in shown.without
+
+
+@pytest.mark.parametrize("command", ["evaluate", "audit", "browse", "report"])
+def test_a_misspelt_run_is_named_with_the_one_that_is_there(
+    home: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(home)
+    assert "no such run, folder or file: runs/mien; did you mean runs/mine?" in last_line(
+        [command, "runs/mien"], capsys
+    )
+    assert "did you mean runs/mine?" in last_line([command, "mine"], capsys)
+    assert "name a run in it, such as runs/mine" in last_line([command, "runs"], capsys)
+
+
+def test_what_holds_no_embeddings_says_what_it_is(home: Path, tmp_path: Path) -> None:
+    unfinished = shutil.copytree(home / "runs/mine", tmp_path / "unfinished")
+    (unfinished / "metrics.json").unlink()
+    with pytest.raises(CheckpointError, match=r"not finished.*`hiertree train .* finishes it"):
+        read_embeddings(unfinished)
+    model = shutil.copytree(home / "runs/mine", tmp_path / "model")
+    (model / "embeddings.npz").unlink()
+    with pytest.raises(OptionError, match=r"a model without embeddings.*hiertree embed"):
+        read_embeddings(model)
+    (tmp_path / "table").mkdir()
+    (tmp_path / "table/comparison.csv").touch()
+    with pytest.raises(OptionError, match="holds a comparison"):
+        read_embeddings(tmp_path / "table")
+    (tmp_path / "under-way/shards").mkdir(parents=True)
+    with pytest.raises(CheckpointError, match="same `hiertree embed` again"):
+        read_embeddings(tmp_path / "under-way")
+    damaged = shutil.copytree(home / "runs/mine", tmp_path / "damaged")
+    (damaged / "metrics.json").write_text("{}")
+    with pytest.raises(HiertreeError, match="the whole folder of a finished run"):
+        evaluate_file(damaged)
