@@ -192,7 +192,7 @@ def load_revisited(
     benchmark = REVISITED[city]
     benchmark.check_options(split, verify)
     home, file = benchmark.files(root, f"gnd_{city}.pkl")
-    queries, gallery, boxes, truth = _ground_truth(file)
+    queries, gallery, boxes, truth = read_ground_truth(file)
     names = {part: own for part, own in (("query", queries), ("gallery", gallery)) if split in (part, "test")}
 
     def where(row: int) -> str:
@@ -221,7 +221,7 @@ def _distractors(folder: str | os.PathLike[str]) -> FileImages:
     return DISTRACTORS.image_files(home, [f"jpg/{name}" for name in listed["image"]], line_names(listed, file))
 
 
-def _ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.float64], tuple[Any, ...]]:
+def read_ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.float64], tuple[Any, ...]]:
     """Names of queries and gallery, boxes (Q, 4), and each query's lists."""
     content = read_plain_pickle(file)
     try:
