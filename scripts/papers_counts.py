@@ -17,7 +17,7 @@ from hiertree.pipelines.training.recipe.built_in import PAPERS, all_built_in_rec
 PAGE = Path(__file__).parents[1] / "docs" / "papers.md"
 START, END = "<!-- counts: scripts/papers_counts.py -->\n", "<!-- end of counts -->\n"
 LETTERS = {"R": "S", "O": "R", "S": "B", "T": "T"}  # those of the file, and ours
-METRICS = {"sum wAP": "ΣwAP"}
+METRICS = {"sum wAP": "ΣwAP", "mAP": "AP"}
 DATA = {"cub": {"cub"}, "inat-base": {"inaturalist", "inat-base"}, "inat-full": {"inat-full"}}
 ROW = ("table", "dataset", "list", "method", "backbone", "embedding_size", "batch_size")
 LISTS = ("vehicleid", "cifar10")  # data sets whose split sets rows apart; of others, it is the metric's level
@@ -35,6 +35,10 @@ def printed_rows(tables: Path) -> Rows:
             if factor and line["table"].startswith("Tab."):
                 line["list"] = line["split_or_level"] if line["dataset"].startswith(LISTS) else ""
                 metric = METRICS.get(line["metric"], line["metric"])
+                if "SfM-120k" in line["other_setting"]:
+                    metric, line["dataset"] = f"{metric}[{line['dataset']}, {line['split_or_level']}]", "sfm120k"
+                elif line["dataset"] == "vggface2":
+                    line["list"] = line["other_setting"]
                 key = (LETTERS[line["paper"]], *(line[name] for name in ROW))
                 found[key].add((metric, round(float(line["value"]) * factor, 2)))
     return found

@@ -13,11 +13,13 @@ from __future__ import annotations
 import os
 
 from ..errors import OptionError
+from .benchmarks.faces import load_ijbc, load_vggface2
 from .benchmarks.gldv2 import load_gldv2
+from .benchmarks.hashing import GradedDataset, load_imagenet100, load_labelme, load_nus_wide
 from .benchmarks.lists import load_cars, load_cub, load_inshop, load_sop, load_vehicleid
 from .benchmarks.multilevel import load_dyml, load_inaturalist
 from .benchmarks.omniglot import load_omniglot
-from .benchmarks.pickled import RevisitedDataset, load_cifar, load_revisited
+from .benchmarks.pickled import RevisitedDataset, load_cifar, load_revisited, load_sfm120k
 from .checks import SplitReport, check, statistics
 from .description import Benchmark, Counts, Download, Verify
 from .duplicate_images import check_duplicates, duplicates, repeated
@@ -32,6 +34,7 @@ __all__ = [
     "Benchmark",
     "Counts",
     "Download",
+    "GradedDataset",
     "ImageDataset",
     "ImageSource",
     "RevisitedDataset",
@@ -50,14 +53,20 @@ __all__ = [
     "load_dyml",
     "load_folder",
     "load_gldv2",
+    "load_ijbc",
+    "load_imagenet100",
     "load_inaturalist",
     "load_inshop",
+    "load_labelme",
+    "load_nus_wide",
     "load_omniglot",
     "load_revisited",
+    "load_sfm120k",
     "load_sop",
     "load_synthetic",
     "load_table",
     "load_vehicleid",
+    "load_vggface2",
     "repeated",
     "statistics",
 ]

@@ -9,7 +9,16 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import OptionError, nearest_name
+from .benchmarks.faces import IJBC, VGGFACE2, load_ijbc, load_vggface2
 from .benchmarks.gldv2 import GLDV2, load_gldv2
+from .benchmarks.hashing import (
+    IMAGENET100,
+    LABELME,
+    NUS_WIDE,
+    load_imagenet100,
+    load_labelme,
+    load_nus_wide,
+)
 from .benchmarks.lists import (
     CARS,
     CUB,
@@ -24,7 +33,7 @@ from .benchmarks.lists import (
 )
 from .benchmarks.multilevel import DYML, INATURALIST, load_dyml, load_inaturalist
 from .benchmarks.omniglot import OMNIGLOT, load_omniglot
-from .benchmarks.pickled import CIFAR, REVISITED, load_cifar, load_revisited
+from .benchmarks.pickled import CIFAR, REVISITED, SFM120K, load_cifar, load_revisited, load_sfm120k
 from .description import Benchmark, Verify
 from .image_dataset import ImageDataset
 from .own_images import load_folder, load_table
@@ -58,11 +67,17 @@ ENTRIES = _by_name(
     *_variants(DYML, load_dyml, "collection"),
     *_variants(GLDV2, load_gldv2, "hierarchy"),
     *_variants(REVISITED, load_revisited, "city"),
+    Entry(SFM120K, load_sfm120k),
     Entry(CUB, load_cub),
     Entry(CARS, load_cars),
     Entry(INSHOP, load_inshop),
     *_variants(VEHICLEID, load_vehicleid, "test_classes"),
     *_variants(CIFAR, load_cifar, "classes"),
+    Entry(IMAGENET100, load_imagenet100),
+    Entry(NUS_WIDE, load_nus_wide),
+    Entry(LABELME, load_labelme),
+    Entry(VGGFACE2, load_vggface2),
+    Entry(IJBC, load_ijbc),
     Entry(OMNIGLOT, load_omniglot),
 )
 

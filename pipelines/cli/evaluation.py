@@ -49,9 +49,15 @@ query_labels_option = click.option(
     "--query-labels", type=INPUT_FILE, help="Names and labels of the queries, where these are not items."
 )
 _OF_RUNS = ("qrels", "tree", "query_labels", "unjudged", "negative_qrels")
+_OF_LABELS = (
+    *("labels", "levels", "gallery_labels", "ids", "junk", "distractors", "counts"),
+    *("block_size", "device", "precision", "approximate", "resume", "launcher", "slurm"),
+)
 _OF_EMBEDDINGS = (
-    *("labels", "gallery", "gallery_labels", "junk", "distractors", "counts"),
-    *("codes", "block_size", "device", "precision", "approximate", "resume"),
+    *(name for name in _OF_LABELS if name not in ("levels", "ids", "launcher", "slurm")),
+    "gallery",
+    "codes",
+    "truth",
 )
 protocol_option = choice(
     "--protocol",
@@ -142,6 +148,11 @@ def embed(
 @click.option(
     "--distractors", is_flag=True, help="Gallery rows whose labels are all empty are irrelevant to every query."
 )
+@click.option(
+    "--truth",
+    type=INPUT_FILE,
+    help="Instead of labels: a Revisited gnd_….pkl (easy, medium, hard), or an .npy of grades, queries × items.",
+)
 @click.option("--metrics", type=NAMES, help="H-AP, NDCG@100, R@1, AP[1], … instead of the default.")
 @click.option("--alpha", type=float, default=1.0, help="α of H-AP's relevance.")
 @choice(
@@ -187,9 +198,13 @@ def evaluate(
     folder or 'pattern' of shards, Parquet, .npy or .safetensors. Processes that torchrun or srun starts share the work
     and hold a part of the gallery each.
 
+    With --truth, EMBEDDINGS and --gallery are arrays or shards, or EMBEDDINGS is a folder of both that embed wrote.
+
     The lists of --run are measured by --qrels, or by the labels in --tree.
     """
     typed = typed_options()
+    if options["truth"] is not None and (others := [name for name in _OF_LABELS if name in typed]):
+        raise click.UsageError(f"--{others[0].replace('_', '-')} beside --truth: expected one of the two")
     if run is not None and require_slurm(launcher, slurm):
         raise click.UsageError("--launcher slurm is of embeddings, not of --run")
     of_the_other = _OF_RUNS if run is None else _OF_EMBEDDINGS
@@ -210,9 +225,15 @@ def evaluate(
 
         continue_in_first(click.get_current_context())
         evaluate_run(run, **options)
+    elif embeddings is not None and options["truth"] is not None:
+        from ..stored_embeddings.evaluating import evaluate_pairs
+
+        continue_in_first(click.get_current_context())
+        evaluate_pairs(embeddings, **{name: value for name, value in options.items() if name not in _OF_LABELS})
     elif embeddings is not None:
         from ..stored_embeddings.evaluating import evaluate_file
 
+        del options["truth"]
         if require_slurm(launcher, slurm):
             _evaluate_on_cluster(embeddings, slurm, options)
             return

@@ -30,6 +30,7 @@ from hiertree.metrics import (
 from ..launchers import launched
 from ..yaml_files import read_yaml
 from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_embeddings
+from .judged_pairs import evaluate_judged, read_truth, sides_of
 from .label_columns import PathLike, named_rows, shared_paths
 from .locations import files_read, kind_of
 
@@ -187,6 +188,32 @@ def evaluate_run(
         raise InputError(f"{run} gives no metric a value", expected="queries with relevant items")
     parameters = {**given, "levels": list(levels), "ids": ids}
     _deliver(result, outputs, parameters=parameters, inputs=[run, qrels, tree, query_labels])
+    return result
+
+
+def evaluate_pairs(
+    embeddings: PathLike,
+    *,
+    truth: PathLike,
+    gallery: PathLike | None = None,
+    codes: bool = False,
+    **options: Unpack[ResultOptions],
+) -> Evaluation:
+    """Evaluate embeddings on disk by judgments of pairs, print the result, and write what is asked for.
+
+    ``truth`` is the ``.pkl`` of ROxford5k or RParis6k, whose easy, medium and hard setups are all measured, by
+    ``revisitop`` unless ``metrics`` or ``protocol`` are given; or an ``.npy`` of grades, queries × items. Without
+    ``gallery``, ``embeddings`` is a folder that ``hiertree embed`` wrote. The rest is as for :func:`evaluate_file`.
+    """
+    given: dict[str, Any] = dict(options)
+    outputs = _outputs(given)
+    sides = sides_of(Path(embeddings), None if gallery is None else Path(gallery))
+    relevance = _relevance_of(given.get("relevance", "hap"))
+    result = evaluate_judged(sides, read_truth(Path(truth)), codes=codes, **{**given, "relevance": relevance})
+    if not result.has_values:
+        raise InputError(f"{truth} gives no metric a value", expected="queries with relevant items")
+    inputs = [*sides.queries, *sides.gallery, truth]
+    _deliver(result, outputs, parameters={**given, "codes": codes}, inputs=inputs)
     return result
 
 

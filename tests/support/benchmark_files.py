@@ -276,6 +276,89 @@ def write_cifar(root: Path, classes: int) -> None:
     (root / ("batches.meta" if classes == 10 else "meta")).write_bytes(pickle.dumps(names, protocol=2))
 
 
+def write_sfm120k(root: Path) -> None:
+    """Two clusters of two images in either part of the pickle, and all of them in the MATLAB file."""
+    content: dict[str, dict[str, list[object]]] = {}
+    for number, part in enumerate(["train", "val"]):
+        cids = [f"{number}{image}a1b2c3d4e5f60718{image}0{number}1" for image in range(4)]
+        content[part] = {"cids": cids, "cluster": [7, 7, 9, 9], "qidxs": [0], "pidxs": [1]}
+        for image, cid in enumerate(cids):
+            write_image(root / "ims" / cid[-2:] / cid[-4:-2] / cid[-6:-4] / cid, image)
+    (root / "retrieval-SfM-120k.pkl").write_bytes(pickle.dumps(content, protocol=2))
+    every = np.array([cid for part in content.values() for cid in part["cids"]], dtype=object)
+    clusters = np.array([[7, 7, 9, 9, 1007, 1007, 1009, 1009]])
+    savemat(root / "retrieval-SfM-120k-imagenames-clusterids.mat", {"cids": every, "cluster": clusters})
+
+
+def write_imagenet100(root: Path) -> None:
+    """Three classes of two queries and three gallery images, of which two train; the lists of the test in two files."""
+    lists: dict[str, list[str]] = {"train": [], "test0": [], "test1": [], "database0": [], "database1": []}
+    for label in range(3):
+        flags = " ".join("1" if column == label else "0" for column in range(100))
+        for view in range(5):
+            path = f"val_image/val_{label}{view}.JPEG" if view < 2 else f"image/n{label:08d}_{view}.JPEG"
+            write_image(root / path, 5 * label + view)
+            lists[f"{'test' if view < 2 else 'database'}{view % 2}"].append(f"./data/imagenet/{path} {flags}")
+            if view > 2:
+                lists["train"].append(f"./data/imagenet/{path} {flags}")
+    (root / "test").mkdir()
+    for name, rows in lists.items():
+        (root / ("" if name == "train" else "test") / f"{name}.txt").write_text("\n".join(rows) + "\n")
+
+
+NUS_LABELS = ("sky", "water", "clouds")  # of which nus-wide's writer gives an image those in the bits of its number
+
+
+def write_nus_wide(root: Path) -> None:
+    """2,500 images, of each set of the three labels, as published: a file for each label."""
+    paths = [f"C:\\ImageData\\Flickr\\actor\\{number:04d}_2124494179.jpg" for number in range(2500)]
+    for number in range(2500):
+        (root / "Flickr" / "actor").mkdir(parents=True, exist_ok=True)
+        (root / "Flickr" / "actor" / f"{number:04d}_2124494179.jpg").write_bytes(jpeg(number))
+    (root / "Imagelist.txt").write_text("\n".join(paths) + "\n")
+    folder = root / "Groundtruth" / "AllLabels"
+    folder.mkdir(parents=True)
+    for bit, label in enumerate(NUS_LABELS):
+        rows = [str(number % 8 >> bit & 1) for number in range(2500)]
+        (folder / f"Labels_{label}.txt").write_text("\n".join(rows) + "\n")
+
+
+def write_labelme(root: Path) -> None:
+    """Sixty images, of which ten are queries; features of 8 numbers."""
+    random = np.random.default_rng(0)
+    rows = random.permutation(60) + 1
+    content = {
+        "gist": random.random((60, 8)),
+        "img": random.integers(0, 256, (32, 32, 3, 60), dtype=np.uint8),
+        "ndxtest": rows[:10],
+        "ndxtrain": rows[10:],
+    }
+    root.mkdir(parents=True, exist_ok=True)
+    savemat(root / "LabelMe_gist.mat", content)
+
+
+def write_vggface2(root: Path) -> None:
+    """Two people of three images train, and two others are tested."""
+    for split, people in {"train": (2, 3), "test": (1, 9)}.items():
+        rows = [f"n{person:06d}/{view:04d}_01.jpg" for person in people for view in range(3)]
+        for number, row in enumerate(rows):
+            write_image(root / "data" / split / row, number)
+        (root / "data" / f"{split}_list.txt").write_text("\n".join(rows) + "\n")
+
+
+def write_ijbc(root: Path) -> None:
+    """Two people with five faces each, one of them in a photograph of both; one with four; one row without a box."""
+    rows = ["SUBJECT_ID,FILENAME,SIGHTING_ID,FACE_X,FACE_Y,FACE_WIDTH,FACE_HEIGHT,GENDER"]
+    for person, count in {"12": 5, "7": 5, "30": 4}.items():
+        for view in range(count):
+            name = "img/both.jpg" if view == 4 else f"frames/{person}_{view}.png"
+            write_image(root / "images" / name, view)
+            rows.append(f"{person},{name},{view},{1 + int(person == '7')},1,4.0,4,1")
+    rows.append("12,img/none.jpg,99,NaN,NaN,NaN,NaN,NaN")
+    (root / "protocols").mkdir()
+    (root / "protocols" / "ijbc_metadata.csv").write_text("\n".join(rows) + "\n")
+
+
 _WRITERS: dict[str, Callable[[Path], None]] = {
     "sop": write_sop,
     "inaturalist-full": write_inaturalist,
@@ -289,6 +372,12 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "cars": write_cars,
     "inshop": write_inshop,
     "vehicleid-800": write_vehicleid,
+    "sfm120k": write_sfm120k,
+    "imagenet100": write_imagenet100,
+    "nus-wide": write_nus_wide,
+    "labelme": write_labelme,
+    "vggface2": write_vggface2,
+    "ijb-c": write_ijbc,
     "cifar10": lambda root: write_cifar(root, 10),
     "cifar100": lambda root: write_cifar(root, 100),
 }
@@ -321,6 +410,18 @@ SHAPES = {
     ("inshop", "gallery"): Shape(4, (2, 2, 2), "img/WOMEN/Shirts/id_00000003/02_1_front.jpg"),
     ("vehicleid-800", "train"): Shape(4, (2,), "image/0000001.jpg"),
     ("vehicleid-800", "test"): Shape(9, (3,), "image/0000005.jpg"),
+    ("sfm120k", "train"): Shape(4, (2,), "ims/01/00/18/00a1b2c3d4e5f607180001"),
+    ("sfm120k", "all"): Shape(8, (4,), "ims/01/00/18/00a1b2c3d4e5f607180001"),
+    ("imagenet100", "train"): Shape(6, (3,), "image/n00000000_3.JPEG"),
+    ("imagenet100", "test"): Shape(15, (3,), "val_image/val_00.JPEG", (6, 9)),
+    ("imagenet100", "gallery"): Shape(9, (3,), "image/n00000000_2.JPEG"),
+    ("nus-wide", "train"): Shape(1500, (7,), "Flickr/actor/0002_2124494179.jpg"),
+    ("nus-wide", "test"): Shape(2187, (7,), "Flickr/actor/0001_2124494179.jpg", (300, 1887)),
+    ("nus-wide", "query"): Shape(300, (7,), "Flickr/actor/0005_2124494179.jpg"),
+    ("labelme", "train"): Shape(50, (50,), "00001"),
+    ("labelme", "test"): Shape(60, (60,), "00001", (10, 50)),
+    ("vggface2", "test"): Shape(6, (2,), "n000001/0000_01.jpg"),
+    ("ijb-c", "test"): Shape(10, (2,), "images/frames/12_0.png"),
     ("cifar10", "train"): Shape(40, (4,), "data_batch_1_0.png"),
     ("cifar100", "test"): Shape(8, (2, 4), "test_0.png"),
 }

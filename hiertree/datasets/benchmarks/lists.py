@@ -17,16 +17,17 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from ...errors import TableError, require_package
+from ...errors import TableError
 from ...io.tables import integer_column, line_names
 from ...options import check_choice
 from ..description import BENCHMARKS, Verify
 from ..image_dataset import ImageDataset
 from ..labels_to_paths import label_paths
+from ..readers.matlab import read_matlab
 from ..readers.text_lists import read_words, refuse_first
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def _cars(root: str | os.PathLike[str]) -> tuple[Path, list[str], NDArray[np.int
     home, meta = CARS.files(
         second_release if second_release.is_dir() else root, ("cars_annos.mat", "devkit/cars_meta.mat")
     )
-    names = [str(name) for name in _matlab(meta, "class_names")]
+    names = [str(name) for name in read_matlab(meta, "class_names")]
     if meta.name == "cars_annos.mat":
         return home, *_annotated(meta, "", "relative_im_path", len(names)), names
     _, train, test = CARS.files(home, *CARS_DEVKIT)
@@ -218,21 +219,9 @@ def _cars(root: str | os.PathLike[str]) -> tuple[Path, list[str], NDArray[np.int
     return home, paths + more_paths, np.concatenate([class_ids, more_ids]), names
 
 
-def _matlab(file: Path, variable: str) -> Any:
-    """A variable of a MATLAB file, which holds data only, no code."""
-    require_package("scipy", extra="train")
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
-
-    try:
-        return np.atleast_1d(loadmat(file, squeeze_me=True, variable_names=[variable])[variable])
-    except (MatReadError, ValueError, KeyError, TypeError, IndexError, OSError, NotImplementedError) as error:
-        raise TableError(f"{file} ({error})", expected=f"a MATLAB file with {variable}") from error
-
-
 def _annotated(file: Path, folder: str, path: str, classes: int) -> tuple[list[str], NDArray[np.int64]]:
     """Paths of images and their classes, from 1."""
-    annotations = _matlab(file, "annotations")
+    annotations = read_matlab(file, "annotations")
     try:
         class_ids = annotations["class"].astype(np.int64)
         paths = [f"{folder}{name}" for name in annotations[path]]

@@ -1,10 +1,12 @@
-"""Benchmarks published as pickles, in which no code is run: ``cifar10``, ``cifar100``, ``roxford5k`` and ``rparis6k``.
+"""Benchmarks published as pickles, in which no code is run: CIFAR, ``roxford5k``, ``rparis6k`` and ``sfm120k``.
 
 * Krizhevsky, *Learning Multiple Layers of Features from Tiny Images* (2009): 60,000 images of 32 × 32 pixels; CIFAR-10
   has 10 classes, CIFAR-100 20 coarse → 100 fine.
 * Radenović, Iscen, Tolias, Avrithis and Chum, *Revisiting Oxford and Paris: Large-Scale Image Retrieval Benchmarking*
   (CVPR 2018): 70 queries of either city, each with its lists of easy, hard and junk images. A million distractors, R1M,
   may follow the gallery.
+* Radenović, Tolias and Chum, *Fine-Tuning CNN Image Retrieval with No Human Annotation* (TPAMI 2018): photographs of
+  Flickr by the models that structure-from-motion makes of them, clusters.
 """
 
 from __future__ import annotations
@@ -24,13 +26,14 @@ from ...options import check_choice
 from ..description import BENCHMARKS, Benchmark, Verify
 from ..image_dataset import ImageDataset
 from ..labels_to_paths import label_paths
+from ..readers.boxed_images import BoxedImages
 from ..readers.images import ArrayImages, FileImages, JoinedImages
+from ..readers.matlab import read_matlab
 from ..readers.plain_pickles import read_plain_pickle
 from ..readers.text_lists import read_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from PIL.Image import Image
 
     from ..readers.images import ImageSource
 
@@ -163,17 +166,6 @@ class RevisitedDataset(ImageDataset):
     ground_truth: tuple[Mapping[str, NDArray[np.int64]], ...] = ()
 
 
-class BoxedImages(FileImages):
-    """Images in files, cropped to boxes (left, upper, right, lower)."""
-
-    def __init__(self, files: FileImages, boxes: NDArray[np.float64]) -> None:
-        super().__init__(files.root, map(files.name, range(len(files))))
-        self.boxes = boxes
-
-    def __getitem__(self, index: int) -> Image:
-        return super().__getitem__(index).crop(tuple(map(round, self.boxes[index].tolist())))
-
-
 def load_revisited(
     root: str | os.PathLike[str],
     split: str = "test",
@@ -200,7 +192,7 @@ def load_revisited(
     benchmark = REVISITED[city]
     benchmark.check_options(split, verify)
     home, file = benchmark.files(root, f"gnd_{city}.pkl")
-    queries, gallery, boxes, truth = _ground_truth(file)
+    queries, gallery, boxes, truth = read_ground_truth(file)
     names = {part: own for part, own in (("query", queries), ("gallery", gallery)) if split in (part, "test")}
 
     def where(row: int) -> str:
@@ -229,7 +221,7 @@ def _distractors(folder: str | os.PathLike[str]) -> FileImages:
     return DISTRACTORS.image_files(home, [f"jpg/{name}" for name in listed["image"]], line_names(listed, file))
 
 
-def _ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.float64], tuple[Any, ...]]:
+def read_ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.float64], tuple[Any, ...]]:
     """Names of queries and gallery, boxes (Q, 4), and each query's lists."""
     content = read_plain_pickle(file)
     try:
@@ -248,3 +240,42 @@ def _ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.float64]
             expected=f"{len(queries)} boxes of 4, indices below {len(gallery)}",
         )
     return queries, gallery, boxes, truth
+
+
+SFM120K = BENCHMARKS["sfm120k"]
+SFM120K_PARTS = {"train": "train", "test": "val"}  # our name of a split → the file's
+
+
+def load_sfm120k(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
+    """Read a split of SfM-120k from ``retrieval-SfM-120k.pkl``, whose label is the cluster of an image.
+
+    Clusters are large: two images of one need not show the same part of a scene. The published pairs of queries and
+    positives, ``qidxs`` and ``pidxs``, are not read.
+
+    Args:
+        root: the folder ``retrieval-SfM-120k``, which holds the pickle and ``ims``, or its parent.
+        split: "train"; "test", the images on which published networks are validated, ``val`` of the file; or "all", the
+            images of ``retrieval-SfM-120k-imagenames-clusterids.mat``, with which ROADMAP's public code trains.
+        verify: as in :func:`hiertree.datasets.load`.
+    """
+    SFM120K.check_options(split, verify)
+    name = "retrieval-SfM-120k"
+    home, file = SFM120K.files(root, f"{name}-imagenames-clusterids.mat" if split == "all" else f"{name}.pkl")
+    if split == "all":
+        listed = {key: read_matlab(file, key).tolist() for key in ("cids", "cluster")}
+    else:
+        listed = read_plain_pickle(file)
+    try:
+        part = listed if split == "all" else listed[SFM120K_PARTS[split]]
+        images, clusters = [str(name) for name in part["cids"]], np.asarray(part["cluster"], dtype=np.int64).ravel()
+        if len(images) != len(clusters):
+            raise ValueError(f"{len(images)} images, {len(clusters)} clusters")
+    except (KeyError, TypeError, ValueError) as error:
+        raise TableError(f"{file} ({error!r})", expected="cids and cluster, of train and val in the pickle") from error
+
+    def where(row: int) -> str:
+        return f"{file.name}, image {images[row]}"
+
+    labeled = label_paths([clusters], level_names=SFM120K.levels, where=where)
+    paths = [f"ims/{image[-2:]}/{image[-4:-2]}/{image[-6:-4]}/{image}" for image in images]
+    return SFM120K.dataset(split, labeled, SFM120K.image_files(home, paths, where), verify=verify)

@@ -13,6 +13,7 @@ from ...io.files import read_text
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
 
 def read_words(path: Path, columns: Sequence[str], *, header: bool = False, count: bool = False) -> pd.DataFrame:
@@ -43,6 +44,17 @@ def table_of_words(path: Path, columns: Sequence[str], rows: Sequence[Sequence[s
     lines = pd.RangeIndex(first_line, first_line + len(rows))
     table: pd.DataFrame = pd.DataFrame(rows, columns=list(columns), index=lines, dtype=object)
     return table
+
+
+def flag_matrix(path: Path, lines: Sequence[str]) -> NDArray[np.bool_]:
+    """(n, C) booleans from lines of zeros and ones; a TableError names the first line of another kind or number."""
+    packed = ["".join(line.split()) for line in lines]
+    width = len(packed[0]) if packed else 0
+    for number, flags in enumerate(packed, start=1):
+        if len(flags) != width or flags.strip("01") or not flags:
+            expected = f"{width} zeros and ones, as in line 1"
+            raise TableError(f"{path.name}, line {number}: {lines[number - 1][:80]!r}", expected=expected)
+    return np.frombuffer("".join(packed).encode(), np.uint8).reshape(-1, max(width, 1)) == ord("1")
 
 
 def refuse_first(bad: Any, where: Callable[[int], str], words: pd.Series[str], expected: str) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 import hiertree
 from hiertree.errors import TableError
 from hiertree.io.files import write_json, write_text
-from hiertree.io.tables import write_table
+from hiertree.io.tables import read_columns, write_table
 
 from ..cleaning import describe_cleaning, read_report
 from ..cluster.proposal_files import (
@@ -60,6 +60,7 @@ class ExportSettings(Settings):
     split: str = option(
         "", "Call the table SPLIT_label_to_hierarchical.csv, as GLDv2 does.", pattern=r"^[A-Za-z0-9_-]*$"
     )
+    image_table: Path | None = option(None, "CSV of image ids and landmark_id, whose images the data card counts.")
 
 
 DEFAULTS = ExportSettings()
@@ -92,7 +93,9 @@ class ExportStep(LabelStep[Exported]):
     def record(self) -> StepRecord:
         """The proposal, and the log of its review."""
         reviews = () if self.review is None else (self.review,)
-        return StepRecord(COMMAND, self.settings.model_dump(), (*self.read_files, *hypernyms_of(self.source), *reviews))
+        tables = () if self.settings.image_table is None else (self.settings.image_table,)
+        read = (*self.read_files, *hypernyms_of(self.source), *reviews, *tables)
+        return StepRecord(COMMAND, self.settings.model_dump(include={"split"}), read)
 
     def _compute(self) -> Exported:
         proposed = read_proposal(self.source)
@@ -136,6 +139,7 @@ class ExportStep(LabelStep[Exported]):
             "columns": HierarchicalRow._fields,
             "level_names": tree.level_names,
             "split": split,
+            "images": _counted_images(self.settings.image_table, tree.leaves),
             "report": report,
             "history": history_of(self.source),
             "review": report.get("review", {}),
@@ -143,6 +147,14 @@ class ExportStep(LabelStep[Exported]):
             "has_hypernyms": bool(hypernyms_of(self.source)),
         }
         write_text(folder / CARD, _card(facts))
+
+
+def _counted_images(table: Path | None, landmarks: Sequence[Any]) -> dict[str, Any]:
+    """The images of a table, and how many of them are of these landmarks."""
+    if table is None:
+        return {}
+    of_image = read_columns(table, {"landmark_id": "integer"})["landmark_id"].to_numpy()
+    return {"table": table.name, "read": len(of_image), "kept": int(np.isin(of_image, landmarks).sum())}
 
 
 def _card(facts: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from hiertree.datasets import ImageDataset
 from hiertree.datasets.readers.images import JoinedImages, SelectedImages
 from hiertree.errors import HiertreeError, OptionError, RecipeError
 from hiertree.io.progress import track
-from hiertree.losses import binary_codes
+from hiertree.losses import TieAwareAP, TieAwareNDCG, binary_codes
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes
 
 from ..data.batches import batch_loader, keys_in_order
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from hiertree.datasets import ImageSource
     from hiertree.metrics import ProtocolName
+
+_LEARN_CODES = (TieAwareAP.__name__, TieAwareNDCG.__name__)
 
 
 def list_name(part: ImageDataset) -> str:
@@ -99,6 +101,7 @@ class SplitEvaluator:
         self._protocol = cast("ProtocolName | None", dataset.protocol)  # evaluate refuses unknown ones
         self._metrics = self._settings.metrics
         self._averages = self._protocol == "dyml" or len(self._lists) > 1  # over lists or levels
+        self._codes = recipe.loss.options().get("loss", recipe.loss).name in _LEARN_CODES  # also inside a memory
         self.names = self._checked_names()
         if select is not None and select not in self.names:
             self._compute_too(select)
@@ -195,7 +198,7 @@ class SplitEvaluator:
         if part.gallery is not None:
             two |= {f"gallery_{name}": values for name, values in two.items()}
             two |= {"ids": ["a", "b"], "gallery_ids": ["c", "d"]}
-        return self._evaluated(two).names
+        return self._evaluated(two, codes=self._codes).names
 
 
 def _bits(embeddings: NDArray[Any]) -> NDArray[np.bool_]:

@@ -114,6 +114,23 @@ def test_the_files_of_an_export_agree(clustered, tmp_path):
     assert "13 kept, with 10 distinct labels" in describe_exported(made)
 
 
+def test_the_card_counts_the_images_of_the_landmarks_it_has(clustered, log, tmp_path):
+    plain = export_step(clustered, out=tmp_path / "plain", review=log)
+    assert "images of" not in (plain.folder / "README.md").read_text().replace("of images", "")
+    gone = next(row for row in provenance(plain.folder).values() if row["status"] == "dropped")["landmark_id"]
+    of_image = [gone, gone, *plain.tree.leaves, plain.tree.leaves[0], 10**6]
+    rows = [f"{number:016x},http://x/{number},{landmark}" for number, landmark in enumerate(of_image)]
+    (tmp_path / "train.csv").write_text("\n".join(["id,url,landmark_id", *rows]) + "\n")
+    counting = ExportSettings(image_table=tmp_path / "train.csv")
+    made = export_step(clustered, out=tmp_path / "out", review=log, settings=counting)
+    assert "`train.csv` has 16 images, 13 of them of these landmarks." in (made.folder / "README.md").read_text()
+    assert json.loads((made.folder / "manifest.json").read_text())["inputs"][-1]["name"] == "train.csv"
+    (tmp_path / "train.csv").write_text("id,landmark\n1,2\n")
+    with pytest.raises(TableError, match="landmark_id"):
+        export_step(clustered, out=tmp_path / "bad", review=log, settings=counting)
+    assert not (tmp_path / "bad").exists()
+
+
 def test_a_review_is_carried_out_and_told_row_by_row(clustered, log, tmp_path):
     made = export_step(clustered, out=tmp_path / "out", review=log)
     rows = provenance(made.folder)

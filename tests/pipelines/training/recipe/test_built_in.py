@@ -128,7 +128,7 @@ def test_printed_recipe_has_the_source_behind_every_value() -> None:
 
 def test_every_figure_is_a_command_of_recipes_and_settings_that_exist() -> None:
     listed = CliRunner().invoke(commands, ["recipes"]).output
-    assert len(built_in.sweeps()) == 12
+    assert len(built_in.sweeps()) == 15
     for sweep in built_in.sweeps():
         assert sweep.command in listed
         _, command, *arguments = shlex.split(sweep.command)

@@ -47,6 +47,9 @@ FILES = {
     "cub": "cub",
     "inshop": "inshop",
     "cifar10": "cifar10",
+    "imagenet100": "imagenet100",
+    "sfm120k": "sfm120k",
+    "vggface2": "vggface2",
 }
 DYML = {"dyml-vehicle": "dyml-vehicle", "dyml-animal": "dyml-vehicle", "dyml-product": "dyml-product"}  # one format
 
@@ -76,6 +79,8 @@ def roots(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         place = [f"data.root={written[benchmark]}", "data.verify=structure"]
         if family == "cifar10":  # S1 takes 600 images of a class
             return [*place, "data.setting=published", "sampler.batch_size=8"]
+        if family == "imagenet100":
+            return [*place, "sampler.batch_size=3"]
         return [*place, *FEW]
 
     return root_of

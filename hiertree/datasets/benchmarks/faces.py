@@ -1,0 +1,82 @@
+"""Benchmarks of faces, whose label is the person: ``vggface2`` and ``ijb-c``.
+
+* Cao, Shen, Xie, Parkhi and Zisserman, *VGGFace2: A Dataset for Recognising Faces across Pose and Age* (FG 2018): 3.31
+  million photographs of 9,131 people, of whom 8,631 train.
+* Maze et al., *IARPA Janus Benchmark – C: Face Dataset and Protocol* (ICB 2018): photographs and frames of videos, with
+  a box around each face.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from ...errors import TableError
+from ...io.tables import line_names, read_table
+from ..description import BENCHMARKS, Verify
+from ..image_dataset import ImageDataset
+from ..labels_to_paths import label_paths
+from ..readers.boxed_images import BoxedImages
+from ..readers.text_lists import read_words, refuse_first
+
+VGGFACE2, IJBC = BENCHMARKS["vggface2"], BENCHMARKS["ijb-c"]
+IJBC_LISTS = ("protocols/ijbc_metadata.csv", "protocols/ijbc_metadata_with_age.csv")
+BOX = ("FACE_X", "FACE_Y", "FACE_WIDTH", "FACE_HEIGHT")
+FEWEST = 5  # images of a person of IJB-C
+
+
+def load_vggface2(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
+    """Read a split of VGGFace2 from ``train_list.txt`` or ``test_list.txt``, whose lines are ``n000002/0001_01.jpg``.
+
+    Args:
+        root: the folder that holds the lists and the folders ``train`` and ``test``, or all of these in ``data``; or
+            its parent, if it is called ``VGG-Face2``.
+        split: "train" or "test", of other people.
+        verify: as in :func:`hiertree.datasets.load`.
+    """
+    VGGFACE2.check_options(split, verify)
+    _, file, folder = VGGFACE2.files(
+        root,
+        *((f"data/{name}", name, f"data/vggface2_{name}", f"vggface2_{name}") for name in (f"{split}_list.txt", split)),
+    )
+    listed = read_words(file, ("image",))["image"]
+    where, people = line_names(listed.to_frame(), file), listed.str.extract("^([^/]+)/[^/]+$")[0]
+    refuse_first(people.isna(), where, listed, "<person>/<image>")
+    labeled = label_paths([people.tolist()], level_names=VGGFACE2.levels, where=where)
+    return VGGFACE2.dataset(split, labeled, VGGFACE2.image_files(folder, listed, where), verify=verify)
+
+
+def load_ijbc(
+    root: str | os.PathLike[str], split: str = "test", *, margin: float = 0.3, verify: Verify = "published"
+) -> ImageDataset:
+    """Read the faces of IJB-C from ``ijbc_metadata.csv``: every image of a person is a query, all others its gallery.
+
+    As Smooth-AP has it (Brown et al., ECCV 2020, Sec. 5.1), people with fewer than 5 images are left out, and here so
+    are rows without a box. Where Smooth-AP averages the embeddings of a video, its frames are images of their own here.
+
+    Args:
+        root: the folder that holds ``protocols`` and ``images``, or its parent, if it is called ``IJB-C``.
+        split: "test"; nothing trains.
+        margin: by what share of its sides a box grows, 0.3 as VGGFace2's own networks are trained.
+        verify: as in :func:`hiertree.datasets.load`.
+    """
+    IJBC.check_options(split, verify)
+    home, file = IJBC.files(root, IJBC_LISTS)
+    listed = read_table(file, required=("SUBJECT_ID", "FILENAME", *BOX), needs_rows=True)
+    listed = listed.drop_duplicates(["SUBJECT_ID", "FILENAME"])
+    try:
+        numbers = listed[list(BOX)].replace("", "nan").to_numpy(dtype=np.float64)
+    except ValueError as error:
+        raise TableError(f"{file} ({error})", expected=f"numbers in {', '.join(BOX)}") from error
+    listed, numbers = listed[boxed := np.isfinite(numbers).all(axis=1)], numbers[boxed]
+    often = (listed.groupby("SUBJECT_ID")["FILENAME"].transform("size") >= FEWEST).to_numpy(dtype=np.bool_)
+    if not often.any():
+        raise TableError(f"{file}: no person has {FEWEST} images with a box", expected=f"numbers in {', '.join(BOX)}")
+    listed, (left, upper, width, height) = listed[often], numbers[often].T
+    where = line_names(listed, file)
+    across, along = margin * width / 2, margin * height / 2
+    boxes = np.stack([left - across, upper - along, left + width + across, upper + height + along], axis=1)
+    labeled = label_paths([listed["SUBJECT_ID"].tolist()], level_names=IJBC.levels, where=where)
+    files = IJBC.image_files(home, "images/" + listed["FILENAME"], where)
+    return IJBC.dataset(split, labeled, BoxedImages(files, boxes), verify=verify)

@@ -1,0 +1,283 @@
+"""Benchmarks of hashing: ``imagenet100`` by class, ``nus-wide`` by labels that images share, ``labelme`` by distance.
+
+* Cao, Long, Wang and Yu, *HashNet: Deep Learning to Hash by Continuation* (ICCV 2017): lists of 100 of ImageNet's
+  classes.
+* Chua, Tang, Hong, Li, Luo and Zheng, *NUS-WIDE: A Real-World Web Image Database from National University of Singapore*
+  (CIVR 2009): 269,648 photographs of Flickr with 81 labels, of which hashing takes the 21 most frequent.
+* Torralba, Fergus and Weiss, *Small Codes and Large Image Databases for Recognition* (CVPR 2008): 22,019 photographs of
+  LabelMe with their GIST features.
+
+Splits and grades are those of He et al., *Hashing as Tie-Aware Learning to Rank* (CVPR 2018), Sec. 5.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from typing_extensions import override
+
+from ...errors import TableError, require_package
+from ...options import check_integer
+from ..description import BENCHMARKS, Benchmark, Verify
+from ..image_dataset import ImageDataset
+from ..labels_to_paths import label_paths
+from ..readers.images import ArrayImages, SelectedImages
+from ..readers.matlab import read_matlab
+from ..readers.text_lists import flag_matrix, read_words, text_lines
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..readers.images import ImageSource
+
+IMAGENET100, NUS_WIDE, LABELME = (BENCHMARKS[name] for name in ("imagenet100", "nus-wide", "labelme"))
+NUS_WIDE_LISTS = ("Imagelist.txt", "ImageList/Imagelist.txt")
+NUS_WIDE_LABELS = ("AllLabels81.txt", "Groundtruth/AllLabels", "AllLabels")
+FREQUENT = 21  # labels of NUS-WIDE
+LABELME_GRADES = {1: 5.0, 2: 1.0, 5: 0.2, 10: 0.1}  # grade → the share of pairs, in percent, that are no farther apart
+LABELME_TRAINING = 5_000
+_AT_ONCE = 256  # queries
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradedDataset(ImageDataset):
+    """Images whose relevance to each other is a grade that no place in a tree says.
+
+    The tree has one level: images are of one leaf if all their labels are the same; those of LabelMe are leaves.
+
+    Attributes:
+        vectors: (n, d): booleans, the labels of each image, the grade being how many two images share; or features.
+        farthest: of features, the greatest distance of two images of each grade.
+    """
+
+    vectors: NDArray[Any]
+    farthest: Mapping[int, float]
+
+    @override
+    def select(self, rows: Any, *, split: str) -> GradedDataset:
+        part = super().select(rows, split=split)
+        return GradedDataset(**{**vars(part), "vectors": self.vectors[np.asarray(rows, dtype=np.int64)]})
+
+    def grades(self, queries: Any = None, gallery: Any = None) -> NDArray[np.uint8]:
+        """(Q, N) grades of pairs, what :func:`hiertree.metrics.evaluate_scores` and functional losses take as levels.
+
+        Args:
+            queries: (Q,) rows; None: the data set's queries, or all images.
+            gallery: (N,) rows; None: its gallery, or all images.
+        """
+        every = np.arange(len(self))
+        rows, columns = (
+            np.asarray(next(own for own in given if own is not None), dtype=np.int64)
+            for given in ((queries, self.queries, every), (gallery, self.gallery, every))
+        )
+        numbers = self.vectors.astype(np.float64 if self.farthest else np.float32)
+        found = np.empty((len(rows), len(columns)), dtype=np.uint8)
+        for start in range(0, len(rows), _AT_ONCE):
+            own = numbers[rows[start : start + _AT_ONCE]]
+            products = own @ numbers[columns].T
+            found[start : start + _AT_ONCE] = (
+                self._of_distances(own, numbers[columns], products) if self.farthest else products
+            )
+        return found
+
+    def _of_distances(
+        self, own: NDArray[np.float64], others: NDArray[np.float64], products: NDArray[np.float64]
+    ) -> NDArray[np.uint8]:
+        """The highest grade whose greatest distance a pair does not exceed."""
+        distances = np.sqrt(np.maximum((own**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2 * products, 0))
+        grades = np.zeros(products.shape, dtype=np.uint8)
+        for grade, distance in sorted(self.farthest.items()):
+            grades[distances <= distance] = grade
+        return grades
+
+
+def load_imagenet100(
+    root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published"
+) -> ImageDataset:
+    """Read a split of ImageNet100 from HashNet's lists, whose lines are a path and 100 zeros and ones.
+
+    Args:
+        root: the folder of the lists and of ``image`` and ``val_image``, or its parent, if it is called ``imagenet``.
+            A list is one file, ``test.txt``, or several, ``test0.txt`` …, here or in ``test``.
+        split: "train", "test" (queries and gallery, which the data set's ``queries`` and ``gallery`` index), "query" or
+            "gallery". HashNet calls the last two test and database; the training images are in the gallery too.
+        verify: as in :func:`hiertree.datasets.load`.
+    """
+    IMAGENET100.check_options(split, verify)
+    names = ("train",) if split == "train" else ("test", "database")
+    home, *firsts = IMAGENET100.files(root, *((f"{name}.txt", f"{name}0.txt", f"test/{name}0.txt") for name in names))
+    lists = [_one_hot(first) for first in firsts]
+    images, classes = (np.concatenate(columns) for columns in zip(*lists, strict=True))
+
+    def where(row: int) -> str:
+        return f"{' and '.join(names)}, image {images[row]}"
+
+    labeled = label_paths([classes], level_names=IMAGENET100.levels, where=where)
+    found = IMAGENET100.image_files(home, images.tolist(), where)
+    if split == "train":
+        return IMAGENET100.dataset(split, labeled, found, verify=verify)
+    queries, gallery = np.split(np.arange(len(images)), [len(lists[0][0])])
+    return IMAGENET100.query_and_gallery(split, labeled, found, verify=verify, queries=queries, gallery=gallery)
+
+
+def _one_hot(first: Path) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
+    """Images and classes of a list, which may continue in files of the next numbers."""
+    numbered = first.stem.endswith("0")
+    files = sorted(first.parent.glob(f"{first.stem[:-1]}[0-9].txt")) if numbered else [first]
+    images, classes = [], []
+    for file in files:
+        listed = [line.partition(" ")[::2] for line in text_lines(file)]
+        flags = flag_matrix(file, [given for _, given in listed])
+        bad = np.flatnonzero(flags.sum(axis=1) != 1)
+        if len(bad) or not listed:
+            given = f"{file.name}, line {bad[0] + 1}: {flags[bad[0]].sum()} classes" if listed else f"{file} is empty"
+            raise TableError(given, expected="images of one class each")
+        images.append(np.array(["/".join(path.split("/")[-2:]) for path, _ in listed]))
+        classes.append(flags.argmax(axis=1))
+    return np.concatenate(images), np.concatenate(classes)
+
+
+def load_nus_wide(
+    root: str | os.PathLike[str],
+    split: str = "train",
+    *,
+    queries_per_label: int = 100,
+    training_per_label: int | None = 500,
+    seed: int = 0,
+    verify: Verify = "published",
+) -> GradedDataset:
+    """Read a split of NUS-WIDE, the images of its 21 most frequent labels; the grade of two is how many they share.
+
+    The lists are ``Imagelist.txt`` and the labels ``AllLabels81.txt``, a row of 81 zeros and ones an image, or the
+    published ``AllLabels/Labels_<label>.txt``. As in He et al.'s public code, ``split_nus.m``, each label in turn,
+    frequent ones first, draws queries and training images among those that no label has drawn; all others, and the
+    training images, are the gallery.
+
+    Args:
+        root: the folder of the lists and of ``Flickr``, with its folders of images; or its parent,
+            if it is called ``NUSWIDE``.
+        split: "train", "test" (queries and gallery, which the data set's ``queries`` and ``gallery`` index), "query" or
+            "gallery".
+        queries_per_label: queries that each label draws.
+        training_per_label: training images that each label draws; None: the gallery trains.
+        seed: of these draws.
+        verify: as in :func:`hiertree.datasets.load`.
+    """
+    NUS_WIDE.check_options(split, verify)
+    check_integer("queries_per_label", queries_per_label)
+    check_integer("training_per_label", training_per_label, or_none=True)
+    home, file, labeled_by = NUS_WIDE.files(root, NUS_WIDE_LISTS, NUS_WIDE_LABELS)
+    listed = read_words(file, ("image",))["image"]
+    names, flags = _labels(labeled_by)
+    if len(listed) != len(flags):
+        raise TableError(f"{labeled_by}: labels of {len(flags)} images", expected=f"the {len(listed)} of {file.name}")
+    frequent = np.argsort(-flags.sum(axis=0), kind="stable")[:FREQUENT]
+    kept = np.flatnonzero(flags[:, frequent].any(axis=1))
+    labels = flags[np.ix_(kept, frequent)]
+    paths = ["Flickr/" + "/".join(path.replace("\\", "/").split("/")[-2:]) for path in listed.iloc[kept]]
+
+    def where(row: int) -> str:
+        return f"{file.name}, line {kept[row] + 1}"
+
+    images = NUS_WIDE.image_files(home, paths, where)
+    rows = _drawn_by_label(labels, queries_per_label, training_per_label, seed)
+    leaves = [" + ".join(names[label] for label in frequent[own]) for own in labels]
+    return _graded(NUS_WIDE, split, leaves, images, labels, rows, verify=verify)
+
+
+def _labels(source: Path) -> tuple[list[str], NDArray[np.bool_]]:
+    """Names of the labels and (n, 81) booleans, from a table of all or a file for each."""
+    if source.is_file():
+        flags = flag_matrix(source, text_lines(source))
+        return [str(number) for number in range(1, flags.shape[1] + 1)], flags
+    files = sorted(source.glob("Labels_*.txt"))
+    columns = [flag_matrix(file, text_lines(file))[:, :1] for file in files]
+    if len({len(column) for column in columns}) != 1:
+        raise TableError(f"{source}: {len(files)} files of labels", expected="Labels_*.txt, each a line an image")
+    return [file.stem.removeprefix("Labels_") for file in files], np.concatenate(columns, axis=1)
+
+
+def _drawn_by_label(
+    labels: NDArray[np.bool_], num_queries: int, num_training: int | None, seed: int
+) -> dict[str, NDArray[np.int64]]:
+    """The rows of each part."""
+    random, chosen = np.random.default_rng(seed), np.zeros(len(labels), dtype=np.bool_)
+    drawn: dict[str, list[NDArray[np.int64]]] = {"query": [], "train": []}
+    for label in range(labels.shape[1]):
+        rows = random.permutation(np.flatnonzero(labels[:, label] & ~chosen))
+        needed = num_queries + (num_training or 0)
+        if len(rows) < needed:
+            given = f"NUS-WIDE: {len(rows)} images left for label {label + 1} of {labels.shape[1]}"
+            raise TableError(given, expected=f"{needed}", remedy="lower queries_per_label and training_per_label")
+        drawn["query"].append(rows[:num_queries])
+        drawn["train"].append(rows[num_queries:needed])
+        chosen[rows[:needed]] = True
+    query, train = (np.sort(np.concatenate(own)) for own in drawn.values())
+    gallery = np.setdiff1d(np.arange(len(labels)), query)
+    return {"query": query, "gallery": gallery, "train": gallery if num_training is None else train}
+
+
+def load_labelme(
+    root: str | os.PathLike[str], split: str = "train", *, seed: int = 0, verify: Verify = "published"
+) -> GradedDataset:
+    """Read a split of 22K LabelMe from ``LabelMe_gist.mat``: tiny images, and GIST features that grade their relevance.
+
+    Grades are 1, 2, 5 and 10 for the nearest 5 %, 1 %, 0.2 % and 0.1 % of pairs of training images (He et al., CVPR
+    2018, Sec. 5.3), by distances of features without their mean and of unit length. Queries and gallery are the file's
+    own; 5,000 training images are drawn from the gallery, where He et al. draw all parts. ``vectors`` are the features.
+
+    Args:
+        root: the folder of the file.
+        split: "train", "test" (queries and gallery, which the data set's ``queries`` and ``gallery`` index), "query" or
+            "gallery".
+        seed: of the draw.
+        verify: as in :func:`hiertree.datasets.load`.
+    """
+    LABELME.check_options(split, verify)
+    require_package("scipy", extra="train")
+    from scipy.spatial.distance import pdist
+
+    _, file = LABELME.files(root, ("LabelMe_gist.mat", "labelme-gist.mat"))
+    gist, pixels, *parts = (read_matlab(file, name) for name in ("gist", "img", "ndxtest", "ndxtrain"))
+    query, gallery = (np.sort(part.astype(np.int64).ravel()) - 1 for part in parts)
+    whole = np.array_equal(np.sort(np.concatenate([query, gallery])), np.arange(len(gist)))
+    if gist.ndim != 2 or pixels.shape != (32, 32, 3, len(gist)) or not whole:
+        given = f"{file}: gist {gist.shape}, img {pixels.shape}, {len(query)} and {len(gallery)} indices"
+        raise TableError(given, expected="gist (n, d), img (32, 32, 3, n), ndxtest and ndxtrain that part 1 … n")
+    train = np.sort(np.random.default_rng(seed).permutation(gallery)[:LABELME_TRAINING])
+    vectors = gist.astype(np.float64) - gist[train].mean(axis=0)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    farthest = np.percentile(pdist(vectors[train]), list(LABELME_GRADES.values()))
+    names = [f"{number:05d}" for number in range(1, len(gist) + 1)]
+    images = ArrayImages(np.ascontiguousarray(pixels.transpose(3, 0, 1, 2).astype(np.uint8)), names=names)
+    rows = {"query": query, "gallery": gallery, "train": train}
+    graded = _graded(LABELME, split, names, images, vectors, rows, verify=verify)
+    return replace(graded, farthest=dict(zip(LABELME_GRADES, farthest.tolist(), strict=True)))
+
+
+def _graded(
+    benchmark: Benchmark,
+    split: str,
+    leaves: Sequence[str],
+    images: ImageSource,
+    vectors: NDArray[Any],
+    rows: Mapping[str, NDArray[np.int64]],
+    *,
+    verify: str,
+) -> GradedDataset:
+    """A split of images with one leaf each, whose parts have these rows."""
+    if split == "train":
+        chosen = rows["train"]
+        labeled = label_paths([[leaves[row] for row in chosen]], level_names=benchmark.levels, where=str)
+        found = benchmark.dataset(split, labeled, SelectedImages(images, chosen), verify=verify)
+    else:
+        chosen = rows.get(split, np.arange(len(images)))
+        labeled = label_paths([leaves], level_names=benchmark.levels, where=str)
+        parts = {"queries": rows["query"], "gallery": rows["gallery"]}
+        found = benchmark.query_and_gallery(split, labeled, images, verify=verify, **parts)
+    return GradedDataset(**vars(found), vectors=vectors[chosen], farthest={})

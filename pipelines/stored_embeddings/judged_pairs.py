@@ -1,0 +1,140 @@
+"""Queries and a gallery on disk whose relevance is known of pairs, by lists or grades, instead of by labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hiertree.datasets.benchmarks.pickled import read_ground_truth
+from hiertree.errors import InputError, OptionError, ShapeError
+from hiertree.metrics import Evaluation, evaluate_scores, revisitop_levels
+
+from .embedded_files import SKIPPED
+from .neighbors import unit_rows
+from .shards import Shards, shard_files
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SETUPS = ("easy", "medium", "hard")
+_QUERIES, _ITEMS = 256, 8192  # compared at once
+
+Judged = Mapping[str, Any]  # the keywords of evaluate_scores that say which items count: levels, valid, num_levels
+
+
+class Sides(NamedTuple):
+    """The files of the queries and those of the gallery."""
+
+    queries: list[Path]
+    gallery: list[Path]
+
+
+class Truth(NamedTuple):
+    """What a file says of pairs."""
+
+    shape: tuple[int, int]  # queries, and the items that it may name
+    setups: tuple[str, ...]  # names behind the metrics; a single one without a name
+    judged: Callable[[str, slice, int], Judged]  # of a setup, some queries and all items
+
+
+def sides_of(source: Path, gallery: Path | None) -> Sides:
+    """The files of queries and gallery: two that are named, or those of a folder that ``hiertree embed`` wrote."""
+    pairs = [(source / f"queries{suffix}", source / f"gallery{suffix}") for suffix in (".npy", "")]
+    both = (source, gallery) if gallery is not None else next((pair for pair in pairs if pair[0].exists()), None)
+    if both is None:
+        raise OptionError(f"{source} without a gallery", expected="--gallery, or a folder of queries and gallery")
+    found = Sides(*(shard_files(side) or [side] for side in both))
+    for file in (*found.queries, *found.gallery):
+        if not file.is_file() or file.suffix not in (".npy", ".parquet", ".safetensors"):
+            raise InputError(f"{file}", expected="an existing .npy, .parquet or .safetensors file")
+    left_out = next((path for side in both for path in (side, *side.parents[:1]) if (path / SKIPPED).is_file()), None)
+    if left_out is not None:
+        given = f"{left_out / SKIPPED}: images without embeddings, which shifts the others"
+        raise InputError(given, expected="an embedding for every image")
+    return found
+
+
+def read_truth(file: Path) -> Truth:
+    """The ground truth of ROxford5k or RParis6k, ``.pkl``, or grades of queries and items, ``.npy``."""
+    if file.suffix == ".pkl":
+        queries, gallery, _, lists = read_ground_truth(file)
+
+        def of_lists(setup: Any, rows: slice, items: int) -> Judged:
+            return {**revisitop_levels(lists[rows], items, setup=setup)._asdict(), "num_levels": 1}
+
+        return Truth((len(queries), len(gallery)), SETUPS, of_lists)
+    grades = _array(file, expected="a .pkl of Revisited, or an .npy of grades")
+    if grades.ndim != 2 or grades.dtype.kind not in "iub":
+        expected = "integers, a row for each query and a column for each item"
+        raise ShapeError(f"{file}: grades of shape {grades.shape} and type {grades.dtype}", expected=expected)
+    highest = max(1, int(grades.max(initial=0)))
+    return Truth(grades.shape, ("",), lambda _, rows, __: {"levels": grades[rows], "num_levels": highest})
+
+
+def evaluate_judged(sides: Sides, truth: Truth, *, codes: bool, **options: Any) -> Evaluation:
+    """Every metric, of every setup of lists: ``AP[hard]``; items that no list may name are distractors."""
+    queries, gallery = _rows(sides.queries), _rows(sides.gallery)
+    of_lists = len(truth.setups) > 1
+    if len(queries) != truth.shape[0] or (
+        len(gallery) < truth.shape[1] if of_lists else len(gallery) != truth.shape[1]
+    ):
+        given = f"{len(queries)} queries and {len(gallery)} items"
+        expected = f"{truth.shape[0]} and {truth.shape[1]}{' or more' if of_lists else ''}, as the judgments have"
+        raise ShapeError(given, expected=expected)
+    if queries.shape[1] != gallery.shape[1]:
+        raise ShapeError(f"queries of {queries.shape[1]} numbers, items of {gallery.shape[1]}", expected="the same")
+    if of_lists and options.get("metrics") is None and options.get("protocol") is None:
+        options["protocol"] = "revisitop"
+    blocks = []
+    for start in range(0, len(queries), _QUERIES):
+        rows = slice(start, min(start + _QUERIES, len(queries)))
+        scores = _scores(queries[rows], gallery, codes=codes)
+        blocks.append(
+            [evaluate_scores(scores, **truth.judged(setup, rows, len(gallery)), **options) for setup in truth.setups]
+        )
+    first = blocks[0][0]
+    names = tuple(name if setup == "" else f"{name}[{setup}]" for setup in truth.setups for name in first.names)
+    values = np.concatenate([np.concatenate([found.values for found in block], axis=1) for block in blocks])
+    card = replace(
+        first.convention,
+        self_rule="as the judgments say: junk is left out, other items stay",
+        scores=f"Hamming distance, {queries.shape[1]} bits" if codes else f"cosine similarity, {scores.dtype}",
+    )
+    return Evaluation(names, values, range(len(values)), card)
+
+
+def _array(file: Path, *, expected: str) -> NDArray[Any]:
+    """An array that stays on disk."""
+    try:
+        return np.load(file, allow_pickle=False, mmap_mode="r")
+    except Exception as error:
+        raise InputError(f"{file} cannot be read", expected=expected) from error
+
+
+def _rows(files: list[Path]) -> NDArray[Any] | Shards:
+    """The vectors of one array, which may be one of several in its folder, or of shards."""
+    if len(files) > 1 or files[0].suffix != ".npy":
+        return Shards(files)
+    vectors = _array(files[0], expected="an array saved by numpy")
+    if vectors.ndim != 2 or 0 in vectors.shape or vectors.dtype.kind != "f":
+        given = f"{files[0]}: embeddings of shape {vectors.shape} and type {vectors.dtype}"
+        raise ShapeError(given, expected="floats (n, d), not empty")
+    return vectors
+
+
+def _scores(queries: NDArray[Any], gallery: NDArray[Any] | Shards, *, codes: bool) -> NDArray[np.floating]:
+    """(Q, N) cosines, or minus the Hamming distances of the signs of embeddings."""
+    rows = _signs if codes else unit_rows
+    own = rows(queries)
+    scores = np.empty((len(own), len(gallery)), own.dtype)
+    for start in range(0, len(gallery), _ITEMS):
+        scores[:, start : start + _ITEMS] = own @ rows(gallery[start : start + _ITEMS]).T
+    return (scores - own.shape[1]) / 2 if codes else scores
+
+
+def _signs(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    return np.where(vectors > 0, np.float32(1), np.float32(-1))

@@ -1,0 +1,184 @@
+"""``hiertree evaluate --truth``: lists of Revisited and grades of pairs, from files to numbers."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmark_files import write_benchmark, write_distractors
+from reference_metrics import revisitop_average_precision, revisitop_precision_at_k
+
+from hiertree.datasets import load_nus_wide, load_revisited
+from hiertree.errors import InputError, OptionError, ShapeError, TableError
+from hiertree.metrics import evaluate_scores
+from hiertree.pipelines.cli.application import main
+from hiertree.pipelines.stored_embeddings import judged_pairs
+from hiertree.pipelines.stored_embeddings.evaluating import evaluate_pairs
+
+POSITIVES = {"easy": ("easy",), "medium": ("easy", "hard"), "hard": ("hard",)}
+
+
+@pytest.fixture
+def revisited(tmp_path: Path) -> Path:
+    """Embeddings of 7 queries and of 60 items, of which the ground truth names 50: the others are distractors."""
+    random = np.random.default_rng(0)
+    lists = []
+    for _ in range(7):
+        rows = random.permutation(50)
+        lists.append({"bbx": [0, 0, 4, 4], "easy": rows[:5], "hard": rows[5:9], "junk": rows[9:15]})
+    names = {"imlist": [f"item{row}" for row in range(50)], "qimlist": [f"query{row}" for row in range(7)]}
+    (tmp_path / "gnd.pkl").write_bytes(pickle.dumps({"gnd": lists, **names}, protocol=2))
+    for name, count in (("queries", 7), ("gallery", 60)):
+        np.save(tmp_path / f"{name}.npy", random.standard_normal((count, 16)).astype(np.float32))
+    return tmp_path
+
+
+def cosines(folder: Path) -> np.ndarray:
+    sides = [np.load(folder / f"{name}.npy").astype(np.float64) for name in ("queries", "gallery")]
+    first, second = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides)
+    return first @ second.T
+
+
+def test_the_three_setups_are_those_of_revisitops_code(revisited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judged_pairs, "_QUERIES", 3)  # as many queries at once, and items
+    monkeypatch.setattr(judged_pairs, "_ITEMS", 11)
+    result = evaluate_pairs(revisited, truth=revisited / "gnd.pkl", as_json=True)
+    lists = pickle.loads((revisited / "gnd.pkl").read_bytes())["gnd"]
+    for setup, positives in POSITIVES.items():
+        for row, (scores, own) in enumerate(zip(cosines(revisited), lists, strict=True)):
+            relevant = np.concatenate([own[name] for name in positives])
+            junk = np.concatenate([own[name] for name in ("easy", "hard", "junk") if name not in positives])
+            kept = np.setdiff1d(np.arange(60), junk)
+            levels = np.isin(kept, relevant).astype(int)
+            expected = [revisitop_average_precision(scores[kept], levels, 1)]
+            expected += [revisitop_precision_at_k(scores[kept], levels, 1, k) for k in (1, 5, 10)]
+            names = [f"{name}[{setup}]" for name in ("AP", "P@1", "P@5", "P@10")]
+            assert result.per_query().loc[row, names].tolist() == pytest.approx(expected)
+    assert result.convention.protocol == "revisitop"
+    plain = evaluate_pairs(revisited, truth=revisited / "gnd.pkl", metrics=["AP"], as_json=True)
+    assert plain.names == ("AP[easy]", "AP[medium]", "AP[hard]")
+    assert plain["AP[hard]"] != result["AP[hard]"]  # not by trapezoids
+
+
+def test_grades_of_pairs_rank_embeddings_and_codes(tmp_path: Path) -> None:
+    write_benchmark("nus-wide", tmp_path)
+    test = load_nus_wide(tmp_path, "test", queries_per_label=2, training_per_label=3, verify="structure")
+    random = np.random.default_rng(3)
+    vectors = random.standard_normal((len(test), 12)).astype(np.float16)
+    for name, rows in (("queries", test.queries), ("gallery", test.gallery)):
+        np.save(tmp_path / f"{name}.npy", vectors[rows])
+    np.save(tmp_path / "grades.npy", test.grades())
+    sides = {"gallery": tmp_path / "gallery.npy", "truth": tmp_path / "grades.npy", "as_json": True}
+    found = evaluate_pairs(tmp_path / "queries.npy", codes=True, metrics=["AP[1]", "NDCG"], **sides)
+    bits = vectors > 0
+    distances = (bits[test.queries][:, None] != bits[test.gallery][None]).sum(axis=2)
+    expected = evaluate_scores(-distances, test.grades(), metrics=["AP[1]", "NDCG"])
+    np.testing.assert_array_equal(found.values, expected.values)
+    assert "Hamming distance, 12 bits" in found.convention.scores
+    cosine = evaluate_pairs(tmp_path / "queries.npy", metrics=["NDCG"], **sides)
+    np.testing.assert_allclose(
+        cosine.values, evaluate_scores(cosines(tmp_path), test.grades(), metrics=["NDCG"]).values, atol=1e-3
+    )
+
+
+def test_embeddings_that_the_judgments_do_not_fit_are_refused(revisited: Path) -> None:
+    truth = revisited / "gnd.pkl"
+    with pytest.raises(OptionError, match="without a gallery"):
+        evaluate_pairs(revisited / "queries.npy", truth=truth)
+    with pytest.raises(InputError, match=r"none\.npy.*existing"):
+        evaluate_pairs(revisited / "queries.npy", gallery=revisited / "none.npy", truth=truth)
+    (revisited / "bad.pkl").write_bytes(b"\x93NUMPY")
+    with pytest.raises(TableError, match="pickle of numbers"):
+        evaluate_pairs(revisited, truth=revisited / "bad.pkl")
+    with pytest.raises(InputError, match=r"gnd\.csv cannot be read.*\.npy of grades"):
+        evaluate_pairs(revisited, truth=truth.rename(revisited / "gnd.csv"))
+    (revisited / "gnd.csv").rename(truth)
+    for shape, message in [((7, 59), "7 queries and 60 items.*7 and 59"), ((8, 60), "expected 8 and 60")]:
+        np.save(revisited / "grades.npy", np.ones(shape, np.uint8))
+        with pytest.raises(ShapeError, match=message):
+            evaluate_pairs(revisited, truth=revisited / "grades.npy")
+    np.save(revisited / "grades.npy", np.ones((7, 60)))
+    with pytest.raises(ShapeError, match=r"type float64.*integers"):
+        evaluate_pairs(revisited, truth=revisited / "grades.npy")
+    np.save(revisited / "grades.npy", np.zeros((7, 60), np.uint8))
+    with pytest.raises(InputError, match="no metric a value"):
+        evaluate_pairs(revisited, truth=revisited / "grades.npy", metrics=["AP"])
+    np.save(revisited / "gallery.npy", np.load(revisited / "gallery.npy")[:49])
+    with pytest.raises(ShapeError, match=r"7 queries and 49 items.*7 and 50 or more"):
+        evaluate_pairs(revisited, truth=truth)
+    (revisited / "skipped.csv").write_text("image,reason\nitem3,damaged\n")
+    with pytest.raises(InputError, match=r"skipped\.csv.*shifts the others"):
+        evaluate_pairs(revisited, truth=truth)
+
+
+def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from hiertree.pipelines.training.recipe.reading import load_recipe
+    from hiertree.pipelines.training.run.experiment import train
+
+    write_benchmark("sop", tmp_path / "sop")
+    write_benchmark("roxford5k", tmp_path / "roxford5k")
+    write_distractors(tmp_path / "revisitop1m")
+    small = [
+        "images.size=16",
+        "images.workers=0",
+        "model.backbone=small_cnn",
+        "model.pretrained=false",
+        "model.width=4",
+    ]
+    few = ["sampler.batch_size=4", "sampler.images_per_class=2", "model.embedding_size=8", "training.epochs=1"]
+    where = [
+        "training.device=cpu",
+        "training.precision=32-true",
+        f"data.root={tmp_path / 'sop'}",
+        "data.verify=structure",
+    ]
+    train(load_recipe("sop-happier", [*small, *few, *where]), tmp_path / "run")
+    data = f"{{name: revisited, distractors: {tmp_path}, root: {tmp_path}, verify: structure}}"
+    command = [
+        "embed",
+        tmp_path / "run",
+        tmp_path / "roxford5k",
+        "--out",
+        tmp_path / "embedded",
+        "--set",
+        f"data={data}",
+    ]
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, command)])
+    assert ended.value.code == 0
+    assert np.load(tmp_path / "embedded" / "gallery.npy").shape == (7, 8)
+    truth = tmp_path / "roxford5k" / "gnd_roxford5k.pkl"
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(
+            ["evaluate", str(tmp_path / "embedded"), "--truth", str(truth), "--json", "--out", str(tmp_path / "r.json")]
+        )
+    assert ended.value.code == 0
+    found = json.loads(capsys.readouterr().out)["summary"]
+    assert set(found) == {f"{name}[{setup}]" for name in ("AP", "P@1", "P@5", "P@10") for setup in POSITIVES}
+    inputs = [entry["name"] for entry in json.loads((tmp_path / "r.json").read_text())["manifest"]["inputs"]]
+    assert inputs == ["queries.npy", "gallery.npy", "gnd_roxford5k.pkl"]
+    own = load_revisited(tmp_path, distractors=tmp_path, verify="structure").ground_truth[1]
+    scores = cosines(tmp_path / "embedded")[1]
+    kept = [item for item in range(7) if item not in own["junk"]]
+    assert found["AP[hard]"] <= 1
+    expected = revisitop_average_precision(scores[kept], [int(item in own["hard"]) for item in kept], 1)
+    per_query = evaluate_pairs(tmp_path / "embedded", truth=truth, as_json=True).per_query()
+    assert per_query["AP[hard]"][1] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("option", [["--ids", "image"], ["--labels", "FILE"], ["--approximate", "hnsw"]])
+def test_options_of_labels_are_refused_beside_judgments(
+    revisited: Path, option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (revisited / "labels.csv").write_text("image\n")
+    given = [str(revisited / "labels.csv") if word == "FILE" else word for word in option]
+    with pytest.raises(SystemExit) as ended:
+        main(["evaluate", str(revisited), "--truth", str(revisited / "gnd.pkl"), *given])
+    assert ended.value.code == 2
+    assert f"{option[0]} beside --truth" in capsys.readouterr().err
