@@ -131,14 +131,8 @@ def as_embeddings(values: Any, *, name: str = "embeddings", rows: NDArray[np.int
         (~array.any(axis=1), f"{name} holds vectors of zero norm", "vectors that can be normalized"),
     )
     for bad, given, expected in problems:
-        if not bad.any():
-            continue
-        refuse_rows(
-            bad if rows is None else np.isin(np.arange(rows.max(initial=0) + 1), rows[bad]),
-            given,
-            expected,
-            EmbeddingError,
-        )
+        if bad.any():
+            refuse_rows(bad, given, expected, EmbeddingError, rows)
     return array
 
 
@@ -198,10 +192,8 @@ def shared_paths(
             _check_order([numbers], label_names.level_names)
             return paths, label_names
         arrays, names = {name: np.stack(side.cells, axis=1) for name, side in columns.items()}, level_names(columns)
-    paths = {}
-    for name, ids in arrays.items():
-        known = _without(ids, unlabeled.get(name))
-        paths[name] = as_integer_paths(known, name=name, num_items=num_items.get(name))
+    known = {name: _without(ids, unlabeled.get(name)) for name, ids in arrays.items()}
+    paths = {name: as_integer_paths(ids, name=name, num_items=num_items.get(name)) for name, ids in known.items()}
     _check_order([ids[~unlabeled[name]] if name in unlabeled else ids for name, ids in paths.items()], names)
     return paths, LabelNames(names)
 
@@ -253,11 +245,9 @@ def check_same_rows(sides: Mapping[str, Any], *, axis: str = "index") -> None:
             continue
         pairs = zip(ours.tolist(), theirs.tolist(), strict=True)
         row, (own, other) = next((row, pair) for row, pair in enumerate(pairs) if pair[0] != pair[1])
-        raise OptionError(
-            f"row {row} is {own!r} of {first}, {other!r} of {second}",
-            expected="the same rows in the same order",
-            remedy=f"call {second}.reindex({first}.index), or to_numpy() if rows match by place",
-        )
+        given = f"row {row} is {own!r} of {first}, {other!r} of {second}"
+        remedy = f"call {second}.reindex({first}.index), or to_numpy() if rows match by place"
+        raise OptionError(given, expected="the same rows in the same order", remedy=remedy)
 
 
 def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None = None) -> NDArray[np.int64]:
@@ -269,11 +259,8 @@ def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None 
     if array.dtype.kind == "f":
         refuse_rows(np.isnan(array).any(axis=1), f"{name} without a label", "a label in every row")
     if array.dtype.kind not in "iu":
-        raise PathError(
-            f"{name} of type {array.dtype}",
-            expected="integer ids, coarse → fine",
-            remedy="number all labels at once with hiertree.arrays.as_paths or LabelTree.paths",
-        )
+        remedy = "number all labels at once with hiertree.arrays.as_paths or LabelTree.paths"
+        raise PathError(f"{name} of type {array.dtype}", expected="integer ids, coarse → fine", remedy=remedy)
     if array.size and array.min() < 0:
         refuse_rows((array < 0).any(axis=1), f"{name} holds negative ids", "ids from 0")
     if array.dtype == np.uint64:

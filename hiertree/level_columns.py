@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LABELS = "iubOUST"  # kinds of columns that name classes; the others are numbers with a fraction, times, …
+_ONE_TYPE = "turn the numbers into text, or the reverse"
 
 
 class LevelColumns(NamedTuple):
@@ -152,28 +153,18 @@ def _labels(name: str, side: LevelColumns, column: int, kept: NDArray[np.bool_])
         np.array([isinstance(cell, str) and not cell.strip() for cell in cells]) if texts else False
     )
     refuse_rows(missing & kept, f"{name} without a label in {side.title(column)}", "a label in every row")
-    if cells.dtype.kind == "f" and _are_whole(cells[kept]):
-        cells = np.where(kept, cells, 0).astype(np.int64)
+    if cells.dtype.kind == "f":  # as pandas and polars hold integers with missing ones among them
+        known = np.where(kept, cells, 0)
+        cells = known.astype(np.int64) if ((np.abs(known) < 2**53) & (known == np.floor(known))).all() else cells
     if cells.dtype.kind not in _LABELS:
-        raise PathError(
-            f"{name} of type {cells.dtype} in {side.title(column)}",
-            expected="integer ids or text",
-            remedy="turn numbers that are ids into integers, others into text",
-        )
+        given, remedy = f"{name} of type {cells.dtype}", "turn numbers that are ids into integers, others into text"
+        raise PathError(f"{given} in {side.title(column)}", expected="integer ids or text", remedy=remedy)
     if cells.dtype.kind == "i":
         refuse_rows((cells < 0) & kept, f"{name} holds negative ids in {side.title(column)}", "ids from 0")
     if cells.dtype.kind == "O" and all(any(isinstance(cell, kind) for cell in cells[kept]) for kind in (str, Number)):
-        raise PathError(
-            f"{name} with text and numbers in {side.title(column)}",
-            expected="labels of one type: '7' and 7 are two classes",
-            remedy="turn the numbers into text, or the reverse",
-        )
+        given, expected = f"{name} with text and numbers", "labels of one type: '7' and 7 are two classes"
+        raise PathError(f"{given} in {side.title(column)}", expected=expected, remedy=_ONE_TYPE)
     return cells[kept].astype(object)
-
-
-def _are_whole(cells: NDArray[Any]) -> bool:
-    """Whether floats are integers, as which pandas and polars hand over integers with missing ones among them."""
-    return bool((np.abs(cells) < 2**53).all() and (cells == np.floor(cells)).all())
 
 
 def _check_same_type(sides: Mapping[str, LevelColumns], column: int, texts: Sequence[set[bool]]) -> None:
@@ -183,12 +174,18 @@ def _check_same_type(sides: Mapping[str, LevelColumns], column: int, texts: Sequ
         if own and texts[0] and not own & texts[0]:
             kinds = ("text", "numbers") if texts[0] == {True} else ("numbers", "text")
             given = f"{side.title(column)}: {kinds[0]} in {first}, {kinds[1]} in {name}"
-            raise PathError(given, expected="labels of one type", remedy="turn the numbers into text, or the reverse")
+            raise PathError(given, expected="labels of one type", remedy=_ONE_TYPE)
 
 
-def refuse_rows(bad: Any, given: str, expected: str, kind: type[EmbeddingError | PathError] = PathError) -> None:
-    """Refuse the rows that are marked, by their numbers."""
-    rows = np.flatnonzero(bad).tolist()
-    if rows:
-        given = f"{given} ({len(rows)} rows: {some_of(rows)})"
+def refuse_rows(
+    bad: NDArray[np.bool_],
+    given: str,
+    expected: str,
+    kind: type[EmbeddingError | PathError] = PathError,
+    numbers: NDArray[np.int64] | None = None,
+) -> None:
+    """Refuse the rows that are marked, by their numbers, which are their places unless given."""
+    rows = np.flatnonzero(bad) if numbers is None else np.unique(numbers[bad])
+    if len(rows):
+        given = f"{given} ({len(rows)} rows: {some_of(rows.tolist())})"
         raise kind(given, expected=expected, remedy="correct or remove these rows")

@@ -135,8 +135,6 @@ def _keyword_only(source: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
 def _refuse_name(name: str, function: str, known: list[str]) -> None:
     known = [each for each in known if each not in ("self", "cls")]
     close = get_close_matches(name, known, n=1, cutoff=0.5)
-    raise OptionError(
-        f"unknown option {name!r} of {function.removesuffix('.__init__')}",
-        expected=f"{', '.join(known[:-1])} or {known[-1]}",
-        remedy=f"did you mean {close[0]!r}?" if close else None,
-    )
+    given = f"unknown option {name!r} of {function.removesuffix('.__init__')}"
+    expected = f"{', '.join(known[:-1])} or {known[-1]}"
+    raise OptionError(given, expected=expected, remedy=f"did you mean {close[0]!r}?" if close else None)

@@ -201,11 +201,8 @@ def _refuse_foreign(output: Path, marks: Sequence[str]) -> None:
     elif output.exists() and not output.is_file():
         raise _error(output, "is no regular file", "a file")
     elif output.exists() and output.stat().st_size and not is_written_by_hiertree(output):
-        raise OutputError(
-            f"the output {output} exists and hiertree did not write it as it is now",
-            expected="a new file",
-            remedy="name another, or pass --force to replace it",
-        )
+        given = f"the output {output} exists and hiertree did not write it as it is now"
+        raise OutputError(given, expected="a new file", remedy="name another, or pass --force to replace it")
 
 
 def _error(output: Path, problem: str, expected: str) -> OutputError:

@@ -94,11 +94,9 @@ def _csv_parts(path: Path, most: int) -> Iterator[pd.DataFrame]:
             header = cells
             check_columns(path, header, ())
         elif len(cells) != len(header):
-            raise TableError(
-                f"{path}, line {line}: {len(cells)} cells, {_shown(cells)}",
-                expected=f"{len(header)} as in the header",
-                remedy=_other_delimiter(header) or "put cells that hold the delimiter in double quotes",
-            )
+            given = f"{path}, line {line}: {len(cells)} cells, {_shown(cells)}"
+            remedy = _other_delimiter(header) or "put cells that hold the delimiter in double quotes"
+            raise TableError(given, expected=f"{len(header)} as in the header", remedy=remedy)
         else:
             lines.append(line)
             rows.append(cells)
@@ -167,11 +165,9 @@ def check_columns(
     if missing:
         close = [match for name in missing for match in get_close_matches(name, present, n=1)]
         close, remedy = ([], other) if (other := _other_delimiter(present)) else (close, remedy)
-        raise TableError(
-            f"{path} has no column {_shown(missing)}",
-            expected=f"it among {_shown(present)}",
-            remedy=f"did you mean {_shown(close)}?" if close else remedy,
-        )
+        given = f"{path} has no column {_shown(missing)}"
+        expected = f"it among {_shown(present)}"
+        raise TableError(given, expected=expected, remedy=f"did you mean {_shown(close)}?" if close else remedy)
 
 
 def _other_delimiter(header: Sequence[str]) -> str | None:
@@ -228,11 +224,9 @@ def frame_columns(frame: Any, names: Sequence[str] | None = None, *, what: str =
 
     if not nw.dependencies.is_into_dataframe(frame):
         lazy = hasattr(frame, "collect")
-        raise InputError(
-            f"{what}: a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}",
-            expected="a frame in memory, of pandas, polars or pyarrow",
-            remedy="call its collect()" if lazy else None,
-        )
+        given = f"{what}: a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
+        expected = "a frame in memory, of pandas, polars or pyarrow"
+        raise InputError(given, expected=expected, remedy="call its collect()" if lazy else None)
     present = [str(name) for name in (frame.column_names if hasattr(frame, "column_names") else frame.columns)]
     wanted = present if names is None else [str(name) for name in names]
     check_columns(what, present, wanted)

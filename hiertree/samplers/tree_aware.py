@@ -17,7 +17,7 @@ import numpy as np
 
 from ..arrays import as_paths
 from ..errors import OptionError
-from ..options import with_options_of
+from ..options import require, with_options_of
 from .epochs import PlannedBatches, SamplerOptions, SmallClasses  # noqa: F401 - recipes read the signatures
 
 if TYPE_CHECKING:
@@ -70,17 +70,14 @@ class TreeSampler(PlannedBatches):
     def __init__(self, paths: Any, **options: Unpack[SamplerOptions]) -> None:
         checked = as_paths(paths)
         super().__init__(_nodes(checked)[:, -1], **options)
-        if self.images_per_class < 2:
-            raise OptionError("images_per_class=1", expected="at least 2, for positives of a class")
+        require(self.images_per_class > 1, "images_per_class", 1, "at least 2, for positives of a class")
         first_items = np.unique(self._class_of_item, return_index=True)[1]
         self._tree = ClassTree(checked[self._items[first_items]])
         needed = self._tree.largest_cost()
         if needed > self.classes_per_batch:
-            raise OptionError(
-                f"batches of {self.classes_per_batch} classes",
-                expected=f"at least {needed}, for positives at every level of this tree",
-                remedy=f"pass batch_size={needed * self.images_per_class} or more, or smaller images_per_class",
-            )
+            expected = f"at least {needed}, for positives at every level of this tree"
+            remedy = f"pass batch_size={needed * self.images_per_class} or more, or smaller images_per_class"
+            raise OptionError(f"batches of {self.classes_per_batch} classes", expected=expected, remedy=remedy)
 
     def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
         return closed_batches(self._tree, self.classes_per_batch, len(self), generator)

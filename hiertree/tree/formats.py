@@ -174,11 +174,9 @@ def _refuse_equal_names(nodes: Sequence[Any], path: AnyPath, inner_names: bool) 
     named = [node.unquoted_name for node in nodes if node.descendants and node.name and inner_names]
     if len(set(named)) < len(named):
         twice = next(name for name in named if named.count(name) > 1)
-        raise TableError(
-            f"{path}: two children of one node are called {twice!r}",
-            expected="different names",
-            remedy="pass inner_names=False if the names of inner nodes are the support of their branches",
-        )
+        given = f"{path}: two children of one node are called {twice!r}"
+        remedy = "pass inner_names=False if the names of inner nodes are the support of their branches"
+        raise TableError(given, expected="different names", remedy=remedy)
 
 
 def write_newick(path: AnyPath, rows: Sequence[Row], leaf_ids: Sequence[Hashable]) -> None:

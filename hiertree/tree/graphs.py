@@ -104,11 +104,9 @@ def _with_one_root(graph: nx.DiGraph[Any], policy: Forest) -> tuple[nx.DiGraph[A
     if len(roots) == 1:
         return graph, roots[0]
     if policy == "error":
-        raise NotATreeError(
-            f"the graph has {len(roots)} roots: {some_of(roots)}",
-            expected="one node without a parent",
-            remedy="pass forest='join' to make them the labels of level 1, or add an edge from one root to each",
-        )
+        given = f"the graph has {len(roots)} roots: {some_of(roots)}"
+        remedy = "pass forest='join' to make them the labels of level 1, or add an edge from one root to each"
+        raise NotATreeError(given, expected="one node without a parent", remedy=remedy)
     joined, above = graph.copy(), object()  # equal to no node of the graph
     joined.add_edges_from((above, root) for root in roots)
     return joined, above

@@ -20,7 +20,7 @@ from hiertree.io.parts import PartStore, digest
 from hiertree.io.progress import Advance, show_progress
 from hiertree.jit import Array, Floats, Ints
 
-from ..ranking.full_sort import rank_by_full_sort
+from ..ranking.full_sort import WORTHWHILE, rank_by_full_sort
 from ..ranking.gallery import drop_ranked, fill_levels
 from ..ranking.ranked import Ranked, ranked_positives, sort_matrix
 from ..ranking.sorted_positives import SortedPositives, sort
@@ -193,9 +193,10 @@ def _rank(
     gallery, ties = retrieval.source.gallery, retrieval.request.ties
     if gallery.mask.place is not None:
         return _rank_without(gallery.mask.place, retrieval, scores, rows)
-    ranked = rank_by_full_sort(scores, gallery.tree.low[rows], gallery.tree.high[rows], ties=ties)
-    if ranked is not None:
-        return lambda *_: ranked, None
+    if gallery.most_positives(rows) * WORTHWHILE >= len(gallery):
+        ranked = rank_by_full_sort(scores, gallery.tree.low[rows], gallery.tree.high[rows], ties=ties)
+        if ranked is not None:
+            return lambda *_: ranked, None
     positives = gallery.empty_positives(rows, scores.dtype, by_index=ties == "index")
     gallery.gather(scores, places, rows, positives)
     sort(positives)
