@@ -178,7 +178,7 @@ def _check_same_type(sides: Mapping[str, LevelColumns], column: int, texts: Sequ
 
 
 def refuse_rows(
-    bad: NDArray[np.bool_],
+    bad: Any,
     given: str,
     expected: str,
     kind: type[EmbeddingError | PathError] = PathError,

@@ -19,7 +19,7 @@ from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError
 from hiertree.options import check_choice, check_number
 
-from .conventions import COMPATIBLE, OURS, Compat, Convention, Protocol, ProtocolName, Rules, Ties, protocol_of
+from .conventions import COMPATIBLE, OURS, PROTOCOLS, Compat, Convention, Protocol, ProtocolName, Rules, Ties
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -167,7 +167,7 @@ class CheckedOptions:
 
     def __post_init__(self) -> None:
         if self.protocol is not None:
-            protocol_of(self.protocol)
+            check_choice("protocol", self.protocol, ProtocolName)
         if not isinstance(self.compat, Rules | None):
             check_choice("compat", self.compat, Compat)
         check_choice("ties", self.ties, Ties)
@@ -178,7 +178,7 @@ class CheckedOptions:
     @property
     def benchmark(self) -> Protocol | None:
         """The protocol, if one is named."""
-        return None if self.protocol is None else protocol_of(self.protocol)
+        return None if self.protocol is None else PROTOCOLS[self.protocol]
 
     @property
     def rules(self) -> Rules:

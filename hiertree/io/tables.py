@@ -41,19 +41,17 @@ def read_table(path: str | os.PathLike[str], *, required: Sequence[str] = (), ne
     file = Path(path)
     if not file.is_file():
         raise TableError(f"{file}", expected="an existing CSV or Parquet file")
-    table = _read_parquet(file) if file.suffix == ".parquet" else _read_csv(file)
+    table = _read_parquet(file) if file.suffix == ".parquet" else next(_csv_parts(file, sys.maxsize))
     check_columns(file, list(table.columns), required)
     if needs_rows and table.empty:
         raise TableError(f"{file} has no rows", expected="rows below the header")
     return table
 
 
-def read_table_parts(
-    path: str | os.PathLike[str], *, required: Sequence[str] = (), rows: int = _PART
-) -> Iterator[pd.DataFrame]:
+def read_table_parts(path: str | os.PathLike[str], *, required: Sequence[str] = ()) -> Iterator[pd.DataFrame]:
     """As :func:`read_table`, some rows at a time (at least one part), so that a long CSV file takes little memory."""
     file = Path(path)
-    for part in _csv_parts(file, rows) if file.is_file() and file.suffix != ".parquet" else [read_table(file)]:
+    for part in _csv_parts(file, _PART) if file.is_file() and file.suffix != ".parquet" else [read_table(file)]:
         check_columns(file, list(part.columns), required)
         yield part
 
@@ -79,10 +77,6 @@ def line_names(table: pd.DataFrame, path: str | os.PathLike[str]) -> Callable[[i
     """How messages call row i of a table whose index holds its lines."""
     name, lines = Path(path).name, table.index
     return lambda row: f"{name}, line {lines[row]}"
-
-
-def _read_csv(path: Path) -> pd.DataFrame:
-    return next(_csv_parts(path, sys.maxsize))
 
 
 def _csv_parts(path: Path, most: int) -> Iterator[pd.DataFrame]:

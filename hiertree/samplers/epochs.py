@@ -74,8 +74,8 @@ class PlannedBatches(BatchSampler, ABC):
         self._items, self._class_of_item, self._class_sizes = _by_class(labels, at_least=least)
         if not len(self._class_sizes):
             given = f"no class of {images_per_class} items or more among {len(labels)} items"
-            remedy = "pass a smaller images_per_class or small_classes='replace'" if len(labels) else None
-            raise OptionError(given, expected="at least one", remedy=remedy)
+            advice = "pass a smaller images_per_class or small_classes='replace'" if len(labels) else None
+            raise OptionError(given, expected="at least one", remedy=advice)
         self._first_of_class = np.cumsum(self._class_sizes) - self._class_sizes
         self._shown_of_class = np.minimum(self._class_sizes, reduce_per_class or self._class_sizes)
         self.sampler, self.drop_last = EpochFollower(self), True

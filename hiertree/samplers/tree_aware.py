@@ -94,15 +94,14 @@ class ClassTree:
             for parent, child in np.unique(self.nodes[:, column : column + 2], axis=0).tolist():
                 children[parent].append(child)
         self.cost = [1] * count
+        classes = [int(not below) for below in children]  # below or at each node
         for node in reversed(range(count)):  # a child has a larger number than its parent
             if children[node]:
                 children[node].sort(key=lambda child: self.cost[child])
                 self.cost[node] = sum(self.cost[child] for child in children[node][:2])
+                classes[node] = sum(classes[child] for child in children[node])
         self.children = children
         self.child_costs = [[self.cost[child] for child in below] for below in children]
-        classes = [int(not below) for below in children]  # below or at each node
-        for node in reversed(range(count)):
-            classes[node] += sum(classes[child] for child in children[node])
         self.classes_before = [[0, *accumulate(classes[child] for child in below)] for below in children]
         self.place = {child: place for below in children for place, child in enumerate(below)}
         self.class_of = {leaf: number for number, leaf in enumerate(self.nodes[:, -1].tolist())}

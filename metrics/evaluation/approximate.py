@@ -66,10 +66,6 @@ class Approximate:
         check_integer("lists", self.lists, or_none=True)
         check_integer("seed", self.seed, least=0)
 
-    def num_lists(self, num_items: int) -> int:
-        """How many lists an inverted file of so many items has."""
-        return self.lists or max(min(round(4 * num_items**0.5), num_items // 40), 1)
-
 
 def evaluate_approximately(
     query: Vectors, gallery: Vectors, labels: Labels, request: MetricRequest, how: Approximate, *, progress: bool
@@ -122,7 +118,7 @@ def _built(gallery: Vectors, how: Approximate, k: int) -> Any:
         index = faiss.IndexHNSWFlat(dimensions, how.links, faiss.METRIC_INNER_PRODUCT)
         index.hnsw.efSearch = max(how.breadth, k)
     else:
-        lists = how.num_lists(num_items)
+        lists = how.lists or max(min(round(4 * num_items**0.5), num_items // 40), 1)
         if lists > num_items:
             raise OptionError(f"an inverted file of {lists} lists", expected=f"at most {num_items}, one per item")
         index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimensions), dimensions, lists, faiss.METRIC_INNER_PRODUCT)

@@ -118,8 +118,11 @@ class RetrievalMetric(Metric):
             PathError: labels, ids or groups that are not integers, or negative ids or groups.
         """
         if not isinstance(embeddings, torch.Tensor):
-            remedy = "wrap them in torch.as_tensor"
-            raise EmbeddingError(f"embeddings as a {type(embeddings).__name__}", expected="a tensor", remedy=remedy)
+            raise EmbeddingError(
+                f"embeddings as a {type(embeddings).__name__}",
+                expected="a tensor",
+                remedy="wrap them in torch.as_tensor",
+            )
         where, number = embeddings.device, len(embeddings)
         labels = _labels(paths, where)
         apart = torch.as_tensor(gallery, dtype=torch.bool, device=where).expand(number if np.ndim(gallery) == 0 else -1)
