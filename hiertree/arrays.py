@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .errors import EmbeddingError, InputError, OptionError, PathError, ShapeError
 from .level_columns import (
@@ -24,9 +25,6 @@ from .level_columns import (
     refuse_rows,
 )
 from .options import is_integer
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAX_LEVELS = 255  # a level is a uint8
 _SAMPLE = 1000  # rows that mostly show that levels are in order
@@ -187,7 +185,7 @@ def shared_paths(
         columns = match_columns(
             {name: _level_columns(labels, name, num_items.get(name)) for name, labels in given.items()}
         )
-        if not all(side.are_ids for side in columns.values()):
+        if any(cells.dtype.kind not in "iu" for side in columns.values() for cells in side.cells):
             paths, label_names, numbers = number_labels(columns, unlabeled=unlabeled)
             _check_order([numbers], label_names.level_names)
             return paths, label_names

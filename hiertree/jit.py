@@ -6,13 +6,11 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numba
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
 Array: TypeAlias = "NDArray[Any]"
 Bools: TypeAlias = "NDArray[np.bool_]"

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from numbers import Number
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .errors import EmbeddingError, PathError, ShapeError, some_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _LABELS = "iubOUST"  # kinds of columns that name classes; the others are numbers with a fraction, times, …
 _ONE_TYPE = "turn the numbers into text, or the reverse"
@@ -29,11 +27,6 @@ class LevelColumns(NamedTuple):
     def title(self, column: int) -> str:
         """How messages call a column."""
         return f"level {column + 1}" if self.names is None else repr(self.names[column])
-
-    @property
-    def are_ids(self) -> bool:
-        """Whether every label is an integer already."""
-        return all(cells.dtype.kind in "iu" for cells in self.cells)
 
 
 class LabelNames(NamedTuple):

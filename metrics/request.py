@@ -118,7 +118,10 @@ def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
     matches = ((family, re.fullmatch(re.escape(family.kind) + family.options, name)) for family in _FAMILIES)
     family, found = next(((family, match) for family, match in matches if match), (None, None))
     if family is None or found is None:
-        raise OptionError(f"metric {name!r}", expected=f"a name such as {', '.join(_EXAMPLES)}", remedy=_hint(name))
+        near = get_close_matches(name, _EXAMPLES, n=1, cutoff=0.4)
+        close = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else near
+        remedy = f"did you mean {close[0]!r}?" if close else None
+        raise OptionError(f"metric {name!r}", expected=f"a name such as {', '.join(_EXAMPLES)}", remedy=remedy)
     if family.codes_only and not of_codes:
         remedy = f"m{name} divides by min(k, positives)"
         raise OptionError(f"metric {name!r}", expected="binary codes for hashing's AP@k", remedy=remedy)
@@ -136,11 +139,6 @@ def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
         cutoff=None if cutoff is None else int(cutoff),
         alpha=None if alpha is None else float(alpha),
     )
-
-
-def _hint(name: str) -> str | None:
-    close = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else get_close_matches(name, _EXAMPLES, n=1, cutoff=0.4)
-    return f"did you mean {close[0]!r}?" if close else None
 
 
 class MetricOptions(TypedDict, total=False):

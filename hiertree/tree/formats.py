@@ -7,17 +7,16 @@ import os
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.sax.saxutils import escape
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import OptionError, TableError
 from ..io.files import open_replacing, read_text, write_text
 from ..io.tables import frame_columns, line_names, read_table, write_table
 from .label_rows import Nested, Row, Where, nest, trimmed
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 AnyPath = str | os.PathLike[str]
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")

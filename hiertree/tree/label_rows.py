@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..arrays import MAX_LEVELS, to_numpy
 from ..errors import (
@@ -23,9 +24,6 @@ from ..errors import (
 )
 from ..io.tables import is_frame, is_missing
 from ..options import check_choice
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Row: TypeAlias = tuple[Hashable, ...]
 Where: TypeAlias = Callable[[int], str]
