@@ -27,16 +27,16 @@ from .level_columns import (
 from .options import is_integer
 
 MAX_LEVELS = 255  # a level is a uint8
-_SAMPLE = 1000  # rows that mostly show that levels are in order
-_CHANCE = 1e-4  # that independent labels look as if they stood fine → coarse
+_SAMPLE = 1000  # rows; mostly enough to see that the levels are in order
+_CHANCE = 1e-4  # below which independent labels would rarely look as if given fine → coarse
 
 
 class StoredRows:
-    """The base of what looks like an array (n, d) and reads rows from files when they are asked for."""
+    """Base class of arrays (n, d) whose rows are read from files on request."""
 
     shape: tuple[int, int]
     ndim = 2
-    identity: str  # differs where the files do
+    identity: str  # differs between different files
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -90,9 +90,9 @@ def as_array(values: Any, *, name: str = "values") -> Any:
 
 
 def array_library(*arrays: Any) -> Any:
-    """The functions of the array API standard for arrays of one library; for those of two it is a TypeError.
+    """The functions of the array API standard for arrays of one library; arrays of two libraries are a TypeError.
 
-    NumPy follows the standard itself from 2.1 on; then the layer for other libraries, slow to import, is not needed.
+    NumPy itself follows the standard from 2.1 on; it then needs no compatibility layer, which is slow to import.
     """
     if all(type(array) is np.ndarray for array in arrays) and hasattr(np, "astype"):
         return np
@@ -109,7 +109,7 @@ def is_on_host(array: Any) -> bool:
 def as_embeddings(values: Any, *, name: str = "embeddings", rows: NDArray[np.int64] | None = None) -> NDArray[Any]:
     """Embeddings, checked, as a C-contiguous (n, d) array: float64 stays, every other real type becomes float32.
 
-    ``rows`` are the numbers by which messages call the rows, unless they call them by their place.
+    ``rows`` are the numbers that messages give the rows, by default their positions.
 
     Raises:
         ShapeError: not two-dimensional, or without columns.
@@ -199,7 +199,7 @@ def shared_paths(
 def _check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -> None:
     """Refuse labels (n, L) given fine → coarse: one column determines the next, which has fewer labels.
 
-    A few labels without the names of columns may look so by chance.
+    A few labels may look like that by chance, so without column names the evidence must be strong.
     """
     if len({ids.shape[1] for ids in sides}) > 1:
         return  # refused elsewhere
@@ -228,7 +228,7 @@ def _determines(first: NDArray[np.int64], second: NDArray[np.int64]) -> bool:
 def check_same_rows(sides: Mapping[str, Any], *, axis: str = "index") -> None:
     """Refuse frames or series of pandas whose indexes differ, since rows are matched by place.
 
-    A plain count, pandas' own index, says nothing about rows that have other names.
+    A RangeIndex, pandas' default, says nothing about rows with other names.
 
     Raises:
         OptionError: two of them differ; the message names the first row.

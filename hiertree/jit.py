@@ -25,7 +25,7 @@ Kernel = TypeVar("Kernel", bound=Callable[..., object])
 def jit(kernel: Kernel) -> Kernel:
     """Compile a kernel on first use, without the interpreter's lock, and cache its machine code on disk.
 
-    numba renews the cache when the kernel's own file changes. So a kernel may call only kernels of its own file.
+    numba renews the cache only when the kernel's own file changes, so a kernel may call only kernels of its own file.
     """
     return _compiled(kernel)
 

@@ -1,4 +1,4 @@
-"""Columns of labels as people have them, numbered: texts, categories and frames become integer paths.
+"""Columns of labels in any form (text, categories, frames), numbered as integer paths.
 
 A node is a whole path from the root; those of a level are numbered from 0 in order of first appearance.
 """
@@ -59,7 +59,7 @@ def columns_of_frame(values: Any, name: str) -> LevelColumns | None:
 
 
 def _texts(names: Sequence[object]) -> tuple[str, ...] | None:
-    """Names of columns; those of pandas may be numbers, which say nothing."""
+    """The names of columns, unless they are numbers, which in pandas carry no meaning."""
     return tuple(map(str, names)) if all(isinstance(name, str) for name in names) else None
 
 
@@ -120,7 +120,7 @@ def match_columns(sides: Mapping[str, LevelColumns]) -> dict[str, LevelColumns]:
     """The sides with the columns of frames in the order of the first frame.
 
     Raises:
-        PathError: frames that share a column which stands at another level in each.
+        PathError: frames that share a column, but at different levels.
     """
     matched = dict(sides)
     first_name = next((name for name, side in sides.items() if side.names), "")

@@ -1,4 +1,4 @@
-"""By which rules a number is computed: policies for ties, authors' choices, benchmarks by name, and the printed card.
+"""The rules by which a number is computed: policies for ties, authors' choices, benchmarks, and the printed card.
 
 docs/metrics.md sets the rules of other authors beside this package's own, and lists the benchmarks.
 """

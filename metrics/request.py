@@ -1,4 +1,4 @@
-"""What is asked for: the names of metrics, as in ``metrics=`` and the columns of a result, and their options, checked.
+"""The request for metrics: their names, as in ``metrics=`` and the columns of a result, and their options, checked.
 
 A new metric takes one line of ``_FAMILIES`` here and one module of :mod:`hiertree.metrics.formulas`.
 """

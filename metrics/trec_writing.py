@@ -172,7 +172,7 @@ def _indexed(indices: NDArray[Any], scores: Any, self_retrieval: bool) -> Triple
     places = np.broadcast_to(-np.arange(1.0, indices.shape[1] + 1), indices.shape)
     values = places if scores is None else as_float64(to_numpy(scores), name="scores")
     if values.shape != indices.shape:
-        raise ShapeError(f"scores of shape {values.shape}", expected=f"one an index, {indices.shape}")
+        raise ShapeError(f"scores of shape {values.shape}", expected=f"one per index, {indices.shape}")
     kept = indices >= 0
     rising = ((np.diff(values) > 0) & kept[:, 1:] & kept[:, :-1]).any(axis=1)
     if rising.any():

@@ -1,4 +1,4 @@
-"""An epoch planned at once: what all samplers share, its state, and the share of one process in its batches."""
+"""What all samplers share: an epoch planned at once, its state, and the share of one process in its batches."""
 
 from __future__ import annotations
 

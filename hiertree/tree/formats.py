@@ -93,7 +93,7 @@ def write_json_tree(
 def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]:
     """The row of every leaf, the leaves' ids and the names of the levels that :func:`write_json_tree` wrote.
 
-    A TableError names the file that is no such tree.
+    A TableError names a file that is not such a tree.
     """
     text = read_text(path)
     try:
@@ -199,7 +199,7 @@ def _quoted(label: Hashable) -> str:
 
 
 def read_graphml(path: AnyPath) -> Any:
-    """A graph whose nodes are known by the texts of their ids; a TableError names the file that is no GraphML."""
+    """A graph whose nodes are known by the texts of their ids; a TableError names a file that is not GraphML."""
     from xml.etree.ElementTree import ParseError
 
     import networkx as nx

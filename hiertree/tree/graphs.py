@@ -1,4 +1,4 @@
-"""Label trees and networkx graphs, and what to make of a graph that is not yet a tree.
+"""Label trees and networkx graphs, and the policies that make a tree of a graph that is not one.
 
 Edges run from parent to child. The root, the one node without a parent, belongs to no level.
 """

@@ -1,4 +1,4 @@
-"""What a label tree knows: the labels and integer paths of its leaves, parts of it, and how it looks."""
+"""The contents of a label tree: labels and integer paths of its leaves, its parts, its drawing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Approximate search through faiss, for metrics of a top k alone; the card says how much of it was found.
+"""Approximate search through faiss, only for metrics of a top k; the convention card gives its recall.
 
-An index may miss items, so a metric that needs the rank of every positive cannot be had from it. Each time its recall
-is measured on some of the queries, against the exact product.
+An index may miss items, so it cannot give a metric that needs the rank of every positive. Each call measures the recall
+on some of the queries, against the exact product.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Approximate:
     """How to search approximately.
 
     Attributes:
-        index: ``"hnsw"``, a graph of neighbors (Malkov and Yashunin, 2016): no training, built slowly, and by several
-            threads never twice the same; or ``"ivf"``, an inverted file (Sivic and Zisserman, 2003): the gallery in
-            lists by k-means, of which the nearest are searched, the same each time.
+        index: ``"hnsw"``, a graph of neighbors (Malkov and Yashunin, 2016), without training, built slowly, that
+            differs each time if several threads build it; or ``"ivf"``, an inverted file (Sivic and Zisserman, 2003):
+            the gallery in lists by k-means, of which the nearest are searched, the same each time.
         links: of the graph, for each item.
         breadth: candidates kept while the graph is searched, or more where k is.
         lists: of the inverted file; 4·√N unless given, and no more than N / 40.
-        probes: lists searched; as many as there are make the search exact.
+        probes: lists searched; searching all of them makes the search exact.
         sample: queries on which recall is measured.
         seed: of their draw, and of k-means.
 

@@ -1,4 +1,4 @@
-"""The checks that entry points share: how queries and gallery are labeled, what lists leave out, what is asked for."""
+"""The checks that all entry points share: labels of queries and gallery, items that lists leave out, options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gallery in tree order as each query sees it: where its positives stand, and what its list leaves out.
+"""A gallery in tree order: where each query's positives stand, and what its list leaves out.
 
 In tree order every Ω^{+,l} of every query is one contiguous range. Scores of some queries with a part of the gallery
 come with ``rows``, the indices of the queries, and ``places``, where the items of the part stand in tree order, rising.
