@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .errors import EmbeddingError, InputError, OptionError, PathError, ShapeError
 from .level_columns import (
@@ -27,20 +28,17 @@ from .level_columns import (
 )
 from .options import is_integer
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 MAX_LEVELS = 255  # a level is a uint8
-_SAMPLE = 1000  # rows that mostly show that levels are in order
-_CHANCE = 1e-4  # that independent labels look as if they stood fine → coarse
+_SAMPLE = 1000  # rows; mostly enough to see that the levels are in order
+_CHANCE = 1e-4  # below which independent labels would rarely look as if given fine → coarse
 
 
 class StoredRows:
-    """The base of what looks like an array (n, d) and reads rows from files when they are asked for."""
+    """Base class of arrays (n, d) whose rows are read from files on request."""
 
     shape: tuple[int, int]
     ndim = 2
-    identity: str  # differs where the files do
+    identity: str  # differs between different files
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -94,9 +92,9 @@ def as_array(values: Any, *, name: str = "values") -> Any:
 
 
 def array_library(*arrays: Any) -> Any:
-    """The functions of the array API standard for arrays of one library; for those of two it is a TypeError.
+    """The functions of the array API standard for arrays of one library; arrays of two libraries are a TypeError.
 
-    NumPy follows the standard itself from 2.1 on; then the layer for other libraries, slow to import, is not needed.
+    NumPy itself follows the standard from 2.1 on; it then needs no compatibility layer, which is slow to import.
     """
     if all(type(array) is np.ndarray for array in arrays) and hasattr(np, "astype"):
         return np
@@ -120,7 +118,7 @@ def triton_works_on(device: str) -> bool:
 def as_embeddings(values: Any, *, name: str = "embeddings", rows: NDArray[np.int64] | None = None) -> NDArray[Any]:
     """Embeddings, checked, as a C-contiguous (n, d) array: float64 stays, every other real type becomes float32.
 
-    ``rows`` are the numbers by which messages call the rows, unless they call them by their place.
+    ``rows`` are the numbers that messages give the rows, by default their positions.
 
     Raises:
         ShapeError: not two-dimensional, or without columns.
@@ -140,14 +138,8 @@ def as_embeddings(values: Any, *, name: str = "embeddings", rows: NDArray[np.int
         (~array.any(axis=1), f"{name} holds vectors of zero norm", "vectors that can be normalized"),
     )
     for bad, given, expected in problems:
-        if not bad.any():
-            continue
-        refuse_rows(
-            bad if rows is None else np.isin(np.arange(rows.max(initial=0) + 1), rows[bad]),
-            given,
-            expected,
-            EmbeddingError,
-        )
+        if bad.any():
+            refuse_rows(bad, given, expected, EmbeddingError, rows)
     return array
 
 
@@ -202,15 +194,13 @@ def shared_paths(
         columns = match_columns(
             {name: _level_columns(labels, name, num_items.get(name)) for name, labels in given.items()}
         )
-        if not all(side.are_ids for side in columns.values()):
+        if any(cells.dtype.kind not in "iu" for side in columns.values() for cells in side.cells):
             paths, label_names, numbers = number_labels(columns, unlabeled=unlabeled)
             _check_order([numbers], label_names.level_names)
             return paths, label_names
         arrays, names = {name: np.stack(side.cells, axis=1) for name, side in columns.items()}, level_names(columns)
-    paths = {}
-    for name, ids in arrays.items():
-        known = _without(ids, unlabeled.get(name))
-        paths[name] = as_integer_paths(known, name=name, num_items=num_items.get(name))
+    known = {name: _without(ids, unlabeled.get(name)) for name, ids in arrays.items()}
+    paths = {name: as_integer_paths(ids, name=name, num_items=num_items.get(name)) for name, ids in known.items()}
     _check_order([ids[~unlabeled[name]] if name in unlabeled else ids for name, ids in paths.items()], names)
     return paths, LabelNames(names)
 
@@ -218,7 +208,7 @@ def shared_paths(
 def _check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -> None:
     """Refuse labels (n, L) given fine → coarse: one column determines the next, which has fewer labels.
 
-    A few labels without the names of columns may look so by chance.
+    A few labels may look like that by chance, so without column names the evidence must be strong.
     """
     if len({ids.shape[1] for ids in sides}) > 1:
         return  # refused elsewhere
@@ -247,7 +237,7 @@ def _determines(first: NDArray[np.int64], second: NDArray[np.int64]) -> bool:
 def check_same_rows(sides: Mapping[str, Any], *, axis: str = "index") -> None:
     """Refuse frames or series of pandas whose indexes differ, since rows are matched by place.
 
-    A plain count, pandas' own index, says nothing about rows that have other names.
+    A RangeIndex, pandas' default, says nothing about rows with other names.
 
     Raises:
         OptionError: two of them differ; the message names the first row.
@@ -262,11 +252,9 @@ def check_same_rows(sides: Mapping[str, Any], *, axis: str = "index") -> None:
             continue
         pairs = zip(ours.tolist(), theirs.tolist(), strict=True)
         row, (own, other) = next((row, pair) for row, pair in enumerate(pairs) if pair[0] != pair[1])
-        raise OptionError(
-            f"row {row} is {own!r} of {first}, {other!r} of {second}",
-            expected="the same rows in the same order",
-            remedy=f"call {second}.reindex({first}.index), or to_numpy() if rows match by place",
-        )
+        given = f"row {row} is {own!r} of {first}, {other!r} of {second}"
+        remedy = f"call {second}.reindex({first}.index), or to_numpy() if rows match by place"
+        raise OptionError(given, expected="the same rows in the same order", remedy=remedy)
 
 
 def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None = None) -> NDArray[np.int64]:
@@ -278,11 +266,8 @@ def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None 
     if array.dtype.kind == "f":
         refuse_rows(np.isnan(array).any(axis=1), f"{name} without a label", "a label in every row")
     if array.dtype.kind not in "iu":
-        raise PathError(
-            f"{name} of type {array.dtype}",
-            expected="integer ids, coarse → fine",
-            remedy="number all labels at once with hiertree.arrays.as_paths or LabelTree.paths",
-        )
+        remedy = "number all labels at once with hiertree.arrays.as_paths or LabelTree.paths"
+        raise PathError(f"{name} of type {array.dtype}", expected="integer ids, coarse → fine", remedy=remedy)
     if array.size and array.min() < 0:
         refuse_rows((array < 0).any(axis=1), f"{name} holds negative ids", "ids from 0")
     if array.dtype == np.uint64:

@@ -8,13 +8,11 @@ import sys
 from collections.abc import Callable
 from functools import cache, partial
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numba
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
 Array: TypeAlias = "NDArray[Any]"
 Bools: TypeAlias = "NDArray[np.bool_]"
@@ -29,7 +27,7 @@ Kernel = TypeVar("Kernel", bound=Callable[..., object])
 def jit(kernel: Kernel) -> Kernel:
     """Compile a kernel on first use, without the interpreter's lock, and cache its machine code on disk.
 
-    numba renews the cache when the kernel's own file changes. So a kernel may call only kernels of its own file.
+    numba renews the cache only when the kernel's own file changes, so a kernel may call only kernels of its own file.
     """
     return _compiled(kernel)
 

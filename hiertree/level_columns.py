@@ -1,4 +1,4 @@
-"""Columns of labels as people have them, numbered: texts, categories and frames become integer paths.
+"""Columns of labels in any form (text, categories, frames), numbered as integer paths.
 
 A node is a whole path from the root; those of a level are numbered from 0 in order of first appearance.
 """
@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from numbers import Number
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .errors import EmbeddingError, PathError, ShapeError, some_of
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 _LABELS = "iubOUST"  # kinds of columns that name classes; the others are numbers with a fraction, times, …
+_ONE_TYPE = "turn the numbers into text, or the reverse"
 
 
 class LevelColumns(NamedTuple):
@@ -28,11 +27,6 @@ class LevelColumns(NamedTuple):
     def title(self, column: int) -> str:
         """How messages call a column."""
         return f"level {column + 1}" if self.names is None else repr(self.names[column])
-
-    @property
-    def are_ids(self) -> bool:
-        """Whether every label is an integer already."""
-        return all(cells.dtype.kind in "iu" for cells in self.cells)
 
 
 class LabelNames(NamedTuple):
@@ -65,7 +59,7 @@ def columns_of_frame(values: Any, name: str) -> LevelColumns | None:
 
 
 def _texts(names: Sequence[object]) -> tuple[str, ...] | None:
-    """Names of columns; those of pandas may be numbers, which say nothing."""
+    """The names of columns, unless they are numbers, which in pandas carry no meaning."""
     return tuple(map(str, names)) if all(isinstance(name, str) for name in names) else None
 
 
@@ -126,7 +120,7 @@ def match_columns(sides: Mapping[str, LevelColumns]) -> dict[str, LevelColumns]:
     """The sides with the columns of frames in the order of the first frame.
 
     Raises:
-        PathError: frames that share a column which stands at another level in each.
+        PathError: frames that share a column, but at different levels.
     """
     matched = dict(sides)
     first_name = next((name for name, side in sides.items() if side.names), "")
@@ -152,28 +146,18 @@ def _labels(name: str, side: LevelColumns, column: int, kept: NDArray[np.bool_])
         np.array([isinstance(cell, str) and not cell.strip() for cell in cells]) if texts else False
     )
     refuse_rows(missing & kept, f"{name} without a label in {side.title(column)}", "a label in every row")
-    if cells.dtype.kind == "f" and _are_whole(cells[kept]):
-        cells = np.where(kept, cells, 0).astype(np.int64)
+    if cells.dtype.kind == "f":  # as pandas and polars hold integers with missing ones among them
+        known = np.where(kept, cells, 0)
+        cells = known.astype(np.int64) if ((np.abs(known) < 2**53) & (known == np.floor(known))).all() else cells
     if cells.dtype.kind not in _LABELS:
-        raise PathError(
-            f"{name} of type {cells.dtype} in {side.title(column)}",
-            expected="integer ids or text",
-            remedy="turn numbers that are ids into integers, others into text",
-        )
+        given, remedy = f"{name} of type {cells.dtype}", "turn numbers that are ids into integers, others into text"
+        raise PathError(f"{given} in {side.title(column)}", expected="integer ids or text", remedy=remedy)
     if cells.dtype.kind == "i":
         refuse_rows((cells < 0) & kept, f"{name} holds negative ids in {side.title(column)}", "ids from 0")
     if cells.dtype.kind == "O" and all(any(isinstance(cell, kind) for cell in cells[kept]) for kind in (str, Number)):
-        raise PathError(
-            f"{name} with text and numbers in {side.title(column)}",
-            expected="labels of one type: '7' and 7 are two classes",
-            remedy="turn the numbers into text, or the reverse",
-        )
+        given, expected = f"{name} with text and numbers", "labels of one type: '7' and 7 are two classes"
+        raise PathError(f"{given} in {side.title(column)}", expected=expected, remedy=_ONE_TYPE)
     return cells[kept].astype(object)
-
-
-def _are_whole(cells: NDArray[Any]) -> bool:
-    """Whether floats are integers, as which pandas and polars hand over integers with missing ones among them."""
-    return bool((np.abs(cells) < 2**53).all() and (cells == np.floor(cells)).all())
 
 
 def _check_same_type(sides: Mapping[str, LevelColumns], column: int, texts: Sequence[set[bool]]) -> None:
@@ -183,12 +167,18 @@ def _check_same_type(sides: Mapping[str, LevelColumns], column: int, texts: Sequ
         if own and texts[0] and not own & texts[0]:
             kinds = ("text", "numbers") if texts[0] == {True} else ("numbers", "text")
             given = f"{side.title(column)}: {kinds[0]} in {first}, {kinds[1]} in {name}"
-            raise PathError(given, expected="labels of one type", remedy="turn the numbers into text, or the reverse")
+            raise PathError(given, expected="labels of one type", remedy=_ONE_TYPE)
 
 
-def refuse_rows(bad: Any, given: str, expected: str, kind: type[EmbeddingError | PathError] = PathError) -> None:
-    """Refuse the rows that are marked, by their numbers."""
-    rows = np.flatnonzero(bad).tolist()
-    if rows:
-        given = f"{given} ({len(rows)} rows: {some_of(rows)})"
+def refuse_rows(
+    bad: Any,
+    given: str,
+    expected: str,
+    kind: type[EmbeddingError | PathError] = PathError,
+    numbers: NDArray[np.int64] | None = None,
+) -> None:
+    """Refuse the rows that are marked, by their numbers, which are their places unless given."""
+    rows = np.flatnonzero(bad) if numbers is None else np.unique(numbers[bad])
+    if len(rows):
+        given = f"{given} ({len(rows)} rows: {some_of(rows.tolist())})"
         raise kind(given, expected=expected, remedy="correct or remove these rows")

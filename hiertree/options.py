@@ -134,8 +134,6 @@ def _keyword_only(source: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
 def _refuse_name(name: str, function: str, known: list[str]) -> None:
     known = [each for each in known if each not in ("self", "cls")]
     near = nearest_name(name, known, cutoff=0.5)
-    raise OptionError(
-        f"unknown option {name!r} of {function.removesuffix('.__init__')}",
-        expected=f"{', '.join(known[:-1])} or {known[-1]}",
-        remedy=f"did you mean {near!r}?" if near else None,
-    )
+    given = f"unknown option {name!r} of {function.removesuffix('.__init__')}"
+    expected = f"{', '.join(known[:-1])} or {known[-1]}"
+    raise OptionError(given, expected=expected, remedy=f"did you mean {near!r}?" if near else None)

@@ -10,7 +10,7 @@
 * :mod:`hiertree.metrics.rerank`: PCA whitening, query expansion, database augmentation, k-reciprocal re-ranking.
 * :class:`RetrievalMetric`: any of these metrics, batch by batch and across processes, as torchmetrics do;
   :class:`RetrievalCallback` for Lightning, :class:`HierarchicalAccuracyCalculator` for pytorch-metric-learning.
-* One function a metric, of (Q, N) scores and levels: ``h_ap``, ``ndcg``, ``asi``, ``average_precision``, …
+* One function per metric, of (Q, N) scores and levels: ``h_ap``, ``ndcg``, ``asi``, ``average_precision``, …
 
 Names for ``metrics=``, which are also the columns of a result: ``H-AP``, ``H-AP(alpha=3)``, ``NDCG``, ``NDCG@k``,
 ``ASI``, ``ASI[l]``, ``AP[l]``, ``AP#l``, ``R@k[l]``, ``TR@k[l]``, ``P@k[l]``, ``mAP@R[l]``, ``mAP@k[l]``; for the

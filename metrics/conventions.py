@@ -1,4 +1,4 @@
-"""By which rules a number is computed: policies for ties, authors' choices, benchmarks by name, and the printed card.
+"""The rules by which a number is computed: policies for ties, authors' choices, benchmarks, and the printed card.
 
 docs/metrics.md sets the rules of other authors beside this package's own, and lists the benchmarks.
 """
@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, fields
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_type_hints
 
-from hiertree.errors import OptionError
 from hiertree.options import check_choice
 
 Ties: TypeAlias = Literal["average", "worst", "best", "paper", "index"]
@@ -137,23 +136,13 @@ class Protocol:
     def names(self, num_levels: int) -> tuple[str, ...]:
         """The metrics for L levels.
 
-        >>> protocol_of("dyml").names(2)[:2]
+        >>> PROTOCOLS["dyml"].names(2)[:2]
         ('AP[1]', 'AP[2]')
         """
         levels = range(1, num_levels + 1)
         return tuple(
             name.replace("*", str(level)) for name in self.metrics for level in (levels if "*" in name else (0,))
         )
-
-    def check(self, *, self_retrieval: bool, with_ids: bool) -> None:
-        """Refuse a retrieval that the benchmark does not make, with an OptionError."""
-        if self_retrieval and self.gallery == "separate":
-            raise OptionError(f"protocol={self.name!r} without a gallery", expected="gallery and gallery_paths")
-        if not self_retrieval and self.gallery == "self":
-            raise OptionError(f"protocol={self.name!r} with a gallery", expected="queries that retrieve each other")
-        if not self_retrieval and self.needs_ids and not with_ids:
-            given, remedy = f"protocol={self.name!r} without ids", "give the file names, so that no query finds itself"
-            raise OptionError(given, expected="query_ids and gallery_ids", remedy=remedy)
 
 
 PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
@@ -172,12 +161,6 @@ PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
         )
     }
 )
-
-
-def protocol_of(name: str) -> Protocol:
-    """The protocol of a name; OptionError for an unknown one."""
-    check_choice("protocol", name, ProtocolName)
-    return PROTOCOLS[name]
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hiertree.errors import OptionError
 from hiertree.options import check_integer
@@ -12,9 +13,6 @@ from hiertree.options import check_integer
 from .conventions import Ties
 from .evaluation.scores import as_score_matrix, evaluate_scores
 from .request import H_AP, CheckedOptions, Relevance
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def h_ap(

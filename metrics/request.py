@@ -1,4 +1,4 @@
-"""What is asked for: the names of metrics, as in ``metrics=`` and the columns of a result, and their options, checked.
+"""The request for metrics: their names, as in ``metrics=`` and the columns of a result, and their options, checked.
 
 A new metric takes one line of ``_FAMILIES`` here and one module of :mod:`hiertree.metrics.formulas`.
 """
@@ -18,7 +18,7 @@ from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, nearest_name
 from hiertree.options import check_choice, check_number
 
-from .conventions import COMPATIBLE, OURS, Compat, Convention, Protocol, ProtocolName, Rules, Ties, protocol_of
+from .conventions import COMPATIBLE, OURS, PROTOCOLS, Compat, Convention, Protocol, ProtocolName, Rules, Ties
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -117,7 +117,9 @@ def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
     matches = ((family, re.fullmatch(re.escape(family.kind) + family.options, name)) for family in _FAMILIES)
     family, found = next(((family, match) for family, match in matches if match), (None, None))
     if family is None or found is None:
-        raise OptionError(f"metric {name!r}", expected=f"a name such as {', '.join(_EXAMPLES)}", remedy=_hint(name))
+        near = _OTHER_NAMES.get(name) or nearest_name(name, _EXAMPLES, cutoff=0.4)
+        remedy = f"did you mean {near!r}?" if near else None
+        raise OptionError(f"metric {name!r}", expected=f"a name such as {', '.join(_EXAMPLES)}", remedy=remedy)
     if family.codes_only and not of_codes:
         remedy = f"m{name} divides by min(k, positives)"
         raise OptionError(f"metric {name!r}", expected="binary codes for hashing's AP@k", remedy=remedy)
@@ -135,11 +137,6 @@ def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
         cutoff=None if cutoff is None else int(cutoff),
         alpha=None if alpha is None else float(alpha),
     )
-
-
-def _hint(name: str) -> str | None:
-    near = _OTHER_NAMES.get(name) or nearest_name(name, _EXAMPLES, cutoff=0.4)
-    return f"did you mean {near!r}?" if near else None
 
 
 class MetricOptions(TypedDict, total=False):
@@ -166,7 +163,7 @@ class CheckedOptions:
 
     def __post_init__(self) -> None:
         if self.protocol is not None:
-            protocol_of(self.protocol)
+            check_choice("protocol", self.protocol, ProtocolName)
         if not isinstance(self.compat, Rules | None):
             check_choice("compat", self.compat, Compat)
         check_choice("ties", self.ties, Ties)
@@ -177,7 +174,7 @@ class CheckedOptions:
     @property
     def benchmark(self) -> Protocol | None:
         """The protocol, if one is named."""
-        return None if self.protocol is None else protocol_of(self.protocol)
+        return None if self.protocol is None else PROTOCOLS[self.protocol]
 
     @property
     def rules(self) -> Rules:

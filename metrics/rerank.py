@@ -1,6 +1,6 @@
-"""What landmark retrieval does to embeddings and rankings before it measures them, from arrays to arrays.
+"""Re-ranking and post-processing of embeddings as in landmark retrieval, from arrays to arrays.
 
-Vectors (n, d) come in with any length, are scaled to unit length, and go out so; neighbors are those of the largest
+Vectors (n, d) of any length are scaled to unit length, and results have unit length; neighbors are those of the largest
 cosine. Each function's result goes into :func:`hiertree.metrics.evaluate`, that of :func:`k_reciprocal` into
 :func:`hiertree.metrics.evaluate_scores`.
 
@@ -37,7 +37,7 @@ def pca_whitening(embeddings: Any, learned_on: Any, *, dimensions: int | None = 
     Args:
         embeddings: (n, d) vectors to transform; queries and gallery in the same way.
         learned_on: (m, d) vectors, of training images for instance and not of the test's.
-        dimensions: directions kept, those of the largest variance; unless given all whose variance is no rounding.
+        dimensions: directions kept, those of the largest variance; by default all whose variance exceeds rounding.
 
     Raises:
         OptionError: more dimensions than vary.

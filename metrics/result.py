@@ -221,7 +221,7 @@ class Evaluation:
         return json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
     def plot(self) -> Figure:
-        """A bar a metric with its 95 % confidence interval, as a matplotlib figure."""
+        """One bar per metric with its 95 % confidence interval, as a matplotlib figure."""
         require_package("matplotlib", extra="plots")
         from matplotlib.figure import Figure
 

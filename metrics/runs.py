@@ -1,4 +1,4 @@
-"""What users hold as a run or as judgments: files, frames, ranx objects, records of ir_measures, plain mappings."""
+"""Runs and judgments in every form that users have: files, frames, ranx objects, records of ir_measures, mappings."""
 
 from __future__ import annotations
 

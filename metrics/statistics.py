@@ -1,4 +1,4 @@
-"""Whether systems differ: paired randomization tests on per-query values, corrected for their number; DyML's mean.
+"""Comparing systems: paired randomization tests on per-query values, corrected for their number; DyML's mean.
 
 Under the null hypothesis two systems are exchangeable query by query: the sign of each difference is the toss of
 a coin. The p-value is the share of sign patterns whose mean difference is at least as large as the one observed. It is
@@ -53,7 +53,7 @@ def paired_randomization_test(
     ``resamples`` patterns are drawn, and it is (1 + patterns as extreme) / (1 + resamples).
 
     Args:
-        first: (Q,) finite values of one system; a query where either has NaN, that is no value, is left out.
+        first: (Q,) finite values of one system; a query for which either has NaN (no value) is left out.
         second: (Q,) values of the other, of the same queries in the same order.
         alternative: ``"two-sided"``, or that the first is ``"greater"`` or ``"less"``.
         clusters: a label for each query; the differences of one cluster change their signs together. Unless given

@@ -39,7 +39,7 @@ class Side(NamedTuple):
     trailing: bool  # whether text may follow the last column, as trec_eval reads it
     forms: str  # what else users may give
     field: str  # that holds the number in a record
-    kind: type[InputError]  # of a value that is no number
+    kind: type[InputError]  # of a value that is not a number
 
 
 RUN = Side(
@@ -105,7 +105,7 @@ def checked_run(run: Triples) -> Triples:
 
 
 def checked_qrels(qrels: Triples, *, negative: NegativeQrels = "error") -> Triples:
-    """Refuse judgments that are no levels, and items judged twice; those below 0 may be irrelevant."""
+    """Refuse judgments that are not levels, and items judged twice; those below 0 may be irrelevant."""
     check_choice("negative_qrels", negative, NegativeQrels)
     _check_names(qrels)
     whole = qrels.value == np.floor(qrels.value)
@@ -161,7 +161,7 @@ def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
         The score of each query and item.
 
     Raises:
-        TableError: no such file, a damaged one, not UTF-8, a line without six columns, a score that is no number or
+        TableError: no such file, a damaged one, not UTF-8, a line without six columns, a score that is not a number or
             that float64 rounds, or an item listed twice; the message names file and line.
 
     >>> import tempfile
@@ -190,7 +190,7 @@ def read_trec_qrels(
         The level of each query and item.
 
     Raises:
-        TableError: no such file, a damaged one, not UTF-8, a line without four columns, a judgment that is no integer
+        TableError: no such file, damaged, not UTF-8, a line without four columns, a judgment other than an integer
             from 0 to 255, or an item judged twice; the message names file and line.
 
     >>> import tempfile

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hiertree import levels
 from hiertree.arrays import as_float64, shared_paths, to_numpy
@@ -20,9 +21,6 @@ from hiertree.options import is_integer
 
 from .runs import as_qrels, as_run, is_records
 from .trec_reading import Triples, checked_run, rows_of_names
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _LEVELS_AT_ONCE = 1 << 26
 
@@ -174,7 +172,7 @@ def _indexed(indices: NDArray[Any], scores: Any, self_retrieval: bool) -> Triple
     places = np.broadcast_to(-np.arange(1.0, indices.shape[1] + 1), indices.shape)
     values = places if scores is None else as_float64(to_numpy(scores), name="scores")
     if values.shape != indices.shape:
-        raise ShapeError(f"scores of shape {values.shape}", expected=f"one an index, {indices.shape}")
+        raise ShapeError(f"scores of shape {values.shape}", expected=f"one per index, {indices.shape}")
     kept = indices >= 0
     rising = ((np.diff(values) > 0) & kept[:, 1:] & kept[:, :-1]).any(axis=1)
     if rising.any():

@@ -22,6 +22,10 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("docs/architecture.md", "metrics/request.py", "hiertree/relevance.py", "pipelines/labels/encode"),
     ),
     "extras": ((), ("pyproject.toml",)),
+    "figures": (
+        ("tests/package/test_losses_page.py",),
+        ("scripts/steps_figure.py", "scripts/decomposability_figure.py"),
+    ),
     "jobs": (("tests/pipelines/comparison",), ("pipelines/comparison", "pipelines/training/run")),
     "labels": (
         ("tests/pipelines/labels",),
@@ -29,7 +33,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "peers": (
         ("tests/metrics/test_runs.py", "tests/package/test_docs_examples.py"),
-        ("metrics/formulas", "metrics/interop", "metrics/runs.py", "docs/peers.md"),
+        ("metrics/formulas", "metrics/interop", "metrics/runs.py", "docs/peers.md", "docs/guides/rankings.md"),
     ),
     "processes": (
         ("tests/pipelines/stored_embeddings",),

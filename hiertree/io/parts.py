@@ -7,15 +7,13 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import CheckpointError
 from .files import replacing, write_json
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _FINGERPRINT = "fingerprint.json"
 _BYTES_AT_ONCE = 1 << 26

@@ -44,7 +44,7 @@ def show_progress(
     """
     target = stream or sys.stderr
     if not enabled or not is_progress_shown():
-        yield _silent
+        yield lambda *_: None
     elif target.isatty():
         with _bar(description, total) as advance:
             yield advance
@@ -69,10 +69,6 @@ def silent_progress() -> Iterator[None]:
             del os.environ["HIERTREE_PROGRESS"]
         else:
             os.environ["HIERTREE_PROGRESS"] = before
-
-
-def _silent(steps: int, note: str = "") -> None:
-    """Show nothing."""
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 A manifest beside a file or in its folder says how to make it again. A command never writes over its own inputs, and
 over an existing file only if hiertree wrote it: a manifest lists its bytes (``manifest.json`` in its folder, or
-``NAME.manifest.json`` beside it), or it is JSON that holds a manifest itself. A file that was edited since is its
-editor's. A folder is hiertree's if it holds one of the files that the caller names, by default ``manifest.json``.
+``NAME.manifest.json`` beside it), or it is JSON that holds a manifest itself. A file that was edited since then
+belongs to its editor. A folder is hiertree's if it holds one of the files that the caller names, by default
+``manifest.json``.
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ def _refuse_inputs(output: Path, inputs: Sequence[Path]) -> None:
 def _refuse_unwritable(output: Path) -> None:
     folder = next(parent for parent in output.absolute().parents if os.path.lexists(parent))
     if not folder.is_dir():
-        raise _error(output, f"lies below {folder.name}, which is no folder", "a path in a folder")
+        raise _error(output, f"lies below {folder.name}, which is not a folder", "a path in a folder")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise _error(output, f"cannot be written: {folder} is read-only", "a path in a folder that can be written to")
 
@@ -199,13 +200,10 @@ def _refuse_foreign(output: Path, marks: Sequence[str]) -> None:
         if any(output.iterdir()) and not any((output / mark).is_file() for mark in marks):
             raise _error(output, "is a folder of other files", f"a new or empty folder, or one with {marks[0]}")
     elif output.exists() and not output.is_file():
-        raise _error(output, "is no regular file", "a file")
+        raise _error(output, "is not a regular file", "a file")
     elif output.exists() and output.stat().st_size and not is_written_by_hiertree(output):
-        raise OutputError(
-            f"the output {output} exists and hiertree did not write it as it is now",
-            expected="a new file",
-            remedy="name another, or pass --force to replace it",
-        )
+        given = f"the output {output} exists and hiertree did not write it as it is now"
+        raise OutputError(given, expected="a new file", remedy="name another, or pass --force to replace it")
 
 
 def _error(output: Path, problem: str, expected: str) -> OutputError:

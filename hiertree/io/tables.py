@@ -41,19 +41,17 @@ def read_table(path: str | os.PathLike[str], *, required: Sequence[str] = (), ne
     file = Path(path)
     if not file.is_file():
         raise TableError(f"{file}", expected="an existing CSV or Parquet file")
-    table = _read_parquet(file) if file.suffix == ".parquet" else _read_csv(file)
+    table = _read_parquet(file) if file.suffix == ".parquet" else next(_csv_parts(file, sys.maxsize))
     check_columns(file, list(table.columns), required)
     if needs_rows and table.empty:
         raise TableError(f"{file} has no rows", expected="rows below the header")
     return table
 
 
-def read_table_parts(
-    path: str | os.PathLike[str], *, required: Sequence[str] = (), rows: int = _PART
-) -> Iterator[pd.DataFrame]:
+def read_table_parts(path: str | os.PathLike[str], *, required: Sequence[str] = ()) -> Iterator[pd.DataFrame]:
     """As :func:`read_table`, some rows at a time (at least one part), so that a long CSV file takes little memory."""
     file = Path(path)
-    for part in _csv_parts(file, rows) if file.is_file() and file.suffix != ".parquet" else [read_table(file)]:
+    for part in _csv_parts(file, _PART) if file.is_file() and file.suffix != ".parquet" else [read_table(file)]:
         check_columns(file, list(part.columns), required)
         yield part
 
@@ -81,10 +79,6 @@ def line_names(table: pd.DataFrame, path: str | os.PathLike[str]) -> Callable[[i
     return lambda row: f"{name}, line {lines[row]}"
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
-    return next(_csv_parts(path, sys.maxsize))
-
-
 def _csv_parts(path: Path, most: int) -> Iterator[pd.DataFrame]:
     header: list[str] | None = None
     lines: list[int] = []
@@ -97,11 +91,9 @@ def _csv_parts(path: Path, most: int) -> Iterator[pd.DataFrame]:
         elif other and any(header[0].count(sign) == cells[0].count(sign) > 0 for sign in DELIMITERS):
             raise TableError(f"{path} has one column, {_shown(header)}", expected="several columns", remedy=other)
         elif len(cells) != len(header):
-            raise TableError(
-                f"{path}, line {line}: {len(cells)} cells, {_shown(cells)}",
-                expected=f"{len(header)} as in the header",
-                remedy=other or "put cells that hold the delimiter in double quotes",
-            )
+            given = f"{path}, line {line}: {len(cells)} cells, {_shown(cells)}"
+            remedy = other or "put cells that hold the delimiter in double quotes"
+            raise TableError(given, expected=f"{len(header)} as in the header", remedy=remedy)
         else:
             lines.append(line)
             rows.append(cells)
@@ -170,11 +162,9 @@ def check_columns(
     if missing:
         close = [near for name in missing if (near := nearest_name(name, present))]
         close, remedy = ([], other) if (other := _other_delimiter(present)) else (close, remedy)
-        raise TableError(
-            f"{path} has no column {_shown(missing)}",
-            expected=f"it among {_shown(present)}",
-            remedy=f"did you mean {_shown(close)}?" if close else remedy,
-        )
+        given = f"{path} has no column {_shown(missing)}"
+        expected = f"it among {_shown(present)}"
+        raise TableError(given, expected=expected, remedy=f"did you mean {_shown(close)}?" if close else remedy)
 
 
 def _other_delimiter(header: Sequence[str]) -> str | None:
@@ -231,11 +221,9 @@ def frame_columns(frame: Any, names: Sequence[str] | None = None, *, what: str =
 
     if not nw.dependencies.is_into_dataframe(frame):
         lazy = hasattr(frame, "collect")
-        raise InputError(
-            f"{what}: a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}",
-            expected="a frame in memory, of pandas, polars or pyarrow",
-            remedy="call its collect()" if lazy else None,
-        )
+        given = f"{what}: a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
+        expected = "a frame in memory, of pandas, polars or pyarrow"
+        raise InputError(given, expected=expected, remedy="call its collect()" if lazy else None)
     present = [str(name) for name in (frame.column_names if hasattr(frame, "column_names") else frame.columns)]
     wanted = present if names is None else [str(name) for name in names]
     check_columns(what, present, wanted)

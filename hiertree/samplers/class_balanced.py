@@ -53,11 +53,9 @@ class ClassBalancedSampler(PlannedBatches):
         super().__init__(as_paths(paths)[:, -1], **options)
         available, needed = len(self._class_sizes), self.classes_per_batch
         if available < needed:
-            raise OptionError(
-                f"batches of {needed} classes from {available}",
-                expected=f"at most {available} classes a batch",
-                remedy=self._for_more_classes(f"pass batch_size ≤ {available * self.images_per_class} or"),
-            )
+            given, expected = f"batches of {needed} classes from {available}", f"at most {available} classes a batch"
+            remedy = self._for_more_classes(f"pass batch_size ≤ {available * self.images_per_class} or")
+            raise OptionError(given, expected=expected, remedy=remedy)
         self.visits, self._length = visits, super().__len__()
         if visits == "by_size":
             self._visits = np.maximum(1, self._shown_of_class // self.images_per_class)
@@ -93,7 +91,7 @@ class RandomSampler(ClassBalancedSampler):
 
     def __init__(self, paths: Any, *, batch_size: int, seed: int = 0) -> None:
         items = np.arange(len(as_paths(paths)))
-        check_integer("batch_size", batch_size, least=1)
+        check_integer("batch_size", batch_size)
         require(batch_size <= len(items), "batch_size", batch_size, f"at most {len(items)}, the number of items")
         super().__init__(items, batch_size=batch_size, images_per_class=1, seed=seed)
 
@@ -147,29 +145,26 @@ class SuperCategoryPairSampler(PlannedBatches):
         super().__init__(checked[:, -1], **options)
         needed = self.classes_per_batch // 2
         if self.classes_per_batch % 2:
-            raise OptionError(
+            given, expected = (
                 f"batches of {self.classes_per_batch} classes",
-                expected="an even number, half from each super-category",
-                remedy=f"pass batch_size={self.batch_size + self.images_per_class}",
+                "an even number, half from each super-category",
             )
-        check_integer("batches_per_pair", batches_per_pair, least=1)
-        check_integer("super_level", super_level, least=1)
+            remedy = f"pass batch_size={self.batch_size + self.images_per_class}"
+            raise OptionError(given, expected=expected, remedy=remedy)
+        check_integer("batches_per_pair", batches_per_pair)
+        check_integer("super_level", super_level)
         if super_level >= checked.shape[1]:
-            raise OptionError(
-                f"super_level={super_level} with paths of {checked.shape[1]} levels",
-                expected="a level from 1 that is coarser than the finest",
-            )
+            given = f"super_level={super_level} with paths of {checked.shape[1]} levels"
+            raise OptionError(given, expected="a level from 1 that is coarser than the finest")
         self.batches_per_pair = batches_per_pair
         ids, classes = self._group_classes(checked[:, super_level - 1], super_level)
         sizes = np.array([len(own) for own in classes])
         large = sizes >= needed
         if not large.all() and (small_supers == "error" or large.sum() < 2):
+            given = f"{needed} classes from each super-category, but {ids[sizes.argmin()]} has {sizes.min()}"
             most = 2 * int(sizes.min()) * self.images_per_class
-            raise OptionError(
-                f"{needed} classes from each super-category, but {ids[sizes.argmin()]} has {sizes.min()}",
-                expected="as many classes in every super-category",
-                remedy=self._for_more_classes(f"pass batch_size ≤ {most}, small_supers='drop' or"),
-            )
+            remedy = self._for_more_classes(f"pass batch_size ≤ {most}, small_supers='drop' or")
+            raise OptionError(given, expected="as many classes in every super-category", remedy=remedy)
         self.supers_left_out: list[int] = ids[~large].tolist()
         self._classes_of_super = [classes[number] for number in np.flatnonzero(large)]
         if self.supers_left_out:
@@ -190,10 +185,8 @@ class SuperCategoryPairSampler(PlannedBatches):
         super_of_class[self._class_of_item] = super_of_item
         split = np.flatnonzero(super_of_class[self._class_of_item] != super_of_item)
         if len(split):
-            raise PathError(
-                f"the class of item {self._items[split[0]]} lies in two nodes of level {super_level}",
-                expected="ids unique inside a level, as LabelTree.paths gives them",
-            )
+            given = f"the class of item {self._items[split[0]]} lies in two nodes of level {super_level}"
+            raise PathError(given, expected="ids unique inside a level, as LabelTree.paths gives them")
         ids, group = np.unique(super_of_class, return_inverse=True)
         if len(ids) < 2:
             raise OptionError(f"{len(ids)} super-categories at level {super_level}", expected="at least two")

@@ -1,4 +1,4 @@
-"""An epoch planned at once: what all samplers share, its state, and the share of one process in its batches."""
+"""What all samplers share: an epoch planned at once, its state, and the share of one process in its batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import Required
 
 from ..errors import OptionError, TrainingError
-from ..options import check_choice, check_integer, is_integer
+from ..options import check_choice, check_integer, is_integer, require
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,33 +56,26 @@ class PlannedBatches(BatchSampler, ABC):
         small_classes: SmallClasses = "replace",
         reduce_per_class: int | None = None,
     ) -> None:
-        check_integer("batch_size", batch_size, least=1)
-        check_integer("images_per_class", images_per_class, least=1)
+        check_integer("batch_size", batch_size)
+        check_integer("images_per_class", images_per_class)
         check_integer("seed", seed, least=0)
         check_integer("reduce_per_class", reduce_per_class, or_none=True)
         if batch_size % images_per_class:
-            raise OptionError(
-                f"batch_size={batch_size} with images_per_class={images_per_class}",
-                expected="a batch size that is a multiple of images_per_class",
-                remedy=f"pass batch_size={max(1, batch_size // images_per_class) * images_per_class}",
-            )
+            given = f"batch_size={batch_size} with images_per_class={images_per_class}"
+            remedy = f"pass batch_size={max(1, batch_size // images_per_class) * images_per_class}"
+            raise OptionError(given, expected="a batch size that is a multiple of images_per_class", remedy=remedy)
         check_choice("small_classes", small_classes, SmallClasses)
-        if reduce_per_class is not None and reduce_per_class < images_per_class:
-            raise OptionError(
-                f"reduce_per_class={reduce_per_class}",
-                expected=f"at least images_per_class={images_per_class}, or None for all items",
-            )
+        enough = reduce_per_class is None or reduce_per_class >= images_per_class
+        expected = f"at least images_per_class={images_per_class}, or None for all items"
+        require(enough, "reduce_per_class", reduce_per_class, expected)
         self.batch_size, self.images_per_class, self.seed = batch_size, images_per_class, seed
         self.classes_per_batch, self._small_classes = batch_size // images_per_class, small_classes
-        self._items, self._class_of_item, self._class_sizes = _by_class(
-            labels, at_least=images_per_class if small_classes == "drop" else 1
-        )
+        least = images_per_class if small_classes == "drop" else 1
+        self._items, self._class_of_item, self._class_sizes = _by_class(labels, at_least=least)
         if not len(self._class_sizes):
-            raise OptionError(
-                f"no class of {images_per_class} items or more among {len(labels)} items",
-                expected="at least one",
-                remedy="pass a smaller images_per_class or small_classes='replace'" if len(labels) else None,
-            )
+            given = f"no class of {images_per_class} items or more among {len(labels)} items"
+            advice = "pass a smaller images_per_class or small_classes='replace'" if len(labels) else None
+            raise OptionError(given, expected="at least one", remedy=advice)
         self._first_of_class = np.cumsum(self._class_sizes) - self._class_sizes
         self._shown_of_class = np.minimum(self._class_sizes, reduce_per_class or self._class_sizes)
         self.sampler, self.drop_last = EpochFollower(self), True
@@ -269,19 +262,14 @@ class DistributedBatches(BatchSampler):
         if self.rank >= self.world_size:
             raise OptionError(f"rank={self.rank} of {self.world_size}", expected="a rank from 0 below world_size")
         if share == "split" and sampler.classes_per_batch % self.world_size:
-            pieces = self.world_size * sampler.images_per_class
-            raise OptionError(
-                f"batches of {sampler.classes_per_batch} class visits for {self.world_size} processes",
-                expected="as many for each",
-                remedy=f"pass a batch_size that is a multiple of {pieces}",
-            )
+            given = f"batches of {sampler.classes_per_batch} class visits for {self.world_size} processes"
+            remedy = f"pass a batch_size that is a multiple of {self.world_size * sampler.images_per_class}"
+            raise OptionError(given, expected="as many for each", remedy=remedy)
         if share == "deal" and len(sampler) < self.world_size:
+            given, remedy = f"{len(sampler)} batches", "pass a smaller batch_size or share='split'"
             raise OptionError(
-                f"{len(sampler)} batches for {self.world_size} processes",
-                expected="at least one for each",
-                remedy="pass a smaller batch_size or share='split'",
+                f"{given} for {self.world_size} processes", expected="at least one for each", remedy=remedy
             )
-
         if share == "split":
             self.batch_size //= self.world_size
 

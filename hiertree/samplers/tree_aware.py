@@ -17,7 +17,7 @@ import numpy as np
 
 from ..arrays import as_paths
 from ..errors import OptionError
-from ..options import with_options_of
+from ..options import require, with_options_of
 from .epochs import PlannedBatches, SamplerOptions, SmallClasses  # noqa: F401 - recipes read the signatures
 
 if TYPE_CHECKING:
@@ -70,17 +70,14 @@ class TreeSampler(PlannedBatches):
     def __init__(self, paths: Any, **options: Unpack[SamplerOptions]) -> None:
         checked = as_paths(paths)
         super().__init__(_nodes(checked)[:, -1], **options)
-        if self.images_per_class < 2:
-            raise OptionError("images_per_class=1", expected="at least 2, for positives of a class")
+        require(self.images_per_class > 1, "images_per_class", 1, "at least 2, for positives of a class")
         first_items = np.unique(self._class_of_item, return_index=True)[1]
         self._tree = ClassTree(checked[self._items[first_items]])
         needed = self._tree.largest_cost()
         if needed > self.classes_per_batch:
-            raise OptionError(
-                f"batches of {self.classes_per_batch} classes",
-                expected=f"at least {needed}, for positives at every level of this tree",
-                remedy=f"pass batch_size={needed * self.images_per_class} or more, or smaller images_per_class",
-            )
+            expected = f"at least {needed}, for positives at every level of this tree"
+            remedy = f"pass batch_size={needed * self.images_per_class} or more, or smaller images_per_class"
+            raise OptionError(f"batches of {self.classes_per_batch} classes", expected=expected, remedy=remedy)
 
     def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
         return closed_batches(self._tree, self.classes_per_batch, len(self), generator)
@@ -97,15 +94,14 @@ class ClassTree:
             for parent, child in np.unique(self.nodes[:, column : column + 2], axis=0).tolist():
                 children[parent].append(child)
         self.cost = [1] * count
+        classes = [int(not below) for below in children]  # below or at each node
         for node in reversed(range(count)):  # a child has a larger number than its parent
             if children[node]:
                 children[node].sort(key=lambda child: self.cost[child])
                 self.cost[node] = sum(self.cost[child] for child in children[node][:2])
+                classes[node] = sum(classes[child] for child in children[node])
         self.children = children
         self.child_costs = [[self.cost[child] for child in below] for below in children]
-        classes = [int(not below) for below in children]  # below or at each node
-        for node in reversed(range(count)):
-            classes[node] += sum(classes[child] for child in children[node])
         self.classes_before = [[0, *accumulate(classes[child] for child in below)] for below in children]
         self.place = {child: place for below in children for place, child in enumerate(below)}
         self.class_of = {leaf: number for number, leaf in enumerate(self.nodes[:, -1].tolist())}

@@ -13,6 +13,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from ..errors import OptionError, TableError
@@ -110,7 +111,7 @@ class _JsonNodes(list[Any]):
 def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]:
     """The row of every leaf, the leaves' ids and the names of the levels that :func:`write_json_tree` wrote.
 
-    A TableError names the file that is no such tree.
+    A TableError names a file that is not such a tree.
     """
     text = read_text(path)
     try:
@@ -180,11 +181,9 @@ def _refuse_equal_names(nodes: Sequence[Any], path: AnyPath, inner_names: bool) 
     named = [node.unquoted_name for node in nodes if node.descendants and node.name and inner_names]
     if len(set(named)) < len(named):
         twice = next(name for name in named if named.count(name) > 1)
-        raise TableError(
-            f"{path}: two children of one node are called {twice!r}",
-            expected="different names",
-            remedy="pass inner_names=False if the names of inner nodes are the support of their branches",
-        )
+        given = f"{path}: two children of one node are called {twice!r}"
+        remedy = "pass inner_names=False if the names of inner nodes are the support of their branches"
+        raise TableError(given, expected="different names", remedy=remedy)
 
 
 def write_newick(path: AnyPath, rows: Sequence[Row], leaf_ids: Sequence[Hashable]) -> None:
@@ -208,7 +207,7 @@ def _quoted(label: Hashable) -> str:
 
 
 def read_graphml(path: AnyPath) -> Any:
-    """A graph whose nodes are known by the texts of their ids; a TableError names the file that is no GraphML."""
+    """A graph whose nodes are known by the texts of their ids; a TableError names a file that is not GraphML."""
     from xml.etree.ElementTree import ParseError
 
     import networkx as nx

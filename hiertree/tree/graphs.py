@@ -1,4 +1,4 @@
-"""Label trees and networkx graphs, and what to make of a graph that is not yet a tree.
+"""Label trees and networkx graphs, and the policies that make a tree of a graph that is not one.
 
 Edges run from parent to child. The root, the one node without a parent, belongs to no level.
 """
@@ -104,11 +104,9 @@ def _with_one_root(graph: nx.DiGraph[Any], policy: Forest) -> tuple[nx.DiGraph[A
     if len(roots) == 1:
         return graph, roots[0]
     if policy == "error":
-        raise NotATreeError(
-            f"the graph has {len(roots)} roots: {some_of(roots)}",
-            expected="one node without a parent",
-            remedy="pass forest='join' to make them the labels of level 1, or add an edge from one root to each",
-        )
+        given = f"the graph has {len(roots)} roots: {some_of(roots)}"
+        remedy = "pass forest='join' to make them the labels of level 1, or add an edge from one root to each"
+        raise NotATreeError(given, expected="one node without a parent", remedy=remedy)
     joined, above = graph.copy(), object()  # equal to no node of the graph
     joined.add_edges_from((above, root) for root in roots)
     return joined, above
@@ -149,6 +147,8 @@ def leaves_of_graph(
     inner_leaves: Iterable[Hashable] | Literal["all"] = (),
 ) -> tuple[list[Row], list[Hashable]]:
     """For every leaf of the tree that the policies make of a graph, its labels coarse → fine, and its id."""
+    import networkx as nx
+
     check_choice("direction", direction, Direction)
     check_choice("multiple_parents", multiple_parents, MultipleParents)
     check_choice("forest", forest, Forest)
@@ -156,8 +156,9 @@ def leaves_of_graph(
         check_choice("inner_leaves", inner_leaves, Literal["all"])
     _check_graph(graph)
     named = frozenset(() if inner_leaves == "all" else inner_leaves)
-    single = _with_one_parent(_turned(graph, direction), multiple_parents, named)
-    rooted, root = _with_one_root(single, forest)
+    simple = nx.DiGraph(graph) if graph.is_multigraph() else graph
+    turned = simple if direction == "parent-child" else simple.reverse(copy=True)
+    rooted, root = _with_one_root(_with_one_parent(turned, multiple_parents, named), forest)
     if inner_leaves == "all":
         named = frozenset(node for node in rooted if node != root and rooted.out_degree(node))
     unknown = [node for node in named if node not in rooted or node == root]
@@ -200,14 +201,6 @@ def _pairs_of_frame(frame: Any) -> list[tuple[Hashable, Hashable]]:
     raise InputError(given, expected="two columns, parent and child", remedy=remedy)
 
 
-def _turned(graph: nx.DiGraph[Any], direction: Direction) -> nx.DiGraph[Any]:
-    """The graph with its edges from parent to child, and without parallel ones."""
-    import networkx as nx
-
-    single = nx.DiGraph(graph) if graph.is_multigraph() else graph
-    return single if direction == "parent-child" else single.reverse(copy=True)
-
-
 def _is_pair(edge: Any) -> bool:
     if not isinstance(edge, Sequence) or isinstance(edge, str) or len(edge) != 2:
         return False
@@ -244,8 +237,7 @@ def graph_of_rows(
     """The arborescence of rows and their integer paths; nodes are tuples of labels, the root is ``()``."""
     import networkx as nx
 
-    graph: nx.DiGraph[Any] = nx.DiGraph()
-    graph.graph["level_names"] = tuple(level_names)
+    graph: nx.DiGraph[Any] = nx.DiGraph(level_names=tuple(level_names))
     graph.add_node((), label="", level=0)
     leaves_below: dict[Row, list[Hashable]] = {}
     for leaf_id, row, path in zip(leaf_ids, rows, paths.tolist(), strict=True):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..arrays import MAX_LEVELS, to_numpy
 from ..errors import (
@@ -23,9 +24,6 @@ from ..errors import (
 )
 from ..io.tables import is_frame, is_missing
 from ..options import check_choice
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Row: TypeAlias = tuple[Hashable, ...]
 Where: TypeAlias = Callable[[int], str]
@@ -182,17 +180,12 @@ def even_depths(rows: Sequence[Row], uneven: Uneven) -> list[Row]:
         padded = [row + row[-1:] * (deep - len(row)) for row in rows]
         if len(set(padded)) < len(set(rows)):
             twice = next(row for row, count in Counter(padded).items() if count > 1)
-            raise DuplicateLeafError(
-                f"two leaves have the path {twice!r} once their last labels are repeated",
-                expected="no label under itself",
-                remedy="rename one of the two",
-            )
+            given = f"two leaves have the path {twice!r} once their last labels are repeated"
+            raise DuplicateLeafError(given, expected="no label under itself", remedy="rename one of the two")
         return padded
-    raise UnevenDepthError(
-        f"{rows[depths.index(shallow)]!r} has {shallow} levels, {rows[depths.index(deep)]!r} has {deep}",
-        expected="leaves of one depth",
-        remedy="pass uneven='pad' (repeat the leaf) or uneven='truncate' (cut at the shallowest)",
-    )
+    given = f"{rows[depths.index(shallow)]!r} has {shallow} levels, {rows[depths.index(deep)]!r} has {deep}"
+    remedy = "pass uneven='pad' (repeat the leaf) or uneven='truncate' (cut at the shallowest)"
+    raise UnevenDepthError(given, expected="leaves of one depth", remedy=remedy)
 
 
 def number_nodes(rows: Sequence[Row], leaf_ids: list[Hashable]) -> Numbered:
@@ -215,11 +208,9 @@ def refuse_homonyms(rows: Sequence[Row]) -> None:
         for row in rows:
             first = above.setdefault(row[level], row[:level])
             if first != row[:level]:
-                raise NotATreeError(
-                    f"{row[level]!r} stands under {first!r} and {row[:level]!r}",
-                    expected="one parent for every label",
-                    remedy="rename one, or pass homonyms='separate' if they are different things",
-                )
+                given = f"{row[level]!r} stands under {first!r} and {row[:level]!r}"
+                remedy = "rename one, or pass homonyms='separate' if they are different things"
+                raise NotATreeError(given, expected="one parent for every label", remedy=remedy)
 
 
 def nest(rows: Iterable[Row], leaf_ids: Iterable[Hashable]) -> Nested:

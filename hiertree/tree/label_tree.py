@@ -143,7 +143,7 @@ class LabelTree(NumberedTree):
             **policies: ``leaf``, ``uneven``, ``repeats``, ``homonyms`` and ``gaps``, as for :meth:`from_paths`.
 
         Raises:
-            InputError: no frame.
+            InputError: not a frame.
             TableError: it lacks a column.
             HierarchyError: as :meth:`from_paths`; the message names the row, from 0.
 
@@ -231,7 +231,7 @@ class LabelTree(NumberedTree):
         Options are those of :meth:`from_networkx`; nodes are known by the texts of their ids.
 
         Raises:
-            TableError: the file is no GraphML.
+            TableError: the file is not GraphML.
             HierarchyError: as :meth:`from_networkx`.
         """
         graph = formats.read_graphml(path)

@@ -1,4 +1,4 @@
-"""What a label tree knows: the labels and integer paths of its leaves, parts of it, and how it looks."""
+"""The contents of a label tree: labels and integer paths of its leaves, its parts, its drawing."""
 
 from __future__ import annotations
 
@@ -95,11 +95,8 @@ class NumberedTree:
             unknown = [leaf_id for leaf_id in dict.fromkeys(listed) if leaf_id not in self._row_of_leaf]
         inner = next((label for label in unknown if any(label in labels for labels in self._labels[:-1])), None)
         remedy = None if inner is None else f"{inner!r} is an inner node; docs/hierarchy.md says how items carry one"
-        raise UnknownLeafError(
-            f"{len(unknown)} unknown leaf ids: {some_of(unknown)}",
-            expected=f"ids such as {self._leaf_ids[0]!r}",
-            remedy=remedy,
-        ) from None
+        given = f"{len(unknown)} unknown leaf ids: {some_of(unknown)}"
+        raise UnknownLeafError(given, expected=f"ids such as {self._leaf_ids[0]!r}", remedy=remedy) from None
 
     def labels_of(self, path: Sequence[int]) -> Row:
         """The labels of an integer path, coarse → fine; a shorter path names an inner node.

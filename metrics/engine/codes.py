@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from hiertree.jit import Floats, Int32s, Ints, Words, jit
 
 from ..conventions import Ties
-from ..ranking.gallery import Gallery, drop_ranked, fill_levels
-from ..ranking.ranked import Ranked, ranked_positives, sort_matrix
+from ..ranking.gallery import Gallery
+from ..ranking.ranked import Ranked, ranked_positives
 from .blocks import for_each, ranges, row_ranges
 from .retrieval import Retrieval
 
@@ -84,17 +84,11 @@ def _values_of_counts(retrieval: Retrieval[Codes], rows: slice, counts: Ints) ->
 
 def _sorted_values(retrieval: Retrieval[Codes], rows: slice) -> Floats:
     """Values item by item, where the smaller index comes first, or the first or last item of a list goes."""
-    codes, tree, mask = retrieval.source, retrieval.source.gallery.tree, retrieval.source.gallery.mask
+    codes = retrieval.source
     found = np.empty((rows.stop - rows.start, len(codes.gallery)), np.uint16)
-    levels = np.empty(found.shape, np.uint8)
     for query, own in zip(codes.queries[rows], found, strict=True):
         _distances(query, codes.items, 0, own)
-    fill_levels(tree.low[rows], tree.high[rows], levels)
-    place = tree.place  # back to the order the user gave the gallery
-    excluded = mask.excluded(rows, place)[:, place]
-    scores, levels = -found[:, place].astype(np.float32), levels[:, place]
-    totals = drop_ranked(mask.place, scores, levels, excluded, np.arange(len(place)), retrieval.totals[rows])
-    positives = sort_matrix(scores, levels, excluded, ties=retrieval.request.ties)
+    positives, totals = codes.gallery.sort_lists(-found.astype(np.float32), rows, ties=retrieval.request.ties)
     return retrieval.values(partial(ranked_positives, positives), rows, totals=totals)
 
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -20,9 +20,8 @@ from hiertree.io.parts import PartStore, digest
 from hiertree.io.progress import Advance, show_progress
 from hiertree.jit import Array, Floats, Ints
 
-from ..ranking.full_sort import rank_by_full_sort
-from ..ranking.gallery import drop_ranked, fill_levels
-from ..ranking.ranked import Ranked, ranked_positives, sort_matrix
+from ..ranking.full_sort import WORTHWHILE, rank_by_full_sort
+from ..ranking.ranked import Ranked, ranked_positives
 from ..ranking.sorted_positives import SortedPositives, sort
 from .blocks import BUDGET, Layout, Memory, Way, block_pool, for_each, loaded, ranges, row_ranges, single_threaded_blas
 from .retrieval import Retrieval
@@ -192,29 +191,17 @@ def _rank(
     """What ranks the positives of some queries, as :meth:`Retrieval.values` takes it, and their totals if they fell."""
     gallery, ties = retrieval.source.gallery, retrieval.request.ties
     if gallery.mask.place is not None:
-        return _rank_without(gallery.mask.place, retrieval, scores, rows)
-    ranked = rank_by_full_sort(scores, gallery.tree.low[rows], gallery.tree.high[rows], ties=ties)
-    if ranked is not None:
-        return lambda *_: ranked, None
+        positives, totals = gallery.sort_lists(scores, rows, ties=ties)
+        return partial(ranked_positives, positives), totals
+    if gallery.most_positives(rows) * WORTHWHILE >= len(gallery):
+        ranked = rank_by_full_sort(scores, gallery.tree.low[rows], gallery.tree.high[rows], ties=ties)
+        if ranked is not None:
+            return lambda *_: ranked, None
     positives = gallery.empty_positives(rows, scores.dtype, by_index=ties == "index")
     gallery.gather(scores, places, rows, positives)
     sort(positives)
     gallery.count(scores, places, rows, positives)
     return partial(ranked_positives, positives), None
-
-
-def _rank_without(
-    place: Literal["first", "last"], retrieval: Retrieval[Similarity], scores: Array, rows: Ints
-) -> tuple[Callable[..., Ranked], Ints]:
-    """The same where the first or last item of each list goes, for which every item must be looked at."""
-    gallery, ties = retrieval.source.gallery, retrieval.request.ties
-    tree = gallery.tree
-    levels, excluded = np.empty(scores.shape, np.uint8), gallery.mask.excluded(rows, tree.place)
-    fill_levels(tree.low[rows], tree.high[rows], levels)
-    totals = drop_ranked(place, scores, levels, excluded, tree.order, retrieval.totals[rows])
-    if ties == "index":  # equal scores in the order the user gave the gallery
-        scores, levels, excluded = scores[:, tree.place], levels[:, tree.place], excluded[:, tree.place]
-    return partial(ranked_positives, sort_matrix(scores, levels, excluded, ties=ties)), totals
 
 
 def values_tiled(

@@ -1,7 +1,7 @@
-"""Approximate search through faiss, for metrics of a top k alone; the card says how much of it was found.
+"""Approximate search through faiss, only for metrics of a top k; the convention card gives its recall.
 
-An index may miss items, so a metric that needs the rank of every positive cannot be had from it. Each time its recall
-is measured on some of the queries, against the exact product.
+An index may miss items, so it cannot give a metric that needs the rank of every positive. Each call measures the recall
+on some of the queries, against the exact product.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Approximate:
     """How to search approximately.
 
     Attributes:
-        index: ``"hnsw"``, a graph of neighbors (Malkov and Yashunin, 2016): no training, built slowly, and by several
-            threads never twice the same; or ``"ivf"``, an inverted file (Sivic and Zisserman, 2003): the gallery in
-            lists by k-means, of which the nearest are searched, the same each time.
+        index: ``"hnsw"``, a graph of neighbors (Malkov and Yashunin, 2016), without training, built slowly, that
+            differs each time if several threads build it; or ``"ivf"``, an inverted file (Sivic and Zisserman, 2003):
+            the gallery in lists by k-means, of which the nearest are searched, the same each time.
         links: of the graph, for each item.
         breadth: candidates kept while the graph is searched, or more where k is.
         lists: of the inverted file; 4·√N unless given, and no more than N / 40.
-        probes: lists searched; as many as there are make the search exact.
+        probes: lists searched; searching all of them makes the search exact.
         sample: queries on which recall is measured.
         seed: of their draw, and of k-means.
 
@@ -65,10 +65,6 @@ class Approximate:
             check_integer(name, getattr(self, name), least=1)
         check_integer("lists", self.lists, or_none=True)
         check_integer("seed", self.seed, least=0)
-
-    def num_lists(self, num_items: int) -> int:
-        """How many lists an inverted file of so many items has."""
-        return self.lists or max(min(round(4 * num_items**0.5), num_items // 40), 1)
 
 
 def evaluate_approximately(
@@ -122,7 +118,7 @@ def _built(gallery: Vectors, how: Approximate, k: int) -> Any:
         index = faiss.IndexHNSWFlat(dimensions, how.links, faiss.METRIC_INNER_PRODUCT)
         index.hnsw.efSearch = max(how.breadth, k)
     else:
-        lists = how.num_lists(num_items)
+        lists = how.lists or max(min(round(4 * num_items**0.5), num_items // 40), 1)
         if lists > num_items:
             raise OptionError(f"an inverted file of {lists} lists", expected=f"at most {num_items}, one per item")
         index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimensions), dimensions, lists, faiss.METRIC_INNER_PRODUCT)

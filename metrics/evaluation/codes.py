@@ -47,7 +47,7 @@ def evaluate_codes(
     with Q × N popcounts; ``ties="index"`` sorts, and is slower. Memory: a few bytes for each positive of a few queries.
 
     Args:
-        query_codes: (Q, b/8) uint8, always eight bits a byte; or (Q, b) booleans; or (Q, b) numbers that are all −1
+        query_codes: (Q, b/8) uint8, always eight bits per byte; or (Q, b) booleans; or (Q, b) numbers that are all −1
             or +1.
         query_paths: (Q, L) label ids ≥ 0, coarse → fine; (Q,) means L = 1.
         gallery_codes: codes of the same length, or None for self-retrieval, each query masked by index.

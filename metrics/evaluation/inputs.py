@@ -1,4 +1,4 @@
-"""The checks that entry points share: how queries and gallery are labeled, what lists leave out, what is asked for."""
+"""The checks that all entry points share: labels of queries and gallery, items that lists leave out, options."""
 
 from __future__ import annotations
 
@@ -49,8 +49,16 @@ class CheckedRetrievalOptions(CheckedOptions):
 
     def check_protocol(self, *, self_retrieval: bool) -> None:
         """Refuse a retrieval that the protocol, if one is named, does not make."""
-        if self.benchmark is not None:
-            self.benchmark.check(self_retrieval=self_retrieval, with_ids=self.query_ids is not None)
+        protocol, given = self.benchmark, f"protocol={self.protocol!r}"
+        if protocol is None:
+            return
+        if self_retrieval and protocol.gallery == "separate":
+            raise OptionError(f"{given} without a gallery", expected="gallery and gallery_paths")
+        if not self_retrieval and protocol.gallery == "self":
+            raise OptionError(f"{given} with a gallery", expected="queries that retrieve each other")
+        if not self_retrieval and protocol.needs_ids and self.query_ids is None:
+            remedy = "give the file names, so that no query finds itself"
+            raise OptionError(f"{given} without ids", expected="query_ids and gallery_ids", remedy=remedy)
 
 
 class Labels(NamedTuple):

@@ -69,8 +69,8 @@ def evaluate_ranking(
         OptionError: neither or both of ``qrels`` and ``query_paths``, an unknown metric or option, no shared query,
             masks beside ``qrels``, or a retrieval that the protocol does not make.
         ShapeError: indices that are not (Q, K), or of another number of queries.
-        PathError: an index outside the gallery, an item listed or judged twice, a level that is no integer from 0 to
-            255, an item without judgment under ``unjudged="error"``, or a named query without a path.
+        PathError: an index outside the gallery, an item listed or judged twice, a level other than an integer from 0
+            to 255, an item without judgment under ``unjudged="error"``, or a named query without a path.
         EmbeddingError: a score is NaN.
         TableError: a broken line of a TREC file; the message names file and line.
 

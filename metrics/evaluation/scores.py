@@ -162,7 +162,7 @@ def revisitop_levels(
     given: Any = ground_truth
     given = list(given) if np.iterable(given) else [None]
     if not all(isinstance(lists, Mapping) for lists in given):
-        raise OptionError("a ground truth that is no list of mappings", expected="lists easy, hard and junk a query")
+        raise OptionError("a ground truth without mappings", expected="lists easy, hard and junk for each query")
     levels = np.zeros((len(given), num_items), np.uint8)
     valid = np.ones(levels.shape, np.bool_)
     for query, lists in enumerate(given):

@@ -28,7 +28,7 @@ _SCORES_AT_ONCE = 1 << 24
 
 
 class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] # the library has no types
-    """What pytorch-metric-learning's testers call to measure, with this package's metrics in place of its own.
+    """An AccuracyCalculator for pytorch-metric-learning's testers, with hiertree's metrics in place of the library's.
 
     The numbers that both have are equal: items are ranked by Euclidean distance of the embeddings as they are given,
     and ``R@1`` is the library's ``precision_at_1``, ``mAP@R`` its ``mean_average_precision_at_r``.
@@ -89,7 +89,7 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
         return list(self.names)
 
     def description(self) -> str:
-        """Nothing that the names of a tester's files need."""
+        """An empty text: the names of a tester's files need no more."""
         return ""
 
     def get_accuracy(

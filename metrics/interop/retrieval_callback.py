@@ -38,7 +38,7 @@ class RetrievalCallback(Callback):
 
     Raises:
         MissingPackageError: Lightning is not installed.
-        OptionError: an unknown metric, or a gallery that is no number.
+        OptionError: an unknown metric, or a gallery that is not a number.
 
     >>> callback = RetrievalCallback(["H-AP", "R@1"])  # Trainer(callbacks=[callback]) logs val/H-AP and val/R@1
     """

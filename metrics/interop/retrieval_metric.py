@@ -114,7 +114,7 @@ class RetrievalMetric(Metric):
 
         Raises:
             ShapeError: arrays that do not fit together, or to the batches before.
-            EmbeddingError: embeddings that are no tensor.
+            EmbeddingError: embeddings that are not a tensor.
             PathError: labels, ids or groups that are not integers, or negative ids or groups.
         """
         if not isinstance(embeddings, torch.Tensor):
@@ -183,7 +183,7 @@ class RetrievalMetric(Metric):
         again = (paths[first[which.reshape(-1)]] != paths).any(axis=1)
         if again.any():
             given = f"id {ids[again.argmax()]} with two paths"
-            raise PathError(given, expected="one item an id", remedy="number the items, not their classes")
+            raise PathError(given, expected="one item per id", remedy="number the items, not their classes")
         kept = np.sort(first)
         embeddings, paths, apart, groups = embeddings[kept], paths[kept], in_gallery[kept].astype(bool), groups[kept]
         if (groups == _NONE).any() != (groups == _NONE).all():

@@ -22,7 +22,7 @@ _FEW = 256  # items of an interval that exchanges of neighbors put in order, in 
 _PIECE = 512  # items that are put in order together
 _GLANCE = 64  # items that are searched for ties at once
 _SAMPLE = 8  # the range of the scores is taken from every eighth item
-_WORTHWHILE = 4  # a full sort pays if at least one item in so many is positive
+WORTHWHILE = 4  # a full sort pays if at least one item in so many is positive
 _LEVEL_BITS, _LEVELS = np.uint32(3), np.uint32(7)
 _ONE, _TWO = np.uint32(1), np.uint32(2)  # unsigned, as an index that may be negative takes twice the time
 _SIGN, _SIZE = np.uint32(2**31), np.uint32(2**31 - 1)
@@ -32,13 +32,12 @@ _LEFT_OUT = np.uint32(2**32 - 1)
 
 
 def rank_by_full_sort(scores: Array, low: Ints, high: Ints, *, ties: Ties) -> Ranked | None:
-    """The ranked positives of r rows of scores, (r, N) in tree order, or None where keys do not fit or do not pay.
+    """The ranked positives of r rows of scores, (r, N) in tree order, or None where keys do not fit.
 
     A score of −inf marks an item that is left out; ``low`` and ``high`` (r, L) are the ranges of the tree order.
     """
     num_positives = int((high[:, 0] - low[:, 0]).max(initial=0))
-    keys_suffice = scores.dtype == np.float32 and low.shape[1] <= _LEVELS
-    if ties not in ("average", "paper") or not keys_suffice or num_positives * _WORTHWHILE < scores.shape[1]:
+    if ties not in ("average", "paper") or scores.dtype != np.float32 or low.shape[1] > _LEVELS:
         return None
     shape = len(scores), num_positives + 1  # one more, which is written and not kept
     ranked = Ranked(

@@ -1,4 +1,4 @@
-"""A gallery in tree order as each query sees it: where its positives stand, and what its list leaves out.
+"""A gallery in tree order: where each query's positives stand, and what its list leaves out.
 
 In tree order every Ω^{+,l} of every query is one contiguous range. Scores of some queries with a part of the gallery
 come with ``rows``, the indices of the queries, and ``places``, where the items of the part stand in tree order, rising.
@@ -16,8 +16,9 @@ from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, PathError, ShapeError
 from hiertree.jit import Array, Bools, Bytes, Ints, jit
 
-from ..conventions import Rules
+from ..conventions import Rules, Ties
 from .counting import count_among
+from .ranked import sort_matrix
 from .sorted_positives import BYTES_OF_A_POSITIVE, SortedPositives, count_others_by_index, empty_positives, gather, put
 
 
@@ -130,6 +131,16 @@ class Gallery:
         gather(positives.score, columns, low - first, high - first, columns, positives)
         for row, number in enumerate(positives.number) if positives.item.size else ():
             positives.item[row, :number] = self.tree.order[first[row] + positives.item[row, :number]]
+
+    def sort_lists(self, scores: Array, rows: slice | Ints, *, ties: Ties) -> tuple[SortedPositives, Ints]:
+        """The sorted positives of whole lists (r, N), and their totals (r, L+1) less the item that each list loses."""
+        tree, levels = self.tree, np.empty(scores.shape, np.uint8)
+        fill_levels(tree.low[rows], tree.high[rows], levels)
+        excluded = self.mask.excluded(rows, tree.place)
+        totals = drop_ranked(self.mask.place, scores, levels, excluded, tree.order, self.totals[rows])
+        if ties == "index":  # equal scores in the order the user gave the gallery
+            scores, levels, excluded = scores[:, tree.place], levels[:, tree.place], excluded[:, tree.place]
+        return sort_matrix(scores, levels, excluded, ties=ties), totals
 
     def count(self, scores: Array, places: Ints, rows: Ints, positives: SortedPositives) -> None:
         """Count the other items among the sorted positives."""

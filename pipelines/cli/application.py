@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its status."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal of another encoding is no error
+            stream.reconfigure(errors="backslashreplace")  # a character that the terminal cannot show is not an error
     try:
         sys.exit(commands.main(arguments, prog_name="hiertree", standalone_mode=False) or 0)
     except NoArgsIsHelpError as error:

@@ -149,7 +149,7 @@ launcher_option = click.option(
     "--launcher",
     type=click.Choice(["local", "slurm"]),
     default="local",
-    help="Where the work is done: here, or as a job of a cluster (compare: one a run).",
+    help="Where the work is done: here, or as a job of a cluster (compare: one per run).",
 )
 slurm_option = click.option(
     "--slurm",

@@ -67,14 +67,6 @@ def test_every_form_of_a_run_gives_the_same_numbers(named, ties, tmp_path):
         )
 
 
-def test_ranx_objects_are_taken(named):
-    ranx = pytest.importorskip("ranx")
-    run, qrels = named
-    found = evaluate_ranking(ranx.Run(run), ranx.Qrels(qrels), metrics=NAMES)
-    check_same(found, evaluate_ranking(run, qrels, metrics=NAMES))
-    assert found.convention.scores.startswith("ranx Run")
-
-
 def test_files_written_are_read_back(named, tmp_path):
     run, qrels = named
     write_trec_run(tmp_path / "run.txt", run, tag="mine")

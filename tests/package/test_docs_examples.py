@@ -42,7 +42,7 @@ def run_small(block: str) -> None:
         printed_by(f"{line} {settings} --quiet")
 
 
-NIGHTLY = ("peers.md",)
+NIGHTLY = ("peers.md", "guides/rankings.md")  # which load and compile other libraries
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return folders
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_is_drawn_alike_each_time(name: str, drawn: list[Path]) -> None:
     first, second = (folder / f"{name}.svg" for folder in drawn)

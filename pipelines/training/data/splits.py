@@ -18,7 +18,7 @@ from hiertree.errors import (
     RecipeError,
 )
 from hiertree.io.progress import track
-from hiertree.metrics.conventions import protocol_of
+from hiertree.metrics.conventions import PROTOCOLS
 from hiertree.tree import LabelTree
 
 from ..recipe.schema import Recipe
@@ -150,6 +150,6 @@ def _measurable(dataset: ImageDataset) -> ImageDataset:
     if dataset.gallery is None and np.unique(dataset.paths[:, -1], return_counts=True)[1].max() < 2:
         given = f"validation: {len(dataset)} images of {len(dataset)} classes"
         raise RecipeError(given, expected="classes of two images or more")
-    if dataset.protocol is None or dataset.gallery is not None or protocol_of(dataset.protocol).gallery != "separate":
+    if dataset.protocol is None or dataset.gallery is not None or PROTOCOLS[dataset.protocol].gallery != "separate":
         return dataset
     return replace(dataset, protocol=None)

@@ -35,7 +35,7 @@ def link(kind: str, target: Path) -> Path:
 
 @pytest.mark.parametrize("output", ["data/labels.csv/out.json", "data/labels.csv/deep/out.json"])
 def test_a_path_below_a_file_is_no_output(folder: Path, output: str) -> None:
-    with pytest.raises(OutputError, match=r"lies below labels\.csv, which is no folder"):
+    with pytest.raises(OutputError, match=r"lies below labels\.csv, which is not a folder"):
         check_outputs([output])
 
 

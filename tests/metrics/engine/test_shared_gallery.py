@@ -6,8 +6,8 @@ import pickle
 
 import numpy as np
 import pytest
+from forked_processes import run_together
 from shared_gallery import ITEMS, cases, evaluate_all, make_small, take_part
-from torch import multiprocessing
 
 from hiertree.metrics import evaluate
 from hiertree.metrics.engine import compute, shared, similarity
@@ -19,7 +19,7 @@ NUMBERS = (1, 2, 3, 4)
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shared")
     dict.fromkeys(name for name, *_ in cases(folder))  # writes the memory map before the processes want it
-    multiprocessing.spawn(take_part, args=(NUMBERS, str(folder)), nprocs=max(NUMBERS))
+    run_together(take_part, NUMBERS, str(folder), count=max(NUMBERS))
     return folder
 
 

@@ -71,7 +71,7 @@ def test_an_id_of_items_with_different_labels_is_refused():
     metric = RetrievalMetric()
     metric.update(torch.eye(2), torch.tensor([[0, 0], [0, 1]]), ids=[3, 4])
     metric.update(torch.eye(2), torch.tensor([[0, 0], [1, 2]]), ids=[3, 4])  # 3 again is what a sampler repeats
-    with pytest.raises(PathError, match="id 4 with two paths: expected one item an id"):
+    with pytest.raises(PathError, match="id 4 with two paths: expected one item per id"):
         metric.compute()
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hiertree.metrics import evaluate
-from hiertree.metrics.ranking import full_sort
+from hiertree.metrics.engine import compute
 from hiertree.metrics.ranking.full_sort import rank_by_full_sort
 from hiertree.metrics.ranking.gallery import TreeOrder, fill_levels, tree_order
 from hiertree.metrics.ranking.ranked import Ranked, ranked_positives, sort_matrix
@@ -61,10 +61,7 @@ def spread(kind: str, shape: tuple[int, int], random: np.random.Generator) -> np
 @pytest.mark.parametrize("kind", ["random", "tied", "equal", "clumped", "narrow", "around zero"])
 @pytest.mark.parametrize("num_items", [1, 7, 512, 513, 3000])
 @pytest.mark.parametrize("num_levels", [1, 7])
-def test_a_full_sort_equals_sorted_positives(
-    kind: str, num_items: int, num_levels: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(full_sort, "_WORTHWHILE", 10**6)
+def test_a_full_sort_equals_sorted_positives(kind: str, num_items: int, num_levels: int) -> None:
     random = np.random.default_rng(num_items)
     order = tree(num_items, num_levels, random)
     scores = spread(kind, (QUERIES, num_items), random)
@@ -81,7 +78,7 @@ def test_any_cosines_are_put_in_order(data: st.DataObject, num_items: int) -> No
     scores = np.array(values, np.float32).reshape(QUERIES, num_items)
     found = rank_by_full_sort(scores, order.low, order.high, ties="average")
     small = ((scores != 0) & (np.abs(scores) < 2.0**-31)).any()
-    if small or 4 * (order.high[:, 0] - order.low[:, 0]).max() < num_items:
+    if small:
         assert found is None
     else:
         check_same(found, expected(scores, order))
@@ -102,5 +99,5 @@ def test_lists_of_many_positives_and_of_few_give_the_same_values(monkeypatch: py
     embeddings = np.round(random.standard_normal((700, 6)), 1).astype(np.float32)
     embeddings[300:400] = embeddings[:100]
     at_once = evaluate(embeddings, paths).per_query()
-    monkeypatch.setattr(full_sort, "_WORTHWHILE", 0)
+    monkeypatch.setattr(compute, "WORTHWHILE", 0)
     np.testing.assert_array_equal(evaluate(embeddings, paths).per_query(), at_once)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from papers_counts import PAGE, counts_table
 
-from hiertree.metrics.conventions import protocol_of
+from hiertree.metrics.conventions import PROTOCOLS
 from hiertree.pipelines.training.recipe.built_in import (
     PAPERS,
     all_built_in_recipes,
@@ -20,7 +20,7 @@ from hiertree.pipelines.training.recipe.built_in import (
 from hiertree.pipelines.training.recipe.reading import load_recipe
 
 LEVELS = {"inat-full": 7, "h-gldv2": 3}
-PROTOCOLS = {"inat-base": "inat", "inat-full": "inat", "h-gldv2": "gldv2"}
+PROTOCOL_OF = {"inat-base": "inat", "inat-full": "inat", "h-gldv2": "gldv2"}
 LETTERS = {"S": "R", "R": "O", "B": "S", "T": "T"}  # ours, and those of the shared folder's tables
 LISTS = {"vehicleid": ("800", "1600", "2400"), "sfm120k": ()}  # names of a benchmark's lists, behind a metric
 NAMES = {"ΣwAP": "sum wAP"}  # of a metric that no run measures, for its weights are not stated
@@ -91,7 +91,7 @@ def test_published_metrics_are_those_that_a_run_measures() -> None:
     for recipe in all_built_in_recipes():
         if recipe.dataset not in OWN_METRICS:
             for row in published_rows(recipe.name):
-                known = protocol_of(PROTOCOLS.get(recipe.dataset, recipe.dataset)).names(LEVELS.get(recipe.dataset, 2))
+                known = PROTOCOLS[PROTOCOL_OF.get(recipe.dataset, recipe.dataset)].names(LEVELS.get(recipe.dataset, 2))
                 known += tuple(f"mean {metric.partition('[')[0]}" for metric in known if recipe.dataset == "dyml")
                 known += tuple(f"{metric}[{part}]" for metric in known for part in LISTS.get(recipe.dataset, ()))
                 assert set(row.percent) <= {*known, *NAMES}, recipe.name

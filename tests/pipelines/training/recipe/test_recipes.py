@@ -15,7 +15,7 @@ from benchmark_files import write_benchmark
 from PIL import Image
 
 from hiertree.datasets import ImageDataset
-from hiertree.metrics.conventions import protocol_of
+from hiertree.metrics.conventions import PROTOCOLS
 from hiertree.pipelines.training.data.batches import EpochKeys
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
@@ -157,7 +157,7 @@ def test_recipe_learns_two_steps(
     elif name.startswith("vehicleid"):
         assert {"mean R@1", "R@1[800]", "R@5[1600]", "R@1[2400]"} <= set(measured)
     else:
-        assert test.protocol is None or measured == protocol_of(test.protocol).names(test.paths.shape[1])
+        assert test.protocol is None or measured == PROTOCOLS[test.protocol].names(test.paths.shape[1])
 
 
 def test_recipes_of_the_comparison_differ_in_their_loss_alone() -> None:
