@@ -13,7 +13,6 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from ..errors import OptionError, TableError
