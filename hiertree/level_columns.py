@@ -76,11 +76,14 @@ def number_labels(
     """
     import pandas as pd
 
-    _check_widths(sides)
+    first_name, first = next(iter(sides.items()))
+    for name, side in sides.items():
+        if len(side.cells) != len(first.cells):
+            given = f"{name} of {len(side.cells)} levels"
+            raise ShapeError(given, expected=f"those of {first_name}, {len(first.cells)}")
     kept = {name: np.ones(len(side.cells[0]), np.bool_) for name, side in sides.items()}
     kept.update({name: ~rows for name, rows in (unlabeled or {}).items()})
     splits = np.cumsum([int(rows.sum()) for rows in kept.values()])
-    first = next(iter(sides.values()))
     parents, levels, classes, columns = np.zeros(splits[-1], np.int64), [], [], []
     for column in range(len(first.cells)):
         cells = [_labels(name, side, column, kept[name]) for name, side in sides.items()]
@@ -101,14 +104,6 @@ def number_labels(
     for (name, rows), ids in zip(kept.items(), numbered, strict=True):
         paths[name][rows] = ids
     return paths, LabelNames(level_names(sides), tuple(classes)), np.stack(columns, axis=1)
-
-
-def _check_widths(sides: Mapping[str, LevelColumns]) -> None:
-    (first_name, first), *others = sides.items()
-    for name, side in others:
-        if len(side.cells) != len(first.cells):
-            given = f"{name} of {len(side.cells)} levels"
-            raise ShapeError(given, expected=f"those of {first_name}, {len(first.cells)}")
 
 
 def level_names(sides: Mapping[str, LevelColumns]) -> tuple[str, ...] | None:

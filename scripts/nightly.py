@@ -36,7 +36,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("metrics/formulas", "metrics/interop", "metrics/runs.py", "docs/peers.md", "docs/guides/rankings.md"),
     ),
     "processes": (
-        ("tests/pipelines/stored_embeddings",),
+        ("tests/pipelines/stored_embeddings", "tests/pipelines/training/distributed"),
         ("pipelines/stored_embeddings", "pipelines/training/distributed", "metrics/engine/processes.py"),
     ),
     "site": (("tests/package/test_site.py",), ("docs", "mkdocs.yml", "scripts/site_*")),

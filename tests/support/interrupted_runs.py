@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,15 @@ def break_at(broken_at: int, recipe: Recipe, out: Path) -> None:
         patch.setattr(Learner, "step", interrupted)
         with pytest.raises(KeyboardInterrupt):
             train(recipe, out)
+
+
+def train_slowly(recipe: dict[str, object], out: str) -> None:
+    """Train with a pause before each step, in which the process can be killed."""
+    take_step = Learner.step
+
+    def slow_step(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
+        time.sleep(0.1)
+        return take_step(self, images, paths, step=step)
+
+    Learner.step = slow_step  # type: ignore[method-assign]
+    train(Recipe.model_validate(recipe), Path(out))

@@ -148,5 +148,5 @@ def test_a_folder_is_new_empty_or_marked(folder: Path) -> None:
 def test_an_empty_file_may_be_replaced_and_a_device_may_not(folder: Path) -> None:
     (folder / "empty.csv").touch()
     check_outputs(["empty.csv"])
-    with pytest.raises(OutputError, match="no regular file"):
+    with pytest.raises(OutputError, match="not a regular file"):
         check_outputs(["/dev/null"])

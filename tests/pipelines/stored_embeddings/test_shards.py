@@ -145,6 +145,7 @@ def test_torchrun_shares_an_evaluation_and_writes_once(retrieval, tmp_path):
     assert (tmp_path / "two.csv.manifest.json").is_file()
 
 
+@pytest.mark.nightly
 def test_a_bad_shard_is_one_error_of_all_processes(retrieval, tmp_path):
     folder = write(tmp_path / "set", *retrieval)
     part = folder / "part-00002-of-00003.parquet"

@@ -129,6 +129,7 @@ def test_queries_and_gallery_are_folders_with_labels(tmp_path: Path) -> None:
         assert sum(part["rows"] for part in manifest["parts"]) == manifest["rows"] == len(read)
 
 
+@pytest.mark.nightly
 def test_killed_process_ends_the_call_and_one_process_goes_on(
     run: Path, photos: Path, alone: Path, tmp_path: Path
 ) -> None:

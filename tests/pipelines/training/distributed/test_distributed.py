@@ -203,6 +203,7 @@ def until_next_checkpoint(process: subprocess.Popen[str], out: Path) -> list[psu
     return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
 
 
+@pytest.mark.nightly
 def test_command_starts_its_processes_and_obeys_sigterm(tiny_recipe: Tiny, tmp_path: Path) -> None:
     recipe, out = tiny_recipe(FROZEN, "training.epochs=4000", "training.devices=2"), tmp_path / "run"
     script = command(out, recipe, str(Path(sys.executable).with_name("hiertree")))

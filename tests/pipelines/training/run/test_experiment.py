@@ -7,8 +7,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,7 +19,8 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from interrupted_runs import assert_same_weights, break_at, curve, weights
+from forked_processes import started
+from interrupted_runs import assert_same_weights, break_at, curve, train_slowly, weights
 from PIL import Image
 
 from hiertree.datasets import load_synthetic
@@ -196,27 +195,15 @@ def test_killed_run_ends_with_the_same_weights(tiny_recipe: Tiny, tmp_path: Path
     """A process of its own, killed without warning in the middle of its epochs."""
     recipe = tiny_recipe("training.epochs=10", "training.checkpoint_every_steps=1")
     train(recipe, tmp_path / "whole")
-    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe.as_dict()))
     killed = tmp_path / "killed"
-    script = (
-        "import sys, time\n"
-        "from hiertree.pipelines.training.run.experiment import train\n"
-        "from hiertree.pipelines.training.learning.learner import Learner\n"
-        "from hiertree.pipelines.training.recipe.reading import load_recipe\n"
-        "take_step = Learner.step\n"
-        "def slow_step(self, images, paths, *, step):\n"
-        "    time.sleep(0.1)\n"
-        "    return take_step(self, images, paths, step=step)\n"
-        "Learner.step = slow_step\n"
-        "train(load_recipe(sys.argv[1]), sys.argv[2])\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "recipe.yaml"), str(killed)])
+    process = started(train_slowly, recipe.as_dict(), str(killed))
     deadline = time.monotonic() + 300
-    while max(list_checkpoints(killed / "checkpoints"), default=0) < 7 and process.poll() is None:
+    while max(list_checkpoints(killed / "checkpoints"), default=0) < 7 and process.is_alive():
         assert time.monotonic() < deadline, "the run never came to its seventh step"
         time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert not (killed / "metrics.json").exists()
     assert not train(recipe, killed).already_finished
     assert_same_weights(tmp_path / "whole", killed)
