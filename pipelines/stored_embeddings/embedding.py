@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from hiertree.datasets import ImageDataset
-from hiertree.datasets.readers.images import stamp_of
 from hiertree.errors import CheckpointError, OptionError
 from hiertree.io import files
 from hiertree.io.parts import PartStore, digest
@@ -22,6 +21,7 @@ from hiertree.tree import LabelTree
 from ..inference.image_inputs import listed_images
 from ..training.data.splits import load_learning_splits, load_split
 from ..training.distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
+from ..training.distributed.group import ending_together
 from ..training.distributed.processes import Processes
 from ..training.distributed.starting import run_processes
 from ..training.learning.starting_weights import initialize_projection, start_from_earlier
@@ -31,7 +31,7 @@ from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.stopping import StopRequest
 from .embedded_files import KINDS, SHARDS, Embedded, EmbeddingFiles, FileFormat, Numbers, written_in
-from .sharing import embed_shards
+from .sharing import embed_shards, images_digest
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -124,7 +124,7 @@ def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
     fabric = build_fabric(recipe.training, launch)
     processes = Processes(None if launch is None else fabric)
     stop = StopRequest(processes)
-    with stop.listening():
+    with stop.listening(), ending_together(processes):
         with processes.agreeing():
             dataset = load_split(recipe, call.split) if call.labeled else _without_labels(Path(call.data))
         with processes.agreeing():
@@ -216,12 +216,10 @@ def _fingerprint(call: _Call, embedder: Embedder, recipe: Recipe, dataset: Image
     settings = [recipe.experiment()["images"], scales, precision, dataset.split, call.shard_size]
     if call.kind == "parquet":
         settings += [recipe.evaluation.batch_size, call.dtype, call.skip_bad]
-    images = (f"{dataset.images.name(row)}\0{stamp_of(dataset.images, row)}\0" for row in range(len(dataset)))
     weights = (tensor.numpy() for tensor in embedder.state_dict().values())
     return {
         "settings": digest([json.dumps(settings)]),
         "labels": digest([dataset.paths]),
-        "images": digest(images),
         "weights": digest(weights),
     }
 
@@ -232,6 +230,7 @@ def _claimed(
     """The files to write in a folder, new or that of the same call interrupted; all processes see the same inputs."""
     with processes.agreeing():
         own = _fingerprint(call, embedder, recipe, dataset)
+    own["images"] = images_digest(dataset, processes)
 
     def claim() -> dict[str, str]:
         _require_usable(call.out)

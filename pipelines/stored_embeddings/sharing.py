@@ -12,7 +12,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from hiertree.errors import ImageError
+from hiertree.datasets import ImageDataset
+from hiertree.datasets.readers.images import stamp_of
+from hiertree.errors import CheckpointError, ImageError
+from hiertree.io.parts import digest
 from hiertree.io.progress import show_progress
 
 from ..training.data.batches import BatchKey, ImageBatch, batch_loader, keys_in_order
@@ -27,7 +30,30 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
     from numpy.typing import NDArray
 
+_BLOCK = 1024  # images whose sizes and times are hashed together
 Embed = Callable[[Tensor], "NDArray[np.float32]"]
+
+
+def images_digest(dataset: ImageDataset, processes: Processes) -> str:
+    """Of the names, sizes and times of all images, whatever the number of processes.
+
+    Two of the processes look at each block of images, and all at the first block; they must see the same.
+    """
+    with processes.agreeing():
+        own = {
+            start: digest(f"{dataset.images.name(row)}\0{stamp_of(dataset.images, row)}\0" for row in rows)
+            for block, start in enumerate(range(0, len(dataset), _BLOCK))
+            if block == 0 or (processes.rank - block) % processes.size < 2
+            for rows in [range(start, min(start + _BLOCK, len(dataset)))]
+        }
+    found: dict[int, str] = {}
+    seen = processes.from_each(own)
+    with processes.agreeing():
+        for rank, blocks in enumerate(seen):
+            if any(found.setdefault(start, own) != own for start, own in blocks.items()):
+                given = f"process {rank} of {processes.size} has other images than those before it"
+                raise CheckpointError(given, expected="the same files in all")
+    return digest(found[start] for start in sorted(found))
 
 
 def embed_shards(

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import select
+import socket
+import sys
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
 
 from torch import distributed
 from torch.distributed.rendezvous import rendezvous
@@ -15,17 +21,15 @@ from hiertree.errors import DeviceError, HiertreeError
 from hiertree.metrics.engine.processes import Share, share_of_group
 
 from .devices import detect_launch
+from .processes import Processes
 
-_TIMEOUT = timedelta(days=7)
-_ERRORS, _FAILED = "hiertree errors", 2
+_TIMEOUT, _TIME_TO_END, _SECONDS_TO_TELL = timedelta(days=7), timedelta(minutes=1), 1.0
+_ERRORS, _PLACES, _ENDED, _FAILED = "hiertree errors", "hiertree places", "ended", 2
 
 
 @contextmanager
 def launched_group() -> Iterator[Share | None]:
-    """A block in which the processes of torchrun or srun can talk, over gloo; None for a single process.
-
-    Of an error that several processes have, one tells; where a process has ended, the others end too.
-    """
+    """A block in which the processes of torchrun or srun can talk, over gloo, and end together; None for one."""
     launch = detect_launch()
     if launch is None:
         yield None
@@ -34,13 +38,41 @@ def launched_group() -> Iterator[Share | None]:
     os.environ.setdefault("MASTER_ADDR", environment.main_address)
     os.environ.setdefault("MASTER_PORT", str(environment.main_port))
     rank, size = environment.global_rank(), environment.world_size()
-    store, *_ = next(iter(rendezvous("env://", rank, size, timeout=_TIMEOUT)))
+    store = _store(rank, size)
     distributed.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=_TIMEOUT)
     if rank:
         os.environ["HIERTREE_PROGRESS"] = "0"  # only the first process reports
     try:
-        yield share_of_group()
-        distributed.barrier()  # none ends while others still wait for it
+        with _ending_together(store, rank, size):
+            yield share_of_group()
+            distributed.barrier()  # none ends while others still wait for it
+    finally:
+        distributed.destroy_process_group()
+
+
+@contextmanager
+def ending_together(processes: Processes) -> Iterator[None]:
+    """A block in which the processes of a run end together."""
+    if processes.size == 1 or multiprocessing.parent_process() is not None:  # which looks after the others itself
+        yield
+        return
+    with _ending_together(_store(processes.rank, processes.size), processes.rank, processes.size):
+        yield
+
+
+@contextmanager
+def _ending_together(store: distributed.Store, rank: int, size: int) -> Iterator[None]:
+    """Of an error that several processes have, one tells; where one has vanished, one says which, and all end."""
+    turn = (store.add(_PLACES, 1) - 1) // size  # of several blocks after each other
+    store = distributed.PrefixStore(f"{_PLACES} {turn}", store)
+    leaving = threading.Event()
+    _watch(store, rank, size, leaving)
+    try:
+        yield
+        store.set(f"{_ENDED} {rank}", "")
+        if rank == 0:  # it may hold the store
+            with suppress(RuntimeError):
+                store.wait([f"{_ENDED} {other}" for other in range(size)], _TIME_TO_END)
     except (HiertreeError, OSError):
         if not _is_first(store):
             raise SystemExit(_FAILED) from None
@@ -48,12 +80,15 @@ def launched_group() -> Iterator[Share | None]:
     except RuntimeError as error:
         if "gloo" not in str(error) and "onnection" not in str(error):
             raise
+        time.sleep(_SECONDS_TO_TELL)  # until the watch has ended this process, if another of this machine has vanished
         if not _is_first(store):
             raise SystemExit(_FAILED) from None
         given, expected = f"one of {size} processes has ended", "all of them until the work is done"
         raise DeviceError(given, expected=expected, remedy="run the same command again") from error
     finally:
-        distributed.destroy_process_group()
+        leaving.set()
+        with suppress(RuntimeError):
+            store.set(f"{_ENDED} {rank}", "")
 
 
 def local_device(name: str | None) -> str | None:
@@ -62,9 +97,51 @@ def local_device(name: str | None) -> str | None:
     return f"cuda:{launch.environment.local_rank()}" if launch is not None and name == "cuda" else name
 
 
-def _is_first(store: Any) -> bool:
+def _store(rank: int, size: int) -> distributed.Store:
+    store, *_ = next(iter(rendezvous("env://", rank, size, timeout=_TIMEOUT)))
+    return store
+
+
+def _is_first(store: distributed.Store) -> bool:
     """Whether no other process has told of an error."""
     try:
-        return bool(store.add(_ERRORS, 1) == 1)
+        return store.add(_ERRORS, 1) == 1
     except RuntimeError:  # the first process, which holds the store, has ended
         return True
+
+
+def _watch(store: distributed.Store, rank: int, size: int, leaving: threading.Event) -> None:
+    """Watch the other processes of this machine, where the system can."""
+    if not hasattr(os, "pidfd_open"):
+        return
+    machine = f"{socket.gethostname()} {Path('/proc/self/ns/pid').stat().st_ino}"  # numbers of processes mean the same
+    store.set(f"{rank}", f"{machine} {os.getpid()}")
+    places = [store.get(f"{other}").decode().rsplit(" ", 1) for other in range(size)]
+    running = {}
+    for other, (where, process) in enumerate(places):
+        if where == machine and other != rank:
+            with suppress(OSError):  # ended by now
+                running[os.pidfd_open(int(process))] = other
+    if running:
+        threading.Thread(target=_end_with, args=(store, rank, size, running, leaving), daemon=True).start()
+
+
+def _end_with(
+    store: distributed.Store, rank: int, size: int, running: dict[int, int], leaving: threading.Event
+) -> None:
+    """End this process when another has vanished; the first of those left says which."""
+    events = select.poll()
+    for handle in running:
+        events.register(handle, select.POLLIN)
+    while running:
+        ended = [(events.unregister(handle), running.pop(handle))[1] for handle, _ in events.poll()]
+        for other in ended:
+            try:
+                knew = store.check([f"{_ENDED} {other}"])
+            except RuntimeError:  # the first process, which holds the store, has ended, and perhaps well
+                knew = leaving.wait(_SECONDS_TO_TELL)
+            if not knew and not leaving.is_set():
+                if rank < min(running.values(), default=size):
+                    given = f"error: process {other} of {size} has ended before the work was done"
+                    print(f"{given}; run the same command again", file=sys.stderr, flush=True)
+                os._exit(_FAILED)

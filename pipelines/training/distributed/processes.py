@@ -59,9 +59,7 @@ class Processes:
         except (HiertreeError, OSError) as error:
             own = error
         if self.any(own is not None):
-            errors: list[Exception | None] = [None] * self.size
-            distributed.all_gather_object(errors, own, group=self._group)
-            self.fail(next(filter(None, errors)))
+            self.fail(next(filter(None, self.from_each(own))))
 
     def fail(self, error: Exception) -> NoReturn:
         """End with an error that all processes know: the first raises it, the others exit with status 0."""
@@ -87,6 +85,13 @@ class Processes:
         if self.size > 1:
             distributed.broadcast_object_list(made, src=0, group=self._group)
         return cast(Item, made[0])
+
+    def from_each(self, own: Item) -> list[Item]:
+        """What each process has, by rank."""
+        found: list[Any] = [own] * self.size
+        if self.size > 1:
+            distributed.all_gather_object(found, own, group=self._group)
+        return found
 
     def from_first_tensor(self, own: Tensor) -> Tensor:
         """The first process's tensor, whose shape the others do not know."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
 from itertools import pairwise
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -22,7 +21,7 @@ from hiertree.pipelines.stored_embeddings.audit import audit
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 
-ROWS, WIDTH, CUTS = 90, 8, (0, 40, 40, 90)
+ROWS, WIDTH, CUTS, PROCESSES = 90, 8, (0, 40, 40, 90), 3
 
 
 @pytest.fixture
@@ -129,8 +128,9 @@ def test_shards_that_do_not_belong_together_are_refused(retrieval, tmp_path):
 
 
 def launched(*arguments, folder):
-    """The command in two processes that torchrun starts, its output in files."""
-    words = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "hiertree", "evaluate", *map(str, arguments)]
+    """The command in some processes that torchrun starts, its output in files."""
+    words = ["-m", "torch.distributed.run", f"--nproc-per-node={PROCESSES}", "-m", "hiertree", "evaluate"]
+    words += map(str, arguments)
     with (folder / "stdout").open("w") as stdout, (folder / "stderr").open("w") as stderr:
         return subprocess.Popen([sys.executable, *words], stdout=stdout, stderr=stderr)
 
@@ -156,21 +156,40 @@ def test_a_bad_shard_is_one_error_of_all_processes(retrieval, tmp_path):
     assert (tmp_path / "stderr").read_text().count("error: part-00002-of-00003.parquet") == 1
 
 
-@pytest.mark.nightly
-def test_a_killed_process_ends_the_others_and_what_is_finished_stays(tmp_path):
+def until_more_is_finished(process, folder):
+    """Wait for a block more than there was; returns the processes that share the work, by rank."""
+    before = len(list(folder.glob("*.npy")))
+    while process.poll() is None and len(list(folder.glob("*.npy"))) <= before:
+        time.sleep(0.05)
+    children = psutil.Process(process.pid).children() if process.poll() is None else []
+    return {int(child.environ()["RANK"]): child for child in children}
+
+
+@pytest.fixture
+def long_evaluation(tmp_path):
+    """Arguments of an evaluation in many blocks that may be resumed."""
     random = np.random.default_rng(0)
     np.savez(tmp_path / "e.npz", embeddings=random.random((20_000, 64), np.float32), paths=np.arange(20_000) // 5)
-    options = (tmp_path / "e.npz", "--resume", tmp_path / "run", "--block-size", 256, "--json")
+    return tmp_path / "e.npz", "--resume", tmp_path / "run", "--block-size", 256, "--json"
+
+
+def test_a_line_names_the_process_that_was_killed(long_evaluation, tmp_path):
+    process = launched(*long_evaluation, folder=tmp_path)
+    until_more_is_finished(process, tmp_path / "run")[0].kill()
+    assert process.wait(timeout=15) != 0
+    said = (tmp_path / "stderr").read_text()
+    assert said.count(f"process 0 of {PROCESSES} has ended before the work was done") == said.count("error: ") == 1
+
+
+@pytest.mark.nightly
+def test_a_killed_process_ends_the_others_and_what_is_finished_stays(long_evaluation, tmp_path):
     for _ in range(10):
-        process = launched(*options, folder=tmp_path)
-        finished = len(list((tmp_path / "run").glob("*.npy")))
-        while process.poll() is None and len(list((tmp_path / "run").glob("*.npy"))) <= finished:
-            time.sleep(0.05)
-        children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False).stdout
-        if children.split():
-            os.kill(int(random.choice(children.split())), signal.SIGKILL)
+        process = launched(*long_evaluation, folder=tmp_path)
+        children = until_more_is_finished(process, tmp_path / "run")
+        if children:
+            children[int(np.random.default_rng().integers(len(children)))].kill()
             assert process.wait(timeout=15) != 0
-    process = launched(*options, folder=tmp_path)
+    process = launched(*long_evaluation, folder=tmp_path)
     assert process.wait(timeout=300) == 0
     assert json.loads((tmp_path / "stdout").read_text()) == json.loads(
         evaluate_file(tmp_path / "e.npz", as_json=True).to_json()

@@ -17,7 +17,9 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 from benchmark_files import write_benchmark
+from forked_processes import run_together
 from PIL import Image
+from sharing_processes import digest_images
 
 from hiertree.errors import CheckpointError, ImageError, OptionError
 from hiertree.pipelines.cli.application import main
@@ -140,6 +142,44 @@ def test_killed_process_ends_the_call_and_one_process_goes_on(
     embed(run, photos, out, file_format="parquet", skip_bad=True, **OPTIONS)
     assert {path: path.stat().st_mtime_ns for path in standing} == standing
     assert_same(out, alone)
+
+
+def test_a_line_names_the_process_that_was_killed(run: Path, photos: Path, tmp_path: Path) -> None:
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=3"]
+    out, words = tmp_path / "out", command(run, photos, tmp_path / "out", "--shard-size=1")
+    with subprocess.Popen([*launcher, *words], stderr=subprocess.PIPE, text=True) as call:
+        while not list(out.glob("part-*")):
+            assert call.poll() is None
+            time.sleep(0.005)
+        next(own for own in psutil.Process(call.pid).children() if own.environ()["RANK"] == "2").kill()
+        killed, (_, said) = time.monotonic(), call.communicate(timeout=60)
+    assert time.monotonic() - killed < 15
+    assert said.count("process 2 of 3 has ended before the work was done") == said.count("error: ") == 1
+    assert call.returncode != 0
+
+
+def test_each_process_looks_at_its_share_of_the_images_and_other_files_are_noticed(tmp_path: Path) -> None:
+    folder, blocks = tmp_path / "folder", 7
+    folder.mkdir()
+    for number in range(1024 * blocks - 5):
+        (folder / f"{number:05d}.png").touch()
+    other = shutil.copytree(folder, tmp_path / "other")
+    found = {}
+    for number in (1, 2, 3):
+        run_together(digest_images, str(tmp_path), [str(folder)] * number, count=number)
+        found[number] = [(tmp_path / f"{rank}.txt").read_text().split() for rank in range(number)]
+    assert len({digest for own in found.values() for digest, _ in own}) == 1
+    assert {number: max(int(looked) for _, looked in own) for number, own in found.items()} == {
+        1: 1024 * blocks - 5,
+        2: 1024 * blocks - 5,
+        3: 1024 * 5,  # of the seven; the first and two thirds of the others
+    }
+    (folder / "04000.png").write_bytes(b"changed")
+    run_together(digest_images, str(tmp_path), [str(folder)], count=1)
+    assert (tmp_path / "0.txt").read_text().split()[0] != found[1][0][0]
+    run_together(digest_images, str(tmp_path), [str(folder), str(folder), str(other)], count=3)
+    assert "process 2 of 3 has other images" in (tmp_path / "0.txt").read_text()
+    assert (tmp_path / "2.txt").read_text() == "status 0"
 
 
 def test_error_of_one_of_two_processes_is_raised_and_another_number_goes_on(
