@@ -173,7 +173,7 @@ def sum_steps(
         places, columns = own_begin + tl.arange(0, OWN), tl.arange(0, POINTS)
         top, bottom = _ends(own_values + base, own_begin, own_end)
         own = tl.load(own_values + base + places, mask=places < own_end, other=0)
-        line, beyond = tl.zeros([OWN], dtype=tl.float64), tl.zeros([1], dtype=tl.float64)
+        line, beyond = tl.zeros_like(own), tl.zeros([1], dtype=tl.float64)
         value, slope = tl.zeros([OWN, POINTS], dtype=own.dtype), tl.zeros([OWN, POINTS], dtype=own.dtype)
         rho, margin, reach = tl.load(step + 1), tl.load(step + 2), tl.load(step + 5)
         for other in range(tl.load(acting + group), tl.load(acting + num_groups + group)):
@@ -187,11 +187,12 @@ def sum_steps(
             on_line = _count_tiles(values + base, begins, ends, top if FORWARD else bottom, margin, FORWARD, 0, TILE)
             in_reach = _count_tiles(values + base, begins, ends, bottom if FORWARD else top, -reach, FORWARD, 1, TILE)
             if FORWARD:
-                mass = factor.to(tl.float64) * _between(weight + held, 0, on_line)
+                number = factor.to(tl.float64) * _between(weight + held, 0, on_line)
                 moved = factor.to(tl.float64) * _between(moment + held, 0, on_line)
                 start = own.to(tl.float64) + margin.to(tl.float64)
-                line += tl.load(step + 4).to(tl.float64) * mass + rho.to(tl.float64) * (moved - start * mass)
-                beyond += mass
+                added = tl.load(step + 4).to(tl.float64) * number + rho.to(tl.float64) * (moved - start * number)
+                line += added.to(own.dtype)
+                beyond += number
             else:
                 beyond += factor.to(tl.float64) * _between(weight + held, on_line, tl.cdiv(ends - begins, TILE))
             for tile in range(on_line if FORWARD else in_reach, in_reach if FORWARD else on_line):
@@ -214,7 +215,7 @@ def sum_steps(
         slope_sums = (rho.to(tl.float64) * beyond).to(own.dtype) + tl.sum(slope, 1) / tl.load(step)
         tl.store(slopes + base + own_item, slope_sums, mask=places < own_end)
         if FORWARD:
-            tl.store(sums + base + own_item, line.to(own.dtype) + tl.sum(value, 1), mask=places < own_end)
+            tl.store(sums + base + own_item, line + tl.sum(value, 1), mask=places < own_end)
 
 
 @jit

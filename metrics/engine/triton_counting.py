@@ -49,7 +49,7 @@ def count_others(
     (rows, width), most = scores.shape, falling.shape[1]
     cells = triton.next_power_of_2(2 * most + 3)
     with torch.cuda.device_of(scores):
-        _count_items[(rows, triton.cdiv(width, BLOCK * BLOCKS))](
+        count_items[(rows, triton.cdiv(width, BLOCK * BLOCKS))](
             scores, low, high, falling, number, others, number if key is None else key,
             number if index is None else index, scores.stride(0), width, most, BY_INDEX=key is not None,
             CELLS=cells if cells <= MOST_CELLS else 0, BLOCK=BLOCK, BLOCKS=BLOCKS,
@@ -62,7 +62,7 @@ def _(*_: Any) -> None:
 
 
 @jit
-def _count_items(
+def count_items(
     scores: tl.tensor,
     low: tl.tensor,
     high: tl.tensor,
@@ -79,7 +79,7 @@ def _count_items(
     BLOCK: tl.constexpr,  # noqa: N803
     BLOCKS: tl.constexpr,  # noqa: N803
 ) -> None:
-    """See ``count_others``; ``CELLS`` is 0 where a program keeps no counts, and the last of them is for what is not."""
+    """``CELLS`` is 0 where a program keeps no counts; the last of them is for what is not counted."""
     row = tl.program_id(0).to(tl.int64)
     first, end, found = tl.load(low + row), tl.load(high + row), tl.load(number + row).to(tl.int32)
     counts = others + row * (most + 1) * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -41,6 +42,18 @@ def test_on_a_device_losses_wait_for_nothing_but_their_inputs(device: str, chose
     assert " passed" in in_a_process(*cases, "-k", chosen, FAKE_DEVICE=device)
 
 
-def test_the_kernels_compile_for_gpus_from_turing_to_hopper(tmp_path: Path) -> None:
-    compiled = in_a_process(str(HERE / "compile_triton.py"), TRITON_CACHE_DIR=str(tmp_path))
-    assert len(compiled.splitlines()) == 3 * 4
+def test_the_kernels_compile_for_gpus_that_are_not_here_and_spill_no_register(tmp_path: Path) -> None:
+    script = str(HERE.parents[2] / "benchmarks" / "gpu_model.py")
+    kernels = json.loads(in_a_process(script, "--kernels", TRITON_CACHE_DIR=str(tmp_path)))
+    names = {kernel["name"] for kernel in kernels}
+    assert {"condense", "sum_steps forward", "sum_steps backward", "count_others, few"} <= names
+    assert {(kernel["capability"], kernel["scores"]) for kernel in kernels} == {
+        *((capability, "fp32") for capability in (80, 90, 100)),
+        (90, "fp64"),
+    }
+    assert len(kernels) == 4 * len(names)
+    for kernel in kernels:
+        assert kernel["spilled"] == 0, kernel
+        assert kernel["shared"] <= 4096, kernel  # of at least 100 KiB: never what keeps programs out
+        assert kernel["registers"] <= (128 if kernel["scores"] == "fp32" else 255), kernel
+        assert kernel["occupancy"] >= (0.25 if kernel["scores"] == "fp32" else 0.125), kernel
