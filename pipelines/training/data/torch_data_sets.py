@@ -30,7 +30,8 @@ class ItemImages:
         """The image as Pillow holds it, from Pillow, an array (H, W, C) of 8 bits, or a tensor (C, H, W)."""
         try:
             image = self._items[int(index)][0]
-            return image if hasattr(image, "getexif") else functional.to_pil_image(image)
+            found: Image = image if hasattr(image, "getexif") else functional.to_pil_image(image)
+            return found
         except HiertreeError:
             raise
         except (OSError, TypeError, ValueError, IndexError) as error:

@@ -34,7 +34,7 @@ class OwnLoss(Loss):
 
     is_mean_over_queries = False  # as far as is known
 
-    def __init__(self, compute: Callable[[Tensor, Tensor], Tensor], *, name: str) -> None:
+    def __init__(self, compute: Callable[[Tensor, Tensor], Any], *, name: str) -> None:
         super().__init__()
         self.compute, self.weights = compute, {name: 1.0}
 
@@ -45,7 +45,7 @@ class OwnLoss(Loss):
         if ref_embeddings is not None or ref_paths is not None or valid is not None:
             raise OptionError("reference embeddings or a mask with a loss of one's own", expected="none")
         (name,) = self.weights
-        value = self.compute(embeddings, paths)
+        value = self.compute(embeddings, paths.to(embeddings.device))
         if not isinstance(value, Tensor) or value.ndim or not value.is_floating_point():
             shown = f"a tensor {tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else repr(value)
             raise RecipeError(f"loss: {name} returns {shown}", expected="one floating number, as a tensor")
