@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -317,3 +318,15 @@ def test_augmentation_draws_by_seed_epoch_batch_and_place_alone(tiny_recipe: Tin
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.random.get_bit_generator() is before[1]
     assert random.getstate() == before[2]
+
+
+def test_recipe_of_the_documentation_trains(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[4] / "docs" / "recipes.md").read_text(encoding="utf-8")
+    (shown,) = (text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "my_losses" in text)
+    loss = "def spread(embeddings, paths, power=1):\n    return (embeddings @ embeddings.T).abs().pow(power).mean()\n"
+    (tmp_path / "code" / "my_losses.py").write_text(loss)
+    (tmp_path / "code" / "my_transforms.py").write_text("def darken(image, by=1):\n    return image // by\n")
+    (tmp_path / "mine.yaml").write_text(f"extends: synthetic-happier\n{shown}", encoding="utf-8")
+    small = ("data={name: own_code:drawn}", "sampler.batch_size=8", "sampler.images_per_class=2", "model.width=4")
+    recipe = load_recipe(tmp_path / "mine.yaml", [*small, "training.epochs=1", "training.device=cpu"])
+    assert 0 < train(recipe, tmp_path / "run").metrics["H-AP"] <= 1
