@@ -18,8 +18,11 @@ from hiertree.pipelines.training.recipe.settings import (
     DATA,
     LOSS,
     SAMPLER,
+    AnySchedule,
     GlyphAugmentation,
     PhotoAugmentation,
+    ScheduleSettings,
+    TorchSchedule,
 )
 
 TABLE = Path(__file__).parents[1] / "docs" / "recipe_keys.csv"
@@ -60,6 +63,9 @@ def _rows() -> Iterator[tuple[str, str, str, str]]:
         if key == "images":
             yield from _section("images.augmentation: {name: glyph}", GlyphAugmentation)
             yield from _section("images.augmentation: {name: photo}", PhotoAugmentation)
+        if key == "schedule":
+            yield from _section("schedule: {name: cosine, step or constant}", ScheduleSettings, beside=AnySchedule)
+            yield from _section("schedule: {name: of torch or your own}", TorchSchedule, beside=AnySchedule)
     for section, kind in COMPONENTS.items():
         for name in kind.names():
             yield from _section(f"{section}: {{name: {name}}}", kind.model(name))
@@ -69,9 +75,12 @@ def _is_section(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
-def _section(title: str, model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
+def _section(
+    title: str, model: type[BaseModel], *, beside: type[BaseModel] = BaseModel
+) -> Iterator[tuple[str, str, str, str]]:
+    """The keys of a section but those of ``beside``; a name is no key unless it is described."""
     for key, field in model.model_fields.items():
-        if key != "name" or field.description:
+        if (key != "name" or field.description) and key not in beside.model_fields:
             yield title, field.alias or key, _default(field), field.description or ""
 
 

@@ -23,6 +23,7 @@ from .benchmarks.pickled import RevisitedDataset, load_cifar, load_revisited, lo
 from .checks import SplitReport, check, statistics
 from .description import Benchmark, Counts, Download, Verify
 from .duplicate_images import check_duplicates, duplicates, repeated
+from .huggingface import load_huggingface
 from .image_dataset import ImageDataset
 from .own_images import from_huggingface, load_folder, load_table
 from .readers.images import ImageSource
@@ -53,6 +54,7 @@ __all__ = [
     "load_dyml",
     "load_folder",
     "load_gldv2",
+    "load_huggingface",
     "load_ijbc",
     "load_imagenet100",
     "load_inaturalist",

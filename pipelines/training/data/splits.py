@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hiertree.datasets import ImageDataset, check_duplicates
-from hiertree.datasets.readers.images import reading
+from hiertree.datasets.readers.images import damaged, reading
 from hiertree.errors import (
     HiertreeError,
     ImageError,
@@ -17,7 +17,6 @@ from hiertree.errors import (
     NotATreeError,
     RecipeError,
 )
-from hiertree.io.progress import track
 from hiertree.metrics.conventions import PROTOCOLS
 from hiertree.tree import LabelTree
 
@@ -68,32 +67,23 @@ def _of_reversed_levels(recipe: Recipe, split: str) -> RecipeError | None:
 def without_unreadable_images(dataset: ImageDataset) -> ImageDataset:
     """Decode every image once and return the data set without those that fail; ``left_out`` names them."""
     dataset = replace(dataset, beside=tuple(map(without_unreadable_images, dataset.beside)))
-    rows = track(range(len(dataset)), description="checking every image")
-    readable = np.array([_decodes(dataset, row) for row in rows])
-    if readable.all():
+    bad = damaged(dataset.images, description="checking every image")
+    if not bad:
         return dataset
-    if not readable.any():
+    if len(bad) == len(dataset):
         raise ImageError(f"none of {len(dataset)} images decodes", expected="image files")
-    kept = np.flatnonzero(readable)
+    kept = np.delete(np.arange(len(dataset)), bad)
 
     def positions(rows: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
-        return None if rows is None else np.searchsorted(kept, rows[readable[rows]])
+        return None if rows is None else np.searchsorted(kept, rows[np.isin(rows, kept)])
 
     return replace(
         dataset.select(kept, split=dataset.split),
         queries=positions(dataset.queries),
         gallery=positions(dataset.gallery),
-        left_out=dataset.left_out + tuple(map(dataset.images.name, np.flatnonzero(~readable).tolist())),
+        left_out=dataset.left_out + tuple(map(dataset.images.name, bad)),
         beside=dataset.beside,
     )
-
-
-def _decodes(dataset: ImageDataset, row: int) -> bool:
-    try:
-        dataset.images[row]
-    except ImageError:
-        return False
-    return True
 
 
 def load_learning_splits(recipe: Recipe) -> tuple[ImageDataset, ImageDataset | None]:

@@ -9,7 +9,7 @@ from torchvision.transforms.v2 import functional
 
 from hiertree.datasets import ImageDataset
 from hiertree.datasets.labels_to_paths import label_paths
-from hiertree.errors import HiertreeError, ImageError, RecipeError
+from hiertree.errors import ImageError, RecipeError
 from hiertree.io.progress import track
 
 if TYPE_CHECKING:
@@ -30,10 +30,9 @@ class ItemImages:
         """The image as Pillow holds it, from Pillow, an array (H, W, C) of 8 bits, or a tensor (C, H, W)."""
         try:
             image = self._items[int(index)][0]
-            return image if hasattr(image, "getexif") else functional.to_pil_image(image)
-        except HiertreeError:
-            raise
-        except (OSError, TypeError, ValueError, IndexError) as error:
+            found: Image = image if hasattr(image, "getexif") else functional.to_pil_image(image)
+            return found
+        except (OSError, TypeError, ValueError, LookupError) as error:
             raise ImageError(f"item {index} of the data set ({error})", expected="an image, then its labels") from error
 
     def name(self, index: int) -> str:

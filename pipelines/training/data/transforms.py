@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.random import mtrand
 from torch import Tensor
 from torchvision.transforms.v2 import functional
 
@@ -32,7 +33,7 @@ class SeededTransforms:
             for transform in self._transforms:
                 seen = transform(seen)
         try:
-            pixels = functional.to_image(seen).as_subclass(Tensor)
+            pixels: Tensor = functional.to_image(seen).as_subclass(Tensor)
         except TypeError as error:
             raise _unusable(f"a {type(seen).__name__}") from error
         shape = (len(image), self._size, self._size)
@@ -63,14 +64,14 @@ def _unusable(given: str, expected: str = "an image", *, remedy: str | None = No
 @contextmanager
 def _drawing_from(*numbers: int) -> Iterator[None]:
     """A block in which torch, numpy and Python draw from seeds of these numbers; they then go on as before."""
-    of_python, of_numpy = random.getstate(), np.random.get_bit_generator()
+    of_python, of_numpy = random.getstate(), mtrand.get_bit_generator()
     seed = np.random.SeedSequence(numbers)
     with torch.random.fork_rng(devices=[]):
         try:
             seed_torch(*numbers)
             random.seed(int(seed.generate_state(1)[0]))
-            np.random.set_bit_generator(np.random.MT19937(seed))
+            mtrand.set_bit_generator(np.random.MT19937(seed))
             yield
         finally:
             random.setstate(of_python)
-            np.random.set_bit_generator(of_numpy)
+            mtrand.set_bit_generator(of_numpy)

@@ -102,25 +102,27 @@ class ImageViews(Dataset[ImageBatch]):
         return plain_view(self._pixels(index), size=size, resize=scaled)
 
     def _batch(self, key: BatchKey) -> Tensor:
-        if isinstance(self.augmentation, NoAugmentation):
-            return self._plain_batch(key.indices)
+        augmentation = self.augmentation
         if self._transforms is not None:
             rows = enumerate(key.indices, start=key.first)
             drawn = ((self._decode(row), self.seed, key.epoch, key.number, place) for place, row in rows)
             return torch.stack([self._transforms(*each) for each in drawn])
+        if not isinstance(augmentation, (GlyphAugmentation, PhotoAugmentation)):
+            return self._plain_batch(key.indices)
         until = key.first + len(key.indices)
         numbers = batch_numbers(until, seed=self.seed, epoch=key.epoch, batch=key.number)[key.first :]
-        if isinstance(self.augmentation, GlyphAugmentation):
-            return move_glyphs(self._plain_batch(key.indices), numbers, self.augmentation)
-        crop = partial(crop_photo, settings=self.augmentation, size=self.settings.size)
+        if isinstance(augmentation, GlyphAugmentation):
+            return move_glyphs(self._plain_batch(key.indices), numbers, augmentation)
+        crop = partial(crop_photo, settings=augmentation, size=self.settings.size)
         return torch.stack([crop(self._decode(row), own) for row, own in zip(key.indices, numbers, strict=True)])
 
     def _checked_transforms(self) -> SeededTransforms | None:
         """The transforms that the augmentation names, if it does, tried on the first image."""
         named = self.augmentation if isinstance(self.augmentation, tuple) else (self.augmentation,)
-        if not all(isinstance(each, Component) for each in named):
+        components = [each for each in named if isinstance(each, Component)]
+        if not components:
             return None
-        transforms = SeededTransforms(named, size=self.settings.size)
+        transforms = SeededTransforms(components, size=self.settings.size)
         transforms.check(self._decode(0))
         return transforms
 

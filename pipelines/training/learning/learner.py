@@ -189,7 +189,7 @@ class Learner:
         """What the optimizer keeps for each parameter and for each group, by name."""
         groups = [{**group, "params": None} for group in self.optimizer.param_groups]
         kept = {"optimizer": self.optimizer.state_dict()["state"], "groups": dict(enumerate(groups))}
-        found = {}
+        found: dict[str, Any] = {}
         for section, owners in kept.items():
             for owner, values in owners.items():
                 found |= {f"{section}.{owner}.{key}": value for key, value in values.items() if value is not None}

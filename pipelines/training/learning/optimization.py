@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from torch import Tensor, nn
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Paths: TypeAlias = "NDArray[np.integer[Any]]"
 Tensors = tuple[Tensor, ...] | list[Tensor]
+Made = TypeVar("Made", Optimizer, LRScheduler)
 
 
 class OwnLoss(Loss):
@@ -34,7 +35,7 @@ class OwnLoss(Loss):
 
     is_mean_over_queries = False  # as far as is known
 
-    def __init__(self, compute: Callable[[Tensor, Tensor], Tensor], *, name: str) -> None:
+    def __init__(self, compute: Callable[[Tensor, Tensor], Any], *, name: str) -> None:
         super().__init__()
         self.compute, self.weights = compute, {name: 1.0}
 
@@ -45,7 +46,7 @@ class OwnLoss(Loss):
         if ref_embeddings is not None or ref_paths is not None or valid is not None:
             raise OptionError("reference embeddings or a mask with a loss of one's own", expected="none")
         (name,) = self.weights
-        value = self.compute(embeddings, paths)
+        value = self.compute(embeddings, paths.to(embeddings.device))
         if not isinstance(value, Tensor) or value.ndim or not value.is_floating_point():
             shown = f"a tensor {tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else repr(value)
             raise RecipeError(f"loss: {name} returns {shown}", expected="one floating number, as a tensor")
@@ -94,12 +95,18 @@ def parameter_groups(embedder: Embedder, loss: nn.Module, settings: OptimizerSet
 
 def build_optimizer(embedder: Embedder, loss: nn.Module, settings: OptimizerSettings) -> Optimizer:
     """Build the optimizer that a recipe asks for, over all parameter groups."""
+    groups = parameter_groups(embedder, loss, settings)
+    return _of_torch(Optimizer, settings, groups, lr=settings.lr)
+
+
+def _of_torch(kind: type[Made], settings: Component, *arguments: Any, **known: Any) -> Made:
+    """Build an optimizer or a schedule; its own complaints become errors of the recipe."""
     try:
-        made = settings.build(parameter_groups(embedder, loss, settings), lr=settings.lr)
+        made = settings.build(*arguments, **known)
     except (TypeError, ValueError) as error:
-        raise RecipeError(f"optimizer: {settings.name} ({error})", expected="options that it takes") from error
-    if not isinstance(made, Optimizer):
-        raise RecipeError(f"optimizer: {settings.name} makes {made!r}", expected="a torch.optim.Optimizer")
+        raise RecipeError(f"{settings.name} ({error})", expected="options that it takes") from error
+    if not isinstance(made, kind):
+        raise RecipeError(f"{settings.name} makes {made!r}", expected=f"a torch {kind.__name__}")
     return made
 
 
@@ -119,9 +126,8 @@ class Schedule:
             steps = {"total": total, "warmup": self._warmup, "steps_per_epoch": steps_per_epoch}
             self._scheduler: LRScheduler = LambdaLR(optimizer, _factors(optimizer, settings, **steps))
         else:
-            self._scheduler = _of_torch(
-                optimizer, settings, total=max(1, math.ceil((total - self._warmup) / self._unit))
-            )
+            units = max(1, math.ceil((total - self._warmup) / self._unit))
+            self._scheduler = _of_torch(LRScheduler, settings, optimizer, total_steps=units)
         self._first = [group["lr"] for group in optimizer.param_groups]
 
     def set(self, step: int) -> None:
@@ -154,16 +160,6 @@ def _factors(
     of_proxies = settings.final if settings.proxies_final is None else settings.proxies_final
     finals = [of_proxies if group["name"] == "proxies" else settings.final for group in optimizer.param_groups]
     return [partial(compute, final) for final in finals]
-
-
-def _of_torch(optimizer: Optimizer, settings: AnySchedule, *, total: int) -> LRScheduler:
-    try:
-        made = settings.build(optimizer, total_steps=total)
-    except (TypeError, ValueError) as error:
-        raise RecipeError(f"schedule: {settings.name} ({error})", expected="options that it takes") from error
-    if not isinstance(made, LRScheduler):
-        raise RecipeError(f"schedule: {settings.name} makes {made!r}", expected="a schedule of torch")
-    return made
 
 
 def moving_average(network: nn.Module, decay: float) -> AveragedModel:

@@ -59,6 +59,7 @@ class Embedder(nn.Module):
         self.register_buffer("std", 255 * torch.tensor(std).view(1, -1, 1, 1))
         backbone = build_backbone(model, channels=channels, **options)
         self.backbone = backbone.to(memory_format=torch.channels_last)
+        self._learnable = [parameter for parameter in backbone.parameters() if parameter.requires_grad]
         features = int(backbone.num_features)  # type: ignore[arg-type]  # both our backbones have it
         self.pooling = GeM() if model.pooling == "gem" else None
         projection = nn.Linear(features, model.embedding_size, bias=model.projection_bias)
@@ -92,10 +93,14 @@ class Embedder(nn.Module):
         return [parameter for name, parameter in self.named_parameters() if not name.startswith("backbone.")]
 
     def set_training(self, *, frozen_backbone: bool) -> None:
-        """Switch to training mode; a frozen backbone keeps its weights and its BatchNorm statistics."""
+        """Switch to training mode; a frozen backbone keeps its weights and its BatchNorm statistics.
+
+        What a network of one's own has frozen itself stays so.
+        """
         self.train()
         self.backbone.train(not frozen_backbone)
-        self.backbone.requires_grad_(not frozen_backbone)
+        for parameter in self._learnable:
+            parameter.requires_grad_(not frozen_backbone)
         if self.settings.freeze_batch_norm:
             for module in filter(is_batch_norm, self.backbone.modules()):
                 module.eval()

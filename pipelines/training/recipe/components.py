@@ -209,8 +209,8 @@ def import_callable(name: str, *, setting: str) -> Function:
             expected=f"a module {module} that Python can import",
             remedy="install it, or put its folder on the path: PYTHONPATH=FOLDER hiertree …",
         ) from error
-    found = getattr(imported, attribute, None)
-    if not callable(found):
+    found: Function | None = getattr(imported, attribute, None)
+    if found is None or not callable(found):
         place = getattr(imported, "__file__", None) or "built into Python"
         given = f"{setting}={name}, where {module} ({place}) has no callable {attribute}"
         raise RecipeError(given, expected="a class or a function")

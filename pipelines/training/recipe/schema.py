@@ -61,7 +61,7 @@ class Recipe(Section):
         description="`name` of a loss and its options"
     )
     optimizer: SerializeAsAny[Annotated[OptimizerSettings, BeforeValidator(OPTIMIZER.validate)]] = Field(
-        OPTIMIZER.model("adam")(), description="how weights move"
+        {}, validate_default=True, description="how weights move"
     )
     schedule: SerializeAsAny[Annotated[AnySchedule, BeforeValidator(SCHEDULE.validate)]] = Field(
         ScheduleSettings(), description="how learning rates change"

@@ -59,10 +59,10 @@ class NoAugmentation(Section):
     name: Literal["none"] = "none"
 
 
-_DECLARED = {"glyph": GlyphAugmentation, "photo": PhotoAugmentation, "none": NoAugmentation}
+_DECLARED: dict[str, type[Section]] = {"glyph": GlyphAugmentation, "photo": PhotoAugmentation, "none": NoAugmentation}
 _TRANSFORM = Kind(transforms, arguments=frozenset({"image"}))
 _AUGMENTATION = Kind(transforms, arguments=_TRANSFORM.arguments, declared=_DECLARED)
-Transforms: TypeAlias = tuple[SerializeAsAny[Component], ...]
+Transforms: TypeAlias = tuple[SerializeAsAny[Section], ...]
 
 
 def _augmentation(value: Any, info: ValidationInfo) -> Section | Transforms:

@@ -8,7 +8,9 @@ import pytest
 from PIL import Image
 
 import hiertree as ht
-from hiertree.errors import HierarchyError, ImageError, InputError, OptionError
+from hiertree.errors import HierarchyError, ImageError, InputError, MissingResourceError, OptionError
+from hiertree.pipelines.training.data.splits import load_split
+from hiertree.pipelines.training.recipe.reading import load_recipe
 
 huggingface = pytest.importorskip("datasets")
 
@@ -59,3 +61,21 @@ def test_rows_without_label_or_image_are_named(rows):
     dataset = ht.datasets.from_huggingface(unlabeled, levels=["name"], image="photo")
     with pytest.raises(ImageError, match="image 3"):
         _ = dataset.images[3]
+
+
+def test_a_recipe_names_a_folder_of_a_data_set_and_its_columns(rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(huggingface.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    huggingface.disable_progress_bars()
+    for split, kept in (("train", [0, 1, 2]), ("test", [2, 1])):
+        rows.select(kept).to_parquet(tmp_path / "stored" / f"{split}.parquet")
+    data = f"data={{name: huggingface, path: {tmp_path / 'stored'}, levels: [kind, name], image: photo}}"
+    recipe = load_recipe("synthetic-happier", [data])
+    train, test = (load_split(recipe, split) for split in ("train", "test"))
+    assert (len(train), len(test), test.split) == (3, 2, "test")
+    assert [test.tree.labels_of(path) for path in test.paths.tolist()] == [("natural", "lake"), ("built", "church")]
+    assert test.images[0].getpixel((0, 0)) == (255, 0, 0)
+    assert len(load_split(recipe, "train[:2]")) == 2
+    with pytest.raises(MissingResourceError, match=r"split 'val' \(.*val"):
+        load_split(recipe, "val")
+    with pytest.raises(MissingResourceError, match=r"absent, split 'train'"):
+        ht.datasets.load_huggingface(tmp_path / "absent", "train", levels=["kind"])

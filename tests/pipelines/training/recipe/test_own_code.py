@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from interrupted_runs import assert_same_weights, break_at, curve
+from interrupted_runs import assert_same_weights, break_at, curve, weights
 
 from hiertree.errors import RecipeError
 from hiertree.pipelines.inference.exporting import export
@@ -19,6 +20,7 @@ from hiertree.pipelines.report import make_report
 from hiertree.pipelines.training.data.batches import BatchKey
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
+from hiertree.pipelines.training.network.model_files import load_embedder
 from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
@@ -160,6 +162,20 @@ class Divided:
         return image / self.by
 
 
+def frozen_tower(by_peft=False):
+    """A transformer of timm of which adapters alone learn."""
+    import timm
+
+    network = timm.create_model("test_vit", num_classes=0, img_size=32)
+    if by_peft:
+        from peft import LoraConfig, inject_adapter_in_model
+
+        return inject_adapter_in_model(LoraConfig(r=2, target_modules=["qkv"]), network)
+    for name, parameter in network.named_parameters():
+        parameter.requires_grad_(name.endswith("qkv.bias"))
+    return network
+
+
 def failing(image):
     raise KeyError("no such color")
 '''
@@ -258,7 +274,7 @@ def test_wrong_name_or_option_is_refused_with_its_place(tiny_recipe: Tiny, overr
         ("loss={name: own_code:wrong, what: integer}", r"loss: wrong returns a tensor \(\) of torch\.int64"),
         ("loss={name: own_code:wrong, what: number}", r"loss: wrong returns 1\.5"),
         ("data={name: own_code:Pairs, form: bad}", r"data: labels of own_code:Pairs \(.*\): expected items"),
-        ("optimizer={name: adam, betas: [2.0, 0.9]}", r"optimizer: adam \(Invalid beta parameter"),
+        ("optimizer={name: adam, betas: [2.0, 0.9]}", r"adam \(Invalid beta parameter"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_stops_the_run(tiny_recipe: Tiny, tmp_path: Path, override: str, message: str) -> None:
@@ -317,3 +333,43 @@ def test_augmentation_draws_by_seed_epoch_batch_and_place_alone(tiny_recipe: Tin
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.random.get_bit_generator() is before[1]
     assert random.getstate() == before[2]
+
+
+def test_recipe_of_the_documentation_trains(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[4] / "docs" / "recipes.md").read_text(encoding="utf-8")
+    (shown,) = (text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "my_losses" in text)
+    loss = "def spread(embeddings, paths, power=1):\n    return (embeddings @ embeddings.T).abs().pow(power).mean()\n"
+    (tmp_path / "code" / "my_losses.py").write_text(loss)
+    (tmp_path / "code" / "my_transforms.py").write_text("def darken(image, by=1):\n    return image // by\n")
+    (tmp_path / "mine.yaml").write_text(f"extends: synthetic-happier\n{shown}", encoding="utf-8")
+    small = ("data={name: own_code:drawn}", "sampler.batch_size=8", "sampler.images_per_class=2", "model.width=4")
+    recipe = load_recipe(tmp_path / "mine.yaml", [*small, "training.epochs=1", "training.device=cpu"])
+    assert 0 < train(recipe, tmp_path / "run").metrics["H-AP"] <= 1
+
+
+@pytest.mark.parametrize("by_peft", [False, True])
+def test_what_ones_own_network_has_frozen_stays_so(tiny_recipe: Tiny, tmp_path: Path, by_peft: bool) -> None:
+    if by_peft:
+        pytest.importorskip("peft")
+    tower = ("model.backbone=own_code:frozen_tower", f"model.backbone_options={{by_peft: {by_peft}}}")
+    kept = ("model.pooling=backbone", "model.mean=[0, 0, 0]", "model.std=[1, 1, 1]", "model.freeze_backbone_epochs=1")
+    recipe = tiny_recipe(*tower, *kept, "images.size=32", "data.image_size=32", "optimizer.lr=0.1")
+    train(recipe, tmp_path / "whole")
+    first, last = initial_weights(recipe, tmp_path), load_embedder(tmp_path / "whole", backbone=tower[0][15:])
+    changed = {
+        name
+        for name, tensor in last.backbone.state_dict().items()
+        if not torch.equal(tensor, first[f"backbone.{name}"])
+    }
+    assert changed == {name for name in changed if "lora_" in name or name.endswith("qkv.bias")}
+    assert len(changed) == sum("qkv.bias" in name or "lora_" in name for name in last.backbone.state_dict())
+    break_at(3, recipe, tmp_path / "broken")
+    train(recipe, tmp_path / "broken")
+    assert_same_weights(tmp_path / "whole", tmp_path / "broken")
+
+
+def initial_weights(recipe: Recipe, folder: Path) -> dict[str, torch.Tensor]:
+    """The weights after an epoch in which the whole backbone is frozen, which are those it started with."""
+    short = recipe.model_copy(update={"training": recipe.training.model_copy(update={"epochs": 1})})
+    train(short, folder / "first")
+    return weights(folder / "first")

@@ -21,7 +21,7 @@ import torch
 import yaml
 from forked_processes import started
 from interrupted_runs import assert_same_weights, break_at, curve, train_slowly, weights
-from PIL import Image
+from PIL import Image, ImageOps
 
 from hiertree.datasets import load_synthetic
 from hiertree.errors import (
@@ -423,6 +423,49 @@ def test_another_logger_is_named_by_one_key(tiny_recipe: Tiny, tmp_path: Path, m
     monkeypatch.setattr("lightning.pytorch.loggers.wandb._WANDB_AVAILABLE", False)
     with pytest.raises(MissingPackageError, match=r"training\.logger=wandb: wandb is missing; pip install wandb"):
         train(tiny_recipe("training.epochs=1", "training.logger=wandb"), tmp_path / "wandb")
+
+
+def test_csv_files_hold_every_step_of_a_resumed_run(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    recipe = tiny_recipe("training.logger=csv", "training.checkpoint_every_steps=1")
+    break_at(3, recipe, tmp_path)
+    train(recipe, tmp_path)
+    rows = pd.concat([pd.read_csv(file) for file in sorted((tmp_path / "csv").glob("from-step-*/metrics.csv"))])
+    steps = rows.dropna(subset=["step/loss"])
+    assert steps["step"].tolist() == [1, 2, 3, 4, 5, 6]
+    losses = [row["loss"] for row in read_history(tmp_path / "history.jsonl")]
+    assert steps["step/loss"].to_numpy().reshape(3, 2).mean(axis=1) == pytest.approx(losses)
+    train(recipe, tmp_path, fresh=True)
+    assert [path.name for path in (tmp_path / "csv").iterdir()] == ["from-step-1"]
+
+
+def test_photographs_are_turned_upright_where_the_recipe_asks_for_it(tmp_path: Path) -> None:
+    from hiertree.pipelines.inference import load_model
+    from hiertree.pipelines.training.recipe.reading import load_recipe
+
+    shown = load_synthetic("train", families=2, kinds=2, instances=2, images=2, image_size=16)
+    for row in range(len(shown)):
+        exif, leaf = Image.Exif(), shown.paths[row, -1]
+        exif[274] = 6  # taken with the camera turned to the right
+        for split in ("train", "test"):
+            file = tmp_path / "photos" / split / f"{leaf // 2}" / f"{leaf}" / f"{row}.jpg"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            turned = shown.images[row].rotate(90, expand=True).resize((20, 12))
+            turned.save(file, exif=exif, quality=99, comment=split)
+    data = f"data={{name: folder, root: {tmp_path / 'photos'}}}"
+    embedded = []
+    for upright in (True, False):
+        asked = (data, f"images={{size: 16, exif_orientation: {upright}, cache: {upright}}}")
+        run = train(load_recipe("synthetic-happier", [*asked, *ONLY_TINY]), tmp_path / f"{upright}").folder
+        model = load_model(run, device="cpu")
+        assert model.preprocessing.exif_orientation is upright
+        with np.load(run / "embeddings.npz") as file:
+            of_files = model.embed(tmp_path / "photos" / "test", progress=False)
+            np.testing.assert_allclose(of_files, file["embeddings"], atol=1e-6)
+        photo = Image.open(tmp_path / "photos" / "test" / "0" / "0" / "0.jpg")
+        by_hand = ImageOps.exif_transpose(photo)
+        embedded.append([model.embed([each], progress=False)[0] for each in (photo, by_hand)])
+    np.testing.assert_allclose(*embedded[0], atol=1e-6)
+    assert np.abs(embedded[1][0] - embedded[1][1]).max() > 1e-3
 
 
 def test_absent_gpu_is_refused_before_anything_is_read_or_written(tiny_recipe: Tiny, tmp_path: Path) -> None:
