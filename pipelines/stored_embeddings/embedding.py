@@ -172,7 +172,7 @@ def _recipe(model: Path, data: str | os.PathLike[str] | None, overrides: Sequenc
         return recipe
     if not recipe.data.takes("root"):
         raise OptionError(
-            f"{data} for data that are drawn ({recipe.data.name})",
+            f"{data} for data without a root ({recipe.data.name})",
             expected="a recipe that reads files",
             remedy="pass --no-labels to embed the images of any folder",
         )

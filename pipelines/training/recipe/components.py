@@ -55,8 +55,8 @@ class Component(Section):
         function = type(self).function
         if function is None:
             raise RecipeError(
-                f"{self.name}, code that the folder of a run or of a model names",
-                expected="code that you name: nothing that such a folder names is imported",
+                f"{self.name}, which the folder of a run or of a model names",
+                expected="a name that you give: nothing that such a folder names is imported or fetched",
                 remedy=f"if you trust it, name it yourself: --set SECTION.name={self.name}",
             )
         options = {name: _built(value) for name, value in self.options().items()}
@@ -77,6 +77,7 @@ class Kind:
     derived: Set[str] = frozenset()  # parameters that the run knows and a recipe may not set
     required: Set[str] = frozenset()  # those of them that one's own function must have
     arguments: Set[str] = frozenset()  # those of a function that is itself the loss or transform, and makes none
+    guarded: Set[str] = frozenset()  # names that need the user's word as code of one's own does
     renamed: Mapping[str, str] = field(default_factory=dict)  # parameters that have another name in recipes
     declared: Mapping[str, type[Section]] = field(default_factory=dict)  # names whose keys are no signature's
     base: type[Component] = Component  # keys that all of the kind have
@@ -93,7 +94,8 @@ class Kind:
         if name in self.declared:
             return self.declared[name].model_validate(value)
         allowed: Container[str] | None = (info.context or {}).get("imports", ())
-        if ":" in name and allowed is not None and name not in allowed:
+        is_guarded = ":" in name or name in self.guarded
+        if is_guarded and allowed is not None and name not in allowed:
             options = [str(key) for key in given if key not in self.base.model_fields]
             fields: dict[str, Any] = {f"{_OPTION}{key}": (Any, Field(alias=key)) for key in options}
             return create_model(name, __base__=self.base, **fields).model_validate(given)

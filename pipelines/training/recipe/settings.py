@@ -25,7 +25,13 @@ def _key(default: Any, meaning: str) -> Any:
     return Field(default, description=meaning)
 
 
-DATA = Kind(loaders, {"split"}, required={"split"}, renamed={"split_column": "split"})
+DATA = Kind(
+    loaders,
+    {"split"},
+    required={"split"},
+    guarded={"huggingface"},  # which may download
+    renamed={"split_column": "split"},
+)
 SAMPLER = Kind(samplers, {"paths", "seed"}, required={"paths"})
 LOSS = Kind(
     losses,

@@ -17,9 +17,11 @@ from interrupted_runs import assert_same_weights, break_at, curve, weights
 from hiertree.errors import RecipeError
 from hiertree.pipelines.inference.exporting import export
 from hiertree.pipelines.report import make_report
+from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.training.data.batches import BatchKey
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
+from hiertree.pipelines.training.distributed.processes import Processes
 from hiertree.pipelines.training.network.model_files import load_embedder
 from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
@@ -306,19 +308,42 @@ def test_nothing_that_a_folder_of_a_run_names_is_imported(
     stored = run / "recipe.yaml"
     untrusted = load_recipe(stored, trusted=False)
     assert untrusted.as_dict() == yaml.safe_load(stored.read_text())
-    with pytest.raises(RecipeError, match=r"own_code:drawn, code that the folder .*name it yourself: --set"):
+    with pytest.raises(RecipeError, match=r"own_code:drawn, which the folder .*name it yourself: --set"):
         load_split(untrusted, "test")
-    with pytest.raises(RecipeError, match="code that the folder"):
+    with pytest.raises(RecipeError, match="which the folder of a run"):
         check_recipe(yaml.safe_load(stored.read_text())).loss.build()
     make_report([run], tmp_path / "report.html")
-    with pytest.raises(Exception, match=r"no images to compare on \(own_code:drawn, code that"):
+    with pytest.raises(Exception, match=r"no images to compare on \(own_code:drawn, which the"):
         export(run, tmp_path / "exported", torchscript=True)
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(RecipeError, match="which the folder of a run"):
+        embed(run, tmp_path / "photos", tmp_path / "embedded", overrides=["data.root=photos"])
+    with pytest.raises(RecipeError, match="a run of another recipe"):
+        train(tiny_recipe("training.epochs=1"), run)
+    fetched = {**yaml.safe_load(stored.read_text()), "data": {"name": "huggingface", "path": "a/b", "levels": ["kind"]}}
+    with pytest.raises(RecipeError, match="huggingface, which the folder"):
+        load_split(check_recipe(fetched), "test")
     assert "own_code" not in sys.modules
     (tmp_path / "code" / "own_code.py").write_text(MODULE, encoding="utf-8")
     named = load_recipe(stored, ["data.name=own_code:drawn"], trusted=False)
     assert len(load_split(named, "test")) == 32
-    with pytest.raises(RecipeError, match="code that the folder"):
+    with pytest.raises(RecipeError, match="which the folder of a run"):
         named.loss.build()
+
+
+def test_two_processes_learn_from_ones_own_code_what_one_does(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    own = ("data={name: own_code:drawn}", "loss={name: own_code:plain}", "images.augmentation={name: own_code:noisy}")
+    recipe = tiny_recipe(*own, "model.freeze_batch_norm=true", "schedule={name: OneCycleLR, max_lr: 0.001}")
+    train(recipe, tmp_path / "one")
+    train(tiny_recipe(*own, "model.freeze_batch_norm=true", "schedule={name: OneCycleLR, max_lr: 0.001}",
+                      "training.devices=2"), tmp_path / "two")  # fmt: skip
+    for one, two in zip(curve(tmp_path / "one"), curve(tmp_path / "two"), strict=True):
+        assert two["loss"] == pytest.approx(one["loss"], rel=1e-4)
+    shared = Processes()
+    shared.size = 2
+    recipe = tiny_recipe("sampler={name: own_code:EveryOther}")
+    with pytest.raises(RecipeError, match="for several processes a subclass of a sampler of hiertree"):
+        build_sampler(recipe, load_split(recipe, "train"), shared)
 
 
 def test_augmentation_draws_by_seed_epoch_batch_and_place_alone(tiny_recipe: Tiny) -> None:
