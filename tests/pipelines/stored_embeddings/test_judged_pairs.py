@@ -176,6 +176,12 @@ def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands
     expected = revisitop_average_precision(scores[kept], [int(item in own["hard"]) for item in kept], 1)
     per_query = evaluate_pairs(tmp_path / "embedded", truth=truth, as_json=True).per_query()
     assert per_query["AP[hard]"][1] == pytest.approx(expected)
+    parts = ["--out", tmp_path / "parts", "--format", "parquet", "--shard-size", "3"]
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, [*command[:3], *parts, *command[5:]])])
+    assert ended.value.code == 0
+    again = evaluate_pairs(tmp_path / "parts", truth=truth, as_json=True).per_query()
+    np.testing.assert_allclose(again, per_query)
 
 
 @pytest.mark.parametrize("option", [["--ids", "image"], ["--labels", "FILE"], ["--approximate", "hnsw"]])
