@@ -22,7 +22,7 @@ from .benchmarks.omniglot import load_omniglot
 from .benchmarks.pickled import RevisitedDataset, load_cifar, load_revisited, load_sfm120k
 from .checks import SplitReport, check, statistics
 from .description import Benchmark, Counts, Download, Verify
-from .duplicate_images import check_duplicates, duplicates, repeated
+from .duplicate_images import check_duplicates, duplicates
 from .huggingface import load_huggingface
 from .image_dataset import ImageDataset
 from .own_images import from_huggingface, load_folder, load_table
@@ -69,7 +69,6 @@ __all__ = [
     "load_table",
     "load_vehicleid",
     "load_vggface2",
-    "repeated",
     "statistics",
 ]
 

@@ -21,8 +21,6 @@ from .image_dataset import ImageDataset
 from .readers.images import FileImages, inside, missing_files
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from .labels_to_paths import Labeled
     from .readers.images import ImageSource
 
@@ -149,27 +147,24 @@ class Benchmark:
         return images
 
     def dataset(self, split: str, labeled: Labeled, images: ImageSource, *, verify: str, **parts: Any) -> ImageDataset:
-        """The data set of a split whose sizes were compared with the published ones; ``parts`` are its index arrays.
+        """The data set of a split whose sizes were compared with the published ones.
+
+        ``parts`` are its index arrays; with ``queries`` and ``gallery``, the images are those of "test", of which the
+        splits "query" and "gallery" are parts with the same tree.
 
         Raises:
-            TableError: they differ, and ``verify`` is "published".
+            TableError: the sizes differ, and ``verify`` is "published".
         """
-        self.verify(split, len(images), labeled.tree.level_sizes[-1], verify)
-        tree, paths = labeled
-        return ImageDataset(
-            name=self.name, split=split, tree=tree, paths=paths, images=images, protocol=self.protocol, **parts
+        part = {"query": parts.get("queries"), "gallery": parts.get("gallery")}.get(split)
+        whole = split if part is None else "test"
+        self.verify(whole, len(images), labeled.tree.level_sizes[-1], verify)
+        found = ImageDataset(
+            name=self.name, split=whole, protocol=self.protocol, images=images, **labeled._asdict(), **parts
         )
-
-    def query_and_gallery(
-        self, split: str, labeled: Labeled, images: ImageSource, *, verify: str, **parts: NDArray[np.int64]
-    ) -> ImageDataset:
-        """The "test" split of ``queries`` and ``gallery``, or its part "query" or "gallery", with the same tree."""
-        test = self.dataset("test", labeled, images, verify=verify, **parts)
-        if split == "test":
-            return test
-        part = test.select(parts["queries" if split == "query" else "gallery"], split=split)
-        self.verify(split, len(part), len(np.unique(part.paths[:, -1])), verify)
-        return part
+        if part is None:
+            return found
+        self.verify(split, len(part), len(np.unique(found.paths[part, -1])), verify)
+        return found.select(part, split=split)
 
     def verify(self, split: str, images: int, classes: int, verify: str) -> None:
         """Compare the sizes of a split with the published ones; a TableError says how they differ."""

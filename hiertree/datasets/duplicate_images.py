@@ -31,16 +31,6 @@ FILES = FileImages | TarImages  # the sources whose images are known by their pa
 _log = logging.getLogger(__name__)
 
 
-def repeated(names: Iterable[str]) -> dict[str, list[int]]:
-    """The names that occur more than once, with their rows.
-
-    >>> repeated(["a.jpg", "b.jpg", "a.jpg"])
-    {'a.jpg': [0, 2]}
-    """
-    listed = list(names)
-    return {listed[rows[0]]: rows for rows in _equal_rows(_hashes(listed))}
-
-
 def duplicates(dataset: ImageDataset, *, content: bool = False) -> dict[str, list[int]]:
     """The images that a split lists more than once: the name of the first one, and all their rows.
 

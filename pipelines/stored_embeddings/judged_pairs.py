@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hiertree.datasets.benchmarks.pickled import read_ground_truth
-from hiertree.errors import InputError, OptionError, ShapeError
+from hiertree.errors import EmbeddingError, InputError, OptionError, ShapeError
 from hiertree.metrics import Evaluation, evaluate_scores, revisitop_levels
 
 from .embedded_files import SKIPPED
@@ -110,9 +110,10 @@ def evaluate_judged(sides: Sides, truth: Truth, *, codes: bool, **options: Any) 
 def _array(file: Path, *, expected: str) -> NDArray[Any]:
     """An array that stays on disk."""
     try:
-        return np.load(file, allow_pickle=False, mmap_mode="r")
+        array: NDArray[Any] = np.load(file, allow_pickle=False, mmap_mode="r")
     except Exception as error:
         raise InputError(f"{file} cannot be read", expected=expected) from error
+    return array
 
 
 def _rows(files: list[Path]) -> NDArray[Any] | Shards:
@@ -128,13 +129,16 @@ def _rows(files: list[Path]) -> NDArray[Any] | Shards:
 
 def _scores(queries: NDArray[Any], gallery: NDArray[Any] | Shards, *, codes: bool) -> NDArray[np.floating]:
     """(Q, N) cosines, or minus the Hamming distances of the signs of embeddings."""
-    rows = _signs if codes else unit_rows
+
+    def rows(vectors: NDArray[Any]) -> NDArray[np.floating]:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = np.asarray(np.where(vectors > 0, 1, -1), np.float32) if codes else unit_rows(vectors)
+        if not (np.isfinite(vectors).all() and np.isfinite(found).all()):
+            raise EmbeddingError("embeddings that hold NaN, infinite or zero vectors", expected="finite vectors")
+        return found
+
     own = rows(queries)
     scores = np.empty((len(own), len(gallery)), own.dtype)
     for start in range(0, len(gallery), _ITEMS):
         scores[:, start : start + _ITEMS] = own @ rows(gallery[start : start + _ITEMS]).T
     return (scores - own.shape[1]) / 2 if codes else scores
-
-
-def _signs(vectors: NDArray[Any]) -> NDArray[np.float32]:
-    return np.where(vectors > 0, np.float32(1), np.float32(-1))

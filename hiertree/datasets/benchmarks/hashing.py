@@ -53,6 +53,14 @@ class GradedDataset(ImageDataset):
     Attributes:
         vectors: (n, d): booleans, the labels of each image, the grade being how many two images share; or features.
         farthest: of features, the greatest distance of two images of each grade.
+
+    Example:
+        A step of training by grades, with ``rows`` of a batch and the activations ``f`` of a network with 16 outputs::
+
+            levels, codes = torch.from_numpy(train.grades(rows, rows)), torch.tanh(f)
+            counts = torch.stack([(levels == grade).sum(dim=1) for grade in range(int(levels.max()) + 1)], dim=1)
+            loss = hiertree.losses.functional.tie_aware_ndcg(
+                (codes @ codes.T - 16) / 2, levels, hiertree.relevance.gain(counts), num_bits=16)
     """
 
     vectors: NDArray[Any]
@@ -122,7 +130,7 @@ def load_imagenet100(
     if split == "train":
         return IMAGENET100.dataset(split, labeled, found, verify=verify)
     queries, gallery = np.split(np.arange(len(images)), [len(lists[0][0])])
-    return IMAGENET100.query_and_gallery(split, labeled, found, verify=verify, queries=queries, gallery=gallery)
+    return IMAGENET100.dataset(split, labeled, found, verify=verify, queries=queries, gallery=gallery)
 
 
 def _one_hot(first: Path) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
@@ -271,13 +279,11 @@ def _graded(
     verify: str,
 ) -> GradedDataset:
     """A split of images with one leaf each, whose parts have these rows."""
-    if split == "train":
-        chosen = rows["train"]
-        labeled = label_paths([[leaves[row] for row in chosen]], level_names=benchmark.levels, where=str)
-        found = benchmark.dataset(split, labeled, SelectedImages(images, chosen), verify=verify)
-    else:
-        chosen = rows.get(split, np.arange(len(images)))
-        labeled = label_paths([leaves], level_names=benchmark.levels, where=str)
-        parts = {"queries": rows["query"], "gallery": rows["gallery"]}
-        found = benchmark.query_and_gallery(split, labeled, images, verify=verify, **parts)
+    trains, chosen = split == "train", rows.get(split, np.arange(len(images)))
+    labeled = label_paths(
+        [[leaves[row] for row in chosen] if trains else leaves], level_names=benchmark.levels, where=str
+    )
+    shown = SelectedImages(images, chosen) if trains else images
+    parts = {} if trains else {"queries": rows["query"], "gallery": rows["gallery"]}
+    found = benchmark.dataset(split, labeled, shown, verify=verify, **parts)
     return GradedDataset(**vars(found), vectors=vectors[chosen], farthest={})

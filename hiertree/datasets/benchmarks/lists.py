@@ -124,7 +124,7 @@ def load_inshop(
     if split == "train":
         return INSHOP.dataset(split, labeled, images, verify=verify)
     queries, gallery = (np.flatnonzero(listed["evaluation_status"] == part) for part in ("query", "gallery"))
-    return INSHOP.query_and_gallery(split, labeled, images, verify=verify, queries=queries, gallery=gallery)
+    return INSHOP.dataset(split, labeled, images, verify=verify, queries=queries, gallery=gallery)
 
 
 def load_vehicleid(
@@ -175,7 +175,7 @@ def load_vehicleid(
     one_each = np.sort(drawn[np.unique(labeled.paths[drawn, 0], return_index=True)[1]])
     queries = np.setdiff1d(np.arange(len(listed)), one_each)
     with_gallery = replace(benchmark, protocol="vehicleid-one-image")
-    return with_gallery.query_and_gallery(split, labeled, images, verify=verify, queries=queries, gallery=one_each)
+    return with_gallery.dataset(split, labeled, images, verify=verify, queries=queries, gallery=one_each)
 
 
 def load_cars(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:

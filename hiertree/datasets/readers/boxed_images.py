@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...errors import ImageError
 from .images import FileImages, reading
 
 if TYPE_CHECKING:
@@ -23,5 +24,12 @@ class BoxedImages(FileImages):
     def __getitem__(self, index: int) -> Image:
         with reading():  # not reduced, as boxes count pixels of the whole image
             whole = super().__getitem__(index)
-        sides = np.array([*whole.size, *whole.size])
-        return whole.crop(tuple(np.clip(self.boxes[index], 0, sides).round().astype(int).tolist()))
+        left, upper, right, lower = (
+            np.clip(self.boxes[index], 0, [*whole.size, *whole.size]).round().astype(int).tolist()
+        )
+        if left >= right or upper >= lower:
+            given = (
+                f"image {self.name(index)!r} of {whole.width} × {whole.height} pixels, box {self.boxes[index].tolist()}"
+            )
+            raise ImageError(given, expected="a box inside the image")
+        return whole.crop((left, upper, right, lower))

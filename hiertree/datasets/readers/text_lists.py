@@ -54,7 +54,8 @@ def flag_matrix(path: Path, lines: Sequence[str]) -> NDArray[np.bool_]:
         if len(flags) != width or flags.strip("01") or not flags:
             expected = f"{width} zeros and ones, as in line 1"
             raise TableError(f"{path.name}, line {number}: {lines[number - 1][:80]!r}", expected=expected)
-    return np.frombuffer("".join(packed).encode(), np.uint8).reshape(-1, max(width, 1)) == ord("1")
+    characters = np.frombuffer("".join(packed).encode(), np.uint8).reshape(-1, max(width, 1))
+    return (characters - ord("0")).view(np.bool_)
 
 
 def refuse_first(bad: Any, where: Callable[[int], str], words: pd.Series[str], expected: str) -> None:

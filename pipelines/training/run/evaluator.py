@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from hiertree.datasets import ImageDataset
+from hiertree.datasets import GradedDataset, ImageDataset
 from hiertree.datasets.readers.images import JoinedImages, SelectedImages
 from hiertree.errors import HiertreeError, OptionError, RecipeError
 from hiertree.io.progress import track
@@ -96,6 +96,9 @@ class SplitEvaluator:
     def __init__(
         self, dataset: ImageDataset, recipe: Recipe, processes: Processes = ALONE, *, select: str | None = None
     ) -> None:
+        if isinstance(dataset, GradedDataset):
+            remedy = "hiertree embed, then hiertree evaluate --truth with its grades"
+            raise RecipeError(f"data: {dataset.name} grades pairs", expected="labels that form a tree", remedy=remedy)
         self._lists, self._warned = (dataset, *dataset.beside), False
         self._settings, self._processes = recipe.evaluation, processes
         self._protocol = cast("ProtocolName | None", dataset.protocol)  # evaluate refuses unknown ones

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from hiertree import datasets
-from hiertree.datasets import ImageDataset, check_duplicates, duplicates, load_synthetic, load_table, repeated
+from hiertree.datasets import ImageDataset, check_duplicates, duplicates, load_synthetic, load_table
 from hiertree.datasets.duplicate_images import check_apart
 from hiertree.datasets.readers.images import ArrayImages, FileImages, JoinedImages
 from hiertree.errors import OptionError, TableError
@@ -108,8 +108,3 @@ def test_the_check_of_a_benchmark_finds_them(tmp_path: Path) -> None:
     (report,) = datasets.check("sop", folder, splits=["train"], verify="structure")
     assert report.duplicates == ("bicycle_final/a.jpg",)
     assert not report.sound
-
-
-def test_repeated_names_are_found() -> None:
-    assert repeated([]) == {}
-    assert repeated(np.array(["b", "a", "b", "b"])) == {"b": [0, 2, 3]}

@@ -569,6 +569,10 @@ def test_a_photograph_with_two_faces_is_two_images_cropped_to_their_boxes(
     text = file.read_text()
     file.write_text(text + text.splitlines()[1] + "\n")
     assert len(datasets.load("ijb-c", tmp_path, "test")) == 10
+    file.write_text(text.replace(",1,1,4.0,", ",90,90,4.0,", 1))
+    outside = datasets.load("ijb-c", tmp_path, "test")
+    with pytest.raises(ImageError, match=r"12_0\.png' of 8 × 6 pixels, box \[89\.4.*a box inside"):
+        outside.images[0]
     file.write_text(text.replace("4.0", "wide", 1))
     with pytest.raises(TableError, match=r"could not convert string to float: 'wide'"):
         datasets.load("ijb-c", tmp_path, "test")

@@ -12,7 +12,7 @@ from benchmark_files import write_benchmark, write_distractors
 from reference_metrics import revisitop_average_precision, revisitop_precision_at_k
 
 from hiertree.datasets import load_nus_wide, load_revisited
-from hiertree.errors import InputError, OptionError, ShapeError, TableError
+from hiertree.errors import EmbeddingError, InputError, OptionError, ShapeError, TableError
 from hiertree.metrics import evaluate_scores
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.stored_embeddings import judged_pairs
@@ -106,7 +106,13 @@ def test_embeddings_that_the_judgments_do_not_fit_are_refused(revisited: Path) -
     np.save(revisited / "grades.npy", np.zeros((7, 60), np.uint8))
     with pytest.raises(InputError, match="no metric a value"):
         evaluate_pairs(revisited, truth=revisited / "grades.npy", metrics=["AP"])
-    np.save(revisited / "gallery.npy", np.load(revisited / "gallery.npy")[:49])
+    gallery = np.load(revisited / "gallery.npy")
+    for bad, codes in ((np.nan, False), (np.nan, True), (0.0, False)):
+        gallery[59] = bad
+        np.save(revisited / "gallery.npy", gallery)
+        with pytest.raises(EmbeddingError, match="NaN, infinite or zero"):
+            evaluate_pairs(revisited, truth=truth, codes=codes)
+    np.save(revisited / "gallery.npy", gallery[:49])
     with pytest.raises(ShapeError, match=r"7 queries and 49 items.*7 and 50 or more"):
         evaluate_pairs(revisited, truth=truth)
     (revisited / "skipped.csv").write_text("image,reason\nitem3,damaged\n")
@@ -170,6 +176,12 @@ def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands
     expected = revisitop_average_precision(scores[kept], [int(item in own["hard"]) for item in kept], 1)
     per_query = evaluate_pairs(tmp_path / "embedded", truth=truth, as_json=True).per_query()
     assert per_query["AP[hard]"][1] == pytest.approx(expected)
+    parts = ["--out", tmp_path / "parts", "--format", "parquet", "--shard-size", "3"]
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, [*command[:3], *parts, *command[5:]])])
+    assert ended.value.code == 0
+    again = evaluate_pairs(tmp_path / "parts", truth=truth, as_json=True).per_query()
+    np.testing.assert_allclose(again, per_query)
 
 
 @pytest.mark.parametrize("option", [["--ids", "image"], ["--labels", "FILE"], ["--approximate", "hnsw"]])

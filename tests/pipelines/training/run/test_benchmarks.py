@@ -137,3 +137,10 @@ def test_every_benchmarks_loader_is_a_section_of_recipes(tmp_path: Path) -> None
         recipe({"name": "sop", "root": "x", "verfy": "structure"})
     with pytest.raises(RecipeError, match="hierarchy"):
         recipe({"name": "inaturalist", "root": "x", "hierarchy": "half"})
+
+
+def test_images_that_only_grades_compare_are_embedded_but_not_measured_by_a_run(tmp_path: Path) -> None:
+    write_benchmark("labelme", tmp_path)
+    experiment = recipe({"name": "labelme", "root": str(tmp_path)})
+    with pytest.raises(RecipeError, match=r"labelme grades pairs.*evaluate --truth"):
+        SplitEvaluator(load_split(experiment, "test"), experiment)
