@@ -104,7 +104,8 @@ class SplitEvaluator:
         self._protocol = cast("ProtocolName | None", dataset.protocol)  # evaluate refuses unknown ones
         self._metrics = self._settings.metrics
         self._averages = self._protocol == "dyml" or len(self._lists) > 1  # over lists or levels
-        self._codes = recipe.loss.options().get("loss", recipe.loss).name in _LEARN_CODES  # also inside a memory
+        inner = getattr(recipe.loss, "loss", None)  # of a memory; of other libraries' losses it is a name
+        self._codes = not {recipe.loss.name, getattr(inner, "name", None)}.isdisjoint(_LEARN_CODES)
         self.names = self._checked_names()
         if select is not None and select not in self.names:
             self._compute_too(select)
