@@ -68,8 +68,8 @@ class TreeNode:
             yield from child.below()
 
 
-def tree_of(export: AnyPath) -> TreeNode:
-    """The tree of an export, with "instance of" labels below the supercategories.
+def tree_of(export: AnyPath, *, examples: int = EXAMPLES) -> TreeNode:
+    """The tree of an export, with "instance of" labels below the supercategories and so many examples of each node.
 
     A landmark with several labels stands below the first.
     """
@@ -82,20 +82,20 @@ def tree_of(export: AnyPath) -> TreeNode:
     levels = [_LEVELS.get(name, name.replace("_", " ")) for name in tree.level_names[:-1]]
     paths = [tuple(map(str, tree.labels_of(path)[:-1])) for path in tree.paths(ids).tolist()]
     labels = [(label.split(SEPARATOR)[0],) for label in table["supercategory"]]
-    examples = zip(ids, map(landmark_name, table["category"]), strict=True)
-    rows = [(path + label, example) for path, label, example in zip(paths, labels, examples, strict=True)]
-    return _node("all landmarks", ["root", *levels, "label"], rows)
+    landmarks = zip(ids, map(landmark_name, table["category"]), strict=True)
+    rows = [(path + label, example) for path, label, example in zip(paths, labels, landmarks, strict=True)]
+    return _node("all landmarks", ["root", *levels, "label"], rows, examples)
 
 
-def _node(name: str, levels: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Example]]) -> TreeNode:
+def _node(name: str, levels: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Example]], most: int) -> TreeNode:
     """A node from the names below it and the examples of its landmarks."""
     below: defaultdict[str, list[tuple[tuple[str, ...], Example]]] = defaultdict(list)
     for names, example in rows:
         if names:
             below[names[0]].append((names[1:], example))
-    children = [_node(child, levels[1:], part) for child, part in below.items()]
+    children = [_node(child, levels[1:], part, most) for child, part in below.items()]
     ordered = sorted(children, key=lambda child: (-child.count, child.name))
-    return TreeNode(name, levels[0], len(rows), tuple(ordered), tuple(example for _, example in rows[:EXAMPLES]))
+    return TreeNode(name, levels[0], len(rows), tuple(ordered), tuple(example for _, example in rows[:most]))
 
 
 def level_sizes(root: TreeNode) -> dict[str, int]:
