@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +75,7 @@ def run_demo(
     for a few steps only, to see that everything runs.
     """
     from rich.console import Console
+    from threadpoolctl import threadpool_limits
 
     console, folder, started = Console(), Path(out), time.monotonic()
     check_outputs([], folders=[folder], marks=("labels/cleaned/manifest.json",))
@@ -87,7 +87,7 @@ def run_demo(
     tree = tree_of(labels.exported, examples=labels.report["kept"])
     console.print(_drawn(tree), _in_words(labels.report), sep="\n")
     console.rule("[bold]2  Two networks learn to retrieve images", align="left")
-    with _one_thread():
+    with threadpool_limits(1):  # networks this small gain nothing from a second thread
         way = (f"-seed{seed}" if seed else "") + (
             "-quick" if quick else ""
         )  # so that runs with other settings are kept
@@ -117,19 +117,6 @@ def _recipes(data: str | os.PathLike[str] | None, *, seed: int, quick: bool) -> 
     overrides = [f"seed={seed}", *(_QUICK if quick else _SHORT)[source]]
     overrides += [] if data is None else [f"data.root={os.fspath(data)}"]
     return [load_recipe(f"{source}-{loss}", overrides) for loss in _LOSSES]
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Train on one thread: networks this small gain nothing from a second one."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _drawn(root: TreeNode) -> Tree:

@@ -196,7 +196,6 @@ def _meaning(metric: str, level_names: Sequence[str]) -> str:
     if found is None:
         return ""
     k, kind = found["k"], found["kind"] + ("@k" if found["k"] else "")
-    if found["level"] is None and kind in _OF_THE_TREE:
-        return _OF_THE_TREE[kind].format(k=k)
     level = level_names[int(found["level"] or len(level_names)) - 1]
-    return _OF_A_LEVEL.get("R@1" if (kind, k) == ("R@k", "1") else kind, "").format(k=k, level=level)
+    text = _OF_THE_TREE.get(kind) if found["level"] is None else None
+    return (text or _OF_A_LEVEL.get(metric.partition("[")[0], _OF_A_LEVEL.get(kind, ""))).format(k=k, level=level)

@@ -20,7 +20,7 @@ from hiertree.io.files import replacing, write_text
 from hiertree.io.tables import read_table
 from hiertree.tree import LabelTree
 
-from ...pages import data_uri, fill_page
+from ...pages import STYLE, data_uri, fill_page
 from ..encode.phrases import NATURAL
 from ..landmark_images import ImageFolderSettings
 from ..landmarks import SEPARATOR, unique_ids
@@ -38,13 +38,7 @@ Example = tuple[int, str]  # a landmark's id and name
 _HEIGHT, _SMALLEST_TEXT = 11.0, 0.009  # inches; share of the whole below which a block has no name
 _PALER = (0.95, 0.75, 0.55, 0.4, 0.3)
 _NATURAL_COLOR, _HUMAN_MADE_COLOR, _INK = "#2c7a4b", "#5747b8", "#23211e"
-_STYLE: Any = {
-    "svg.fonttype": "path",
-    "svg.hashsalt": "hiertree",
-    "text.parse_math": False,
-    "text.color": _INK,
-    "font.size": 9,
-}
+_STYLE: Any = {**STYLE, "svg.fonttype": "path", "text.color": _INK, "font.size": 9}
 _NO_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
 COMMAND = "hiertree labels tree"
 PAGE = "index.html"
