@@ -9,19 +9,17 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hiertree.io.files import write_text
 from hiertree.io.provenance import check_outputs
-from hiertree.io.tables import read_table
 
 from .labels import build
+from .labels.export.tree_page import tree_of
 from .report.page import MetricRow, side_by_side, write_demo_page
-from .report.tree_nodes import branches_of
 from .stored_embeddings.evaluating import print_table
 from .training.data.splits import load_split
 from .training.recipe.reading import load_recipe
@@ -30,7 +28,7 @@ from .training.run.experiment import train
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from .report.tree_nodes import TreeBranch
+    from .labels.export.tree_page import TreeNode
     from .training.recipe.schema import Recipe
     from .training.run.experiment import TrainedRun
 
@@ -77,6 +75,7 @@ def run_demo(
     for a few steps only, to see that everything runs.
     """
     from rich.console import Console
+    from threadpoolctl import threadpool_limits
 
     console, folder, started = Console(), Path(out), time.monotonic()
     check_outputs([], folders=[folder], marks=("labels/cleaned/manifest.json",))
@@ -84,10 +83,11 @@ def run_demo(
     images = load_split(recipes[0], "test")  # first, so that a wrong path fails at once
     console.rule("[bold]1  Landmark ids become a tree of labels", align="left")
     write_text(table := folder / "landmarks.csv", LANDMARKS.read_text(encoding="utf-8"))
-    labels, names = build({"landmarks": table, "cluster": {"seed": seed}}, out=folder / "labels"), landmark_names()
-    console.print(_drawn(branches_of(labels.tree, names)), _in_words(labels.report), sep="\n")
+    labels = build({"landmarks": table, "cluster": {"seed": seed}}, out=folder / "labels")
+    tree = tree_of(labels.exported, examples=labels.report["kept"])
+    console.print(_drawn(tree), _in_words(labels.report), sep="\n")
     console.rule("[bold]2  Two networks learn to retrieve images", align="left")
-    with _one_thread():
+    with threadpool_limits(1):  # networks this small gain nothing from a second thread
         way = (f"-seed{seed}" if seed else "") + (
             "-quick" if quick else ""
         )  # so that runs with other settings are kept
@@ -102,24 +102,13 @@ def run_demo(
         title=_TITLE,
         lead=[_LEAD, _differences(rows, recipes)],
         dataset=images,
-        tree=labels.tree,
+        tree=tree,
         tree_lead=[_in_words(labels.report)],
-        leaf_names=names,
         commands=_commands(folder, data, trained, seed=seed, quick=quick),
         seed=seed,
     )
     console.print(f"{page} shows it all; made in {time.monotonic() - started:.0f} s.", soft_wrap=True)
     return Demo(page, labels.folder, tuple(run.folder for run in trained))
-
-
-def landmark_names() -> dict[Hashable, str]:
-    """Names of the built-in landmarks by id.
-
-    >>> landmark_names()[1]
-    'Mount Everest'
-    """
-    table = read_table(LANDMARKS, required=["landmark_id", "name"])
-    return dict(zip(map(int, table["landmark_id"]), table["name"].tolist(), strict=True))
 
 
 def _recipes(data: str | os.PathLike[str] | None, *, seed: int, quick: bool) -> list[Recipe]:
@@ -130,30 +119,17 @@ def _recipes(data: str | os.PathLike[str] | None, *, seed: int, quick: bool) -> 
     return [load_recipe(f"{source}-{loss}", overrides) for loss in _LOSSES]
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Train on one thread: networks this small gain nothing from a second one."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _drawn(root: TreeBranch) -> Tree:
+def _drawn(root: TreeNode) -> Tree:
     """The tree for the terminal: kinds, supercategories, and as many landmarks of each as fit the line."""
     from rich.text import Text
     from rich.tree import Tree
 
-    drawn = Tree(Text(f"{len(root)} landmarks", style="bold"))
-    for kind in root.branches:
-        below = drawn.add(Text.assemble((kind.label, "bold"), f" {len(kind)}"))
-        for category in kind.branches:
-            landmarks = (", ".join(category.leaves), "dim")
-            line = Text.assemble(f"{category.label} {len(category)}  ", landmarks, no_wrap=True, overflow="ellipsis")
+    drawn = Tree(Text(f"{root.count} landmarks", style="bold"))
+    for kind in root.children:
+        below = drawn.add(Text.assemble((kind.name, "bold"), f" {kind.count}"))
+        for category in kind.children:
+            landmarks = (", ".join(name for _, name in category.examples), "dim")
+            line = Text.assemble(f"{category.name} {category.count}  ", landmarks, no_wrap=True, overflow="ellipsis")
             below.add(line)
     return drawn
 

@@ -40,17 +40,15 @@ class ListValues:
     paths: NDArray[np.int64]
     data: Mapping[str, Any]
 
-    def same_queries(self, other: ListValues) -> bool:
-        """Whether both were measured on the same queries."""
-        alike = self.data == other.data and self.values.index.equals(other.values.index)
-        return alike and np.array_equal(self.paths, other.paths)
-
 
 QueryValues: TypeAlias = Sequence[ListValues]  # of a row: one for each list of the benchmark
 
 
 def _same_queries(row: QueryValues, other: QueryValues) -> bool:
-    return len(row) == len(other) and all(own.same_queries(its) for own, its in zip(row, other, strict=True))
+    return len(row) == len(other) and all(
+        own.data == its.data and own.values.index.equals(its.values.index) and np.array_equal(own.paths, its.paths)
+        for own, its in zip(row, other, strict=True)
+    )
 
 
 def choose_reference(names: Sequence[str], against: str | None) -> str:

@@ -125,7 +125,7 @@ def map_figures(found: Mapping[str, Measurement], data: QueriesAndGallery, *, po
     maps = []
     for model, run in found.items():
         vectors = class_means(run.vectors[0], class_of)[shown] if of_classes else run.vectors[0][queries]
-        projected = project_embeddings(vectors, method="t-sne" if of_classes else points)
+        projected = project_embeddings(vectors, method="pca" if points == "pca" else "t-sne")
         description = "Points that lie close are similar."
         figure = drawn(plot_embeddings, projected, groups, title=f"{model}: map", description=description)
         titled = replace(figure, svg=_with_names(figure.svg, [names[row] for row in order]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,11 @@ from .figures import learning_curves
 from .queries_and_gallery import QueriesAndGallery
 from .rankings import RankingGrids, choose_queries
 from .sources import Measurement, read_runs, require_measured_on
-from .tree_nodes import branches_of
 
 if TYPE_CHECKING:
     from hiertree.datasets import ImageDataset
-    from hiertree.tree import LabelTree
+
+    from ..labels.export.tree_page import TreeNode
 
 _NAME = re.compile(r"(?P<kind>[A-Za-z-]+(@R)?)(@(?P<k>\d+))?(\[(?P<level>\d+)\])?")
 _OF_THE_TREE = {
@@ -49,9 +49,8 @@ def write_demo_page(
     title: str = "Retrieval report",
     lead: Sequence[str] = (),
     dataset: ImageDataset | None = None,
-    tree: LabelTree | None = None,
+    tree: TreeNode | None = None,
     tree_lead: Sequence[str] = (),
-    leaf_names: Mapping[Hashable, str] | None = None,
     commands: Sequence[str] = (),
     queries: int = 8,
     hits: int = 10,
@@ -61,8 +60,8 @@ def write_demo_page(
 
     It holds the metrics side by side with their convention card, retrievals of the same queries by every run, learning
     curves, a label tree if one is given, and how to make it all again. ``dataset`` holds the images that the runs were
-    measured on, unless given those of the first run's recipe; ``leaf_names`` are for leaves of the tree; ``seed`` draws
-    the queries, from as many of the coarsest categories as possible.
+    measured on, unless given those of the first run's recipe; ``seed`` draws the queries, from as many of the coarsest
+    categories as possible.
     """
     if queries < 1 or hits < 1:
         raise OptionError(f"queries={queries}, hits={hits}", expected="1 or more of each")
@@ -85,7 +84,7 @@ def write_demo_page(
             "coarsest categories as there are."
         ),
         figures=learning_curves({name: run.history for name, run in found.items()}),
-        tree=None if tree is None else branches_of(tree, leaf_names),
+        tree=tree,
         tree_lead=tree_lead,
         commands=commands,
     )
@@ -197,7 +196,6 @@ def _meaning(metric: str, level_names: Sequence[str]) -> str:
     if found is None:
         return ""
     k, kind = found["k"], found["kind"] + ("@k" if found["k"] else "")
-    if found["level"] is None and kind in _OF_THE_TREE:
-        return _OF_THE_TREE[kind].format(k=k)
     level = level_names[int(found["level"] or len(level_names)) - 1]
-    return _OF_A_LEVEL.get("R@1" if (kind, k) == ("R@k", "1") else kind, "").format(k=k, level=level)
+    text = _OF_THE_TREE.get(kind) if found["level"] is None else None
+    return (text or _OF_A_LEVEL.get(metric.partition("[")[0], _OF_A_LEVEL.get(kind, ""))).format(k=k, level=level)

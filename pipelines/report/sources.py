@@ -161,7 +161,9 @@ def _in_order_of(first: FinishedRun, run: FinishedRun) -> FinishedRun:
         given = f"{run.folder} and {first.folder} were measured on different images"
         raise OptionError(given, expected="runs on the same data")
     rows = {"embeddings": queries, "ids": queries, "gallery_embeddings": gallery, "gallery_ids": gallery}
-    taken = {name: np.asarray(found)[rows[name]] for name in rows if (found := getattr(own, name)) is not None}
+    taken: dict[str, Any] = {
+        name: np.asarray(found)[rows[name]] for name in rows if (found := getattr(own, name)) is not None
+    }
     sides = [(own.paths[queries], wanted.paths)]
     if own.gallery_paths is not None and wanted.gallery_paths is not None:
         sides.append((own.gallery_paths[gallery], wanted.gallery_paths))

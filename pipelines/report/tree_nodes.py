@@ -1,8 +1,8 @@
-"""The label tree as the page shows it: branches that unfold, and the mean of the queries below every node."""
+"""The label tree as the page shows it, with the mean of the queries below every node."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,7 @@ import numpy as np
 from .queries_and_gallery import own_label
 
 if TYPE_CHECKING:
-    import networkx as nx
     from numpy.typing import NDArray
-
-    from hiertree.tree import LabelTree
 
     from .queries_and_gallery import QueriesAndGallery
 
@@ -22,42 +19,6 @@ MOST_NODES = 1_500  # that a page draws of the tree
 MOST_BELOW = 60  # nodes that it draws below one node
 MOST_ROWS = 2_000  # nodes of the table that readers sort
 MOST_VALUES = 12_000  # that it holds: 2,000 nodes, three metrics, two models
-
-
-@dataclass(frozen=True)
-class TreeBranch:
-    """A node with the nodes below it, or with its leaves where those are the nodes below it."""
-
-    label: str
-    branches: tuple[TreeBranch, ...]
-    leaves: tuple[str, ...]
-
-    def __len__(self) -> int:
-        """Leaves below it, at any depth."""
-        return len(self.leaves) + sum(map(len, self.branches))
-
-
-def branches_of(tree: LabelTree, leaf_names: Mapping[Hashable, str] | None = None) -> TreeBranch:
-    """The root of a tree; leaves are called by their names, or else by their labels.
-
-    >>> from hiertree import LabelTree
-    >>> root = branches_of(LabelTree.from_paths([("lake", 7), ("peak", 5)]), {7: "Lake Chelan"})
-    >>> [(branch.label, branch.leaves) for branch in root.branches]
-    [('lake', ('Lake Chelan',)), ('peak', ('5',))]
-    """
-    return _branch(tree.to_networkx(), (), leaf_names or {})
-
-
-def _branch(graph: nx.DiGraph[Any], node: Hashable, leaf_names: Mapping[Hashable, str]) -> TreeBranch:
-    below = list(graph.successors(node))
-    ends = [child for child in below if graph.out_degree(child) == 0]
-    leaves = [
-        leaf_names.get(leaf, str(graph.nodes[child]["label"]))
-        for child in ends
-        for leaf in graph.nodes[child]["leaf_ids"]
-    ]
-    branches = [_branch(graph, child, leaf_names) for child in below if child not in ends]
-    return TreeBranch(str(graph.nodes[node].get("label", "")), tuple(branches), tuple(leaves))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.browse.server import served
 from hiertree.pipelines.comparison.recipe_comparison import compare
 from hiertree.pipelines.labels.export.tables import HierarchicalRow
-from hiertree.pipelines.labels.export.tree_page import show_tree
+from hiertree.pipelines.labels.export.tree_page import show_tree, tree_of
 from hiertree.pipelines.report import make_report
 from hiertree.pipelines.report.page import write_demo_page
 
@@ -38,9 +38,9 @@ def pages(tiny_recipe: Callable[..., Any], tmp_path_factory: pytest.TempPathFact
     overrides = [f"{name}={values[name]}".replace("None", "null") for name in sections]
     compare(TWO, seeds=[0], out=home / "runs", overrides=[*overrides, "training={epochs: 2, device: cpu}"])
     make_report([home / "runs"], home / "report.html", queries=1)
-    tree = LabelTree.from_paths([("natural", LONG, 1), ("natural", "peak", 2), ("human-made", "lake", 3)])
-    write_demo_page(home / "demo.html", sorted((home / "runs").glob("*/seed-0")), tree=tree, queries=2)
     write_export(home / "export")
+    tree = tree_of(home / "export")
+    write_demo_page(home / "demo.html", sorted((home / "runs").glob("*/seed-0")), tree=tree, queries=2)
     show_tree(home / "export", out=home / "tree.html")
     write_embeddings(home / "embeddings")
     files = {"report": "report.html", "demo": "demo.html", "tree": "tree.html", "comparison": "runs/comparison.html"}

@@ -1,5 +1,5 @@
 // Searches the names of the tree: shows those that hold a text and unfolds what stands above them.
-const tree = document.getElementById("tree"), form = document.querySelector("form");
+const tree = document.querySelector(".outline"), form = document.querySelector("form");
 const [query, found] = form.querySelectorAll("input, output");
 const items = [...tree.querySelectorAll("li")];
 const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();

@@ -20,7 +20,7 @@ from hiertree.io.files import replacing, write_text
 from hiertree.io.tables import read_table
 from hiertree.tree import LabelTree
 
-from ...pages import data_uri, fill_page
+from ...pages import STYLE, data_uri, fill_page
 from ..encode.phrases import NATURAL
 from ..landmark_images import ImageFolderSettings
 from ..landmarks import SEPARATOR, unique_ids
@@ -38,13 +38,7 @@ Example = tuple[int, str]  # a landmark's id and name
 _HEIGHT, _SMALLEST_TEXT = 11.0, 0.009  # inches; share of the whole below which a block has no name
 _PALER = (0.95, 0.75, 0.55, 0.4, 0.3)
 _NATURAL_COLOR, _HUMAN_MADE_COLOR, _INK = "#2c7a4b", "#5747b8", "#23211e"
-_STYLE: Any = {
-    "svg.fonttype": "path",
-    "svg.hashsalt": "hiertree",
-    "text.parse_math": False,
-    "text.color": _INK,
-    "font.size": 9,
-}
+_STYLE: Any = {**STYLE, "svg.fonttype": "path", "text.color": _INK, "font.size": 9}
 _NO_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
 COMMAND = "hiertree labels tree"
 PAGE = "index.html"
@@ -68,8 +62,8 @@ class TreeNode:
             yield from child.below()
 
 
-def tree_of(export: AnyPath) -> TreeNode:
-    """The tree of an export, with "instance of" labels below the supercategories.
+def tree_of(export: AnyPath, *, examples: int = EXAMPLES) -> TreeNode:
+    """The tree of an export, with "instance of" labels below the supercategories and so many examples of each node.
 
     A landmark with several labels stands below the first.
     """
@@ -82,20 +76,20 @@ def tree_of(export: AnyPath) -> TreeNode:
     levels = [_LEVELS.get(name, name.replace("_", " ")) for name in tree.level_names[:-1]]
     paths = [tuple(map(str, tree.labels_of(path)[:-1])) for path in tree.paths(ids).tolist()]
     labels = [(label.split(SEPARATOR)[0],) for label in table["supercategory"]]
-    examples = zip(ids, map(landmark_name, table["category"]), strict=True)
-    rows = [(path + label, example) for path, label, example in zip(paths, labels, examples, strict=True)]
-    return _node("all landmarks", ["root", *levels, "label"], rows)
+    landmarks = zip(ids, map(landmark_name, table["category"]), strict=True)
+    rows = [(path + label, example) for path, label, example in zip(paths, labels, landmarks, strict=True)]
+    return _node("all landmarks", ["root", *levels, "label"], rows, examples)
 
 
-def _node(name: str, levels: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Example]]) -> TreeNode:
+def _node(name: str, levels: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Example]], most: int) -> TreeNode:
     """A node from the names below it and the examples of its landmarks."""
     below: defaultdict[str, list[tuple[tuple[str, ...], Example]]] = defaultdict(list)
     for names, example in rows:
         if names:
             below[names[0]].append((names[1:], example))
-    children = [_node(child, levels[1:], part) for child, part in below.items()]
+    children = [_node(child, levels[1:], part, most) for child, part in below.items()]
     ordered = sorted(children, key=lambda child: (-child.count, child.name))
-    return TreeNode(name, levels[0], len(rows), tuple(ordered), tuple(example for _, example in rows[:EXAMPLES]))
+    return TreeNode(name, levels[0], len(rows), tuple(ordered), tuple(example for _, example in rows[:most]))
 
 
 def level_sizes(root: TreeNode) -> dict[str, int]:

@@ -76,7 +76,7 @@ def class_means(embeddings: NDArray[np.floating], classes: NDArray[np.integer]) 
     order = np.argsort(classes, kind="stable")
     directions = unit_rows(embeddings[order])
     _, first, counts = np.unique(classes[order], return_index=True, return_counts=True)
-    means = np.add.reduceat(directions, first) / counts[:, None]
+    means: NDArray[np.floating] = np.add.reduceat(directions, first) / counts[:, None]
     cancelled = np.abs(means).max(axis=1) < 1e-6
     means[cancelled] = directions[first[cancelled]]
     return means

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from .lines import axes_or_new, axes_with_grid, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
 
@@ -174,7 +175,9 @@ def plot_confusion(
         linewidths=0,
     )
     axes.add_collection(cells)
-    scale = axes.get_figure().colorbar(cells, ax=axes, location="bottom", fraction=0.05, aspect=40, ticks=SCALE)
+    scale = cast("Figure", axes.figure).colorbar(
+        cells, ax=axes, location="bottom", fraction=0.05, aspect=40, ticks=SCALE
+    )
     scale.set_label("percent of a row's queries", fontsize="small")
     scale.ax.tick_params(labelsize="small")
     scale.outline.set_linewidth(0.4)

@@ -19,6 +19,7 @@ from PIL import Image
 from hiertree import LabelTree
 from hiertree.datasets import ImageDataset
 from hiertree.errors import CheckpointError, OptionError
+from hiertree.pipelines.labels.export.tree_page import TreeNode
 from hiertree.pipelines.pages import data_uri
 from hiertree.pipelines.report import make_report
 from hiertree.pipelines.report.page import side_by_side, write_demo_page
@@ -28,15 +29,16 @@ HOSTILE = "<script>alert('label')</script>"
 
 @pytest.fixture(scope="module")
 def page(runs: list[Path], images: ImageDataset, tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
-    tree = LabelTree.from_paths([("natural", "lake", 1), ("natural", "peak", 2), ("human-made", HOSTILE, 3)])
+    lake = TreeNode("lake", "label", 2, (), ((1, "Lake Chelan"), (2, HOSTILE)))
+    hostile = TreeNode(HOSTILE, "label", 1, (), ((3, "3"),))
+    kinds = TreeNode("natural", "kind", 2, (lake,), ()), TreeNode("human-made", "kind", 1, (hostile,), ())
     path = write_demo_page(
         tmp_path_factory.mktemp("page") / "index.html",
         runs,
         title=HOSTILE,
         lead=[HOSTILE],
         dataset=images,
-        tree=tree,
-        leaf_names={1: "Lake Chelan", 2: HOSTILE},
+        tree=TreeNode("all landmarks", "root", 3, kinds, ()),
         queries=3,
         hits=5,
     )
@@ -79,8 +81,8 @@ def test_header_cells_say_what_they_head(page: BeautifulSoup):
 def test_labels_and_titles_are_escaped(page: BeautifulSoup):
     assert page.find("script") is None
     assert page.h1.text == page.title.text == page.select_one(".lead").text == HOSTILE
-    assert HOSTILE in [node.find(string=True).strip() for node in page.select("#tree summary")]
-    assert [leaf.text for leaf in page.select("#tree .leaves li")] == ["Lake Chelan", HOSTILE, "3"]
+    assert [node.text for node in page.select("#tree b")] == ["natural", "lake", "human-made", HOSTILE]
+    assert [leaves.text for leaves in page.select("#tree small")] == [f"Lake Chelan · {HOSTILE}", "3"]
 
 
 def test_hostile_class_labels_are_escaped_in_pictures(runs: list[Path], images: ImageDataset, tmp_path: Path):

@@ -103,7 +103,7 @@ def test_the_page_is_searched_and_unfolded_by_keyboard(export, images, tmp_path)
         def names():
             """Those that are shown."""
             return browser.execute_script("""
-                const shown = [...document.querySelectorAll('#tree b')].filter((name) => name.checkVisibility());
+                const shown = [...document.querySelectorAll('.outline b')].filter((name) => name.checkVisibility());
                 return shown.map((name) => name.textContent);
             """)
 
@@ -113,8 +113,8 @@ def test_the_page_is_searched_and_unfolded_by_keyboard(export, images, tmp_path)
         assert names() == ["natural", "wet", "water", "human-made", "built"]
         press(keys.TAB, keys.ENTER)
         assert names() == ["natural", "wet", "water", "lake", "pond", "human-made", "built"]
-        assert "Lake 0 · Lake 1" in browser.find_element("css selector", "#tree").text
-        pictures = browser.find_elements("css selector", "#tree img")
+        assert "Lake 0 · Lake 1" in browser.find_element("css selector", ".outline").text
+        pictures = browser.find_elements("css selector", ".outline img")
         assert [picture.is_displayed() for picture in pictures] == [True, False]
         assert browser.execute_script("return arguments[0].naturalWidth", pictures[0]) == 40
         press("/", "ROAD")
