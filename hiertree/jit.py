@@ -57,10 +57,10 @@ def _load(stored: Any, signature: Any, target: Any) -> Any:
     machine code needs only the functions that allocate arrays, and of a module its name. And it fails where a stored
     signature names a type that was since renamed or moved; here such a cache is emptied.
     """
-    from numba.core import entrypoints, environment
     from numba.core.runtime.nrt import rtsys
 
     rtsys.initialize(target)
+    environment: Any = importlib.import_module("numba.core.environment")
     found, environment.importlib = None, SimpleNamespace(import_module=_loaded_module)
     try:
         with stored._guard_against_spurious_io_errors():
@@ -71,7 +71,8 @@ def _load(stored: Any, signature: Any, target: Any) -> Any:
         environment.importlib = importlib
     if found is None:
         _announce_compilation()
-        entrypoints.init_all()  # of extensions of numba, which are looked for among all packages
+        extensions: Any = importlib.import_module("numba.core.entrypoints")
+        extensions.init_all()  # which are looked for among all packages
     return found
 
 

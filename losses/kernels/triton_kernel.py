@@ -16,6 +16,8 @@ from torch import Tensor
 from torch.library import custom_op
 from torch.nn.functional import pad
 
+from hiertree.metrics.engine.device import current
+
 from . import triton_rows as _triton_rows
 from .base import BlockPlan, PairKernel, StepParameters
 
@@ -136,7 +138,9 @@ def _sums(
 ) -> tuple[Tensor, Tensor]:
     """(B, M) weighted sums of the step and of its slope, at the items of the destinations; 0 elsewhere."""
     factors = None if factors is None else factors.to(own.values.dtype).contiguous()
-    return _sum_steps([*sources.items, *sources[1:]], list(own), factors, acting, list(step), forward)
+    summed: tuple[Tensor, Tensor]
+    summed = _sum_steps([*sources.items, *sources[1:]], list(own), factors, acting, list(step), forward)
+    return summed
 
 
 # Operators of torch, so that it knows the shapes of what comes out where no kernel can run.
@@ -147,7 +151,7 @@ def _arrange(values: Tensor, items: Tensor, groups: Tensor, num_groups: int) -> 
     (rows, width), num_blocks = groups.shape, triton.cdiv(groups.shape[1], BLOCK)
     arranged = torch.empty_like(values), torch.empty_like(items)
     counts = groups.new_empty((rows, num_groups * num_blocks), dtype=torch.int32)
-    with torch.cuda.device_of(groups):  # Triton starts kernels on the current device
+    with current(groups.device):
         grid, sizes = (rows, num_blocks), (width, num_groups)
         _triton_rows.count_groups[grid](items, groups, counts, *sizes, BLOCK=BLOCK)
         ahead = pad(counts.cumsum(dim=1, dtype=torch.int32), (1, 0))
@@ -163,9 +167,10 @@ def _(values: Tensor, items: Tensor, groups: Tensor, num_groups: int) -> tuple[T
 
 @custom_op("hiertree::condense", mutates_args=())
 def _condense(values: Tensor, items: Tensor, first: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    condensed, num_groups = _empty_tiles(values, items, first, weights), first.shape[1] - 1
+    condensed: tuple[Tensor, Tensor, Tensor] = _empty_tiles(values, items, first, weights)
+    num_groups = first.shape[1] - 1
     rows, num_slots, _ = condensed[0].shape
-    with torch.cuda.device_of(values):  # Triton starts kernels on the current device
+    with current(values.device):
         _triton_rows.condense[(rows, num_slots)](
             values, items, first, weights, _cosines(values.dtype, values.device), *condensed, values.shape[1],
             num_groups, GROUPS=triton.next_power_of_2(num_groups), TILE=TILE, POINTS=POINTS, num_warps=1,
@@ -193,7 +198,7 @@ def _sum_steps(
     sums, slopes = _empty_sums(sources, own, factors, acting, step, forward)
     factors = values.new_ones((rows, num_groups)) if factors is None else factors
     sizes = width, _num_slots(values, sources[2], TILE), num_groups
-    with torch.cuda.device_of(values):  # Triton starts kernels on the current device
+    with current(values.device):
         _triton_rows.sum_steps[(rows, _num_slots(values, first, OWN))](
             *sources, *own, _bounds(acting, num_groups, values.device), factors,
             _parameters(StepParameters(*step), values.dtype, values.device), _cosines(values.dtype, values.device),
@@ -215,7 +220,7 @@ def _empty_sums(
 
 def _num_slots(values: Tensor, first: Tensor, tile: int) -> int:
     """Of a row's tiles in groups: no more than these are ever needed."""
-    return triton.cdiv(values.shape[1], tile) + first.shape[1] - 1
+    return -(-values.shape[1] // tile) + first.shape[1] - 1
 
 
 @lru_cache(maxsize=64)

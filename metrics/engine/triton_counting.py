@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 from torch.library import custom_op
 
+from .device import current
+
 BLOCK, BLOCKS = 1024, 8  # items that a program looks up at a time, and how often
 MOST_CELLS = 512  # that a program keeps
 
@@ -48,7 +50,7 @@ def count_others(
     """
     (rows, width), most = scores.shape, falling.shape[1]
     cells = triton.next_power_of_2(2 * most + 3)
-    with torch.cuda.device_of(scores):
+    with current(scores.device):
         count_items[(rows, triton.cdiv(width, BLOCK * BLOCKS))](
             scores, low, high, falling, number, others, number if key is None else key,
             number if index is None else index, scores.stride(0), width, most, BY_INDEX=key is not None,
