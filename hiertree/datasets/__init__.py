@@ -22,6 +22,7 @@ from .checks import SplitReport, check, statistics
 from .description import Benchmark, Counts, Download, Verify
 from .duplicate_images import check_duplicates, duplicates, repeated
 from .image_dataset import ImageDataset
+from .input_images import load_archives
 from .own_images import from_huggingface, load_folder, load_table
 from .readers.images import ImageSource
 from .registry import ENTRIES, entry_of
@@ -44,6 +45,7 @@ __all__ = [
     "duplicates",
     "from_huggingface",
     "load",
+    "load_archives",
     "load_cars",
     "load_cifar",
     "load_cub",

@@ -28,6 +28,7 @@ from .benchmarks.omniglot import OMNIGLOT, load_omniglot
 from .benchmarks.pickled import CIFAR, REVISITED, load_cifar, load_revisited
 from .description import Benchmark, Verify
 from .image_dataset import ImageDataset
+from .input_images import load_archives
 from .own_images import load_folder, load_table
 from .synthetic import load_synthetic
 
@@ -73,6 +74,7 @@ LOADERS: Mapping[str, Callable[..., ImageDataset]] = MappingProxyType(
     {
         **{name: partial(entry.loader, **entry.options) for name, entry in ENTRIES.items()},
         **{entry.loader.__name__.removeprefix("load_"): entry.loader for entry in ENTRIES.values()},
+        "archives": load_archives,
         "folder": load_folder,
         "synthetic": load_synthetic,
         "table": load_table,

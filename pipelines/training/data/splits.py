@@ -46,7 +46,7 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
         if isinstance(error, MissingPackageError) or "root" not in options or error.remedy is None:
             raise
         remedy = f"{error.remedy}; a recipe names it as data.root (--set data.root=PATH)"
-        raise MissingResourceError(error.given, expected=error.expected, remedy=remedy) from error
+        raise type(error)(error.given, expected=error.expected, remedy=remedy) from error
     except NotATreeError as error:
         raise (_of_reversed_levels(recipe, split, options) or error) from None
 
