@@ -148,6 +148,10 @@ class MissingResourceError(HiertreeError):
     """A data set or model that is missing."""
 
 
+class OtherLayoutError(MissingResourceError):
+    """A folder without any of the files of the data set that is looked for there."""
+
+
 class MissingPackageError(MissingResourceError, ModuleNotFoundError):
     """A package of one of hiertree's extras that is not installed; the message says how to install it."""
 

@@ -47,7 +47,7 @@ def load_clip(model: str, weights: str | None, device: str, *, image_size: int |
     named = not model.startswith(LOCAL)
     damaged = (*_DAMAGED, SafetensorError)
     try:
-        with _without_log():
+        with without_log():
             given = {"pretrained": weights if named else None, "require_pretrained": not named or weights is not None}
             loaded = open_clip.create_model(model, **given, force_image_size=image_size, device=device)
     except damaged as error:
@@ -61,8 +61,8 @@ def load_clip(model: str, weights: str | None, device: str, *, image_size: int |
 
 
 @contextmanager
-def _without_log() -> Iterator[None]:
-    """Without open_clip's log, whose warnings are errors here, or no news."""
+def without_log() -> Iterator[None]:
+    """Without the logs of libraries, whose warnings are errors here, or no news."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -25,6 +25,7 @@ from .description import Benchmark, Counts, Download, Verify
 from .duplicate_images import check_duplicates, duplicates
 from .huggingface import load_huggingface
 from .image_dataset import ImageDataset
+from .input_images import load_archives
 from .own_images import from_huggingface, load_folder, load_table
 from .readers.images import ImageSource
 from .registry import ENTRIES, entry_of
@@ -48,6 +49,7 @@ __all__ = [
     "duplicates",
     "from_huggingface",
     "load",
+    "load_archives",
     "load_cars",
     "load_cifar",
     "load_cub",

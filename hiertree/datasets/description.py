@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import yaml
 
-from ..errors import MissingResourceError, OptionError, TableError, some_of
+from ..errors import MissingResourceError, OptionError, OtherLayoutError, TableError, some_of
 from ..options import check_choice
 from .image_dataset import ImageDataset
 from .readers.images import FileImages, inside, missing_files
@@ -124,7 +124,10 @@ class Benchmark:
         present = [[home / name for name in choice if (home / name).exists()] for choice in choices]
         missing = [" or ".join(choice) for choice, found in zip(choices, present, strict=True) if not found]
         if missing:
-            raise self.missing(f"{', '.join(missing)} not in {home}", expected=", ".join(map(" or ".join, choices)))
+            error = self.missing(f"{', '.join(missing)} not in {home}", expected=", ".join(map(" or ".join, choices)))
+            if any(present):
+                raise error
+            raise OtherLayoutError(error.given, expected=error.expected, remedy=error.remedy)
         return (home, *(found[0] for found in present))
 
     def missing(self, given: str, *, expected: str) -> MissingResourceError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import logging
 import os
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..errors import ImageError, InputError, OptionError, UnevenDepthError, require_package, some_of
+from ..errors import ImageError, InputError, OptionError, OtherLayoutError, UnevenDepthError, require_package, some_of
 from ..io.tables import line_names, read_table
 from ..options import check_choice, check_integer
 from ..tree.formats import check_level_columns
@@ -19,7 +20,7 @@ from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, even_depths
 from .duplicate_images import check_duplicates
 from .image_dataset import ImageDataset
 from .labels_to_paths import Labeled, label_paths
-from .readers.images import FileImages, damaged, decode, image_files, inside, missing_files
+from .readers.images import FileImages, damaged, decode, file_stamp, image_files, inside, missing_files
 from .split_rows import HoldoutBy, held_out_rows, rows_of_split
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def load_folder(
     check_choice("on_bad_image", on_bad_image, OnBadImage)
     check_choice("uneven", uneven, Uneven)
     check_integer("seed", seed, least=0)
-    home = Path(root) if split is None or holdout is not None else _folder_of(Path(root), split)
+    home = Path(root) if split is None or holdout is not None else folder_of_split(Path(root), split)
     names = image_files(home)
     bad = _undecodable(names, home) if on_bad_image == "skip" else []
     skipped = set(bad)
@@ -95,7 +96,8 @@ def _dataset(name: str, split: str | None, labeled: Labeled, images: FileImages,
     return dataset
 
 
-def _folder_of(root: Path, split: str) -> Path:
+def folder_of_split(root: Path, split: str) -> Path:
+    """The folder of a split, ``valid`` or ``validation`` for ``val`` too."""
     known = next((names for names in SPLIT_FOLDERS.values() if split in names), (split,))
     for name in (split, *known):
         if name != ".." and Path(name).name == name and (root / name).is_dir():
@@ -191,6 +193,9 @@ def load_table(
     list(inside(table[image].tolist(), line_names(table, file)))
     listed = table[image].unique().tolist()
     missing = missing_files(folder, listed) if on_bad_image == "error" else []
+    if missing and len(missing) == len(listed):
+        given = f"none of {len(listed)} images are in {folder}"
+        raise OtherLayoutError(given, expected="a file for every row", remedy="correct root or the table")
     if missing:
         raise ImageError(
             f"{len(missing)} of {len(listed)} images are not in {folder}: {some_of(missing)}",
@@ -226,6 +231,14 @@ class HuggingFaceImages:
     def __init__(self, rows: Any, column: str) -> None:
         self._rows, self._column = rows, column
 
+    @classmethod
+    def of(cls, rows: Any, column: str) -> HuggingFaceImages:
+        """The images of a column of ``datasets``."""
+        import datasets as huggingface
+
+        stored = rows.select_columns([column]).cast_column(column, huggingface.Image(decode=False))
+        return cls(stored.with_format(None), column)
+
     def __len__(self) -> int:
         return len(self._rows)
 
@@ -235,6 +248,12 @@ class HuggingFaceImages:
             raise ImageError(f"image {index} of column {self._column!r} is missing", expected="an image in every row")
         content = stored["bytes"]
         return decode(io.BytesIO(content) if content is not None else stored["path"], name=self.name(index))
+
+    def stamp(self, index: int) -> str:
+        """See :func:`hiertree.datasets.readers.images.stamp_of`."""
+        stored = self._rows[int(index)][self._column] or {}
+        content = stored.get("bytes")
+        return file_stamp(Path(stored.get("path") or "")) if content is None else hashlib.sha256(content).hexdigest()
 
     def name(self, index: int) -> str:
         """The image's file where the data set names it, with its row, which keeps names apart."""
@@ -303,9 +322,8 @@ def from_huggingface(
         gaps=gaps,
         where=lambda row: f"row {row}",
     )
-    stored = rows.select_columns([image]).cast_column(image, huggingface.Image(decode=False)).with_format(None)
     name, split = str(rows.info.dataset_name or "huggingface"), split or str(rows.split or "all")
-    images = HuggingFaceImages(stored, image)
+    images = HuggingFaceImages.of(rows, image)
     return ImageDataset(name=name, split=split, tree=labeled.tree, paths=labeled.paths, images=images)
 
 

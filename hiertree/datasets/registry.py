@@ -37,6 +37,7 @@ from .benchmarks.pickled import CIFAR, REVISITED, SFM120K, load_cifar, load_revi
 from .description import Benchmark, Verify
 from .huggingface import load_huggingface
 from .image_dataset import ImageDataset
+from .input_images import load_archives
 from .own_images import load_folder, load_table
 from .synthetic import load_synthetic
 
@@ -88,6 +89,7 @@ LOADERS: Mapping[str, Callable[..., ImageDataset]] = MappingProxyType(
     {
         **{name: partial(entry.loader, **entry.options) for name, entry in ENTRIES.items()},
         **{entry.loader.__name__.removeprefix("load_"): entry.loader for entry in ENTRIES.values()},
+        "archives": load_archives,
         "folder": load_folder,
         "huggingface": load_huggingface,
         "synthetic": load_synthetic,

@@ -13,6 +13,7 @@ import numpy as np
 
 from hiertree import LabelTree
 from hiertree.arrays import as_paths
+from hiertree.datasets.input_images import load_input_images
 from hiertree.datasets.readers.images import FileImages, SelectedImages, inside
 from hiertree.errors import HiertreeError, ImageError, InputError, OptionError
 from hiertree.io.provenance import MANIFEST
@@ -138,9 +139,12 @@ def find_pictures(source: Path, names: Sequence[str], images: PathLike | None) -
     try:
         made = json.loads((source / MANIFEST).read_text(encoding="utf-8"))["parameters"]
         if "embedded" in made:
-            photos = Path(made["embedded"])
-            return _files(photos if photos.is_dir() else photos.resolve(strict=True).parent, names, source), ""
-        found, listed = _of_recipe(made, source=source / MANIFEST)
+            found = load_input_images(made["embedded"], made.get("split"), labeled=False).dataset.images
+            if isinstance(found, FileImages):
+                return _files(found.root, names, source), ""
+            listed = [list(map(found.name, range(len(found))))]
+        else:
+            found, listed = _of_recipe(made, source=source / MANIFEST)
     except (HiertreeError, OSError, KeyError, ValueError) as error:
         return None, f"The images are not where they were embedded from: {error}"
     if list(names) not in listed:

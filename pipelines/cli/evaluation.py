@@ -66,13 +66,12 @@ protocol_option = choice(
 )
 
 
-@command(
-    example="hiertree embed runs/mine photos --no-labels --out embedded", then="hiertree browse {out}", shared=True
-)
-@click.argument("model", metavar="RUN_OR_RECIPE", type=NAME_OR_INPUT)
-@click.argument("data", type=INPUT_PATH)
+@command(example="hiertree embed runs/mine photos --out embedded", then="hiertree browse {out}", shared=True)
+@click.argument("model", type=NAME_OR_INPUT)
+@click.argument("data", type=NAME_OR_INPUT)
 @click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the embeddings.")
-@click.option("--split", type=NAME, default="test", help="Which of the data set's splits.")
+@click.option("--split", type=NAME, help="Which of the data set's splits; default: test, or all images without one.")
+@click.option("--levels", type=NAMES, default=(), help="Columns or fields of labels, coarse → fine.")
 @click.option(
     "--shard-size",
     type=COUNT,
@@ -80,7 +79,7 @@ protocol_option = choice(
     help="Images in a shard; an interrupted call goes on after the last whole one.",
 )
 @set_option("Override of the recipe.")
-@click.option("--no-labels", is_flag=True, help="DATA is a folder of images, or a table with a column image of files.")
+@click.option("--no-labels", is_flag=True, help="Look for none: embed every image of DATA.")
 @choice(
     "--format",
     ["npy", "parquet"],
@@ -93,12 +92,14 @@ protocol_option = choice(
 @slurm_option
 @backbone_option
 def embed(
-    model: str, data: Path, out: Path, no_labels: bool, launcher: str, slurm: tuple[str, ...], **options: Any
+    model: str, data: str, out: Path, no_labels: bool, launcher: str, slurm: tuple[str, ...], **options: Any
 ) -> None:
-    """Embed the images in DATA, a data set's root, for evaluate; an interrupted call goes on where it was.
+    """Embed the images in DATA for evaluate; an interrupted call goes on where it was.
 
-    RUN_OR_RECIPE is the folder of a finished run, or a recipe with pretrained weights. The processes of torchrun or
-    srun share the work.
+    MODEL is the folder of a finished run, timm:NAME, open_clip:NAME/WEIGHTS, or a recipe with pretrained weights. DATA
+    is the root of the recipe's data set; or a folder, a table with a column image of files, .tar files such as
+    'images-{000..015}.tar', or a data set of Hugging Face: hf-hub:OWNER/NAME, or one that was saved. What has no labels
+    is embedded without. The processes of torchrun or srun share the work.
     """
     from ..stored_embeddings.embedded_files import written_in
     from ..stored_embeddings.embedding import embed as run
@@ -107,7 +108,7 @@ def embed(
     if require_slurm(launcher, slurm):
         from ..comparison.cluster_jobs import run_on_cluster
 
-        paths = (str(Path(model).absolute()) if Path(model).exists() else model, data.absolute(), out.absolute())
+        paths = [*(Path(each).absolute() if Path(each).exists() else each for each in (model, data)), out.absolute()]
         run_on_cluster(out.with_name(f"{out.name}.jobs"), slurm, f"hiertree embed {model}", run, *paths, **options)
     made = written_in(out) if launcher == "slurm" else run(model, data, out, **options)
     if made is None or not made.is_first:

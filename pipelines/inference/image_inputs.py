@@ -10,9 +10,8 @@ from typing import cast
 from PIL import Image
 
 from hiertree.datasets import ImageSource
-from hiertree.datasets.readers.images import FileImages, image_files, inside, missing_files
-from hiertree.errors import ImageError, InputError, TableError
-from hiertree.io.tables import read_table
+from hiertree.datasets.readers.images import FileImages, image_files
+from hiertree.errors import InputError
 
 
 class DecodedImages:
@@ -30,23 +29,6 @@ class DecodedImages:
     def name(self, index: int) -> str:
         """The file an image was opened from, or its number."""
         return str(getattr(self._images[index], "filename", "") or f"image {index}")
-
-
-def listed_images(path: str | os.PathLike[str]) -> FileImages:
-    """The image files below a folder, or those that a CSV or Parquet table lists."""
-    file = Path(path)
-    if not file.is_file():
-        return FileImages(file, image_files(file))
-    table = read_table(file, required=["image"])
-    lines, names = table.index, table["image"].tolist()
-    names = list(inside(names, lambda row: f"{file}, line {lines[row]}"))
-    missing = missing_files(file.parent, names)
-    if missing:
-        given = f"{file}: {len(missing)} of {len(names)} images are missing, {missing[0]} for instance"
-        raise TableError(given, expected=f"files below {file.parent}")
-    if not names:
-        raise ImageError(f"{file} without images", expected="a row for each image")
-    return FileImages(file.parent, names)
 
 
 def as_image_source(images: object) -> ImageSource:

@@ -67,7 +67,7 @@ def save_model(
             files.write_text(made / RECIPE, _yaml(recipe))
         if record.metrics is not None:
             files.write_json(made / METRICS, record.metrics)
-        introduction = _INTRODUCTION.format(size=network.projection.out_features, backbone=network.settings.backbone)
+        introduction = _INTRODUCTION.format(size=network.embedding_size, backbone=network.settings.backbone)
         used = f"## Preprocessing\n\n```yaml\n{yaml.safe_dump(preprocessing.model_dump(mode='json'))}```\n"
         parts = [_header(recipe), introduction, _metrics_section(record), _tree_section(tree), used]
         parts += [f"## Recipe\n\n```yaml\n{_yaml(recipe)}```\n"] if recipe is not None else []

@@ -128,7 +128,7 @@ class TrainedModel:
     @property
     def embedding_size(self) -> int:
         """Dimensions of an embedding."""
-        return self.network.projection.out_features
+        return self.network.embedding_size
 
     def embed(
         self,

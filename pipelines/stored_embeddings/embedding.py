@@ -1,24 +1,22 @@
-"""Embed the images of a data set with a trained network: arrays and tables that ``hiertree evaluate`` reads."""
+"""Embed images with a trained or a pretrained network: arrays and tables that ``hiertree evaluate`` reads."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import numpy as np
-
-from hiertree.datasets import ImageDataset
-from hiertree.errors import CheckpointError, OptionError
+from hiertree.datasets.input_images import InputImages, load_input_images
+from hiertree.errors import CheckpointError, OptionError, OtherLayoutError
 from hiertree.io import files
 from hiertree.io.parts import PartStore, digest
+from hiertree.io.progress import is_progress_shown
 from hiertree.io.provenance import MANIFEST, manifest
-from hiertree.tree import LabelTree
 
-from ..inference.image_inputs import listed_images
 from ..training.data.splits import load_learning_splits, load_split
 from ..training.distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
 from ..training.distributed.group import ending_together
@@ -27,10 +25,13 @@ from ..training.distributed.starting import run_processes
 from ..training.learning.starting_weights import initialize_projection, start_from_earlier
 from ..training.network.embedder import Embedder, require_sizes, warn_of_cut_images
 from ..training.network.model_files import WEIGHTS, Backbone, load_embedder
+from ..training.network.pretrained_recipe import is_pretrained, pretrained_recipe
+from ..training.recipe.built_in import built_in_recipes
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.stopping import StopRequest
 from .embedded_files import KINDS, SHARDS, Embedded, EmbeddingFiles, FileFormat, Numbers, written_in
+from .locations import no_such
 from .sharing import embed_shards, images_digest
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class _Call(NamedTuple):
     model: Path
     data: str
     out: Path
-    split: str
+    split: str | None
+    levels: tuple[str, ...]
     shard_size: int
     overrides: tuple[str, ...]
     labeled: bool
@@ -53,8 +55,18 @@ class _Call(NamedTuple):
     skip_bad: bool
 
     def recipe(self) -> Recipe:
-        """The recipe of the run or of that name, its data where they are now."""
-        return _recipe(self.model, self.data if self.labeled else None, self.overrides)
+        """The recipe of the run, of that name, or of a pretrained network."""
+        name, is_folder = str(self.model), self.model.is_dir()
+        if is_pretrained(name):
+            return pretrained_recipe(name, self.overrides)
+        if not self.model.exists() and name not in built_in_recipes():
+            missing = no_such(self.model)
+            if missing.remedy is not None or len(self.model.parts) > 1:  # else perhaps the name of a recipe
+                raise missing
+        if is_folder and not (self.model / "recipe.yaml").is_file():
+            raise OptionError(f"{name} holds no recipe.yaml", expected="the folder of a finished run, or a recipe")
+        source = self.model / "recipe.yaml" if is_folder else self.model
+        return load_recipe(source, self.overrides, trusted=not is_folder)
 
 
 def embed(
@@ -62,7 +74,8 @@ def embed(
     data: str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
-    split: str = "test",
+    split: str | None = None,
+    levels: Sequence[str] = (),
     shard_size: int = 16_384,
     overrides: Sequence[str] = (),
     labeled: bool = True,
@@ -72,10 +85,15 @@ def embed(
     devices: int | Literal["auto"] = 1,
     skip_bad: bool = False,
 ) -> Embedded:
-    """Embed one split, shard by shard; an interrupted call continues after the last whole shard.
+    """Embed images, shard by shard; an interrupted call continues after the last whole shard.
 
-    A recipe's projection is the one that training starts from: drawn by the seed, or a PCA of the training split.
-    Images are embedded at the recipe's ``evaluation.scales``.
+    ``model`` is the folder of a finished run; a recipe with pretrained weights, whose projection is the one that
+    training starts from: drawn by the seed, or a PCA of the training split; or ``timm:NAME`` or
+    ``open_clip:NAME/WEIGHTS``, without any projection. Images are embedded at the recipe's ``evaluation.scales``.
+
+    ``data`` is the root of images in the format of the recipe's ``data`` section, of which ``split`` is embedded
+    (``test`` unless given); or else what :func:`hiertree.datasets.input_images.load_input_images` reads, with the
+    labels that are there, or those of ``levels``, unless ``labeled`` is False. A line on standard error says which.
 
     With ``file_format="npy"``, ``out`` then holds ``embeddings.npy`` (n, d) and ``labels.csv``, or ``queries.npy``,
     ``queries.csv``, ``gallery.npy`` and ``gallery.csv`` of a split with a gallery of its own, and ``manifest.json``. A
@@ -89,22 +107,23 @@ def embed(
     an interrupted call may go on with another number. With ``skip_bad``, images that do not decode are left out;
     ``skipped.csv`` names them.
 
-    ``model`` is the folder of a finished run, or a recipe with pretrained weights; ``data`` the root of the images, in
-    the format of the recipe's ``data`` section, or, unless ``labeled``, any folder of images or a table whose column
-    ``image`` lists files; ``out`` a folder that is new, empty, or that of the same call interrupted, and that all
-    processes share; ``backbone`` as for :func:`hiertree.load_model`. On SIGTERM the call exits with status 0, and whole
-    shards are kept.
+    ``out`` is a folder that is new, empty, or that of the same call interrupted, and that all processes share;
+    ``backbone`` as for :func:`hiertree.load_model`. On SIGTERM the call exits with status 0, and whole shards are kept.
     """
     if shard_size < 1:
         raise OptionError(f"shard_size={shard_size}", expected="an integer ≥ 1")
-    source, launch = (Path(model), os.fspath(data), Path(out)), detect_launch()
-    recipe = _recipe(source[0], data if labeled else None, overrides)
-    asked = recipe.training.model_copy(update={"devices": devices})
-    count = 1 if launch is not None or devices == 1 else number_of_devices(asked)
+    if levels and not labeled:
+        raise OptionError(f"levels {', '.join(levels)} of images without labels", expected="one of both")
+    launch, paths = detect_launch(), (Path(model), os.fspath(data), Path(out))
+    asked = (split, tuple(levels), shard_size, tuple(overrides), labeled, backbone)
+    call = _Call(*paths, *asked, "npy", dtype, skip_bad)
+    recipe = call.recipe()
+    on_devices = recipe.training.model_copy(update={"devices": devices})
+    count = 1 if launch is not None or devices == 1 else number_of_devices(on_devices)
     kind = file_format or ("npy" if launch is None and count == 1 else "parquet")
     if skip_bad and kind == "npy":
         raise OptionError("skip_bad with .npy files", expected="Parquet", remedy="pass --format parquet")
-    call = _Call(*source, split, shard_size, tuple(overrides), labeled, backbone, kind, dtype, skip_bad)
+    call = call._replace(kind=kind)
     if count == 1:
         return _embed(call, recipe, launch)
     _require_usable(call.out)
@@ -126,14 +145,17 @@ def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
     stop = StopRequest(processes)
     with stop.listening(), ending_together(processes):
         with processes.agreeing():
-            dataset = load_split(recipe, call.split) if call.labeled else _without_labels(Path(call.data))
+            inputs = _inputs(call, recipe)
+        if processes.is_first and is_progress_shown():
+            print(f"{call.data}: {inputs.read.about}", file=sys.stderr)
+        recipe = inputs.recipe
         with processes.agreeing():
             embedder = _network(call.model, recipe, fabric, call.backbone)  # after the images: it may download weights
         if not call.model.is_dir():
             processes.copy_from_first(embedder.state_dict().values())  # a PCA on a GPU is not the same everywhere
-        output = _claimed(call, embedder, recipe, dataset, processes)
+        output = _claimed(call, embedder, inputs, processes)
         embed_shards(embedder, recipe, output, fabric, stop, processes, skip_bad=call.skip_bad)
-        processes.from_first(lambda: _finish(call, recipe, output))
+        processes.from_first(lambda: _finish(call, inputs, output))
     if stop.requested():
         raise SystemExit(0)
     found = written_in(call.out, is_first=processes.is_first)
@@ -141,12 +163,12 @@ def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
     return found
 
 
-def _finish(call: _Call, recipe: Recipe, output: EmbeddingFiles) -> None:
+def _finish(call: _Call, inputs: _Inputs, output: EmbeddingFiles) -> None:
     """Write the manifest, which says that all is there."""
     about = output.finish()
     made = manifest(
         command=f"hiertree embed {call.model}",
-        parameters={"split": call.split, **recipe.as_dict()} | ({} if call.labeled else {"embedded": call.data}),
+        parameters={**inputs.recipe.as_dict(), **inputs.place},
         inputs=[call.model / WEIGHTS] if call.model.is_dir() else [],
         outputs=[call.out / name for name in (*about["embeddings"], *about["labels"]) if call.kind == "npy"],
     )
@@ -154,30 +176,41 @@ def _finish(call: _Call, recipe: Recipe, output: EmbeddingFiles) -> None:
     shutil.rmtree(call.out / SHARDS)
 
 
-def _without_labels(data: Path) -> ImageDataset:
-    """Images as one class, which no table mentions."""
-    images = listed_images(data)
-    tree = LabelTree.from_paths([("unlabeled",)])
-    paths = np.zeros((len(images), 1), dtype=np.int32)
-    return ImageDataset(name=data.stem, split="all", tree=tree, paths=paths, images=images)
+class _Inputs(NamedTuple):
+    """The images, the recipe that embeds them, and where they are."""
+
+    read: InputImages
+    recipe: Recipe
+    place: dict[str, Any]
 
 
-def _recipe(model: Path, data: str | os.PathLike[str] | None, overrides: Sequence[str]) -> Recipe:
-    """The recipe of the run or of that name, its data where they are now."""
-    source = model / "recipe.yaml" if model.is_dir() else model
-    if model.is_dir() and not source.is_file():
-        raise OptionError(f"{model} holds no recipe.yaml", expected="the folder of a finished run, or a recipe")
-    recipe = load_recipe(source, overrides, trusted=not model.is_dir())
-    if data is None:
-        return recipe
-    if not recipe.data.takes("root"):
-        raise OptionError(
-            f"{data} for data without a root ({recipe.data.name})",
-            expected="a recipe that reads files",
-            remedy="pass --no-labels to embed the images of any folder",
-        )
-    placed = [*overrides, f"data.root={json.dumps(os.fspath(data))}"]
-    return load_recipe(source, placed, trusted=not model.is_dir())
+def _inputs(call: _Call, recipe: Recipe) -> _Inputs:
+    """The split of the recipe's data set, or the images that are there instead."""
+    own, data, reason = _prepared_for(call, recipe), recipe.data.options(), ""
+    if own is not None:
+        try:
+            dataset = load_split(own, call.split or "test")
+            about = f"{len(dataset)} images of {dataset.name}, split {dataset.split}"
+            return _Inputs(InputImages(dataset, True, about), own, {"split": call.split or "test"})
+        except OtherLayoutError as error:
+            reason = f"; no {recipe.data.name} is there: {error.given}"
+    options: dict[str, Any] = {"levels": call.levels}
+    if recipe.data.name == "table" and Path(call.data).is_file():  # another table like that of the training
+        options = {"image": data["image"], "levels": call.levels or data["levels"]}
+    read = load_input_images(call.data, call.split, labeled=call.labeled, **options)
+    return _Inputs(read._replace(about=read.about + reason), recipe, {"split": call.split, "embedded": call.data})
+
+
+def _prepared_for(call: _Call, recipe: Recipe) -> Recipe | None:
+    """The recipe with its data where they are now; None where images of any kind are meant."""
+    name, place = recipe.data.name, Path(call.data)
+    if call.levels or not (call.labeled and place.is_dir() and recipe.data.takes("root")):
+        return None
+    is_other = name == "folder" and place.resolve() != Path(recipe.data.options()["root"]).resolve()
+    if is_pretrained(recipe.name) or (is_other and call.split is None):
+        return None
+    placed = [*call.overrides, f"data.root={json.dumps(call.data)}"]
+    return load_recipe(recipe.as_dict(), placed, trusted=not call.model.is_dir())
 
 
 def _network(model: Path, recipe: Recipe, fabric: Fabric, backbone: Backbone | None) -> Embedder:
@@ -210,8 +243,9 @@ def _untrained(model: Path, recipe: Recipe) -> Embedder:
     return embedder
 
 
-def _fingerprint(call: _Call, embedder: Embedder, recipe: Recipe, dataset: ImageDataset) -> dict[str, str]:
+def _fingerprint(call: _Call, embedder: Embedder, inputs: _Inputs) -> dict[str, str]:
     """Hashes of all that the shards depend on."""
+    dataset, recipe = inputs.read.dataset, inputs.recipe
     precision, scales = recipe.training.precision, recipe.evaluation.scales
     settings = [recipe.experiment()["images"], scales, precision, dataset.split, call.shard_size]
     if call.kind == "parquet":
@@ -224,13 +258,11 @@ def _fingerprint(call: _Call, embedder: Embedder, recipe: Recipe, dataset: Image
     }
 
 
-def _claimed(
-    call: _Call, embedder: Embedder, recipe: Recipe, dataset: ImageDataset, processes: Processes
-) -> EmbeddingFiles:
+def _claimed(call: _Call, embedder: Embedder, inputs: _Inputs, processes: Processes) -> EmbeddingFiles:
     """The files to write in a folder, new or that of the same call interrupted; all processes see the same inputs."""
     with processes.agreeing():
-        own = _fingerprint(call, embedder, recipe, dataset)
-    own["images"] = images_digest(dataset, processes)
+        own = _fingerprint(call, embedder, inputs)
+    own["images"] = images_digest(inputs.read.dataset, processes)
 
     def claim() -> dict[str, str]:
         _require_usable(call.out)
@@ -242,9 +274,8 @@ def _claimed(
         if others := [name for name, found in own.items() if found != first[name]]:
             given = f"process {processes.rank} of {processes.size} has other {', '.join(others)} than the first"
             raise CheckpointError(given, expected="one model, one data set and the same options in all")
-        width = embedder.projection.out_features
-        shape: Any = {"shard_size": call.shard_size, "labeled": call.labeled, "width": width, "dtype": call.dtype}
-        return KINDS[call.kind](call.out, dataset, own, **shape)
+        shape: Any = {"shard_size": call.shard_size, "width": embedder.embedding_size, "dtype": call.dtype}
+        return KINDS[call.kind](call.out, inputs.read.dataset, own, labeled=inputs.read.labeled, **shape)
 
 
 def _require_usable(folder: Path) -> None:

@@ -106,7 +106,7 @@ def _embedding(embedder: Embedder, recipe: Recipe, fabric: Fabric) -> Embed:
 
     def embed(images: Tensor) -> NDArray[np.float32]:
         if not len(images):
-            return np.empty((0, embedder.projection.out_features), np.float32)
+            return np.empty((0, embedder.embedding_size), np.float32)
         found: NDArray[np.float32] = (
             embed_at_scales(forward, fabric.to_device(images), recipe.evaluation.scales).cpu().numpy()
         )

@@ -172,6 +172,6 @@ def _images(benchmark: Benchmark, home: Path, part: str, listed: LandmarkImages)
     """Images in archives if there are any, else in folders."""
     _, folder = benchmark.files(home, (part, f"images/{part}"))
     names = [f"{name[0]}/{name[1]}/{name[2]}/{name}.jpg" for name in listed.ids.tolist()]
-    if next(folder.glob("images_*.tar"), None) is not None:
-        return TarImages(folder, tar_index(folder, "images_*.tar"), names)
+    if archives := sorted(folder.glob("images_*.tar")):
+        return TarImages(folder, tar_index(folder, archives), names)
     return benchmark.image_files(folder, names, listed.where)

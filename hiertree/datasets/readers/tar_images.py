@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import io
 import logging
+import os
+import re
 import tarfile
 import zipfile
 from collections.abc import Sequence
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from ...errors import ImageError
+from ...errors import ImageError, some_of
 from ...io.files import replacing
 from ...io.progress import track
 from .images import NamedImages, decode
@@ -49,8 +51,11 @@ class TarIndex(NamedTuple):
 class TarImages(NamedImages):
     """Images inside the archives of a folder; an ImageError names one that is in none of them."""
 
-    def __init__(self, folder: Path, index: TarIndex, names: Sequence[str]) -> None:
-        rows = index.rows(names)
+    def __init__(
+        self, folder: Path, index: TarIndex, names: Sequence[str], *, rows: NDArray[np.int64] | None = None
+    ) -> None:
+        """``rows`` of the index are those of the names, unless the images are called otherwise."""
+        rows = index.rows(names) if rows is None else rows
         absent = np.flatnonzero(rows < 0)
         if len(absent):
             shown = ", ".join(names[row] for row in absent[:3].tolist())
@@ -81,9 +86,49 @@ class TarImages(NamedImages):
         return f"{self.root.absolute()} {archive} {self._offsets[index]} {self._sizes[index]}"
 
 
-def tar_index(folder: Path, pattern: str = "*.tar") -> TarIndex:
-    """The index of the archives in a folder, read if it is up to date, else made now."""
-    archives = sorted(folder.glob(pattern))
+def named_archives(source: str, split: str | None = None) -> list[Path]:
+    """The ``.tar`` files that a text stands for: a file, a range ``images-{000..015}.tar``, a pattern, or a folder.
+
+    Of a folder, a split has those in its folder of that name, or those whose names begin with it; unless one is named,
+    a folder with archives of ``train`` and ``test`` stands for those of ``test``. Nothing of the kind gives none.
+    """
+    path = Path(source)
+    if path.is_dir():
+        if split is not None and (path / split).is_dir():
+            return named_archives(os.fspath(path / split))
+        found = sorted(path.glob("[!.]*.tar"))
+        parts = {part: [file for file in found if file.name.startswith(part)] for part in ("train", "test")}
+        if split is None:
+            return parts["test"] if all(parts.values()) else found
+        return [file for file in found if file.name.startswith(split)]
+    if not source.endswith(".tar"):
+        return []
+    if not path.exists() and any(sign in source for sign in "*?["):
+        return sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+    archives = [Path(name) for name in _expanded(source)]
+    absent = [archive for archive in archives if not archive.is_file()]
+    if absent:
+        given = f"{len(absent)} of {len(archives)} archives are not there ({some_of(map(str, absent), 3)})"
+        raise ImageError(given, expected="every archive of the range")
+    return archives
+
+
+def _expanded(text: str) -> list[str]:
+    """The names in a range, ``{000..015}`` with zeros in front.
+
+    >>> _expanded("a-{08..10}.tar")
+    ['a-08.tar', 'a-09.tar', 'a-10.tar']
+    """
+    found = re.search(r"\{(\d+)\.\.(\d+)\}", text)
+    if found is None:
+        return [text]
+    first, last = found.groups()
+    numbers = [f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
+    return [name for number in numbers for name in _expanded(text[: found.start()] + number + text[found.end() :])]
+
+
+def tar_index(folder: Path, archives: Sequence[Path]) -> TarIndex:
+    """The index of archives in a folder, read if it is up to date, else made now."""
     stamps = np.array([f"{path.name}/{path.stat().st_size}/{path.stat().st_mtime_ns}" for path in archives])
     kept = _kept(folder / INDEX)
     if kept is not None and np.array_equal(kept.stamps, stamps):
@@ -121,7 +166,12 @@ def _made(archives: Sequence[Path], stamps: NDArray[np.str_]) -> TarIndex:
 def _members(path: Path) -> list[tuple[str, int, int]]:
     """Name, offset and size of every regular file."""
     try:
-        with tarfile.open(path, "r:") as archive:
-            return [(member.name, member.offset_data, member.size) for member in archive if member.isreg()]
+        with tarfile.open(path, "r:") as archive, path.open("rb") as file:
+            found = [(member.name, member.offset_data, member.size) for member in archive if member.isreg()]
+            file.seek(archive.offset)  # where tarfile stopped, at the end or at what is no header
+            if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+                raise tarfile.ReadError(f"neither a header nor the end mark at byte {archive.offset}")
+            return found
     except (tarfile.TarError, OSError, EOFError) as error:
-        raise ImageError(f"{path} cannot be read ({error})", expected="a complete tar archive") from error
+        given = f"{path} cannot be read ({error})"
+        raise ImageError(given, expected="a complete tar archive", remedy="get it again") from error

@@ -55,6 +55,8 @@ class OwnLoss(Loss):
 
 def build_loss(recipe: Recipe, *, class_paths: Paths) -> Loss:
     """Build the loss that a recipe asks for, with the sizes that follow from the (C, L) paths of its classes."""
+    if recipe.model.embedding_size is None:
+        raise RecipeError("model.embedding_size=null, to be trained", expected="the dimensions of an embedding")
     try:
         return _built(recipe.loss, class_paths, recipe.model.embedding_size)
     except OptionError as error:

@@ -102,7 +102,9 @@ def build_backbone(model: ModelSettings, *, channels: int, **options: Unpack[Bac
         network = build(model, channels=channels, size=size, load_weights=load_weights)
     if model.gradient_checkpointing:
         _recompute_activations(network, model)
-    features = getattr(network, "num_features", None) or getattr(network, "output_dim", None)
+    pooled = "head_hidden_size" if model.pooling == "backbone" else ""  # of timm, where it differs from its maps
+    names = (pooled, "num_features", "output_dim")
+    features = next(filter(None, (getattr(network, name, None) for name in names)), None)
     if not isinstance(features, int):
         features = count_features(network, channels=channels, size=size or 224)
     return FeatureBackbone(network, own_pooling=model.pooling == "backbone", features=features)

@@ -46,7 +46,7 @@ class UnitLength(nn.Module):
 
 
 class Embedder(nn.Module):
-    """Backbone → pooling → LayerNorm → linear projection → unit length; mean and standard deviation are buffers."""
+    """Backbone → pooling → LayerNorm → linear projection, if any → unit length; mean and deviation are buffers."""
 
     mean: Tensor
     std: Tensor
@@ -62,12 +62,15 @@ class Embedder(nn.Module):
         self._learnable = [parameter for parameter in backbone.parameters() if parameter.requires_grad]
         features = int(backbone.num_features)  # type: ignore[arg-type]  # both our backbones have it
         self.pooling = GeM() if model.pooling == "gem" else None
-        projection = nn.Linear(features, model.embedding_size, bias=model.projection_bias)
+        self.embedding_size = model.embedding_size or features
+        projection: nn.Module = nn.Identity()
+        if model.embedding_size is not None:
+            projection = nn.Linear(features, model.embedding_size, bias=model.projection_bias)
         self.head = nn.Sequential(_normalization(model, features), projection)
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, H, W) pixels in 0 … 255, uint8 or float → (B, embedding_size) float32 of unit norm."""
-        return normalize(self.projection(self.pooled(images)).float(), dim=1)
+        return normalize(self.head[1](self.pooled(images)).float(), dim=1)
 
     def pooled(self, images: Tensor) -> Tensor:
         """(B, C, H, W) pixels → (B, F) pooled and normalized features, the projection's input."""
@@ -78,7 +81,7 @@ class Embedder(nn.Module):
 
     @property
     def projection(self) -> nn.Linear:
-        """The last layer."""
+        """The last layer of a network that has one."""
         return cast(nn.Linear, self.head[1])
 
     def _pool(self, features: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from hiertree.errors import MissingResourceError, OptionError, RecipeError, require_package
 
-from ...clip_model import load_clip
+from ...clip_model import load_clip, without_log
 
 if TYPE_CHECKING:
     from ..recipe.settings import ModelSettings
@@ -72,6 +72,7 @@ class TimmModel(NamedTuple):
     std: tuple[float, ...] = IMAGENET_STD  # likewise
     size: int = 224  # height and width that it is made for
     fixed: bool = False  # whether it takes images of that size only, unless built for another
+    crop: float | None = 0.875  # its size over the shorter side before the central crop; None squeezes the whole image
 
 
 def find_timm_model(name: str) -> TimmModel:
@@ -97,7 +98,8 @@ def find_timm_model(name: str) -> TimmModel:
         raise RecipeError(f"model.backbone={name!r}", expected=expected + instances)
     mean, std = config.get("mean") or IMAGENET_MEAN, config.get("std") or IMAGENET_STD
     size, fixed = (config.get("input_size") or (224,))[-1], bool(config.get("fixed_input_size"))
-    return TimmModel(architecture, dict(options or {}), tuple(mean), tuple(std), int(size), fixed)
+    crop = (config.get("crop_pct") or 0.875) if config.get("crop_mode") in (None, "center") else None
+    return TimmModel(architecture, dict(options or {}), tuple(mean), tuple(std), int(size), fixed, crop)
 
 
 def build_timm_network(model: ModelSettings, *, channels: int, size: int | None, load_weights: bool) -> nn.Module:
@@ -117,7 +119,8 @@ def build_timm_network(model: ModelSettings, *, channels: int, size: int | None,
         if file is not None and resized:  # timm itself interpolates what depends on the size
             weights = {"state_dict": read_weights(file), "source": ""}
             return create(found.architecture, pretrained=True, pretrained_cfg_overlay=weights)
-        network = create(model.backbone if pretrained else found.architecture, pretrained=pretrained)
+        with without_log():
+            network = create(model.backbone if pretrained else found.architecture, pretrained=pretrained)
     except (TypeError, ValueError, AssertionError, KeyError) as error:
         asked = f"images.size={size} with {model.backbone}" if resized else f"model.backbone={model.backbone}"
         raise RecipeError(
@@ -170,7 +173,8 @@ def build_clip_tower(model: ModelSettings, *, channels: int, size: int | None, l
     if model.pretrained is True:
         tags = ", ".join(open_clip.list_pretrained_tags_by_model(name))
         expected = f"the name of its weights{f', one of {tags}' if tags else ''}, or a file"
-        raise RecipeError(f"model.pretrained=true with {model.backbone}", expected=expected)
+        remedy = "name them by --set model.pretrained=NAME"
+        raise RecipeError(f"model.pretrained=true with {model.backbone}", expected=expected, remedy=remedy)
     if channels != 3 or model.backbone_options:
         wrong = f"images.channels={channels}" if channels != 3 else f"model.backbone_options={model.backbone_options}"
         raise RecipeError(f"{wrong} with {model.backbone}", expected="images.channels=3 and no options")

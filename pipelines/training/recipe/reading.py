@@ -6,7 +6,7 @@ import difflib
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 from pydantic import ValidationError
@@ -23,12 +23,16 @@ _COLUMN = 40  # where sources stand
 _END = "\n...\n"  # which PyYAML writes behind a single value
 
 
-def load_recipe(recipe: str | os.PathLike[str], overrides: Sequence[str] = (), *, trusted: bool = True) -> Recipe:
+AnyRecipe: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any]"
+
+
+def load_recipe(recipe: AnyRecipe, overrides: Sequence[str] = (), *, trusted: bool = True) -> Recipe:
     """Read a recipe file or a built-in recipe, apply overrides, and check everything.
 
     Args:
-        recipe: path of a YAML file, or the name of a built-in recipe. A file may say ``extends:``, the name of a
-            built-in recipe or the path of another file, relative to its own folder; it then says only what differs.
+        recipe: path of a YAML file, the name of a built-in recipe, or all sections and a name. A file may say
+            ``extends:``, the name of a built-in recipe or the path of another file, relative to its own folder; it then
+            says only what differs.
         overrides: ``"section.key=value"``, the value in YAML; later ones win.
         trusted: whether the file is the user's, so that code may be imported which it names as ``module:attribute``;
             else what the overrides name is imported alone. A folder of a run may be anyone's.
@@ -37,15 +41,19 @@ def load_recipe(recipe: str | os.PathLike[str], overrides: Sequence[str] = (), *
         RecipeError: no such file or name, files that extend each other in a circle, invalid YAML, a key given twice,
             an unknown key, a value out of range; the message names the file and the place in it.
     """
-    source = " ".join([Path(recipe).name, *(f"--set {override}" for override in overrides)])
+    name = recipe["name"] if isinstance(recipe, Mapping) else Path(recipe).name
+    source = " ".join([name, *(f"--set {override}" for override in overrides)])
     imports = None if trusted else list(_texts(plain(_overridden({}, overrides))))
     return check_recipe(plain(read_layers(recipe, overrides)), source=source, imports=imports)
 
 
-def read_layers(recipe: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Layer:
+def read_layers(recipe: AnyRecipe, overrides: Sequence[str] = ()) -> Layer:
     """The settings of a recipe and of all that it extends, each with its source; unchecked, without defaults."""
-    layer = _read(recipe, ())
-    layer.setdefault("name", Setting(Path(recipe).stem))
+    if isinstance(recipe, Mapping):
+        layer: Layer = annotated(dict(recipe), recipe["name"])
+    else:
+        layer = _read(recipe, ())
+        layer.setdefault("name", Setting(Path(recipe).stem))
     return _overridden(layer, overrides)
 
 

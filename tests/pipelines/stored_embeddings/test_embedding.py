@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from sklearn.decomposition import PCA
 
 from hiertree.datasets.readers.images import ArrayImages, JoinedImages, SelectedImages, stamp_of
-from hiertree.errors import CheckpointError, MissingResourceError, OptionError, TableError
+from hiertree.errors import CheckpointError, ImageError, OptionError, TableError
 from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.inference import load_model
@@ -201,12 +201,16 @@ def test_what_cannot_be_embedded_is_refused(tmp_path: Path) -> None:
     overrides = ["model.pretrained=false", "data.verify=structure"]
     with pytest.raises(OptionError, match="train it first"):
         embed("sop-happier", tmp_path / "data", tmp_path / "out", overrides=overrides)
-    with pytest.raises(MissingResourceError, match=r"data\.root"):  # before any weights are asked for
+    with pytest.raises(ImageError, match="absent is not there"):  # before any weights are asked for
         embed("sop-happier", tmp_path / "absent", tmp_path / "out")
+    with pytest.raises(OptionError, match=r"no such run, folder or file: .*dta; did you mean .*data"):
+        embed(tmp_path / "dta", tmp_path / "data", tmp_path / "out")
     with pytest.raises(OptionError, match=r"holds no recipe\.yaml"):
         embed(tmp_path / "data", tmp_path / "data", tmp_path / "out")
-    with pytest.raises(OptionError, match="a recipe that reads files"):
-        embed("synthetic-happier", tmp_path, tmp_path / "out")
+    with pytest.raises(OptionError, match="train it first"):
+        embed("synthetic-happier", tmp_path / "data", tmp_path / "out")
+    with pytest.raises(OptionError, match="levels kind of images without labels"):
+        embed("synthetic-happier", tmp_path / "data", tmp_path / "out", labeled=False, levels=["kind"])
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
     (tmp_path / "weights").mkdir()
@@ -230,9 +234,10 @@ def test_tables_name_the_nodes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["folder", "table"])
 def test_images_without_labels_are_embedded_as_the_trained_model_does(
-    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, _ = trained("sop", "sop-happier", tmp_path)
+    monkeypatch.setenv("HIERTREE_PROGRESS", "1")
     photos = tmp_path / "elsewhere"
     files = image_files(photos)
     source = photos
@@ -240,9 +245,11 @@ def test_images_without_labels_are_embedded_as_the_trained_model_does(
         files, source = files[::-2], photos / "some.csv"
         source.write_text("\n".join(["image", *files]))
     with pytest.raises(SystemExit) as ended:
-        main(["embed", str(run), str(source), "--out", str(tmp_path / "out"), "--no-labels"])
+        main(["embed", str(run), str(source), "--out", str(tmp_path / "out"), *["--no-labels"] * (kind == "folder")])
     assert ended.value.code == 0
-    assert "embeddings.npy with images.csv" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "embeddings.npy with images.csv" in printed.out
+    assert f"{len(files)} images without labels" in printed.err
     assert pd.read_csv(tmp_path / "out" / "images.csv")["image"].tolist() == files
     expected = load_model(run, device="cpu").embed([photos / file for file in files], progress=False)
     np.testing.assert_allclose(np.load(tmp_path / "out" / "embeddings.npy"), expected, atol=1e-6)
@@ -251,10 +258,38 @@ def test_images_without_labels_are_embedded_as_the_trained_model_does(
 def test_tables_of_images_that_are_not_there_are_refused(tmp_path: Path) -> None:
     run, _ = trained("sop", "sop-happier", tmp_path)
     for content, problem in (
-        ("image\nnowhere.jpg", "missing"),
+        ("image\nnowhere.jpg", "1 of 1 images are not in"),
         ("image\n../x.jpg", "below root"),
         ("file\nx.jpg", "image"),
     ):
         (tmp_path / "some.csv").write_text(content)
-        with pytest.raises(TableError, match=problem):
-            embed(run, tmp_path / "some.csv", tmp_path / "out", labeled=False)
+        with pytest.raises((ImageError, TableError), match=problem):
+            embed(run, tmp_path / "some.csv", tmp_path / "out")
+
+
+def test_what_is_no_data_set_of_the_recipe_is_embedded_with_the_labels_that_are_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = trained("sop", "sop-happier", tmp_path)
+    monkeypatch.setenv("HIERTREE_PROGRESS", "1")
+    for number in range(8):
+        write_image(tmp_path / "flat" / f"{number}.png", 30 * number)
+        (tmp_path / "nested" / f"kind{number // 4}").mkdir(parents=True, exist_ok=True)
+        write_image(tmp_path / "nested" / f"kind{number // 4}" / f"L{number // 2}" / f"{number}.png", 30 * number)
+    embed(run, tmp_path / "flat", tmp_path / "unlabeled")
+    assert "no sop is there: Stanford Online Products: Ebay_test.txt not in" in capsys.readouterr().err
+    with pytest.raises(OptionError, match=r"images\.csv without labels.*--labels"):
+        evaluate_file(tmp_path / "unlabeled")
+    made = embed(run, tmp_path / "nested", tmp_path / "labeled")
+    assert "labels level_1, level_2 from the names of their folders" in capsys.readouterr().err
+    assert np.array_equal(np.load(made.embeddings[0]), np.load(tmp_path / "unlabeled" / "embeddings.npy"))
+    names = [f"{number}.png" for number in range(8)]
+    table = pd.DataFrame({"image": names, "kind": np.arange(8) // 4, "place": np.arange(8) // 2})
+    table.to_csv(tmp_path / "flat" / "photos.csv", index=False)
+    embed(run, tmp_path / "flat" / "photos.csv", tmp_path / "listed")
+    values = [evaluate_file(tmp_path / out).summary().to_dict() for out in ("labeled", "listed")]
+    assert values[0] == values[1]
+    shown = read_embedded([tmp_path / "labeled"])
+    assert shown.labels(7) == ["kind1", "L3"]
+    assert shown.images is not None
+    assert shown.images[7].getpixel((0, 0)) == (210, 210, 210)

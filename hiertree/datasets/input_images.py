@@ -1,0 +1,311 @@
+"""Images in a folder, a table, archives or a data set of Hugging Face, with the labels that are there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import (
+    ImageError,
+    MissingResourceError,
+    OptionError,
+    TableError,
+    UnevenDepthError,
+    require_package,
+    some_of,
+)
+from ..io.tables import line_names, read_table, read_table_parts
+from ..tree.label_tree import LabelTree
+from .image_dataset import ImageDataset
+from .labels_to_paths import label_paths
+from .own_images import HuggingFaceImages, folder_of_split, from_huggingface, load_folder, load_table
+from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource, image_files, inside, missing_files
+from .readers.tar_images import TarImages, named_archives, tar_index
+
+HUB = "hf-hub:"
+IMAGE, SPLIT = "image", "split"  # columns of a table that are no labels
+CLASS = "cls"  # the member of a sample, in archives of WebDataset, that holds its class
+
+
+class InputImages(NamedTuple):
+    """Images with or without labels, and a line that says which."""
+
+    dataset: ImageDataset
+    labeled: bool
+    about: str
+
+
+def load_input_images(
+    source: str | os.PathLike[str],
+    split: str | None = None,
+    *,
+    levels: Sequence[str] = (),
+    image: str = IMAGE,
+    labeled: bool = True,
+) -> InputImages:
+    """Read the images of a place, with their labels if there are any.
+
+    ==================================  ==========================================================================
+    a folder                            the folders on the way to each image, where all lie at one depth
+    a CSV or Parquet table of files     all columns but ``image`` and ``split``
+    ``.tar`` files of WebDataset        the ``cls`` members, or the fields of ``json`` members that ``levels`` name
+    ``hf-hub:OWNER/NAME``, or a folder  its one column of class labels, or those that ``levels`` name
+    or file with images of ``datasets``
+    ==================================  ==========================================================================
+
+    Archives are one file, a folder of them, or a pattern such as ``images-{000..015}.tar``.
+
+    Args:
+        source: the place.
+        split: a folder, the rows of a table whose column ``split`` says so, archives whose names begin with it, or a
+            split of a data set. None takes all images; those of ``test`` where there are also some of ``train``.
+        levels: names of the labels, coarse → fine, that must be there.
+        image: the column of files or images.
+        labeled: whether labels are looked for.
+
+    Raises:
+        ImageError: no image there, or a damaged archive.
+        TableError: a table that cannot be read, or a sample without the labels that were asked for.
+        HierarchyError: labels that do not form a tree.
+        OptionError: no such split or column.
+        MissingResourceError: a data set that is not there.
+    """
+    text, place = os.fspath(source), Path(source)
+    asked = _Asked(split, tuple(levels), image, labeled)
+    if text.startswith(HUB) or _holds_huggingface(place):
+        return _of_huggingface(text, asked)
+    if place.is_dir() and any(each.suffix.lower() in IMAGE_SUFFIXES for each in place.iterdir()):
+        return _of_folder(place, asked)
+    if archives := named_archives(text, split):
+        return _of_archives(archives, asked)
+    return _of_table(place, asked) if place.is_file() else _of_folder(place, asked)
+
+
+class _Asked(NamedTuple):
+    split: str | None
+    levels: tuple[str, ...]
+    image: str
+    labeled: bool
+
+
+def unlabeled(images: ImageSource, *, name: str, split: str | None) -> ImageDataset:
+    """Images as one class, which no table mentions."""
+    paths = np.zeros((len(images), 1), np.int32)
+    tree = LabelTree.from_paths([("unlabeled",)])
+    return ImageDataset(name=name, split=split or "all", tree=tree, paths=paths, images=images)
+
+
+def _with(dataset: ImageDataset, place: str) -> InputImages:
+    levels = ", ".join(dataset.tree.level_names)
+    return InputImages(dataset, True, f"{len(dataset)} images with labels {levels} {place}")
+
+
+def _without(images: ImageSource, name: str, asked: _Asked, reason: str = "") -> InputImages:
+    about = f"{len(images)} images without labels{f' ({reason})' if reason and asked.labeled else ''}"
+    return InputImages(unlabeled(images, name=name, split=asked.split), False, about)
+
+
+def _of_folder(root: Path, asked: _Asked) -> InputImages:
+    split = asked.split
+    if split is None and all((root / part).is_dir() for part in ("train", "test")):
+        split = "test"
+    home, reason = root if split is None else folder_of_split(root, split), ""
+    if asked.labeled:
+        try:
+            return _with(load_folder(root, split, levels=asked.levels or None), "from the names of their folders")
+        except UnevenDepthError as error:
+            if asked.levels:
+                raise
+            reason = error.given
+    return _without(FileImages(home, image_files(home)), root.name, asked._replace(split=split), reason)
+
+
+def _of_table(file: Path, asked: _Asked) -> InputImages:
+    part = next(read_table_parts(file, required=[asked.image, *asked.levels]))
+    levels = asked.levels or tuple(name for name in part.columns if name not in (asked.image, SPLIT))
+    rows: Any = {"root": file.parent, "image": asked.image, "split_column": asked.split and SPLIT}
+    if asked.labeled and levels:
+        return _with(load_table(file, asked.split, levels=levels, leaf="path", **rows), "from the table's columns")
+    table = read_table(file, required=[asked.image, *[SPLIT] * (asked.split is not None)], needs_rows=True)
+    table = table if asked.split is None else table[table[SPLIT] == asked.split]
+    names = list(inside(table[asked.image].tolist(), line_names(table, file)))
+    if missing := missing_files(file.parent, names):
+        given = f"{len(missing)} of {len(names)} images are not in {file.parent}: {some_of(missing)}"
+        raise ImageError(given, expected="a file for every row")
+    if not names:
+        raise OptionError(f"{file} without rows of split {asked.split!r}", expected="one that its column names")
+    return _without(FileImages(file.parent, names), file.stem, asked, "no column of them")
+
+
+def load_archives(
+    root: str | os.PathLike[str], split: str | None = None, *, levels: Sequence[str] = (CLASS,)
+) -> ImageDataset:
+    """Read ``.tar`` files of WebDataset, image by image, without unpacking them.
+
+    A sample is what shares a name up to the first dot of its last part: ``0001.jpg``, ``0001.json``, ``0001.cls``.
+
+    Args:
+        root: an archive, a folder of them, or a pattern such as ``images-{000..015}.tar``.
+        split: the archives of a folder whose names begin with it, or those in its folder of that name.
+        levels: fields of the samples' ``json`` members, coarse → fine; ``cls`` is what a member of that name holds.
+
+    Raises:
+        ImageError: no image, no archive, or one that is damaged.
+        TableError: a sample without these labels; the message names it.
+        HierarchyError: labels that do not form a tree.
+
+    Example:
+        ``load_archives("shards/train-{000..015}.tar", levels=["kind", "landmark"])``
+    """
+    archives = named_archives(os.fspath(root), split)
+    if not archives:
+        raise ImageError(f"{root} without archives{f' of {split}' if split else ''}", expected=".tar files")
+    return _of_archives(archives, _Asked(split, tuple(levels), IMAGE, True)).dataset
+
+
+def _of_archives(archives: Sequence[Path], asked: _Asked) -> InputImages:
+    folder = archives[0].parent
+    if {path.parent for path in archives} != {folder}:
+        raise OptionError(f"archives in several folders, {folder} for instance", expected="archives of one folder")
+    index = tar_index(folder, archives)
+    order = np.lexsort((index.offsets, index.archives))
+    names = [index.names[row].decode("utf-8", "surrogateescape") for row in order]
+    rows = [place for place, name in enumerate(names) if name.lower().endswith(IMAGE_SUFFIXES)]
+    if not rows:
+        raise ImageError(f"{some_of(archives, 2)} without images", expected=f"files in {', '.join(IMAGE_SUFFIXES)}")
+    called = [f"{archives[index.archives[order[row]]].name}/{names[row]}" for row in rows]
+    images = TarImages(folder, index, called, rows=order[rows])
+    if not asked.labeled:
+        return _without(images, folder.name, asked)
+    samples = [_sample(name) for name in called]
+    kept = {suffix: _members(index, archives, order, names, suffix) for suffix in (CLASS, "json")}
+    levels = asked.levels
+    if not levels and set(samples) <= kept[CLASS].keys():
+        levels = (CLASS,)
+    if not levels:
+        reason = "name the fields of their json members by levels" if kept["json"] else "no cls member for each"
+        return _without(images, folder.name, asked, reason)
+    labels = [_labels(sample, levels, kept) for sample in samples]
+    columns = [list(column) for column in zip(*labels, strict=True)]
+    tree, paths = label_paths(columns, level_names=levels, leaf="path", where=lambda row: called[row])
+    split = asked.split or "all"
+    dataset = ImageDataset(name=folder.name, split=split, tree=tree, paths=paths, images=images)
+    return _with(dataset, "from the members of the archives")
+
+
+def _sample(name: str) -> str:
+    """A member's name up to the first dot of its last part."""
+    folder, slash, own = name.rpartition("/")
+    return f"{folder}{slash}{own.partition('.')[0]}"
+
+
+def _members(index: Any, archives: Sequence[Path], order: Any, names: Sequence[str], suffix: str) -> dict[str, bytes]:
+    """What the members of one kind hold, by the samples that they belong to."""
+    found = {}
+    wanted = np.array([name.endswith(f".{suffix}") for name in names])
+    for number, path in enumerate(archives):
+        rows = np.flatnonzero(wanted & (index.archives[order] == number)).tolist()
+        with path.open("rb") as file:
+            for place in rows:
+                file.seek(int(index.offsets[order[place]]))
+                content = file.read(int(index.sizes[order[place]]))
+                found[_sample(f"{path.name}/{names[place]}")] = content
+    return found
+
+
+def _labels(sample: str, levels: Sequence[str], kept: dict[str, dict[str, bytes]]) -> tuple[str, ...]:
+    """The labels of a sample, coarse → fine."""
+    try:
+        fields = json.loads(kept["json"].get(sample, b"{}"))
+        if sample in kept[CLASS]:
+            fields = {CLASS: kept[CLASS][sample].decode().strip(), **fields}
+        if empty := [level for level in levels if fields[level] is None]:
+            raise KeyError(*empty)
+        return tuple(str(fields[level]) for level in levels)
+    except (KeyError, TypeError, ValueError) as error:
+        given = f"{sample}: {error!r}" if isinstance(error, ValueError) else f"{sample} without {error}"
+        expected = f"{', '.join(levels)} in its json or cls member"
+        raise TableError(given, expected=expected) from error
+
+
+def _holds_huggingface(place: Path) -> bool:
+    """Whether a path is what ``datasets`` saved, or Parquet with images inside."""
+    if place.is_file():
+        return place.suffix == ".parquet" and _has_pictures(place)
+    if any((place / name).is_file() for name in ("state.json", "dataset_dict.json")):
+        return True
+    first = next(place.glob("[!.]*.parquet"), None) or next(place.glob("data/*.parquet"), None)
+    return first is not None and _has_pictures(first)
+
+
+def _has_pictures(file: Path) -> bool:
+    """Whether a column of a Parquet file holds images, as ``datasets`` stores them."""
+    require_package("pyarrow", extra="arrow")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        kinds = pq.read_schema(file).types
+    except (pa.ArrowException, OSError):
+        return False  # whoever reads it says so
+    return any(pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0 for kind in kinds)
+
+
+def _of_huggingface(source: str, asked: _Asked) -> InputImages:
+    require_package("datasets", extra="interop")
+    import datasets as huggingface
+
+    rows = _split_of(source, _loaded(source, asked.split), asked.split)
+    features = rows.features.items()
+    pictures = [name for name, kind in features if isinstance(kind, huggingface.Image)]
+    image = pictures[0] if len(pictures) == 1 else asked.image
+    classes = tuple(name for name, kind in features if isinstance(kind, huggingface.ClassLabel))
+    if asked.labeled and (asked.levels or classes):
+        if not asked.levels and len(classes) > 1:
+            remedy = "name some, coarse → fine, by levels (--levels), or pass --no-labels"
+            raise OptionError(f"{source} with labels {', '.join(classes)}", expected="one column", remedy=remedy)
+        dataset = from_huggingface(rows, levels=asked.levels or classes, image=image, leaf="path", split=asked.split)
+        return _with(dataset, "from its columns")
+    if not pictures:
+        raise OptionError(f"{source} with columns {', '.join(rows.column_names)}", expected="a column of images")
+    reason = "no column of class labels; name others by levels"
+    return _without(HuggingFaceImages.of(rows, image), Path(source).name, asked, reason)
+
+
+def _loaded(source: str, split: str | None) -> Any:
+    """A data set, or several by the names of their splits."""
+    import datasets as huggingface
+    from datasets.exceptions import DatasetGenerationError
+
+    place = Path(source)
+    try:
+        if source.startswith(HUB):
+            return huggingface.load_dataset(source.removeprefix(HUB), split=split)
+        if place.is_file():
+            return huggingface.Dataset.from_parquet(source)
+        if any((place / name).is_file() for name in ("state.json", "dataset_dict.json")):
+            return huggingface.load_from_disk(source)
+        return huggingface.load_dataset(source)
+    except (OSError, ValueError, DatasetGenerationError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise MissingResourceError(
+            f"{source} ({reason})",
+            expected="a data set on the Hugging Face hub or in its cache, or one that datasets saved",
+            remedy=f"on a connected machine, `hf download --repo-type dataset {source.removeprefix(HUB)}` brings it",
+        ) from error
+
+
+def _split_of(source: str, loaded: Any, split: str | None) -> Any:
+    """One split of a data set, ``test`` unless it is named or the only one."""
+    if not isinstance(loaded, dict):
+        return loaded
+    known: Iterator[str] = iter(loaded)
+    chosen = split or ("test" if "test" in loaded or len(loaded) > 1 else next(known))
+    if chosen not in loaded:
+        raise OptionError(f"split={chosen!r} of {source}", expected=f"one of {', '.join(loaded)}")
+    return loaded[chosen]

@@ -1,0 +1,191 @@
+"""Images of a folder, a table, archives or a data set of Hugging Face, with the labels that are there."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from hiertree.datasets import load_archives
+from hiertree.datasets.input_images import InputImages, load_input_images
+from hiertree.errors import ImageError, OptionError, TableError
+
+KINDS, PLACES = [0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def picture(number: int) -> bytes:
+    content = io.BytesIO()
+    Image.new("RGB", (6, 5), (number, 2 * number, 200)).save(content, "PNG")
+    return content.getvalue()
+
+
+def write_tar(path: Path, members: Iterable[tuple[str, bytes]]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with tarfile.open(path, "w") as archive:
+        for name, content in members:
+            about = tarfile.TarInfo(name)
+            about.size = len(content)
+            archive.addfile(about, io.BytesIO(content))
+
+
+def sample(number: int, name: str, *, kinds: Sequence[str] = ("cls", "json")) -> list[tuple[str, bytes]]:
+    """The members of a sample, the image last."""
+    own = {"cls": str(KINDS[number]).encode(), "json": json.dumps(labels_of(number)).encode()}
+    return [*((f"{name}.{kind}", own[kind]) for kind in kinds), (f"{name}.png", picture(number))]
+
+
+def labels_of(number: int) -> dict[str, object]:
+    return {"kind": f"k{KINDS[number]}", "place": PLACES[number], "text": "a lake"}
+
+
+@pytest.fixture
+def archives(tmp_path: Path) -> Path:
+    """Two archives of four samples, whose names are the same in both."""
+    for part in range(2):
+        members = [member for row in range(4) for member in sample(4 * part + row, f"./photos/{row:03d}")]
+        write_tar(tmp_path / "shards" / f"train-{part:03d}.tar", members)
+    return tmp_path / "shards"
+
+
+def shades(found: InputImages) -> list[int]:
+    """What the images show, in their order."""
+    return [found.dataset.images[row].getpixel((0, 0))[0] for row in range(len(found.dataset))]
+
+
+def test_archives_keep_the_order_of_their_samples_and_the_class_of_each(archives: Path) -> None:
+    for source in (archives, str(archives / "train-{000..001}.tar"), archives / "train-00?.tar"):
+        found = load_input_images(source)
+        assert shades(found) == list(range(8))
+        assert found.dataset.tree.level_names == ("cls",)
+        assert found.dataset.paths[:, 0].tolist() == KINDS
+        assert found.dataset.images.name(5) == "train-001.tar/photos/001.png"
+    one = load_input_images(archives / "train-001.tar", labeled=False)
+    assert (shades(one), one.labeled, one.about) == ([4, 5, 6, 7], False, "4 images without labels")
+    assert load_archives(archives, "train", levels=["kind", "place"]).paths.tolist() == [
+        list(path) for path in zip(KINDS, PLACES, strict=True)
+    ]
+
+
+def test_archives_of_a_split_are_those_whose_names_begin_with_it(archives: Path) -> None:
+    write_tar(archives / "test-000.tar", sample(7, "7"))
+    assert shades(load_input_images(archives)) == [7]
+    assert shades(load_input_images(archives, "train")) == list(range(8))
+    with pytest.raises(ImageError, match="without archives of val"):
+        load_archives(archives, "val")
+
+
+def test_labels_that_a_sample_lacks_are_named(archives: Path, tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"train-000\.tar/photos/000 without 'color': expected kind, color"):
+        load_input_images(archives, levels=["kind", "color"])
+    bare = [member for row in range(3) for member in sample(row, f"{row}", kinds=["json"] if row else [])]
+    write_tar(tmp_path / "bare.tar", bare)
+    found = load_input_images(tmp_path / "bare.tar")
+    assert (found.labeled, found.about.partition("(")[2]) == (False, "name the fields of their json members by levels)")
+    with pytest.raises(TableError, match=r"bare\.tar/0 without 'kind'"):
+        load_input_images(tmp_path / "bare.tar", levels=["kind"])
+    write_tar(tmp_path / "broken.tar", [("0.json", b"{"), ("0.png", picture(0))])
+    with pytest.raises(TableError, match=r"broken\.tar/0"):
+        load_input_images(tmp_path / "broken.tar", levels=["kind"])
+    write_tar(tmp_path / "null.tar", [("0.json", b'{"kind": null}'), ("0.png", picture(0))])
+    with pytest.raises(TableError, match="without 'kind'"):
+        load_input_images(tmp_path / "null.tar", levels=["kind"])
+
+
+@pytest.mark.parametrize("damage", ["cut inside", "cut between members", "header", "empty", "gzip"])
+def test_a_damaged_archive_is_one_error(archives: Path, damage: str) -> None:
+    file = archives / "train-001.tar"
+    whole = file.read_bytes()
+    with tarfile.open(file) as archive:
+        third = archive.getmembers()[5]
+    content = {
+        "cut inside": whole[: third.offset_data + 20],
+        "cut between members": whole[: third.offset],
+        "header": whole[: third.offset] + b"\xff" * 512 + whole[third.offset_data :],
+        "empty": b"",
+        "gzip": b"\x1f\x8b\x08\x00" + whole,
+    }[damage]
+    file.write_bytes(content)
+    with pytest.raises(ImageError, match=r"train-001\.tar cannot be read .*: expected a complete tar archive"):
+        load_input_images(archives)
+
+
+def test_a_range_with_a_gap_is_refused(archives: Path) -> None:
+    with pytest.raises(ImageError, match=r"1 of 3 archives are not there .*train-002\.tar"):
+        load_input_images(archives / "train-{000..002}.tar")
+    write_tar(archives / "texts.tar", [("a.txt", b"a")])
+    with pytest.raises(ImageError, match="without images"):
+        load_input_images(archives / "texts.tar")
+
+
+def test_folders_are_labels_where_all_images_lie_at_one_depth(tmp_path: Path) -> None:
+    for number in range(8):
+        home = tmp_path / f"k{KINDS[number]}" / f"p{PLACES[number]}"
+        home.mkdir(parents=True, exist_ok=True)
+        (home / f"{number}.png").write_bytes(picture(number))
+    found = load_input_images(tmp_path)
+    assert found.dataset.paths.tolist() == [list(path) for path in zip(KINDS, PLACES, strict=True)]
+    assert load_input_images(tmp_path, levels=["kind", "place"]).dataset.tree.level_names == ("kind", "place")
+    (tmp_path / "k0" / "loose.png").write_bytes(picture(9))
+    uneven = load_input_images(tmp_path)
+    assert (uneven.labeled, len(uneven.dataset)) == (False, 9)
+    assert "'k0/loose.png' is 1 folders deep" in uneven.about
+    with pytest.raises(ValueError, match="folders deep"):
+        load_input_images(tmp_path, levels=["kind", "place"])
+
+
+def test_columns_of_a_table_are_labels(tmp_path: Path) -> None:
+    names = [f"{number}.png" for number in range(8)]
+    for number, name in enumerate(names):
+        (tmp_path / name).write_bytes(picture(number))
+    split = ["train", "test"] * 4
+    table = pd.DataFrame({"kind": KINDS, "image": names, "place": PLACES, "split": split})
+    table.to_csv(tmp_path / "photos.csv", index=False)
+    found = load_input_images(tmp_path / "photos.csv")
+    assert found.dataset.tree.level_names == ("kind", "place")
+    assert shades(load_input_images(tmp_path / "photos.csv", "test")) == [1, 3, 5, 7]
+    assert shades(load_input_images(tmp_path / "photos.csv", "test", labeled=False)) == [1, 3, 5, 7]
+    with pytest.raises(OptionError, match="'val'"):
+        load_input_images(tmp_path / "photos.csv", "val", labeled=False)
+    table.assign(color=[0, 1] * 4).to_csv(tmp_path / "colors.csv", index=False)
+    crossed = load_input_images(tmp_path / "colors.csv", levels=["kind", "color"]).dataset  # the same color twice
+    assert crossed.tree.level_sizes == (2, 4)
+    table[["image", "split"]].to_parquet(tmp_path / "bare.parquet")
+    assert not load_input_images(tmp_path / "bare.parquet").labeled
+
+
+def test_data_sets_of_hugging_face_are_read_with_their_class_labels(tmp_path: Path) -> None:
+    huggingface = pytest.importorskip("datasets", reason="datasets is not installed")
+    features = {
+        "photo": huggingface.Image(),
+        "kind": huggingface.ClassLabel(names=["lake", "peak"]),
+        "place": huggingface.Value("int64"),
+    }
+    columns = {"photo": [{"bytes": picture(n), "path": None} for n in range(8)], "kind": KINDS, "place": PLACES}
+    rows = huggingface.Dataset.from_dict(columns, features=huggingface.Features(features))
+    rows.save_to_disk(str(tmp_path / "one"))
+    huggingface.DatasetDict({"train": rows, "test": rows.select([1, 6])}).save_to_disk(str(tmp_path / "several"))
+    rows.to_parquet(str(tmp_path / "rows.parquet"))
+    for source in ("one", "rows.parquet"):
+        found = load_input_images(tmp_path / source)
+        assert shades(found) == list(range(8))
+        assert [found.dataset.tree.labels_of(path)[0] for path in found.dataset.paths.tolist()][3:5] == ["lake", "peak"]
+        both = load_input_images(tmp_path / source, levels=["kind", "place"])
+        assert both.dataset.paths[:, 1].tolist() == PLACES
+        assert both.dataset.images.stamp(0) != both.dataset.images.stamp(1)
+        assert not load_input_images(tmp_path / source, labeled=False).labeled
+    assert shades(load_input_images(tmp_path / "several")) == [1, 6]
+    assert shades(load_input_images(tmp_path / "several", "train")) == list(range(8))
+    with pytest.raises(OptionError, match="one of train, test"):
+        load_input_images(tmp_path / "several", "val")
+    two = rows.cast_column("place", huggingface.ClassLabel(num_classes=4))
+    two.save_to_disk(str(tmp_path / "two"))
+    with pytest.raises(OptionError, match=r"labels kind, place: expected one column.*--levels"):
+        load_input_images(tmp_path / "two")
+    assert np.unique(load_input_images(tmp_path / "two", levels=["place"]).dataset.paths).tolist() == [0, 1, 2, 3]

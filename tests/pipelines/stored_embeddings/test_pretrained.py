@@ -1,0 +1,96 @@
+"""Pretrained networks embed as their own libraries do, and are measured like any other embeddings."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import timm
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+from tiny_clip import MODEL, save_tiny_clip
+
+from hiertree.errors import MissingResourceError, RecipeError
+from hiertree.pipelines.stored_embeddings.embedding import embed
+from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
+from hiertree.pipelines.training.network.pretrained_recipe import pretrained_recipe
+
+HERE = ("images.workers=0", "training.device=cpu")
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, random = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
+    for number in range(8):
+        home = folder / f"kind{number // 4}" / f"L{number // 2}"
+        home.mkdir(parents=True, exist_ok=True)
+        small = Image.fromarray(random.integers(0, 255, (7, 9, 3), dtype=np.uint8))
+        small.resize((330, 250 + number)).save(home / f"{number}.png")
+    return folder
+
+
+def files(photos: Path) -> list[Path]:
+    return sorted(photos.glob("*/*/*.png"))
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenetv3_small_050", "vit_tiny_patch16_224"])
+def test_a_network_of_timm_embeds_as_timm_does(name: str, photos: Path, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    network = timm.create_model(name)
+    save_file(network.state_dict(), tmp_path / "weights.safetensors")
+    overrides = (f"model.pretrained={tmp_path / 'weights.safetensors'}", *HERE)
+    made = embed(f"timm:{name}", photos, tmp_path / "out", overrides=overrides)
+    network.eval().reset_classifier(0)
+    config = timm.data.resolve_model_data_config(network) | {"interpolation": "bilinear"}
+    view: Any = timm.data.create_transform(**config)
+    with torch.inference_mode():
+        own = network(torch.stack([view(Image.open(file)) for file in files(photos)])).numpy()
+    own = own / np.linalg.norm(own, axis=1, keepdims=True)
+    found = np.load(made.embeddings[0])
+    assert found.shape == own.shape
+    centered = [each - each.mean(axis=0) for each in (found, own)]  # random networks give all images nearly one vector
+    agreement = (centered[0] * centered[1]).sum() / np.prod([np.linalg.norm(each) for each in centered])
+    assert agreement > 0.99
+    assert evaluate_file(tmp_path / "out", metrics=["H-AP", "AP[1]"]).summary().notna().all()
+
+
+def test_a_tower_of_open_clip_embeds_as_open_clip_does(photos: Path, tmp_path: Path) -> None:
+    import open_clip
+
+    save_tiny_clip(tmp_path)
+    weights = tmp_path / "open_clip_model.safetensors"
+    made = embed(f"open_clip:{MODEL}", photos, tmp_path / "out", overrides=(f"model.pretrained={weights}", *HERE))
+    given = {"pretrained": str(weights), "image_interpolation": "bilinear"}
+    model, _, view = open_clip.create_model_and_transforms(MODEL, **given)
+    with torch.inference_mode():
+        own = model.eval().encode_image(torch.stack([view(Image.open(file)) for file in files(photos)])).numpy()
+    own = own / np.linalg.norm(own, axis=1, keepdims=True)
+    np.testing.assert_allclose((np.load(made.embeddings[0]) * own).sum(axis=1), 1, atol=1e-3)
+
+
+def test_the_crop_follows_the_size() -> None:
+    images = pretrained_recipe("timm:resnet18").images
+    assert (images.size, images.resize) == (224, math.floor(224 / 0.95))
+    larger = pretrained_recipe("timm:resnet18", ["images.size=448"]).images
+    assert larger.resize == math.floor(448 / 0.95)
+    squeezed = pretrained_recipe("open_clip:ViT-B-16-SigLIP/webli").images
+    assert (squeezed.size, squeezed.resize) == (224, None)
+
+
+def test_weights_out_of_reach_and_names_unknown_are_one_line(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HIERTREE_PROGRESS", "1")
+    with pytest.raises(MissingResourceError, match=r"timm\.create_model\('resnet18', pretrained=True\)"):
+        embed("timm:resnet18", photos, tmp_path / "out", overrides=HERE)
+    assert capsys.readouterr().err.count("\n") == 1  # what is embedded
+    with pytest.raises(RecipeError, match=r"'resnet19': expected .*the name of a timm model"):
+        embed("timm:resnet19", photos, tmp_path / "out")
+    with pytest.raises(RecipeError, match="openai, laion400m_e31"):
+        embed("open_clip:ViT-B-32", photos, tmp_path / "out", overrides=HERE)
+    assert not (tmp_path / "out").exists()
