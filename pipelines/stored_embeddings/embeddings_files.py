@@ -40,7 +40,7 @@ from .label_columns import (
     rows_with_table,
     shared_paths,
 )
-from .locations import Side, locate
+from .locations import StoredSide, locate
 from .shards import Shards, shard_files
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def _with_gallery(queries: LabeledEmbeddings, *gallery: Any) -> LabeledEmbedding
     return queries._replace(**dict(zip(names, gallery, strict=False)))
 
 
-def _read(side: Side, labels: PathLike | None, columns: LabelColumns) -> LabeledEmbeddings | LabeledRows:
+def _read(side: StoredSide, labels: PathLike | None, columns: LabelColumns) -> LabeledEmbeddings | LabeledRows:
     file, table = side.embeddings, side.table if labels is None else Path(labels)
     files = shard_files(file)
     if files is None and file.suffix in (".parquet", ".safetensors"):

@@ -18,7 +18,7 @@ UNFINISHED = "shards"  # the folder of an embedding that is under way
 _LISTED = 10_000  # files among which a similar name is looked for
 
 
-class Side(NamedTuple):
+class StoredSide(NamedTuple):
     """Embeddings, and the table of their names or labels if it is a file of its own."""
 
     embeddings: Path
@@ -29,8 +29,8 @@ class Location(NamedTuple):
     """The files of embeddings in one place."""
 
     kind: Kind
-    queries: Side
-    gallery: Side | None = None
+    queries: StoredSide
+    gallery: StoredSide | None = None
     tree: Path | None = None  # of the labels that the paths of a run number
 
 
@@ -72,8 +72,8 @@ def locate(source: Path) -> Location:
     if kind == "embedded":
         return _of_arrays(source)
     if kind == "shards" and all((source / side).is_dir() for side in ("queries", "gallery")):
-        return Location(kind, Side(source / "queries"), Side(source / "gallery"))
-    return Location(kind, Side(source))
+        return Location(kind, StoredSide(source / "queries"), StoredSide(source / "gallery"))
+    return Location(kind, StoredSide(source))
 
 
 def files_read(source: Path) -> list[Path]:
@@ -102,14 +102,14 @@ def _of_run(run: Path) -> Location:
         remedy = f"`hiertree embed {run} PHOTOS --out embedded` makes some"
         raise OptionError(f"{run} holds a model without embeddings", expected="a run's own folder", remedy=remedy)
     tree = run / "tree.json"
-    return Location("run", Side(embeddings), tree=tree if tree.is_file() else None)
+    return Location("run", StoredSide(embeddings), tree=tree if tree.is_file() else None)
 
 
 def _of_arrays(folder: Path) -> Location:
     table = _table_of_all(folder)
     if not (folder / "queries.npy").is_file() and table is not None:
-        return Location("embedded", Side(folder / "embeddings.npy", table))
-    sides = [Side(folder / f"{name}.npy", folder / f"{name}.csv") for name in ("queries", "gallery")]
+        return Location("embedded", StoredSide(folder / "embeddings.npy", table))
+    sides = [StoredSide(folder / f"{name}.npy", folder / f"{name}.csv") for name in ("queries", "gallery")]
     missing = [file.name for side in sides for file in side if file is not None and not file.is_file()]
     if missing:
         given = f"{folder} without {' and '.join(missing)}"
