@@ -76,7 +76,7 @@ class LabeledEmbeddings(NamedTuple):
         """What lists leave out, by the keywords of :func:`hiertree.metrics.evaluate`."""
         import pandas as pd
 
-        names = {"query_ids": self.ids, "gallery_ids": self.gallery_ids}
+        names: dict[str, Any] = {"query_ids": self.ids, "gallery_ids": self.gallery_ids}
         texts = {name: ids for name, ids in names.items() if isinstance(ids, pd.api.extensions.ExtensionArray)}
         if texts:  # of tables: numbers take less time and memory
             numbers = pd.factorize(pd.concat(map(pd.Series, texts.values())))[0]

@@ -76,7 +76,7 @@ class LabeledRows(NamedTuple):
     levels: tuple[str, ...]
     labels: Sequence[pd.Categorical]
     where: Where
-    ids: Any | None = None  # an array of pandas that holds text
+    ids: Any = None  # an array of pandas that holds text, or None
 
 
 class SharedPaths(NamedTuple):
@@ -125,7 +125,7 @@ def _labeled(
         return LabeledRows(embeddings, (), [], where, texts(IMAGE))
     levels, column = columns.level_columns(present), columns.id_column(present)
     ids = None if column is None else texts(column)
-    unnamed = [] if ids is None else np.flatnonzero(ids == "")
+    unnamed: Any = [] if ids is None else np.flatnonzero(ids == "")
     if len(unnamed):  # they would all count as the same image
         raise TableError(f"{where(int(unnamed[0]))}: no {column}", expected="an id for every row")
     return LabeledRows(embeddings, tuple(levels), [pd.Categorical(texts(level)) for level in levels], where, ids)

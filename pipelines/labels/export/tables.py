@@ -7,7 +7,7 @@ moved`` and ``kind changed``, or ``irrelevant``; it is empty where nobody review
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
@@ -75,7 +75,7 @@ def label_tree(landmarks: Sequence[int], numbers: Sequence[int], proposal: Propo
     clusters = [proposal.clusters[number] for number in first_seen.tolist()]
     rows = [(cluster.kind, *cluster.above, cluster.name) for cluster in clusters]
     above = number_nodes(*check_rows(rows, repeats="error", leaf="path", where=lambda row: f"cluster {row}"))
-    leaves = list(landmarks)
+    leaves: list[Hashable] = list(landmarks)
     paths = np.column_stack([above.paths[place], np.arange(len(leaves), dtype=np.int32)])
     return LabelTree(Numbered(leaves, paths, [*above.labels, leaves]), [coarsest, *groups, *others])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hiertree.errors import DeviceError
@@ -34,6 +35,9 @@ def detect_launch() -> Launch | None:
         elastic = TorchElasticEnvironment.detect()
         found = Launch(local, size // local, TorchElasticEnvironment() if elastic else LightningEnvironment())
     elif "SLURM_STEP_ID" in os.environ and int(os.environ.get("SLURM_NTASKS", "1")) > 1:
+        tasks_of_nodes = re.fullmatch(r"(\d+)(\(x\d+\))?", os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
+        if tasks_of_nodes is not None:  # as with --ntasks-per-node, without which Fabric refuses the tasks
+            os.environ.setdefault("SLURM_NTASKS_PER_NODE", tasks_of_nodes[1])
         if "SLURM_NTASKS_PER_NODE" not in os.environ:
             raise DeviceError(
                 f"{os.environ['SLURM_NTASKS']} SLURM tasks without a number per machine",

@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from torch import distributed
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from hiertree.errors import DeviceError, HiertreeError
@@ -61,10 +63,10 @@ def ending_together(processes: Processes) -> Iterator[None]:
 
 
 @contextmanager
-def _ending_together(store: distributed.Store, rank: int, size: int) -> Iterator[None]:
+def _ending_together(store: Any, rank: int, size: int) -> Iterator[None]:
     """Of an error that several processes have, one tells; where one has vanished, one says which, and all end."""
     turn = (store.add(_PLACES, 1) - 1) // size  # of several blocks after each other
-    store = distributed.PrefixStore(f"{_PLACES} {turn}", store)
+    store = PrefixStore(f"{_PLACES} {turn}", store)
     leaving = threading.Event()
     _watch(store, rank, size, leaving)
     try:
@@ -97,20 +99,20 @@ def local_device(name: str | None) -> str | None:
     return f"cuda:{launch.environment.local_rank()}" if launch is not None and name == "cuda" else name
 
 
-def _store(rank: int, size: int) -> distributed.Store:
+def _store(rank: int, size: int) -> Any:
     store, *_ = next(iter(rendezvous("env://", rank, size, timeout=_TIMEOUT)))
     return store
 
 
-def _is_first(store: distributed.Store) -> bool:
+def _is_first(store: Any) -> bool:
     """Whether no other process has told of an error."""
     try:
-        return store.add(_ERRORS, 1) == 1
+        return bool(store.add(_ERRORS, 1) == 1)
     except RuntimeError:  # the first process, which holds the store, has ended
         return True
 
 
-def _watch(store: distributed.Store, rank: int, size: int, leaving: threading.Event) -> None:
+def _watch(store: Any, rank: int, size: int, leaving: threading.Event) -> None:
     """Watch the other processes of this machine, where the system can."""
     if not hasattr(os, "pidfd_open"):
         return
@@ -126,16 +128,16 @@ def _watch(store: distributed.Store, rank: int, size: int, leaving: threading.Ev
         threading.Thread(target=_end_with, args=(store, rank, size, running, leaving), daemon=True).start()
 
 
-def _end_with(
-    store: distributed.Store, rank: int, size: int, running: dict[int, int], leaving: threading.Event
-) -> None:
+def _end_with(store: Any, rank: int, size: int, running: dict[int, int], leaving: threading.Event) -> None:
     """End this process when another has vanished; the first of those left says which."""
     events = select.poll()
     for handle in running:
         events.register(handle, select.POLLIN)
     while running:
-        ended = [(events.unregister(handle), running.pop(handle))[1] for handle, _ in events.poll()]
-        for other in ended:
+        handles = [handle for handle, _ in events.poll()]
+        for handle in handles:
+            events.unregister(handle)
+        for other in [running.pop(handle) for handle in handles]:
             try:
                 knew = store.check([f"{_ENDED} {other}"])
             except RuntimeError:  # the first process, which holds the store, has ended, and perhaps well
