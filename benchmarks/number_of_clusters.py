@@ -12,10 +12,10 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from place_labels import EDGES, b_cubed, references
+from place_labels import b_cubed, references
 
 from hiertree.pipelines.labels import PlaceNounEncoder, choose_k, spherical_kmeans
-from hiertree.pipelines.labels.cluster.proposing import embed
+from hiertree.pipelines.labels.cluster.embedding import embed
 from hiertree.pipelines.labels.cluster.quality import agreement
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms, read_hypernyms
 
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--nouns", type=Path, metavar="EDGES")
     arguments = parser.parse_args()
     print(f"| reference | labels | clusters | deviation | ARI | NMI | B³ |\n|---|{'---:|' * 6}")
-    hypernyms = read_hypernyms(arguments.data / EDGES)
+    hypernyms = read_hypernyms()
     for name, classes in references(arguments.data, arguments.part, arguments.nouns).items():
         draws = np.array([one_draw(classes, hypernyms, seed) for seed in range(DRAWS)])
         ks = draws[:, 0]

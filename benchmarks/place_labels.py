@@ -1,18 +1,19 @@
-"""How well clusters of place labels agree with the classes that data sets and gazetteers give the same labels.
+"""How well proposed clusters of place labels agree with the classes that data sets and gazetteers give the same labels.
 
 ``python benchmarks/place_labels.py ../shared/data`` clusters the raw types of Google Landmarks v2 (against the released
 hierarchical labels), those of Washington State (against the clusters of all features), the labels of GeoNames (feature
 class), OpenStreetMap's presets (top key) and Places365 (indoor or outdoor), and prints a table: by the list of place
 nouns alone (a label belongs to its head noun's sense, unknown labels to one group), by words and letters, with the
-list, and with Wikidata's "subclass of" (P279); at as many clusters as classes, at as many as the silhouette proposes
-(means over five seeds), and by chance (labels put into as many groups of the same sizes at random: the mean of 20).
-``--nouns wordnet.parent-child.txt`` adds place nouns of WordNet: those below *structure* and *geological formation*,
-each in the group of its ancestor right below these, nouns of two groups left out. The edges are those of
+list, and with Wikidata's "subclass of" (P279) as it comes along; at as many clusters as classes, at as many as are
+proposed (means over five seeds), and by chance (labels put into as many groups of the same sizes at random: the mean of
+20). ``--nouns wordnet.parent-child.txt`` adds place nouns of WordNet: those below *structure* and *geological
+formation*, each in the group of its ancestor right below these, nouns of two groups left out. The edges are those of
 github.com/cvjena/semantic-embeddings (folder ILSVRC), the nouns are in timm. The table has them all, then those that
 the list knows, and those that it does not.
-``--kinds`` prints instead how often natural or human-made is right for GeoNames' and OpenStreetMap's labels, with and
-without P279, or by P279 alone for the labels whose own class has a kind there, and how often the probability of natural
-comes true.
+``--kinds`` prints instead how often natural or human-made is right for GeoNames', OpenStreetMap's and WordNet's labels,
+and how often what is certain, and the probability of natural, come true.
+``--members`` prints how often labels lie in a cluster most of whose labels have another released label, and how many of
+those are marked: means over eight draws of 85 % of the labels, at as many clusters as classes and as are proposed.
 ``--groups`` prints how well groups of clusters (six labels a cluster on average, one level of groups) agree with the
 classes of GeoNames, OpenStreetMap and WordNet.
 ``--part tuning`` and ``--part held-out`` take one half of the labels, by a hash; nothing was adjusted on the second.
@@ -27,6 +28,7 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -37,14 +39,16 @@ from itertools import chain, islice, pairwise, repeat
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hiertree.io.tables import write_table
 from hiertree.pipelines.labels import PlaceNounEncoder, propose, spherical_kmeans
 from hiertree.pipelines.labels.cleaning import clean_landmarks
 from hiertree.pipelines.labels.cluster.clustering import choose_k
-from hiertree.pipelines.labels.cluster.proposing import embed, natural_probability
+from hiertree.pipelines.labels.cluster.embedding import LIKELY, embed, natural_probability
+from hiertree.pipelines.labels.cluster.proposing import propose_for
 from hiertree.pipelines.labels.cluster.quality import agreement, read_reference
-from hiertree.pipelines.labels.encode.hypernyms import read_hypernyms
+from hiertree.pipelines.labels.encode.hypernyms import Hypernyms, read_hypernyms
 from hiertree.pipelines.labels.encode.phrases import parse
 from hiertree.pipelines.labels.label_texts import normalize_label
 from hiertree.pipelines.labels.landmarks import InstanceValue, Landmark
@@ -56,7 +60,7 @@ REFERENCES = {
     "OpenStreetMap: top key": "place_labels/osm_id_presets.csv:top_key",
     "Places365: indoor or outdoor": "place_labels/places365.csv:indoor_outdoor",
 }
-EDGES = "wikidata_p279/edges.csv"
+NO_EDGES = Hypernyms({}, {})
 RELEASED = "gldv2_hierarchical/pairs.csv"
 WASHINGTON = "commons_instance_of_washington.csv"
 LISTS = {
@@ -67,9 +71,13 @@ LISTS = {
     "wikidata_place_types.csv": "label",
 }
 KIND_OF_CLASS = {"H": "natural", "T": "natural", "V": "natural", "S": "human-made", "R": "human-made"}
-KIND_OF_KEY = {"natural": "natural", "waterway": "natural"} | dict.fromkeys(
+KINDS_OF_KEY = dict.fromkeys(
     ["aeroway", "amenity", "building", "craft", "historic", "man_made", "office", "railway", "shop", "tourism"],
     "human-made",
+) | {"natural": "natural", "waterway": "natural"}
+MADE = re.compile(  # what these classes and keys hold beside what is natural
+    r"\b(artificial|canals?|ditch(es)?|irrigat\w+|dock\w*|levees?|polders?|aqueducts?|reservoirs?|tanks?|vineyards?|orchards?"
+    r"|cultivated|impoundments?|dams?|fishponds?|moats?|pipelines?|drains?|weirs?|locks?|boatyards?|waste|toilet|fuel)\b"
 )
 ROOTS = {"n04341686": "human-made", "n09287968": "natural"}  # structure; geological formation
 SEEDS = range(5)
@@ -81,7 +89,7 @@ try:
 finally:
     print(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
 """
-PROBABILITIES = (0, 0.05, 0.1, 0.5, 0.9, 1.01)
+PROBABILITIES = (0, 0.02, 0.1, 0.5, 0.9, 1.01)
 
 
 def in_part(label: str, part: str) -> bool:
@@ -138,7 +146,7 @@ def references(data: Path, part: str, nouns: Path | None) -> dict[str, dict[str,
 def compare(data: Path, part: str, nouns: Path | None) -> None:
     columns = ("reference", "labels", "known", "features", "clusters", "ARI", "NMI", "B³", "purity", "purity by chance")
     print(f"| {' | '.join(columns)} |\n|---|---:|---:|---|{'---:|' * 6}")
-    hypernyms = read_hypernyms(data / EDGES)
+    hypernyms = read_hypernyms()
     for name, classes in references(data, part, nouns).items():
         labels = sorted(classes)
         senses = [parse(label).sense or "unknown" for label in labels]
@@ -146,19 +154,22 @@ def compare(data: Path, part: str, nouns: Path | None) -> None:
         head = f"{name} ({len(set(classes.values()))}) | {len(labels)} | {100 * known:.0f} %"
         show(head, "list only", [senses], [classes[label] for label in labels])
         for features, encoder, above in (
-            ("words", PlaceNounEncoder(senses=False), None),
+            ("words", PlaceNounEncoder(senses=False), NO_EDGES),
             ("words, P279", PlaceNounEncoder(senses=False), hypernyms),
-            ("words, list", PlaceNounEncoder(), None),
+            ("words, list", PlaceNounEncoder(), NO_EDGES),
             ("words, list, P279", PlaceNounEncoder(), hypernyms),
         ):
             embedding = embed(labels, encoder, hypernyms=above)
-            true = [classes[label] for label in embedding.labels]
-            for proposed in (False, True):
-                found = []
-                for seed in SEEDS:
-                    k = choose_k(embedding.vectors, restarts=5, seed=seed)[0] if proposed else len(set(true))
-                    found.append(spherical_kmeans(embedding.vectors, k, seed=seed).assignment.tolist())
-                show(head, features, found, true)
+            for k in (len(set(classes.values())), "auto"):
+                options = {"clusters": min(k, int(embedding.known.sum())) if k != "auto" else k, "levels": 0}
+                found = [propose_for(embedding, dict.fromkeys(labels, 1), **options, **runs(seed)) for seed in SEEDS]
+                clusters = [proposal.cluster_of() for proposal in found]
+                groupings = [[of[label].name for label in labels] for of in clusters]
+                show(head, features, groupings, [classes[label] for label in labels])
+
+
+def runs(seed: int) -> dict[str, int]:
+    return {"seed": seed, "restarts": 5}
 
 
 def groups(data: Path, part: str, nouns: Path | None) -> None:
@@ -167,7 +178,7 @@ def groups(data: Path, part: str, nouns: Path | None) -> None:
     for name, classes in references(data, part, nouns).items():
         if not name.startswith(("GeoNames", "OpenStreetMap", "WordNet")):
             continue
-        for known, above in (("no", None), ("yes", read_hypernyms(data / EDGES))):
+        for known, above in (("no", NO_EDGES), ("yes", read_hypernyms())):
             clusters = propose(
                 dict.fromkeys(classes, 1),
                 PlaceNounEncoder(),
@@ -208,41 +219,75 @@ def b_cubed(groups: Sequence[Hashable], true: Sequence[Hashable]) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def kinds(data: Path, part: str, nouns: Path | None) -> None:
-    geonames = read_reference(f"{data}/{REFERENCES['GeoNames: feature class']}")[1]
-    presets = read_reference(f"{data}/{REFERENCES['OpenStreetMap: top key']}")[1]
-    truths = {
-        "GeoNames": {label: KIND_OF_CLASS[own] for label, own in geonames.items() if own in KIND_OF_CLASS},
-        "OpenStreetMap": {label: KIND_OF_KEY[own] for label, own in presets.items() if own in KIND_OF_KEY},
-    }
+def true_kinds(data: Path, part: str, nouns: Path | None) -> dict[str, dict[str, str]]:
+    """Label → kind, by the name of the list."""
+    known = (("GeoNames", REFERENCES["GeoNames: feature class"], KIND_OF_CLASS),)
+    known += (("OpenStreetMap", REFERENCES["OpenStreetMap: top key"], KINDS_OF_KEY),)
+    truths = {}
+    for name, spec, kind_of in known:
+        classes = read_reference(f"{data}/{spec}")[1]
+        truths[name] = {
+            label: "human-made" if MADE.search(label) else kind_of[own]
+            for label, own in classes.items()
+            if own in kind_of
+        }
     if nouns is not None:
         truths["WordNet"] = {noun: kind for noun, (kind, _) in wordnet_nouns(nouns).items()}
-    hypernyms = read_hypernyms(data / EDGES)
+    return {
+        name: {label: kind for label, kind in truth.items() if any(map(str.isalpha, label)) and in_part(label, part)}
+        for name, truth in truths.items()
+    }
+
+
+def kinds(data: Path, part: str, nouns: Path | None) -> None:
     print("| labels | P279 | number | right | balanced | always human-made |\n|---|---|---:|---:|---:|---:|")
-    sure: dict[str, list[tuple[float, bool]]] = {"no": [], "yes": []}
-    alone: list[tuple[float, bool]] = []
-    for name, truth in truths.items():
-        own = {label: kind for label, kind in truth.items() if any(map(str.isalpha, label)) and in_part(label, part)}
-        for known, above in (("no", None), ("yes", hypernyms)):
-            embedding = embed(own, PlaceNounEncoder(), hypernyms=above)
-            pairs = [
-                (natural_probability(margin, embedding.certain), own[label] == "natural")
-                for label, margin in zip(embedding.labels, embedding.margins, strict=True)
-            ]
-            show_right(f"{name} | {known}", pairs)
-            sure[known] += pairs
-        said = {label: hypernyms.kind(hypernyms.own(label)) for label in own}
-        alone += [(float(said[label] == "natural"), own[label] == "natural") for label in own if said[label]]
-    show_right("all in P279 | alone", alone)
+    pairs: dict[str, list[tuple[float, bool]]] = {"no": [], "yes": []}
+    for name, truth in true_kinds(data, part, nouns).items():
+        for known, above in (("no", NO_EDGES), ("yes", read_hypernyms())):
+            embedding = embed(truth, PlaceNounEncoder(), hypernyms=above)
+            margins = zip(embedding.labels, embedding.margins.tolist(), strict=True)
+            found = [(margin, truth[label] == "natural") for label, margin in margins]
+            show_right(f"{name} | {known}", found)
+            pairs[known] += found
+    for known, found in pairs.items():
+        show_right(f"all | {known}", found)
+    print("\n| P279 | certain | of these wrong | wrong | of these marked |\n|---|---:|---:|---:|---:|")
+    for known, found in pairs.items():
+        wrong = np.array([(margin >= LIKELY) != natural for margin, natural in found])
+        show_doubt(known, wrong, np.array([abs(margin) < 1 for margin, _ in found]))
     print("\n| probability of natural | labels | natural | labels, with P279 | natural |\n|---|---:|---:|---:|---:|")
     for low, high in pairwise(PROBABILITIES):
-        inside = [[true for natural, true in pairs if low <= natural < high] for pairs in sure.values()]
+        inside = [
+            [true for margin, true in found if low <= natural_probability(margin) < high] for found in pairs.values()
+        ]
         cells = (f"{len(trues)} | {np.mean(trues) if trues else float('nan'):.3f}" for trues in inside)
         print(f"| {low} to {min(high, 1)} | {' | '.join(cells)} |")
 
 
+def show_doubt(head: str, wrong: NDArray[np.bool_], marked: NDArray[np.bool_]) -> None:
+    of_certain, of_wrong = wrong[~marked].mean(), marked[wrong].mean() if wrong.any() else float("nan")
+    print(f"| {head} | {(~marked).mean():.3f} | {of_certain:.3f} | {wrong.mean():.3f} | {of_wrong:.3f} |", flush=True)
+
+
+def members(data: Path, part: str, _: Path | None) -> None:
+    classes = {label: own for label, own in released_labels(data / RELEASED).items() if in_part(label, part)}
+    print("| clusters | certain | of these wrong | wrong | of these marked |\n|---|---:|---:|---:|---:|")
+    for name in ("as many as classes", "as proposed"):
+        found = []
+        for seed in range(8):
+            drawn = (
+                np.random.default_rng(seed).choice(sorted(classes), round(0.85 * len(classes)), replace=False).tolist()
+            )
+            k = "auto" if name == "as proposed" else len({classes[label] for label in drawn})
+            for cluster in propose(dict.fromkeys(drawn, 1), PlaceNounEncoder(), clusters=k, seed=seed).clusters:
+                own = Counter(classes[place.label] for place in cluster.labels)
+                most = min(own, key=lambda label: (-own[label], label))
+                found += [(classes[place.label] != most, bool(place.doubt)) for place in cluster.labels]
+        show_doubt(name, *np.array(found).T)
+
+
 def show_right(head: str, pairs: Sequence[tuple[float, bool]]) -> None:
-    natural, true = np.array([natural > 0.5 for natural, _ in pairs]), np.array([true for _, true in pairs])
+    natural, true = np.array([margin >= LIKELY for margin, _ in pairs]), np.array([true for _, true in pairs])
     right = natural == true
     balanced = np.mean([right[true].mean(), right[~true].mean()])
     values = (right.mean(), balanced, 1 - true.mean())
@@ -327,6 +372,7 @@ def main() -> None:
     parser.add_argument("--part", choices=("all", "tuning", "held-out"), default="all")
     parser.add_argument("--nouns", type=Path, metavar="EDGES")
     parser.add_argument("--kinds", action="store_true")
+    parser.add_argument("--members", action="store_true")
     parser.add_argument("--groups", action="store_true")
     parser.add_argument("--speed", type=int, metavar="LABELS")
     parser.add_argument("--scale", type=int, nargs="+", metavar="LABELS")
@@ -339,9 +385,8 @@ def main() -> None:
     elif arguments.speed:
         speed(arguments.data, arguments.speed)
     else:
-        (kinds if arguments.kinds else groups if arguments.groups else compare)(
-            arguments.data, arguments.part, arguments.nouns
-        )
+        chosen = [way for way in (kinds, members, groups) if getattr(arguments, way.__name__)]
+        (*chosen, compare)[0](arguments.data, arguments.part, arguments.nouns)
 
 
 if __name__ == "__main__":

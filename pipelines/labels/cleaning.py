@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -18,7 +18,8 @@ from hiertree.errors import OptionError, TableError
 from hiertree.io.files import write_json
 from hiertree.io.tables import write_table
 
-from .encode.hypernyms import EDGE_COLUMNS
+from .encode.hypernyms import EDGE_COLUMNS, read_hypernyms
+from .encode.phrases import parse
 from .label_texts import is_wikimedia_page, normalize_label, spelling_key
 from .landmarks import (
     DROPPED,
@@ -41,12 +42,14 @@ from .landmarks import (
 )
 from .scrape.outcomes import ScrapeOutcome, hypernym_rows, outcomes
 from .scrape.store import Store
+from .scrape.titles import item_id_of
 from .steps import HYPERNYMS, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord, option
 
 Multi: TypeAlias = Literal["drop", "first", "all"]
 Unnamed: TypeAlias = Literal["drop", "keep"]
 
-_ITEM_ID = re.compile(r"Q[0-9]+")
+_URL = re.compile(r"https?://\S+")
+_JOINED_BY = (";", ",")  # what may stand between values instead of the separator
 _NO_VALUE = {"unknown", "unknown value", "no value", "novalue", "somevalue", "nan", "none", "null", "na", "n/a"}
 COMMAND = "hiertree labels clean"
 _MENDED_SHOWN = 3
@@ -80,7 +83,8 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
     ([('lake',)], ['no label', 'not scraped'])
     """
     CleanSettings(multi=multi, unnamed=unnamed)  # checks them
-    read = [(at, [value for value in at.values or () if not is_wikimedia_page(value)]) for at in landmarks]
+    named = _with_names(landmarks)
+    read = [(at, [value for value in at.values or () if not is_wikimedia_page(value)]) for at in named]
     texts = [value.text for _, places in read for value in places]
     spelling = _common_spellings(texts)
     kept: list[KeptLandmark] = []
@@ -88,7 +92,7 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
     for landmark, places in read:
         labels = _labels(places, spelling)
         if not labels and unnamed == "keep":
-            labels = {one.text.strip(): one.item_id for one in places if _ITEM_ID.fullmatch(one.text.strip())}
+            labels = {item: one.item_id for one in places if (item := item_id_of(one.text))}
         about = (landmark.landmark_id, landmark.category)
         if (reason := _reason(landmark, places, labels, multi)) is None:
             taken = list(labels.items()) if multi == "all" else list(labels.items())[:1]
@@ -100,6 +104,18 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
             dropped.append(DroppedLandmark(*about, scraped, reason, _with_cause(landmark.origin, scraped)))
     mended = {text: label for text in sorted(set(texts)) if (label := spelling[text]) and label != text}
     return Cleaned(kept, dropped, mended)
+
+
+def _with_names(landmarks: Iterable[Landmark]) -> list[Landmark]:
+    """Landmarks, with the names of classes in place of their Wikidata ids where these come along."""
+    read = list(landmarks)
+    values = {value for at in read for value in at.values or ()}
+    items = {value: item for value in values if (item := item_id_of(value.text))}
+    if not items:
+        return read
+    names = read_hypernyms().names
+    named = {value: InstanceValue(names.get(item, item), value.item_id or item) for value, item in items.items()}
+    return [replace(at, values=at.values and tuple(named.get(value, value) for value in at.values)) for at in read]
 
 
 def _labels(values: Sequence[InstanceValue], spelling: dict[str, str]) -> dict[str, str]:
@@ -140,13 +156,15 @@ def _with_cause(origin: Origin, scraped: Sequence[str]) -> Origin:
     texts = [text.strip() for text in scraped]
     if origin.reason:
         return origin
-    if texts and all(map(_ITEM_ID.fullmatch, texts)):
+    if texts and all(map(item_id_of, texts)):
         return origin._replace(reason="only a Wikidata id")
+    if texts and all(map(_URL.fullmatch, texts)):
+        return origin._replace(reason="a URL")
     return origin._replace(reason="no letter") if any(texts) and not any(map(str.isalpha, "".join(texts))) else origin
 
 
 def _says_nothing(label: str) -> bool:
-    named = any(map(str.isalpha, label)) and _ITEM_ID.fullmatch(label) is None
+    named = any(map(str.isalpha, label)) and item_id_of(label) is None and _URL.fullmatch(label) is None
     return not named or label.casefold() in _NO_VALUE
 
 
@@ -207,7 +225,9 @@ class CleanStep(LabelStep[tuple[Cleaned, dict[str, Any]]]):
         else:
             read, unknown_ids = _read_stored(self.landmarks, self.store, columns=columns)
         cleaned = clean_landmarks(read, multi=self.settings.multi, unnamed=self.settings.unnamed)
-        return cleaned, cleaning_report(cleaned, unknown_ids=unknown_ids)
+        report = cleaning_report(cleaned, unknown_ids=unknown_ids)
+        joined = _joined_values(label_counts(cleaned.kept), separator)
+        return cleaned, report | ({"joined_values": joined} if joined else {})
 
     def _write(self, result: tuple[Cleaned, dict[str, Any]], folder: Path) -> None:
         write_cleaned(folder, *result)
@@ -245,6 +265,17 @@ def cleaning_report(cleaned: Cleaned, *, unknown_ids: int) -> dict[str, Any]:
     }
 
 
+def _joined_values(labels: Collection[str], separator: str) -> dict[str, list[str]]:
+    """Labels that look like several values, by what stands between these: each is a label too, or a known noun."""
+    found: dict[str, list[str]] = {}
+    for sign in _JOINED_BY:
+        for label in sorted(labels):
+            parts = [normalize_label(part) for part in label.split(sign)]
+            if sign != separator and len(parts) > 1 and all(part in labels or parse(part).certain for part in parts):
+                found.setdefault(sign, []).append(label)
+    return found
+
+
 def landmark_counts(cleaned: Cleaned) -> dict[str, Any]:
     """How many landmarks were dropped for which reason, and kept, with how many labels."""
     return {
@@ -276,6 +307,10 @@ def describe_cleaning(report: Mapping[str, Any]) -> str:
         first = ", ".join(f"{text!r} → {label!r}" for text, label in list(mended.items())[:_MENDED_SHOWN])
         more = ", …" if len(mended) > _MENDED_SHOWN else ""
         lines.append((len(mended), f"texts put into the form of their label: {first}{more}"))
+    for sign, labels in report.get("joined_values", {}).items():
+        lines.append(
+            (len(labels), f"labels look like several values, {labels[0]!r} for instance: --separator {sign!r}")
+        )
     return "\n".join(f"{number:8d} {text}" for number, text in lines)
 
 

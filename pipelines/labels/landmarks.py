@@ -6,6 +6,7 @@ origin. Several labels, and their Wikidata ids, are separated by ``|``; ``confid
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Reason: TypeAlias = Literal["not scraped", "no label", "Wikimedia page", "several labels", "irrelevant label"]
 ITEM_IDS = "item_ids"
+_QUOTED = re.compile(r"""(["'])(.{0,300}?)\1(?=\s*[,\]])""")
 LANDMARKS, DROPPED, SEPARATOR = "landmarks.csv", "dropped.csv", "|"
 
 
@@ -217,7 +219,10 @@ def _parts(cell: str) -> tuple[str, ...]:
 
 
 def _split(cell: str, separator: str) -> list[str]:
-    return cell.split(separator) if cell.strip() else []
+    """The values of a cell, also of one that Python or JSON wrote: "['lake', 'dam']"."""
+    text = cell.strip()
+    quoted = [found[2] for found in _QUOTED.finditer(text)] if text.startswith("[") and text.endswith("]") else []
+    return quoted or (cell.split(separator) if text else [])
 
 
 def write_kept(path: AnyPath, kept: Iterable[KeptLandmark]) -> None:

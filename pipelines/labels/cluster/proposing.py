@@ -180,16 +180,17 @@ def _places(
     inside = np.zeros(len(known))
     inside[known] = silhouettes(embedding.vectors[known], assignment[known]) if known.any() else 0
     near, senses = are_near(inside, assignment) & known, embedding.senses
-    alike, places = Counter(zip(assignment, senses, strict=True)), []
+    sizes, alike, places = np.bincount(assignment), Counter(zip(assignment, senses, strict=True)), []
     for row, label in enumerate(embedding.labels):
         margin = float(embedding.margins[row])
         doubts = ["kind"] if abs(margin) < 1 else []
         doubts += ["near another cluster"] if near[row] else []
-        noun = embedding.others[row] if alike[assignment[row], senses[row]] <= _FEW else None
         parent = embedding.parents[row]
         if assignment[parent] != assignment[row] and senses[parent] not in GENERAL:
-            noun = embedding.labels[parent]
-        doubts += [f"above it: {noun}"] if noun else []
+            doubts.append(f"above it: {embedding.labels[parent]}")
+        elif known[row] and alike[assignment[row], senses[row]] <= _FEW and sizes[assignment[row]] > 1:
+            noun = embedding.others[row]
+            doubts.append(f"above it: {noun}" if noun else "few alike")
         doubts += [] if known[row] else [_guess(embedding.vectors[row], centers, names)]
         about = (round(float(cosines[row]), 4), round(float(inside[row]), 4), round(margin, 4), ", ".join(doubts))
         natural = round(natural_probability(margin), 4)

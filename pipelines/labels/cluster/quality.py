@@ -19,7 +19,8 @@ from hiertree.io.tables import read_table
 
 from ..label_texts import normalize_label
 from .clustering import silhouette, unit_centers
-from .proposing import Embedding, Proposal
+from .embedding import Embedding
+from .proposing import Proposal
 
 _MOST_PAIRS, _MOST_OUTLIERS = 20, 50
 

@@ -23,8 +23,9 @@ from ..encode.text_encoders import TextEncoder
 from ..landmarks import DROPPED, LANDMARKS, KeptLandmark, label_counts, label_items, read_kept
 from ..steps import HYPERNYMS, LABELS, REPORT, AnyPath, Count, LabelStep, Seed, StepRecord, hypernyms_of, option
 from .clustering import RESTARTS
+from .embedding import embed
 from .proposal_files import CLUSTERS, PROPOSAL, landmarks_of_clusters, write_clusters, write_labels, write_proposal
-from .proposing import Cluster, Proposal, embed, propose_for
+from .proposing import Cluster, Proposal, propose_for
 from .quality import measure_quality, read_reference, split_reference
 
 COMMAND = "hiertree labels cluster"

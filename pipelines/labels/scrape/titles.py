@@ -12,18 +12,36 @@ PREFIX = "Category:"
 LONGEST_TITLE = 255  # bytes of UTF-8, without the namespace
 HOSTS = ("commons.wikimedia.org", "commons.m.wikimedia.org")
 EXPECTED = "a URL such as http://commons.wikimedia.org/wiki/Category:Comet_Falls"
-_ITEM_URL = re.compile(r"(?:https?://(?:www\.)?wikidata\.org/(?:wiki|entity)/)?(Q[1-9][0-9]{0,11})")
+_ITEM = re.compile(r"(?:https?://(?:www\.)?wikidata\.org/(?:wiki|entity)/)?(Q[1-9][0-9]{0,11})")
+_OTHER_PAGE = re.compile(
+    r"(?i)(file|image|media|special|template|user|creator|institution|help|talk|[a-z]+ talk):|[PQ][0-9]+$"
+)
 _FORBIDDEN = re.compile(r"[#<>\[\]|{}\x00-\x1f\x7f\ufffd]|%[0-9A-Fa-f]{2}|&[A-Za-z0-9]+;|~~~|(^|/)\.\.?(/|$)")
 
 
+def item_id_of(text: str) -> str | None:
+    """The Wikidata id that a text is, or is the URL of; None for any other text."""
+    found = _ITEM.fullmatch(text.strip())
+    return found and found[1]
+
+
 def landmark_key(cell: str) -> str:
-    """What a landmark's cell leads to: the item of Wikidata that it names, or the title of its Commons category."""
-    found = _ITEM_URL.fullmatch(cell.strip())
-    if found:
-        return found[1]
-    if not cell.strip():
+    """What a landmark's cell leads to: the item of Wikidata that it names, or the title of its Commons category.
+
+    A title may stand for its URL, with or without ``Category:``.
+    """
+    text = cell.strip()
+    if item := item_id_of(text):
+        return item
+    if not text:
         raise CategoryError("an empty cell", expected=EXPECTED)
-    return category_title(cell)
+    if f"{text.partition(':')[0].strip(' _').capitalize()}:" == PREFIX:
+        return _decoded(text)
+    if text.startswith(tuple(f"{host}/" for host in HOSTS)):
+        return category_title(f"https://{text}")
+    if "://" in text or text.startswith(("www.", "//", "/")) or _OTHER_PAGE.match(text.replace("_", " ")):
+        return category_title(text)
+    return _decoded(PREFIX + text)
 
 
 def category_title(url: str) -> str:
@@ -49,9 +67,13 @@ def linked_title(path: str) -> str:
     """The same for the path of a link within Commons."""
     if not path.startswith("/wiki/"):
         raise CategoryError("not a /wiki/ page", expected=EXPECTED)
+    return _decoded(path.removeprefix("/wiki/"))
+
+
+def _decoded(text: str) -> str:
     try:
-        return normal_title(unquote_to_bytes(path.removeprefix("/wiki/")).decode("utf-8"))
-    except UnicodeDecodeError:
+        return normal_title(unquote_to_bytes(text).decode("utf-8"))
+    except UnicodeError:
         raise CategoryError("bytes that are not UTF-8", expected=EXPECTED) from None
 
 

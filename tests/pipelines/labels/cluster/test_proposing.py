@@ -259,7 +259,7 @@ def test_what_nothing_is_known_of_stands_in_a_cluster_for_people_with_guesses():
     assert (proposal.cluster_of()["lakeish"].name, set(unknown)) == ("unknown", {"samadhi", "lakeish"})
     assert unknown["lakeish"].doubt.startswith("kind, unknown: lake")
     assert unknown["lakeish"].margin == 0
-    assert proposal.cluster_of()["lake"].labels[0].doubt == ""
+    assert proposal.cluster_of()["lake"].labels[0].doubt == "few alike"
     assert proposal.cluster_of()["lakeish"].above == ("unknown",)
 
 

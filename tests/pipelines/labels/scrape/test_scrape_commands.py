@@ -57,7 +57,7 @@ def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source):
 
 def test_status_of_a_store_without_pages_says_nothing_of_their_time(tmp_path, capsys):
     table, store = tmp_path / "landmarks.csv", tmp_path / "s.sqlite"
-    table.write_text("landmark_id,category\n1,no category\n")
+    table.write_text("landmark_id,category\n1,no://category\n")
     assert run("scrape", table, "--store", store, "--contact", CONTACT) == 0
     assert run("status", store) == 0
     assert "0 failures\n" in capsys.readouterr().out

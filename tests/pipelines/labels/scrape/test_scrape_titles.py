@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hiertree.errors import CategoryError
-from hiertree.pipelines.labels.scrape.titles import category_title, linked_title, normal_title, page_path
+from hiertree.pipelines.labels.scrape.titles import category_title, landmark_key, linked_title, normal_title, page_path
 
 COMMONS = "http://commons.wikimedia.org/wiki/"
 
@@ -57,6 +57,31 @@ def test_malformed_urls_are_refused_with_a_reason(url, reason):
         category_title(url)
 
 
+@pytest.mark.parametrize(
+    ("cell", "key"),
+    [
+        ("Category:Comet Falls", "Category:Comet Falls"),
+        (" comet_Falls ", "Category:Comet Falls"),
+        ("category: comet falls", "Category:Comet falls"),
+        ("Sparkassen-Arena,_G%C3%B6ttingen", "Category:Sparkassen-Arena, Göttingen"),
+        ("commons.wikimedia.org/wiki/Category:Comet_Falls", "Category:Comet Falls"),
+        ("Q42", "Q42"),
+        ("http://www.wikidata.org/entity/Q42", "Q42"),
+        ("Q: a place", "Category:Q: a place"),
+    ],
+)
+def test_a_landmark_may_be_named_by_a_title_or_an_item(cell, key):
+    assert landmark_key(cell) == key
+
+
+@pytest.mark.parametrize(
+    "cell", ["", "File:Falls.jpg", "User talk:A", "www.example.org/a", "/etc/passwd", "a|b", "%FF"]
+)
+def test_what_names_no_category_is_refused(cell):
+    with pytest.raises(CategoryError):
+        landmark_key(cell)
+
+
 def test_all_published_urls_are_read(shared_data):
     for path in ("gldv2_qids/gldv2_first_ids.csv", "gldv2_washington/landmarks_washington_full.csv"):
         with (shared_data / path).open(encoding="utf-8-sig", newline="") as file:
@@ -71,6 +96,7 @@ def test_any_text_is_a_stable_title_or_a_typed_error(text):
         title = normal_title(f"Category:{text}")
     except CategoryError:
         return
+    assert landmark_key(title) == title
     assert normal_title(title) == title
     assert linked_title(page_path(title)) == title
     assert "|" not in title
