@@ -1,7 +1,7 @@
 """Pairs on a GPU, compiled by Triton: one order of each row serves every count and every sum, of all levels at once.
 
 Pairs are evaluated one by one only in tiles that a break of the step crosses or that span more than 4 τ; the others
-at a few points. ``benchmarks/losses_gpu.py`` checks and times it.
+at a few points. ``benchmarks/gpu.py`` checks and times it.
 """
 
 from __future__ import annotations

@@ -158,6 +158,16 @@ def test_a_second_run_is_the_same_bit_for_bit() -> None:
     assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
 
 
+def test_how_rows_are_split_over_programs_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, levels, valid = batch(2, SINGLE, items=300)
+    whole = value_and_gradient("sup_hap", scores, levels, valid, 2, "triton")
+    monkeypatch.setattr(triton_kernel, "BLOCK", 64)
+    split = value_and_gradient("sup_hap", scores, levels, valid, 2, "triton")
+    row = value_and_gradient("sup_hap", *(tensor.repeat(3, 1) for tensor in (scores, levels, valid)), 2, "triton")
+    assert all(torch.equal(a, b) for a, b in zip(whole, split, strict=True))
+    assert torch.equal(row[0][1:2], whole[0])
+
+
 @pytest.mark.parametrize("loss", [SupHAP(), SmoothRecall()], ids=["SupHAP", "SmoothRecall"])
 def test_a_batch_with_a_memory_has_the_gradient_of_torch(loss: PairLoss) -> None:
     torch.manual_seed(0)
