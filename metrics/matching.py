@@ -81,13 +81,12 @@ def _values(side: Sequence[Mapping[str, Any]]) -> chain[Any]:
 
 def _match_typed(run: Any, qrels: Any) -> Matched | None:
     """Those of ranx, which hold numba's dictionaries; reading many is worth compiling for the length of their names."""
-    from numba import typeof
     from numba.typed import Dict
 
     listed, judged = getattr(run, "run", None), getattr(qrels, "qrels", None)
     if not (isinstance(listed, Dict) and isinstance(judged, Dict) and len(listed) >= _WORTH_COMPILING):
         return None
-    kinds = [typeof(side).value_type for side in (listed, judged)]
+    kinds = [side._numba_type_.value_type for side in (listed, judged)]
     if [str(kind.value_type) for kind in kinds] != ["float64", "int64"]:
         return None
     if not all(hasattr(kind.key_type, "count") for kind in kinds):  # not texts of one width, as ranx makes them

@@ -114,7 +114,8 @@ def _of_arrays(folder: Path) -> Location:
     if missing:
         given = f"{folder} without {' and '.join(missing)}"
         raise OptionError(given, expected="all files that `hiertree embed` wrote there")
-    return Location("embedded", *sides)
+    queries, gallery = sides
+    return Location("embedded", queries, gallery)
 
 
 def _table_of_all(folder: Path) -> Path | None:
