@@ -153,7 +153,7 @@ def test_help_loads_no_heavy_library():
         (["evaluate", "absent.npz"], "absent.npz"),
         (["evaluate", "absent.npz", "--weights", "half,half"], "--weights': 'half,half'"),
         (["evaluate", "absent.npz", "--approximate", "pq"], "'pq' is not one of 'hnsw', 'ivf'"),
-        (["evaluate", LANDMARKS.with_suffix(".npy"), "--distractors"], "without a gallery"),
+        (["evaluate", LANDMARKS, "--distractors"], "without a gallery"),
         (["audit", "absent.npz"], "absent.npz"),
         (["demo", "--data", "absent.zip", "--out", "OUT"], "absent.zip"),
         (["evaluate", "absent.npz", "--metrics", ""], "'--metrics'"),

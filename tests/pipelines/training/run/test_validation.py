@@ -219,7 +219,7 @@ def test_damaged_checkpoint_of_a_run_that_goes_on_is_warned_of_once(
 def test_cosine_that_has_ended_takes_no_more_epochs(tiny_recipe: Tiny, tmp_path: Path) -> None:
     train(tiny_recipe(*DATA, "training.epochs=1"), tmp_path)
     before = (tmp_path / "metrics.json").read_text()
-    with pytest.raises(RecipeError, match=r"cosine that falls to its end.*training\.start_from"):
+    with pytest.raises(RecipeError, match=r"cosine that ends in the last epoch.*training\.start_from"):
         train(tiny_recipe(*DATA, "training.epochs=2"), tmp_path)
     assert (tmp_path / "metrics.json").read_text() == before
 
