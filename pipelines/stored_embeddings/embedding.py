@@ -114,9 +114,21 @@ def embed(
         raise OptionError(f"shard_size={shard_size}", expected="an integer ≥ 1")
     if levels and not labeled:
         raise OptionError(f"levels {', '.join(levels)} of images without labels", expected="one of both")
-    launch, paths = detect_launch(), (Path(model), os.fspath(data), Path(out))
-    asked = (split, tuple(levels), shard_size, tuple(overrides), labeled, backbone)
-    call = _Call(*paths, *asked, "npy", dtype, skip_bad)
+    launch = detect_launch()
+    call = _Call(
+        model=Path(model),
+        data=os.fspath(data),
+        out=Path(out),
+        split=split,
+        levels=tuple(levels),
+        shard_size=shard_size,
+        overrides=tuple(overrides),
+        labeled=labeled,
+        backbone=backbone,
+        kind="npy",
+        dtype=dtype,
+        skip_bad=skip_bad,
+    )
     recipe = call.recipe()
     on_devices = recipe.training.model_copy(update={"devices": devices})
     count = 1 if launch is not None or devices == 1 else number_of_devices(on_devices)

@@ -119,7 +119,7 @@ def propose(
     >>> from hiertree.pipelines.labels import PlaceNounEncoder
     >>> labels = {"lake": 3, "pond": 1, "road bridge": 1, "railway bridge": 2}
     >>> [(cluster.name, cluster.kind) for cluster in propose(labels, PlaceNounEncoder(), clusters=2).clusters]
-    [('lake', 'natural'), ('bridge', 'human-made')]
+    [('lake', 'natural'), ('railway bridge', 'human-made')]
     """
     if not counts:
         raise OptionError("no label", expected="at least 1 to cluster")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torchvision.transforms.v2 import functional
 
 from hiertree.datasets import ImageDataset
 from hiertree.datasets.labels_to_paths import label_paths
@@ -28,6 +27,8 @@ class ItemImages:
 
     def __getitem__(self, index: int) -> Image:
         """The image as Pillow holds it, from Pillow, an array (H, W, C) of 8 bits, or a tensor (C, H, W)."""
+        from torchvision.transforms.v2 import functional
+
         try:
             image = self._items[int(index)][0]
             found: Image = image if hasattr(image, "getexif") else functional.to_pil_image(image)

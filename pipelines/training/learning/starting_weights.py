@@ -87,7 +87,8 @@ def initialize_projection(embedder: Embedder, dataset: ImageDataset, recipe: Rec
     if model.projection_init == "random":
         return
     count = min(len(dataset), model.projection_images)
-    _require_enough(model.embedding_size, features=embedder.projection.in_features, images=count)
+    size = embedder.projection.out_features
+    _require_enough(size, features=embedder.projection.in_features, images=count)
     chosen = np.sort(np.random.default_rng(recipe.seed).choice(len(dataset), count, replace=False))
     views = ImageViews(dataset.images, recipe.images.model_copy(update={"cache": False}))
     keys = keys_in_order(chosen.tolist(), recipe.evaluation.batch_size)
@@ -97,7 +98,7 @@ def initialize_projection(embedder: Embedder, dataset: ImageDataset, recipe: Rec
         embedder.eval()
         features = torch.cat([embedder.pooled(fabric.to_device(images)).float().cpu() for _, images in tracked])
     whitened = model.projection_init == "pca_whitened"
-    weight, bias = principal_projection(features, model.embedding_size, whitened=whitened)
+    weight, bias = principal_projection(features, size, whitened=whitened)
     with torch.no_grad():
         embedder.projection.weight.copy_(weight)
         if model.projection_bias:
