@@ -259,7 +259,13 @@ def test_a_label_lists_all_its_landmarks_each_with_its_page(tmp_path):
     with running(tmp_path / "log.jsonl", kept=[*kept, *many]) as server:
         status, found, _ = server.ask("GET", "/api/landmarks?label=lake")
         assert (status, found["of"]) == (200, 5)
-        links = [f"{commons}Lake_%C3%89", f"{commons}A_b/c%3F", "https://www.wikidata.org/wiki/Q517", f"{commons}No_page", ""]
+        links = [
+            f"{commons}Lake_%C3%89",
+            f"{commons}A_b/c%3F",
+            "https://www.wikidata.org/wiki/Q517",
+            f"{commons}No_page",
+            "",
+        ]
         assert [at["link"] for at in found["landmarks"]] == links
         assert [at["name"] for at in found["landmarks"]] == ["Lake É", "A b/c?", "Q517", "no page", "<b>"]
         listed = server.ask("GET", "/api/landmarks?label=pond")[1]
