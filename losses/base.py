@@ -68,7 +68,7 @@ class Loss(nn.Module):
         """This loss and all losses inside it."""
         return [part for part in self.modules() if isinstance(part, Loss)]
 
-    def check_parameters(self) -> None:
+    def _check_parameters(self) -> None:
         """Refuse parameters that a loss cannot be computed with."""
 
     def terms(

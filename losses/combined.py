@@ -39,7 +39,7 @@ class _Decomposable(Loss):
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
         batch = checked_batch(embeddings, paths, ref_embeddings, ref_paths)
-        self.decomposability.check_parameters()
+        self.decomposability._check_parameters()
         return {**self.rank.terms(*batch, valid=valid), **self.decomposability.terms(*batch, valid=valid)}
 
     @property

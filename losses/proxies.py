@@ -91,7 +91,7 @@ class ProxyLoss(Loss):
         vectors = unit_vectors(embeddings)
         check_size(vectors, self.embedding_size)
         if not isinstance(embeddings, CheckedEmbeddings):
-            self.check_parameters()
+            self._check_parameters()
         values = self._item_losses(vectors, checked_paths(paths, vectors))
         counted = has_candidate(valid, vectors, ref_embeddings)
         return {type(self).__name__: self._mean(LossPerQuery(torch.where(counted, values, 0), counted))}
@@ -141,7 +141,7 @@ class ProxyDecomposability(ProxyLoss):
             check_number("center_temperature", center_temperature, above=0)
         self.eta, self.center_temperature, self.sampled_classes = eta, center_temperature, sampled_classes
 
-    def check_parameters(self) -> None:
+    def _check_parameters(self) -> None:
         """Refuse proxies that cannot be normalized."""
         smallest, largest = torch.aminmax(self.proxies.detach(), dim=1)
         extent = largest - smallest.clamp(max=0)  # 0 for a proxy of zeros; not a number where one component is none
