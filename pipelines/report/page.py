@@ -32,13 +32,13 @@ _OF_THE_TREE = {
     "ASI": "the order as a whole against the order of the tree",
 }
 _OF_A_LEVEL = {
-    "AP": "images of the same label of level {level} come first",
-    "R@1": "the nearest image has the same label of level {level}",
-    "R@k": "an image of the same label of level {level} among the first {k}",
-    "TR@k": "images of the same label of level {level} in the first {k}, of those that fit there",
-    "P@k": "share of the same label of level {level} among the first {k}",
-    "mAP@R": "precision over the first R, with R images of the same label of level {level}",
-    "mAP@k": "precision over the first {k}, for the same label of level {level}",
+    "AP": "images with the same {level} label come first",
+    "R@1": "the nearest image has the same {level} label",
+    "R@k": "an image with the same {level} label among the first {k}",
+    "TR@k": "images with the same {level} label in the first {k}, of those that fit there",
+    "P@k": "share with the same {level} label among the first {k}",
+    "mAP@R": "precision over the first R, the number of images with the same {level} label",
+    "mAP@k": "precision over the first {k}, for the same {level} label",
 }
 
 
@@ -185,7 +185,7 @@ def side_by_side(metrics: Sequence[Mapping[str, float]], *, level_names: Sequenc
 
     >>> rows = side_by_side([{"H-AP": 0.5, "R@1": 0.9}, {"H-AP": 0.6, "R@1": 0.9}], level_names=["kind", "place"])
     >>> [(row.metric, row.meaning, row.is_best(0), row.is_best(1)) for row in rows][1]
-    ('R@1', 'the nearest image has the same label of level place', True, True)
+    ('R@1', 'the nearest image has the same place label', True, True)
     """
     shared = [name for name in metrics[0] if all(name in others for others in metrics)]
     return [MetricRow(name, _meaning(name, level_names), tuple(values[name] for values in metrics)) for name in shared]
