@@ -7,7 +7,7 @@ import { facts, groupNamed, review } from "./model.js";
 import { putFocusBack, whereFocusIs } from "./board.js";
 
 const MOST_SHOWN = 60;
-let outcome = null; // of the dialog that is open
+let finish = null; // ends the dialog that is open
 const recent = []; // numbers of clusters that were picked, the latest first
 
 function open(title, contents, answer, { wide = false } = {}) {
@@ -22,19 +22,21 @@ function open(title, contents, answer, { wide = false } = {}) {
     } }, h("h2", { id: "dialog-title" }, title), ...contents);
     dialog.replaceChildren(form);
     dialog.setAttribute("aria-labelledby", "dialog-title");
-    outcome = null;
-    dialog.onclose = () => {
+    finish = (value) => {
+      finish = null;
+      dialog.close();
       dialog.replaceChildren();
       putFocusBack(spot);
-      resolve(outcome);
+      resolve(value);
     };
+    dialog.oncancel = (event) => { event.preventDefault(); close(null); };
+    dialog.onclose = () => { if (!dialog.open) close(null); }; // comes later, when another dialog may be open
     dialog.showModal();
   });
 }
 
 function close(value) {
-  outcome = value;
-  $("dialog").close();
+  finish?.(value);
 }
 
 const buttons = (does, key = "Enter") => h("p", { class: "buttons" },
