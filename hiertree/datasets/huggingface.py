@@ -1,14 +1,19 @@
-"""A data set of Hugging Face by its name or folder, for recipes."""
+"""Data sets of Hugging Face by their name, folder or file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
-from ..errors import MissingResourceError, require_package
+from ..errors import MissingResourceError, OptionError, require_package
 from ..tree.label_rows import LeafKey
 from .image_dataset import ImageDataset
 from .own_images import from_huggingface
+
+HUB = "hf-hub:"
+_SAVED = ("state.json", "dataset_dict.json")  # of which ``datasets`` writes one
 
 
 def load_huggingface(
@@ -41,15 +46,45 @@ def load_huggingface(
     Example:
         ``load_huggingface("cifar100", "train", levels=["coarse_label", "fine_label"], image="img")``
     """
-    require_package("datasets", extra="interop")
-    from datasets import load_dataset
-
-    try:
-        rows = load_dataset(os.fspath(path), config, split=split, revision=revision)
-    except (OSError, ValueError) as error:
-        problem = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise MissingResourceError(
-            f"{os.fspath(path)}, split {split!r} ({problem})",
-            expected="a data set of the hub, or a folder that datasets.load_dataset reads, with this split",
-        ) from error
+    rows = split_of(path, open_huggingface(path, split, config=config, revision=revision), split)
     return from_huggingface(rows, levels=levels, image=image, leaf=leaf, split=split)
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether ``datasets`` saved what is in a folder."""
+    return any((folder / name).is_file() for name in _SAVED)
+
+
+def open_huggingface(
+    source: str | os.PathLike[str], split: str | None = None, *, config: str | None = None, revision: str | None = None
+) -> Any:
+    """A data set, or several by the names of their splits: of the hub, or of a folder or file of ``datasets``."""
+    require_package("datasets", extra="interop")
+    import datasets as huggingface
+    from datasets.exceptions import DatasetGenerationError
+
+    name = os.fspath(source).removeprefix(HUB)
+    try:
+        if Path(source).is_file():
+            return huggingface.Dataset.from_parquet(os.fspath(source))
+        if is_saved(Path(source)):
+            return huggingface.load_from_disk(os.fspath(source))
+        return huggingface.load_dataset(name, config, split=split, revision=revision)
+    except (OSError, ValueError, DatasetGenerationError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise MissingResourceError(
+            f"{os.fspath(source)}{f', split {split!r}' if split else ''} ({reason})",
+            expected="a data set of the Hugging Face hub or in its cache, or one that datasets saved, with that split",
+            remedy=f"on a connected machine, `hf download --repo-type dataset {name}` brings it",
+        ) from error
+
+
+def split_of(source: str | os.PathLike[str], opened: Any, split: str | None) -> Any:
+    """One split of what was opened, ``test`` unless it is named or the only one."""
+    if not isinstance(opened, dict):
+        return opened
+    known: Iterator[str] = iter(opened)
+    chosen = split or ("test" if "test" in opened or len(opened) > 1 else next(known))
+    if chosen not in opened:
+        raise OptionError(f"split={chosen!r} of {os.fspath(source)}", expected=f"one of {', '.join(opened)}")
+    return opened[chosen]

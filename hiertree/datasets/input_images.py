@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from ..errors import (
     ImageError,
-    MissingResourceError,
     OptionError,
     TableError,
     UnevenDepthError,
@@ -21,13 +20,13 @@ from ..errors import (
 )
 from ..io.tables import line_names, read_table, read_table_parts
 from ..tree.label_tree import LabelTree
+from .huggingface import HUB, is_saved, open_huggingface, split_of
 from .image_dataset import ImageDataset
 from .labels_to_paths import label_paths
 from .own_images import HuggingFaceImages, folder_of_split, from_huggingface, load_folder, load_table
 from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource, image_files, inside, missing_files
 from .readers.tar_images import TarImages, named_archives, tar_index
 
-HUB = "hf-hub:"
 IMAGE, SPLIT = "image", "split"  # columns of a table that are no labels
 CLASS = "cls"  # the member of a sample, in archives of WebDataset, that holds its class
 
@@ -237,7 +236,7 @@ def _holds_huggingface(place: Path) -> bool:
     """Whether a path is what ``datasets`` saved, or Parquet with images inside."""
     if place.is_file():
         return place.suffix == ".parquet" and _has_pictures(place)
-    if any((place / name).is_file() for name in ("state.json", "dataset_dict.json")):
+    if is_saved(place):
         return True
     first = next(place.glob("[!.]*.parquet"), None) or next(place.glob("data/*.parquet"), None)
     return first is not None and _has_pictures(first)
@@ -260,7 +259,8 @@ def _of_huggingface(source: str, asked: _Asked) -> InputImages:
     require_package("datasets", extra="interop")
     import datasets as huggingface
 
-    rows = _split_of(source, _loaded(source, asked.split), asked.split)
+    opened = open_huggingface(source, asked.split if source.startswith(HUB) else None)
+    rows = split_of(source, opened, asked.split)
     features = rows.features.items()
     pictures = [name for name, kind in features if isinstance(kind, huggingface.Image)]
     image = pictures[0] if len(pictures) == 1 else asked.image
@@ -275,37 +275,3 @@ def _of_huggingface(source: str, asked: _Asked) -> InputImages:
         raise OptionError(f"{source} with columns {', '.join(rows.column_names)}", expected="a column of images")
     reason = "no column of class labels; name others by levels"
     return _without(HuggingFaceImages.of(rows, image), Path(source).name, asked, reason)
-
-
-def _loaded(source: str, split: str | None) -> Any:
-    """A data set, or several by the names of their splits."""
-    import datasets as huggingface
-    from datasets.exceptions import DatasetGenerationError
-
-    place = Path(source)
-    try:
-        if source.startswith(HUB):
-            return huggingface.load_dataset(source.removeprefix(HUB), split=split)
-        if place.is_file():
-            return huggingface.Dataset.from_parquet(source)
-        if any((place / name).is_file() for name in ("state.json", "dataset_dict.json")):
-            return huggingface.load_from_disk(source)
-        return huggingface.load_dataset(source)
-    except (OSError, ValueError, DatasetGenerationError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise MissingResourceError(
-            f"{source} ({reason})",
-            expected="a data set on the Hugging Face hub or in its cache, or one that datasets saved",
-            remedy=f"on a connected machine, `hf download --repo-type dataset {source.removeprefix(HUB)}` brings it",
-        ) from error
-
-
-def _split_of(source: str, loaded: Any, split: str | None) -> Any:
-    """One split of a data set, ``test`` unless it is named or the only one."""
-    if not isinstance(loaded, dict):
-        return loaded
-    known: Iterator[str] = iter(loaded)
-    chosen = split or ("test" if "test" in loaded or len(loaded) > 1 else next(known))
-    if chosen not in loaded:
-        raise OptionError(f"split={chosen!r} of {source}", expected=f"one of {', '.join(loaded)}")
-    return loaded[chosen]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -11,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hiertree.errors import OptionError, require_package
+from hiertree.errors import OptionError, nearest_name, require_package
 from hiertree.options import check_each, check_integer, require
 
 from ..pairs.inputs import checked_paths, finite_vectors
@@ -92,8 +91,8 @@ def library_class(part: str, name: str) -> type:
     if name in known:
         found: type = getattr(module, name)
         return found
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    remedy = f"did you mean {close[0]!r}?" if close else None
+    near = nearest_name(name, known, cutoff=0.5)
+    remedy = f"did you mean {near!r}?" if near else None
     raise OptionError(repr(name), expected=f"a class of {LIBRARY}.{part}", remedy=remedy)
 
 

@@ -77,9 +77,8 @@ def audit(
     labeled = read_embeddings(embeddings, labels=labels, levels=levels)
     if labeled.gallery_embeddings is None and labeled.ids is not None and len(set(labeled.ids)) == len(labeled.ids):
         labeled = labeled._replace(ids=None)  # each query leaves out itself anyway
-    if labeled.gallery_ids is not None and set(() if labeled.ids is None else labeled.ids).isdisjoint(
-        labeled.gallery_ids
-    ):
+    of_queries = set() if labeled.ids is None else set(labeled.ids)
+    if labeled.gallery_ids is not None and of_queries.isdisjoint(labeled.gallery_ids):
         labeled = labeled._replace(ids=None, gallery_ids=None)
     if labeled.masked:
         given = f"{Path(embeddings).name} with ids, junk or distractors"

@@ -117,10 +117,8 @@ def _labeled(
 
     if list(present) == [IMAGE] and not columns.levels:
         if columns.needed:
-            file, remedy = (
-                where(0).partition(",")[0],
-                "name a table of them by --labels, or look at it by hiertree browse",
-            )
+            file = where(0).partition(",")[0]
+            remedy = "name a table of them by --labels, or look at it by hiertree browse"
             raise OptionError(f"{file} without labels", expected="columns of labels", remedy=remedy)
         return LabeledRows(embeddings, (), [], where, texts(IMAGE))
     levels, column = columns.level_columns(present), columns.id_column(present)

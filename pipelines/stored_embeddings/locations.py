@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from hiertree.errors import CheckpointError, OptionError
+from hiertree.errors import CheckpointError, OptionError, nearest_name
 from hiertree.io.provenance import MANIFEST
 
 from .shards import SHARDS as SUFFIXES
@@ -88,7 +87,8 @@ def no_such(path: Path) -> OptionError:
     """The error of a path where nothing is, with a similar one that is there."""
     parent, same = path.parent, f"*/{path.name}"
     beside = [each.name for each in islice(parent.glob("[!.]*"), _LISTED)]
-    near = [parent / name for name in get_close_matches(path.name, beside, n=1)]
+    name = nearest_name(path.name, beside)
+    near = [] if name is None else [parent / name]
     near += [*parent.glob(same), *parent.parent.glob(same)]
     return OptionError(f"no such run, folder or file: {path}", remedy=f"did you mean {near[0]}?" if near else None)
 

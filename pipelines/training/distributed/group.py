@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import select
+import signal
 import socket
 import sys
 import threading
@@ -70,7 +71,8 @@ def _ending_together(store: Any, rank: int, size: int) -> Iterator[None]:
     leaving = threading.Event()
     _watch(store, rank, size, leaving)
     try:
-        yield
+        with _terminating_last(store, rank, leaving):
+            yield
         store.set(f"{_ENDED} {rank}", "")
         if rank == 0:  # it may hold the store
             with suppress(RuntimeError):
@@ -91,6 +93,29 @@ def _ending_together(store: Any, rank: int, size: int) -> Iterator[None]:
         leaving.set()
         with suppress(RuntimeError):
             store.set(f"{_ENDED} {rank}", "")
+
+
+@contextmanager
+def _terminating_last(store: Any, rank: int, leaving: threading.Event) -> Iterator[None]:
+    """SIGTERM, which launchers send when a process has vanished, ends this one after the watch had time to tell."""
+
+    def end(*_: object) -> None:
+        time.sleep(_SECONDS_TO_TELL)
+        leaving.set()
+        with suppress(RuntimeError):
+            store.set(f"{_ENDED} {rank}", "")
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTERM)
+
+    is_handled = signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    if is_handled or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def local_device(name: str | None) -> str | None:
@@ -137,7 +162,7 @@ def _end_with(store: Any, rank: int, size: int, running: dict[int, int], leaving
         handles = [handle for handle, _ in events.poll()]
         for handle in handles:
             events.unregister(handle)
-        for other in [running.pop(handle) for handle in handles]:
+        for other in sorted(running.pop(handle) for handle in handles):
             try:
                 knew = store.check([f"{_ENDED} {other}"])
             except RuntimeError:  # the first process, which holds the store, has ended, and perhaps well
@@ -146,4 +171,6 @@ def _end_with(store: Any, rank: int, size: int, running: dict[int, int], leaving
                 if rank < min(running.values(), default=size):
                     given = f"error: process {other} of {size} has ended before the work was done"
                     print(f"{given}; run the same command again", file=sys.stderr, flush=True)
+                with suppress(RuntimeError):
+                    store.set(f"{_ENDED} {rank}", "")  # for those that see this process end before the other
                 os._exit(_FAILED)

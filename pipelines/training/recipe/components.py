@@ -134,9 +134,9 @@ def _factory(function: Function, arguments: Set[str]) -> Function:
     def build(**options: Any) -> Function:
         return partial(function, **options)
 
+    made: Any = build
     kept = [parameter for name, parameter in _parameters(function).items() if name not in arguments]
-    build.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined] # read by inspect.signature
-    build.__module__ = function.__module__
+    made.__signature__, made.__module__ = inspect.Signature(kept), function.__module__
     return build
 
 
