@@ -6,7 +6,8 @@ beyond what it held before, pages of the map not. The fit has no negative term:
 
     seconds = a · Q · N / processes + b · Q + c · N / processes + d
 
-in which a is multiplying and counting, b what every process does for each query, c reading and normalizing its part.
+in which a is multiplying and counting, b what every process does for each query, c reading and normalizing its part. It
+leaves out runs with more processes than cores. a grows with the gallery, whose tables of positives outgrow the caches.
 The last lines say what 10⁶ queries and 10⁷ items take on GPUs that need ``--nanoseconds`` for a score of
 ``--dimensions``, which ``evaluation.py --device cuda`` measures; b is the processors' there too.
 
@@ -40,7 +41,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="for the gallery; a temporary one unless given")
     arguments = parser.parse_args()
     rows, seconds = [], []
-    print("   items  queries  processes  seconds  peak MiB a process  part of the gallery MiB")
+    print("   items  queries  processes  seconds  ns a score and process  peak MiB a process  part of the gallery MiB")
     for num_items in arguments.items:
         with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
             gallery = Path(folder, "gallery.npy")
@@ -48,13 +49,15 @@ def main() -> None:
             for queries, number in product(arguments.queries, arguments.processes):
                 found = measured(folder, queries, number)
                 part = num_items * arguments.dimensions * 4 / number / 2**20
+                score = 1e9 * found["seconds"] * number / (queries * num_items)
                 print(
-                    f"{num_items:>8}  {queries:>7}  {number:>9}  {found['seconds']:>7.1f}"
+                    f"{num_items:>8}  {queries:>7}  {number:>9}  {found['seconds']:>7.1f}  {score:>22.1f}"
                     f"  {found['mebibytes']:>18.0f}  {part:>23.0f}",
                     flush=True,
                 )
-                rows.append([queries * num_items / number, queries, num_items / number, 1.0])
-                seconds.append(found["seconds"])
+                if number <= (os.cpu_count() or 1):
+                    rows.append([queries * num_items / number, queries, num_items / number, 1.0])
+                    seconds.append(found["seconds"])
     foretell(np.array(rows), np.array(seconds), arguments.nanoseconds)
 
 
