@@ -116,7 +116,7 @@ for _name, (_, *_libraries) in _IN_LOOPS.items():  # "import *" loads every name
 
 
 def __getattr__(name: str) -> Any:
-    """The classes for other libraries' loops load, with these libraries, when they are asked for."""
+    """Load the classes for other libraries, and these libraries, on first access."""
     if name not in _IN_LOOPS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, *libraries = _IN_LOOPS[name]

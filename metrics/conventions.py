@@ -73,7 +73,7 @@ class Rules:
 
     @property
     def counted(self) -> str:
-        """What H-AP's relevance counts, in words."""
+        """In words: the items that H-AP's relevance counts."""
         return {
             "strict": "strict: the gallery without the query",
             "official": "official: the query set, the query itself included in Ω^(L)",
@@ -81,13 +81,13 @@ class Rules:
 
     @property
     def gains(self) -> str:
-        """NDCG's gains and its ideal, in words."""
+        """In words: NDCG's gains and ideal."""
         ideal = {"gallery": "over the whole gallery, cut at k for NDCG@k", "retrieved": "of the retrieved top k"}
         return f"2^l − 1, discount 1/log2(1 + rank), ideal {ideal[self.ideal]}"
 
     @property
     def denominators(self) -> str:
-        """The divisors of metrics on whose divisor authors differ, in words."""
+        """In words: the divisors on which authors differ."""
         sums = {"sum": "AP, mAP@R: positives", "trapezoid": "AP: positives, by trapezoids; mAP@R: positives"}
         precision = {"k": "k", "list": "min(k, items)", "last positive": "min(k, rank of the last positive)"}
         recall = {"hit": "hit rate", "share": "positives"}
@@ -99,7 +99,7 @@ class Rules:
 
     @property
     def empty(self) -> str:
-        """What becomes of a query without positives, in words."""
+        """In words: the treatment of queries without positives."""
         return {
             "skip": "left out of the mean and counted in `skipped`",
             "zero": "0, and counted in the mean; left out of AP#l",
@@ -125,7 +125,7 @@ COMPATIBLE: Mapping[str, Rules] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Protocol:
-    """What a benchmark's numbers are."""
+    """How a benchmark computes its numbers."""
 
     name: str
     metrics: tuple[str, ...]  # names; [*] stands for every level
@@ -190,12 +190,12 @@ class Convention:
     approximation: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The card for JSON: the fields, the choices one by one, and what they mean in words."""
+        """The card for JSON: the fields, each rule, and their meaning in words."""
         words = {name: getattr(self.rules, name) for name in ("gains", "denominators", "empty")}
         return {**asdict(self), **words}
 
     def rows(self) -> dict[str, str]:
-        """The lines of the card, by their names."""
+        """The lines of the card by name."""
         return {
             **({} if self.approximation is None else {"APPROXIMATE": self.approximation}),
             **({} if self.protocol is None else {"protocol": self.protocol}),

@@ -1,6 +1,6 @@
-"""A run and its judgments, matched query by query: which level each listed item has.
+"""Match a run with its judgments, query by query, to find the level of each listed item.
 
-Mappings of text and ranx's objects, by far the most usual, are matched without a number for each item's name.
+Mappings of strings and ranx's objects, by far the most common, are matched without numbering the items' names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hiertree.jit import Floats, Ints, jit
 
 _NUMBERS = {int, float, np.int64, np.float32, np.float64}
 _WORTH_COMPILING = 500  # queries
-_LARGEST = 2.0**53  # from which float64 rounds integers
+_LARGEST = 2.0**53  # beyond it float64 rounds integers
 
 
 class Matched(NamedTuple):
@@ -29,11 +29,11 @@ class Matched(NamedTuple):
     level: Ints  # (T,) −1 without judgment
     judged_row: Ints  # (J,)
     judged_level: Ints  # (J,)
-    sources: tuple[str, str]  # what the run and the judgments were, for the convention card
+    sources: tuple[str, str]  # the forms of the run and the judgments, for the convention card
 
 
 def match(run: Any, qrels: Any) -> Matched | None:
-    """A run and judgments that are mappings of text, or ranx's objects; None of others, and where anything is wrong."""
+    """Match mappings of strings or ranx's objects; None for other forms and for invalid input."""
     if all(type(side) is dict for side in (run, qrels)):
         found = _match_mappings(run, qrels)
     elif all(type(side).__module__.startswith("ranx.") for side in (run, qrels)):
@@ -80,7 +80,7 @@ def _values(side: Sequence[Mapping[str, Any]]) -> chain[Any]:
 
 
 def _match_typed(run: Any, qrels: Any) -> Matched | None:
-    """Those of ranx, which hold numba's dictionaries; reading many is worth compiling for the length of their names."""
+    """Match ranx's objects, which hold numba dictionaries; with many queries it pays to compile for the name length."""
     from numba.typed import Dict
 
     listed, judged = getattr(run, "run", None), getattr(qrels, "qrels", None)
@@ -89,7 +89,7 @@ def _match_typed(run: Any, qrels: Any) -> Matched | None:
     kinds = [side._numba_type_.value_type for side in (listed, judged)]
     if [str(kind.value_type) for kind in kinds] != ["float64", "int64"]:
         return None
-    if not all(hasattr(kind.key_type, "count") for kind in kinds):  # not texts of one width, as ranx makes them
+    if not all(hasattr(kind.key_type, "count") for kind in kinds):  # strings of mixed widths: not ranx's
         return None
     (names, lengths, items, value), (queries, judged_lengths, judged_items, levels) = (
         _arrays(side, kind.key_type.count) for side, kind in ((listed, kinds[0]), (judged, kinds[1]))
@@ -137,7 +137,7 @@ def _copy(side: Any, names: Any, items: Any, values: Floats) -> None:
 
 @jit
 def _look_up(texts: Any, cells: Ints, counts: Ints, wanted: Any, lengths: Ints, levels: Ints, found: Ints) -> None:
-    """The level of each listed item, by a table of what is judged of its query."""
+    """The level of each listed item, looked up in a table of its query's judgments."""
     first = begin = 0
     for query in range(len(lengths)):
         size = 2

@@ -1,4 +1,4 @@
-"""The request for metrics: their names, as in ``metrics=`` and the columns of a result, and their options, checked.
+"""Requests for metrics: parse their names, as in ``metrics=`` and the columns of a result, and check their options.
 
 A new metric takes one line of ``_FAMILIES`` here and one module of :mod:`hiertree.metrics.formulas`.
 """
@@ -33,7 +33,7 @@ _K, _LEVEL, _ALPHA = r"@(?P<k>\d+)", r"(\[(?P<level>\d+)\])?", r"(\(alpha=(?P<al
 
 
 class _Family(NamedTuple):
-    """Metrics of one formula."""
+    """The metrics that share a formula."""
 
     kind: str  # what they are called without their options
     options: str  # a regular expression of what follows the kind in a name
@@ -140,7 +140,7 @@ def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
 
 
 class MetricOptions(TypedDict, total=False):
-    """What every entry point takes; :func:`hiertree.metrics.evaluate` says what each option means."""
+    """Options of every entry point; :func:`hiertree.metrics.evaluate` documents them."""
 
     metrics: Iterable[str] | None
     alpha: float
@@ -178,18 +178,18 @@ class CheckedOptions:
 
     @property
     def rules(self) -> Rules:
-        """Those of ``compat``, or else the protocol's, or else this package's."""
+        """The rules of ``compat``, else those of the protocol, else this package's."""
         if self.compat is None:
             return OURS if self.benchmark is None else self.benchmark.rules
         return self.compat if isinstance(self.compat, Rules) else COMPATIBLE[self.compat]
 
     def with_rules(self, **changes: Any) -> Self:
-        """The same with other choices among the rules; None leaves one as it is."""
+        """A copy with some rules changed; None leaves a rule as it is."""
         given = {name: choice for name, choice in changes.items() if choice is not None}
         return replace(self, compat=replace(self.rules, **given))
 
     def request(self, *, num_queries: int, num_levels: int, of_codes: bool = False) -> MetricRequest:
-        """What to compute for Q queries with L levels."""
+        """The request for Q queries with L levels."""
         rules, names = self.rules, self.metrics
         if names is None:
             names = default_names(num_levels) if self.benchmark is None else self.benchmark.names(num_levels)
@@ -226,7 +226,7 @@ class MetricRequest:
         return tuple(metric.name for metric in self.metrics)
 
     def table(self, metric: Metric, counts: NDArray[np.int64], rows: slice | NDArray[np.int64]) -> NDArray[np.float64]:
-        """(r, L+1) the relevance of each level for some queries, for one of the H-APs; ``counts`` are of these.
+        """(r, L+1) the relevance of each level for some queries, whose counts are given, for an H-AP.
 
         The largest of a query is about 1, lest sums overflow: H-AP is a quotient, in which a power of two cancels.
         """
@@ -238,7 +238,7 @@ class MetricRequest:
         return scaled
 
     def of_rows(self, rows: slice) -> MetricRequest:
-        """The same for some queries alone."""
+        """The request for some of the queries."""
         return self if callable(self.relevance) else replace(self, relevance=self.relevance[rows])
 
     def convention(
@@ -262,7 +262,7 @@ def _checked_table(table: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
 
 
 def _name(relevance: Relevance) -> str:
-    """How the convention card calls a relevance function."""
+    """The name of a relevance function on the convention card."""
     if not callable(relevance):
         return "a table of one value per query and level"
     if isinstance(relevance, partial):

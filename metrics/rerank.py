@@ -1,4 +1,4 @@
-"""Re-ranking and post-processing of embeddings as in landmark retrieval, from arrays to arrays.
+"""Re-ranking and post-processing of embeddings, as used in landmark retrieval; arrays in, arrays out.
 
 Vectors (n, d) of any length are scaled to unit length, and results have unit length; neighbors are those of the largest
 cosine. Each function's result goes into :func:`hiertree.metrics.evaluate`, that of :func:`k_reciprocal` into
@@ -191,7 +191,7 @@ def _reciprocal(near: Ints) -> list[Ints]:
 
 
 def _own_first(found: Ints) -> Ints:
-    """Neighbors of vectors among themselves, each vector before its equals."""
+    """Nearest neighbors among the vectors themselves, each vector before its duplicates."""
     own = np.arange(len(found))[:, None]
     order = np.argsort(found != own, axis=1, kind="stable")
     ordered = np.take_along_axis(found, order, axis=1)
@@ -199,7 +199,7 @@ def _own_first(found: Ints) -> Ints:
 
 
 def _nearest(query: Array, items: Array, k: int) -> tuple[Ints, Array]:
-    """(Q, k) the items of the largest cosines, and these."""
+    """(Q, k) the items with the largest cosines, and the cosines."""
     check_integer("k", k)
     if k > len(items):
         raise OptionError(f"k={k}", expected=f"{len(items)} at most, the items there are")
@@ -215,7 +215,7 @@ def _nearest(query: Array, items: Array, k: int) -> tuple[Ints, Array]:
 
 
 def _weighted(items: Array, found: Ints, weights: Array) -> Array:
-    """(Q, d) the weighted sum of the items found."""
+    """(Q, d) weighted sums of the neighbors found."""
     total = np.zeros((len(found), items.shape[1]), items.dtype)
     for place in range(found.shape[1]):
         total += weights[:, place, None].astype(items.dtype) * items[found[:, place]]
@@ -223,7 +223,7 @@ def _weighted(items: Array, found: Ints, weights: Array) -> Array:
 
 
 def _unit(values: Any, name: str, *, like: Any = None) -> Array:
-    """Vectors of unit length, as wide as others."""
+    """Scale vectors to unit length; refuse another width than given."""
     vectors = as_embeddings(values, name=name)
     width = vectors.shape[1] if like is None else np.shape(like)[1]
     if vectors.shape[1] != width:

@@ -1,4 +1,4 @@
-"""What an evaluation returns: a value per query and metric, their means, and how they were computed."""
+"""The result of an evaluation: a value per query and metric, means, and the conventions behind them."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class Evaluation:
         known = ~np.isnan(self.values)
         rows: dict[str, tuple[float, float, int]] = {}
         patterns = {column.tobytes(): column for column in known.T if column.any()}
-        for pattern in patterns.values():  # metrics that the same queries have share their draws
+        for pattern in patterns.values():  # metrics defined for the same queries share draws
             columns = np.flatnonzero((known == pattern[:, None]).all(axis=0))
             own = numbers[pattern]
             number = len(np.unique(own))
@@ -255,7 +255,7 @@ class Evaluation:
         return f"{page}\n<details><summary>Conventions</summary><table>{card}</table></details>"
 
     def _depth(self, level: int | str | None, num_levels: int) -> int:
-        """The number of a level, 1 … L, given by number or name; the finest by default."""
+        """The number of a level, 1 … L, from its number or name; the finest by default."""
         if isinstance(level, str):
             names = list(self.level_names or ())
             if level not in names:
@@ -274,7 +274,7 @@ class Evaluation:
         return {name: f"{means[name]:.4f}" if name in means else "—" for name in self.names}
 
     def _clusters(self, clusters: Any) -> NDArray[np.int64]:
-        """The cluster of each query, as asked for or by default."""
+        """The cluster of each query: as requested, or its class."""
         if clusters is not None:
             return cluster_numbers(clusters, len(self))
         if self.query_paths is not None and (self.query_paths != self.query_paths[:1]).any():
@@ -288,20 +288,20 @@ class Evaluation:
 
 
 def cluster_numbers(clusters: Any, num_queries: int) -> NDArray[np.int64]:
-    """A number from 0 for the cluster of each query; rows that agree are one cluster."""
+    """The cluster number of each query, from 0; equal rows form a cluster."""
     import pandas as pd
 
     labels = to_numpy(clusters)
     if labels.ndim not in (1, 2) or len(labels) != num_queries:
         raise ShapeError(f"clusters of shape {labels.shape}", expected=f"a label for each of {num_queries} queries")
-    is_text = labels.dtype.kind in "US" and not isinstance(clusters, np.ndarray)  # of None and NaN, too
+    is_text = labels.dtype.kind in "US" and not isinstance(clusters, np.ndarray)  # also for None and NaN
     missing = pd.isna(np.array(clusters, dtype=object) if is_text else labels)
     if missing.any():
         raise OptionError(
             f"clusters without a label in row {int(np.argwhere(missing)[0][0])}", expected="one per query"
         )
     try:
-        if labels.ndim == 2 and labels.dtype.kind == "O":  # which numpy does not sort by rows
+        if labels.ndim == 2 and labels.dtype.kind == "O":  # numpy does not sort rows of objects
             labels = pd.MultiIndex.from_arrays([*labels.T]).factorize()[0]
         found: NDArray[np.int64] = np.unique(labels, axis=0 if labels.ndim == 2 else None, return_inverse=True)[1]
     except TypeError as error:

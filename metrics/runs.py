@@ -40,12 +40,12 @@ _COLUMNS = {
 
 
 def as_run(run: Any) -> Triples:
-    """A run in any form, checked; equal scores are ties, and places of a list become scores that fall by one."""
+    """Check a run in any form; equal scores are ties, and the places of a list become scores that fall by one."""
     return checked_run(_triples(run, RUN))
 
 
 def as_qrels(qrels: Any, *, negative: NegativeQrels = "error") -> Triples:
-    """Judgments in any form, checked; those below 0 are an error, or irrelevant."""
+    """Check judgments in any form; those below 0 are an error, or irrelevant."""
     return checked_qrels(_triples(qrels, QRELS), negative=negative)
 
 
@@ -68,7 +68,7 @@ def _triples(given: Any, side: Side) -> Triples:
     if not isinstance(given, Mapping):
         raise OptionError(f"a {type(given).__name__}", expected=side.forms, remedy="or mappings for both run and qrels")
     rows = ((name, *entry) for name, own in given.items() for entry in _entries(name, own, side))
-    queries = {name: number for number, name in enumerate(given)}  # some may have no item
+    queries = {name: number for number, name in enumerate(given)}  # some may be empty
     return _from_rows(rows, queries, "value", source, side.kind)
 
 
@@ -125,7 +125,7 @@ def _from_frame(given: Any, side: Side) -> Triples:
 
 
 def _column(frame: pd.DataFrame, role: str, *, required: bool = True) -> str:
-    """The name of the column that plays a role; empty if none does and none need."""
+    """The name of the column with a role; empty if there is none and it is optional."""
     found = [name for name in _COLUMNS[role] if name in frame.columns]
     if not found and role == "level" and "score" in frame.columns:  # what ranx calls the grades of its Qrels
         return "score"
@@ -177,7 +177,7 @@ def _json(path: Path) -> dict[str, dict[str, float]]:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; a name in it twice would lose a number."""
+    """A JSON object; refuses a repeated name, which would lose a number."""
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
         raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is listed twice")

@@ -209,7 +209,7 @@ def overall(results: Evaluation | Mapping[str, Evaluation]) -> pd.Series[float]:
 
 
 def _differences(first: Any, second: Any, clusters: Any) -> NDArray[np.float64]:
-    """What each coin decides: the differences of the queries, or their sums over clusters."""
+    """The differences whose signs are drawn: those of queries, or their sums over clusters."""
     check_same_rows({"first": first, "second": second})
     values = [_numbers(first, "first"), _numbers(second, "second")]
     if values[0].ndim != 1 or values[0].shape != values[1].shape:
@@ -218,7 +218,7 @@ def _differences(first: Any, second: Any, clusters: Any) -> NDArray[np.float64]:
         if np.isinf(own).any():
             raise OptionError(f"{name} is infinite at query {np.isinf(own).argmax()}", expected="finite values, or NaN")
     exponent = max(int(np.frexp(np.max(np.abs(own), initial=0.0, where=~np.isnan(own)))[1]) for own in values)
-    if exponent > _LARGE:  # sums overflow; a power of two changes no comparison of them
+    if exponent > _LARGE:  # avoids overflow; scaling by a power of two changes no comparison
         values = [np.ldexp(own, -exponent) for own in values]
     differences = values[0] - values[1]
     both = ~np.isnan(differences)
@@ -241,7 +241,7 @@ def _numbers(values: Any, name: str) -> NDArray[np.float64]:
 
 
 def _all_sums(differences: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sum of every pattern of signs."""
+    """The sums under every sign pattern."""
     sums = np.zeros(1)
     for difference in differences:
         sums = np.concatenate([sums + difference, sums - difference])
@@ -249,7 +249,7 @@ def _all_sums(differences: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _drawn_sums(differences: NDArray[np.float64], resamples: int, random: np.random.Generator) -> NDArray[np.float64]:
-    """The sums of patterns drawn at random: twice what keeps its sign, less everything."""
+    """The sums under random sign patterns: twice the sum of the kept differences minus the total."""
     sums = np.empty(resamples)
     width = -(-len(differences) // 8)
     step = max(_SIGNS_AT_ONCE // (8 * width), 1)

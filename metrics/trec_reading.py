@@ -37,9 +37,9 @@ class Side(NamedTuple):
     columns: list[str]  # of its lines
     value: int  # the column that holds the number
     trailing: bool  # whether text may follow the last column, as trec_eval reads it
-    forms: str  # what else users may give
+    forms: str  # other forms that users may give
     field: str  # that holds the number in a record
-    kind: type[InputError]  # of a value that is not a number
+    kind: type[InputError]  # for a value that is not a number
 
 
 RUN = Side(
@@ -77,7 +77,7 @@ class Triples(NamedTuple):
     def refuse(
         self, bad: NDArray[np.bool_], what: str, *, expected: str, kind: type[HiertreeError], remedy: str | None = None
     ) -> None:
-        """Raise for the first bad row, if there is one; for a file a TableError that names the line."""
+        """Raise for the first bad row, if any; for a file, a TableError that names the line."""
         rows = np.flatnonzero(bad)
         if not len(rows):
             return
@@ -130,7 +130,7 @@ def _check_names(triples: Triples) -> None:
 
 
 def rows_of_names(names: Any, what: str, number: int) -> dict[Hashable, int]:
-    """The row of each name; refuses other numbers of names, missing ones, and one given twice."""
+    """The row of each name; refuses a wrong number of names, missing names and repeated names."""
     listed = to_numpy(names).tolist() if hasattr(names, "dtype") else list(names) if np.iterable(names) else []
     if len(listed) != number:
         raise ShapeError(f"{len(listed)} {what}", expected=f"{number}, one per path")

@@ -152,7 +152,7 @@ def _checked_grades(grades: Any, num_levels: int) -> Sequence[int]:
 
 @contextmanager
 def _open(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
-    """A text file that appears whole; a compressed one holds no time, so that equal content gives equal bytes."""
+    """A text file that appears whole; a compressed one stores no time, so that equal content gives equal bytes."""
     if Path(path).suffix != ".gz":
         with open_replacing(path) as file:
             yield file

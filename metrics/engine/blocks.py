@@ -1,8 +1,8 @@
-"""Blocks of queries shared out over threads, and what comes next loaded meanwhile.
+"""Threads that compute blocks of queries while another thread loads the next data.
 
-Each thread takes a block of its own through product, ranking and formulas, with a BLAS of one thread, so that none
-waits or spins for another. Where memory holds the scores of fewer blocks, threads share one: first the columns of its
-product, then its rows. No result depends on the sharing.
+Each thread takes one block through product, ranking and formulas and uses a single-threaded BLAS, so that no thread
+waits or spins for another. If memory cannot hold a block per thread, threads share a block: first the columns of its
+product, then its rows. Results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from hiertree.jit import Array
 
-BUDGET = 2**28  # bytes of scores, and again of what is made of them, that are held at once
+BUDGET = 2**28  # bytes of scores held at once, and as many bytes of data derived from them
 _ROWS_AT_ONCE = 64
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -27,7 +27,7 @@ Way: TypeAlias = Literal["in memory", "tiled", "on a device"]
 
 
 class Layout(NamedTuple):
-    """How the work is cut."""
+    """How the work is divided."""
 
     way: Way  # where the scores of a block are held
     height: int  # queries multiplied at once, a power of two
@@ -40,7 +40,7 @@ def num_threads() -> int:
 
 
 def for_each(work: Callable[[Key], object], keys: Iterable[Key], threads: int) -> None:
-    """Call ``work`` on every key, from several threads; one is the caller's own."""
+    """Call ``work`` on every key from several threads; with one thread, from the caller's."""
     if threads <= 1:
         for key in keys:
             work(key)
@@ -51,7 +51,7 @@ def for_each(work: Callable[[Key], object], keys: Iterable[Key], threads: int) -
 
 
 def row_ranges(num_rows: int, *, row_bytes: int, threads: int | None = None) -> tuple[list[slice], int]:
-    """Consecutive ranges of rows for :func:`for_each`, and how many threads memory allows, of all unless given."""
+    """Consecutive ranges of rows for :func:`for_each`, and how many threads memory allows, at most ``threads``."""
     everyone = num_threads()
     threads = max(min(threads or everyone, max(BUDGET // row_bytes, 1), num_rows), 1)
     rows = min(_ROWS_AT_ONCE, BUDGET // (row_bytes * everyone), -(-num_rows // threads))
@@ -60,7 +60,7 @@ def row_ranges(num_rows: int, *, row_bytes: int, threads: int | None = None) -> 
 
 @contextmanager
 def block_pool(number: int, *, block_bytes: int) -> Iterator[tuple[ThreadPoolExecutor, int]]:
-    """A pool for as many of the blocks at once as memory allows, and how many threads each has to itself."""
+    """A pool that runs as many blocks at once as memory allows, and the number of threads for each block."""
     everyone = num_threads()
     blocks = max(min(everyone, BUDGET // max(block_bytes, 1), number), 1)
     pool = ThreadPoolExecutor(blocks, initializer=_limit_thread)
@@ -71,12 +71,12 @@ def block_pool(number: int, *, block_bytes: int) -> Iterator[tuple[ThreadPoolExe
 
 
 def ranges(number: int, size: int) -> list[slice]:
-    """0 … number in parts of one size, the last one smaller."""
+    """Split 0 … number into ranges of one size; the last one may be smaller."""
     return [slice(start, min(start + size, number)) for start in range(0, number, size)]
 
 
 class Memory:
-    """Arrays of one size and type for the scores of blocks, kept for the next block, as new pages cost time."""
+    """Score arrays that one block after another reuses, because new memory pages cost time."""
 
     def __init__(self, size: int, dtype: np.dtype[Any]) -> None:
         self._size, self._dtype = size, dtype
@@ -84,7 +84,7 @@ class Memory:
 
     @contextmanager
     def lent(self, num_rows: int, num_columns: int) -> Iterator[Array]:
-        """A matrix in one of them."""
+        """A matrix in a free array."""
         try:
             array = self._free.pop()
         except IndexError:
@@ -96,7 +96,7 @@ class Memory:
 
 
 class _SingleThreadedBlas:
-    """Products by one thread as long as any evaluation needs it; then the user's own settings again."""
+    """Single-threaded BLAS while any evaluation runs; the user's setting is restored afterwards."""
 
     def __init__(self) -> None:
         self._lock, self.users = threading.Lock(), 0
@@ -122,13 +122,13 @@ single_threaded_blas = _SingleThreadedBlas()
 
 
 def _limit_thread() -> None:
-    """For a new thread, where BLAS has a number of threads for each thread that calls it."""
+    """Set the limit in a new thread, since some BLAS libraries keep one per calling thread."""
     if single_threaded_blas.users:
         _blas().limit(limits=1)
 
 
 def _release_blas(*, force: bool) -> None:
-    """Let any thread set the number of threads, where threadpoolctl (from 3.7) leaves it to the one that began."""
+    """Let any thread change the limit; threadpoolctl ≥ 3.7 reserves this for the thread that set it."""
     for library in _blas().lib_controllers:
         if hasattr(library, "clear_controlling_thread"):
             library.clear_controlling_thread(force=force)
@@ -136,14 +136,14 @@ def _release_blas(*, force: bool) -> None:
 
 @cache
 def _blas() -> Any:
-    """The BLAS libraries of the process; looked for once."""
+    """The BLAS libraries of the process, looked up once."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")
 
 
 def loaded(load: Callable[[Key], Value], keys: Iterable[Key]) -> Iterator[tuple[Key, Value]]:
-    """What is loaded for each key, the next one meanwhile."""
+    """Yield each key with its loaded value, and load the next value in the background."""
     with ThreadPoolExecutor(1) as pool:
         ahead: list[tuple[Key, Future[Value]]] = []
         for key in keys:

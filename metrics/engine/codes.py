@@ -1,4 +1,4 @@
-"""Rankings of binary codes by counting sort, from the items of each level at each distance, or item by item."""
+"""Rank binary codes by counting sort: from the number of items per level and distance, or item by item."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .blocks import for_each, ranges, row_ranges
 from .retrieval import Retrieval
 
 _CACHED = 2**19  # positives that are ranked at once
-_CHUNK = 4096  # items whose distances stay in the first cache
+_CHUNK = 4096  # items whose distances fit into the L1 cache
 _PAIRS, _FOURS, _BYTES, _ONES = (np.uint64(int(byte * 8, 16)) for byte in ("55", "33", "0f", "01"))
 _SHIFTS = tuple(np.uint64(bits) for bits in (1, 2, 4, 56))
 
@@ -60,7 +60,7 @@ def _counted_values(retrieval: Retrieval[Codes], rows: slice) -> Floats:
 
 
 def _values_of_counts(retrieval: Retrieval[Codes], rows: slice, counts: Ints) -> Floats:
-    """Values of a few queries; ``counts`` (r, B+1) still holds what their lists leave out."""
+    """Values of a few queries; ``counts`` (r, B+1) still includes excluded items."""
     codes, tree, mask = retrieval.source, retrieval.source.gallery.tree, retrieval.source.gallery.mask
     queries, num_levels = codes.queries[rows], retrieval.request.num_levels
     positives = np.empty((len(counts), num_levels + 1, codes.num_bits + 1), np.int64)
@@ -83,7 +83,7 @@ def _values_of_counts(retrieval: Retrieval[Codes], rows: slice, counts: Ints) ->
 
 
 def _sorted_values(retrieval: Retrieval[Codes], rows: slice) -> Floats:
-    """Values item by item, where the smaller index comes first, or the first or last item of a list goes."""
+    """Values by sorting item by item: for ties broken by index, or lists that lose their first or last item."""
     codes = retrieval.source
     found = np.empty((rows.stop - rows.start, len(codes.gallery)), np.uint16)
     for query, own in zip(codes.queries[rows], found, strict=True):
@@ -94,7 +94,7 @@ def _sorted_values(retrieval: Retrieval[Codes], rows: slice) -> Floats:
 
 @jit
 def _popcount(word: np.uint64) -> np.uint64:
-    """The number of ones; the compiler knows this idiom and puts the processor's instruction in its place."""
+    """The number of one bits; the compiler replaces this idiom by the processor's popcount instruction."""
     word = word - ((word >> _SHIFTS[0]) & _PAIRS)
     word = (word & _FOURS) + ((word >> _SHIFTS[1]) & _FOURS)
     word = (word + (word >> _SHIFTS[2])) & _BYTES
@@ -125,7 +125,7 @@ def _count_distances(queries: Words, gallery: Words, counts: Ints) -> None:
 
 @jit
 def _add_counts(found: NDArray[np.uint16], tally: Int32s, counts: Ints) -> None:
-    """Four tallies take turns, since an increment waits for the one before it of the same counter."""
+    """Count with four alternating tallies, since an increment waits for the previous one of the same counter."""
     whole = len(found) // 4 * 4
     tally[:] = 0
     for item in range(0, whole, 4):
@@ -163,7 +163,7 @@ def _count_positives(queries: Words, gallery: Words, low: Ints, high: Ints, coun
 def _leave_out(
     queries: Words, gallery: Words, rows: Ints, places: Ints, levels: Ints, counts: Ints, positives: Ints
 ) -> None:
-    """Take pairs of a query (row) and an item (place, level) out of both counts again."""
+    """Subtract excluded pairs of a query (row) and an item (place, level) from both counts."""
     found = np.empty(1, np.uint16)
     for pair in range(len(rows)):
         _distances(queries[rows[pair]], gallery, places[pair], found)
@@ -174,7 +174,7 @@ def _leave_out(
 
 @jit
 def _rank_counts(counts: Ints, positives: Ints, order: Ints, keep_groups: bool, ranked: Ranked) -> None:
-    """Fill ``ranked`` from counts; unless tie groups are kept, ``order`` lists the levels as they are placed."""
+    """Fill ``ranked`` from counts; unless tie groups are kept, ``order`` lists the levels in the order of placement."""
     for row in range(len(counts)):
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
         found, start = 0, 0

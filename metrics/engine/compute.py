@@ -1,8 +1,8 @@
-"""The values of a retrieval of embeddings, block of queries by block.
+"""Compute the metric values of a retrieval of embeddings, one block of queries at a time.
 
-*In memory*, the scores of a block with the whole gallery exist at once. *Tiled*, those of one product with one part of
-it: first the parts that hold positives of its queries are multiplied, to gather these, then all parts, to count the
-other items among them; counts add up. The choice depends on sizes alone, not on that of the blocks.
+*In memory*: all scores of a block against the gallery exist at once. *Tiled*: only those of one product with one part
+of the gallery exist. A first pass over the parts that hold positives gathers their scores; a second pass over all
+parts counts the other items among them. The choice depends only on sizes, not on the block size.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _Block: TypeAlias = tuple[Ints, Array, SortedPositives, int]  # rows, padded vec
 _Step: TypeAlias = Callable[[Array, Ints, Ints, SortedPositives], None]
 PRODUCT_ROWS = 256
 _LEAST_PRODUCT_ROWS = 8
-_MOST_ROWS = 1024  # of a block whose scores are all held
-_MOST_ROWS_TILED = 2**14  # of a block for which the gallery is read once or twice
-_DEVICE_BYTES_OF_A_POSITIVE = 64  # while it is sorted there
+_MOST_ROWS = 1024  # of a block in memory
+_MOST_ROWS_TILED = 2**14  # of a tiled block; for each, the gallery is read once or twice
+_DEVICE_BYTES_OF_A_POSITIVE = 64  # while it is sorted on the device
 
 
 def values_of_embeddings(
@@ -48,7 +48,7 @@ def values_of_embeddings(
     progress: bool,
 ) -> Floats:
     """(Q, M) values of the metrics, with options as :func:`hiertree.metrics.evaluate` takes them."""
-    together = retrieval.source.share is not None  # all processes take each block
+    together = retrieval.source.share is not None  # all processes work on every block
     first, step = (0, 1) if share is None or together else share
     layout = choose_layout(retrieval, block_size, sharers=step)
     if share is not None:
@@ -87,7 +87,7 @@ def values_of_embeddings(
 
 
 def choose_layout(retrieval: Retrieval[Similarity], block_size: int | None, *, sharers: int = 1) -> Layout:
-    """The way that takes more queries at once within the memory budget; every one of the sharers gets a block."""
+    """Choose the way that fits more queries into the memory budget, with at least a block for each sharer."""
     similarity, num_queries = retrieval.source, len(retrieval)
     way, most = _roomiest(similarity)
     fits = most
@@ -95,7 +95,7 @@ def choose_layout(retrieval: Retrieval[Similarity], block_size: int | None, *, s
     if way == "tiled":
         height = min(height, BUDGET // (similarity.longest_part * similarity.dtype.itemsize))
     height = 1 << (max(height, _LEAST_PRODUCT_ROWS).bit_length() - 1)
-    if similarity.share is not None and way == "in memory":  # only the height is that of one process
+    if similarity.share is not None and way == "in memory":  # the height stays that of one process
         way, fits = "tiled", _most_tiled(similarity)
     if block_size is not None:
         return Layout(way, height, -(-min(block_size, max(num_queries, 1)) // height) * height)
@@ -109,7 +109,7 @@ def choose_layout(retrieval: Retrieval[Similarity], block_size: int | None, *, s
 
 
 def _roomiest(similarity: Similarity) -> tuple[Way, int]:
-    """A way, and how many queries it can take at once."""
+    """The preferred way, and how many queries it fits at once."""
     positives, item_bytes = similarity.gallery.most_positives(), similarity.dtype.itemsize
     in_memory = BUDGET // (len(similarity.gallery) * item_bytes)
     if similarity.gallery.mask.place is not None:
@@ -129,7 +129,7 @@ def _most_tiled(similarity: Similarity) -> int:
 
 
 def _fingerprint(retrieval: Retrieval[Similarity], layout: Layout) -> dict[str, str]:
-    """SHA-256 of everything that a value depends on, by name; the size of the blocks is not among it."""
+    """SHA-256 of everything that values depend on, by name. They do not depend on the block size."""
     request, similarity = retrieval.request, retrieval.source
     tree, mask = similarity.gallery.tree, similarity.gallery.mask
     products = f"{layout.height} {similarity.tiles[0].stop} {similarity.held} {similarity.dtype}"
@@ -151,7 +151,7 @@ def values_in_memory(
     """Yield the values of each block."""
     similarity, gallery = retrieval.source, retrieval.source.gallery
     places = np.arange(len(gallery))
-    _ = similarity.parts  # once, before threads want them
+    _ = similarity.parts  # computed before threads need them
     memory = Memory(layout.rows * len(gallery), similarity.dtype)
 
     def compute(rows: Ints, threads: int) -> Floats:
@@ -188,7 +188,7 @@ def _fill(similarity: Similarity, queries: Array, scores: Array, height: int, th
 def _rank(
     retrieval: Retrieval[Similarity], scores: Array, places: Ints, rows: Ints
 ) -> tuple[Callable[..., Ranked], Ints | None]:
-    """What ranks the positives of some queries, as :meth:`Retrieval.values` takes it, and their totals if they fell."""
+    """The ``rank`` function for :meth:`Retrieval.values`, and new totals if lists lost an item."""
     gallery, ties = retrieval.source.gallery, retrieval.request.ties
     if gallery.mask.place is not None:
         positives, totals = gallery.sort_lists(scores, rows, ties=ties)

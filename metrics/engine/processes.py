@@ -1,4 +1,4 @@
-"""What the processes that share an evaluation tell each other; every one of them takes the same steps."""
+"""Communication between the processes that share an evaluation; all of them run the same steps."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _OPERATIONS = {
 
 
 class Share(NamedTuple):
-    """One process of so many."""
+    """One process: its rank and the number of processes."""
 
     rank: int
     number: int
 
     def part(self, number: int) -> slice:
-        """The part of this process of so many things in a row."""
+        """The consecutive part of ``number`` things that belongs to this process."""
         return slice(number * self.rank // self.number, number * (self.rank + 1) // self.number)
 
     def agreed(self, layout: Layout) -> Layout:
@@ -43,13 +43,13 @@ class Share(NamedTuple):
         return layout._replace(height=height, rows=rows)
 
     def reduced(self, values: Array, how: Literal["sum", "largest", "smallest"] = "sum") -> Array:
-        """The array itself, now the sums, or the largest or smallest, of those of all processes, element by element."""
+        """The array, overwritten by the elementwise sum, largest or smallest over all processes."""
         words = torch.from_numpy(values.view(np.int64) if values.dtype == np.uint64 else values)
         words.copy_(self.reduce(words, how))  # which may have gone over another device
         return values
 
     def reduce(self, values: torch.Tensor, how: Literal["sum", "largest", "smallest"] = "sum") -> torch.Tensor:
-        """The same of tensors, on any device; the tensor itself may be written to."""
+        """:meth:`reduced` for tensors on any device; may overwrite the tensor."""
         there = values.to(_device_of_group())
         distributed.all_reduce(there, op=_OPERATIONS[how])
         return there.to(values.device)
@@ -62,7 +62,7 @@ class Share(NamedTuple):
 
     @contextmanager
     def agreeing(self) -> Iterator[None]:
-        """A block that succeeds in all processes or in none; it must not wait for other processes."""
+        """A block that succeeds in all processes or in none. It must not wait for other processes."""
         own: Exception | None = None
         try:
             yield

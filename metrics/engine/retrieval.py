@@ -1,4 +1,4 @@
-"""A checked retrieval: what each query ranks, and what is asked of the rankings."""
+"""A checked retrieval: its source of rankings, its item counts and the requested metrics."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ..ranking.sorted_positives import BYTES_OF_A_POSITIVE, SortedPositives
 from ..request import MetricRequest
 from .blocks import for_each, row_ranges
 
-_LEAVES_OUT = ("AP#",)  # kinds whose authors leave out queries without positives also where others score them 0
-_ITEM_BYTES = 40  # while its list is ranked
+_LEAVES_OUT = ("AP#",)  # kinds that always leave out queries without positives, as their authors do
+_ITEM_BYTES = 40  # per item while a list is ranked
 Source = TypeVar("Source")
 
 
 @dataclass(frozen=True, eq=False)
 class Retrieval(Generic[Source]):
-    """What is ranked, and what is computed from the rankings."""
+    """A source of rankings and the metrics to compute from them."""
 
-    source: Source  # what ranks: embeddings, binary codes or lists
+    source: Source  # embeddings, binary codes or lists
     request: MetricRequest
     totals: Ints  # (Q, L+1) items of each level that a list could hold; level 0 counts only what is known
     counts: Ints | None  # (Q, L+1) |Ω^(l)| as the relevance of H-AP counts it; None for the totals
@@ -63,7 +63,7 @@ class Retrieval(Generic[Source]):
         return values
 
     def values_of_positives(self, rows: Ints, positives: SortedPositives) -> Floats:
-        """The values of queries whose positives are sorted, the other items counted among them."""
+        """The values of queries from their sorted positives and the counts of other items."""
         values = np.empty((len(rows), len(self.request.metrics)))
 
         def work(part: slice) -> None:
@@ -75,7 +75,7 @@ class Retrieval(Generic[Source]):
 
 
 class ScoredLists(NamedTuple):
-    """Lists of one length whose scores and levels are given: a score matrix, or ranked lists made elsewhere."""
+    """Lists of equal length with given scores and levels: a score matrix, or ranked lists from elsewhere."""
 
     scores: Array  # (Q, K) float32 or float64 without NaN, larger being better
     levels: Bytes  # (Q, K)

@@ -1,8 +1,8 @@
-"""A gallery of which each process holds a part, in tiles, so that more processes hold a larger one.
+"""A gallery divided among processes: each holds some tiles, so that more processes hold a larger gallery.
 
-All processes take the same block of queries. Each finds the positives in its own tiles, and counts the other items of
-these among all positives; scores and counts are then those of all processes. The shape of each product, and the column
-of each item in it, are those of one process that holds everything, and so are the values, bit for bit.
+All processes work on the same block of queries. Each gathers the positives in its own tiles, receives those of the
+others, and counts its other items among all of them. Each product has the shape, and each item the column, that a
+single process would use, so values are equal bit for bit.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .processes import Share
 from .similarity import COLUMNS, LONGEST_TILE, Similarity
 from .vectors import Vectors, hashes_of, with_equals
 
-LEAST_BYTES = 2**26  # of a gallery that is shared out; of a smaller one each process holds all
+LEAST_BYTES = 2**26  # of the smallest gallery that is divided; each process holds a smaller one whole
 
 
 def similarity_of(query: Vectors, items: Vectors, gallery: Gallery, share: Share, **options: Any) -> Similarity:
-    """What multiplies: with a part of the gallery, or with all of it where that is small or lists lose an item."""
+    """The similarity to use: of a divided gallery, or of a whole one if it is small or lists lose an item."""
     dtype = np.result_type(query.dtype, items.dtype)
     if gallery.mask.place is None and len(items) * items.dimensions * dtype.itemsize > LEAST_BYTES:
         return SharedSimilarity(query, items, gallery, share, **options)
@@ -36,7 +36,7 @@ def similarity_of(query: Vectors, items: Vectors, gallery: Gallery, share: Share
 
 
 class SharedSimilarity(Similarity):
-    """The products of all queries with the tiles of one process; what the processes do together, all must call."""
+    """Products of all queries with the tiles of this process. All processes must call the collective methods."""
 
     share: Share
 
@@ -46,14 +46,14 @@ class SharedSimilarity(Similarity):
 
     @cached_property
     def _cut_width(self) -> int:
-        """The number of items in a cut of the one tile that one process would multiply; 0 where tiles are dealt out."""
+        """Items in one piece of the only tile of a single process; 0 if there are several tiles to divide."""
         if len(self.tiles) > 1 or self.device is not None:
             return 0
         return max(min(self._piece, LONGEST_TILE) // COLUMNS, 1) * COLUMNS
 
     @cached_property
     def _cuts(self) -> list[slice]:
-        """What is dealt out."""
+        """The pieces that are divided among processes."""
         return ranges(len(self.gallery), self._cut_width) if self._cut_width else self.tiles
 
     def _standing(self, tile: slice) -> Ints:
@@ -61,7 +61,7 @@ class SharedSimilarity(Similarity):
 
     @cached_property
     def _own(self) -> Ints:
-        """The places whose vectors this process holds, rising."""
+        """The places whose vectors this process holds, in ascending order."""
         cuts = map(self._standing, self._cuts[self.share.part(len(self._cuts))])
         return np.sort(np.concatenate([np.empty(0, np.int64), *cuts]))
 
@@ -76,11 +76,11 @@ class SharedSimilarity(Similarity):
 
     @cached_property
     def longest_part(self) -> int:
-        """The number of items in the longest part of any process."""
+        """The number of items in the longest part over all processes."""
         return max(len(part) for part in self._dealt)
 
     def _longest(self) -> tuple[float, float]:
-        """Read the rows of this process; the largest squared norms among those of all."""
+        """Read the rows of this process; return the largest squared norms over all processes."""
         tree, alone = self.gallery.tree, self._query is self._items
         part = self.share.part(len(tree.queries))
         self._own_queries = tree.order[self._own] if alone else tree.queries[part]
@@ -95,14 +95,14 @@ class SharedSimilarity(Similarity):
 
     @cached_property
     def _kept(self) -> tuple[Array, Array]:
-        """The vectors of the queries and of the items of this process, as they are multiplied."""
+        """The prepared vectors of this process: its queries and its items."""
         queries, items = self._taken
-        del self._taken  # no longer needed
+        del self._taken  # freed
         kept = self._in_place(items)
         return (kept if queries is items else self._in_place(queries)), kept
 
     def _in_place(self, vectors: Vectors) -> Array:
-        """Vectors as they are multiplied, in the memory that held them if their type is that of the scores."""
+        """Prepare vectors for products, in place if they have the type of the scores."""
         kept: Array = vectors.array
         if kept.dtype != self.dtype:
             kept = np.empty(kept.shape, self.dtype)
@@ -112,7 +112,7 @@ class SharedSimilarity(Similarity):
 
     @cached_property
     def _copy(self) -> Any:
-        """The items, where they are multiplied if there is room for them."""
+        """The prepared items, on the device if they fit there."""
         kept = self._kept[1]
         return self.device.put(kept) if self.device is not None and self._is_there else kept
 
@@ -123,7 +123,7 @@ class SharedSimilarity(Similarity):
         )
 
     def queries(self, rows: Ints, height: int) -> Array:
-        """The vectors of some queries, from all processes, and of the first of them again up to a whole height."""
+        """The vectors of some queries, from all processes, padded with the first one to a multiple of ``height``."""
         padded = np.append(rows, np.repeat(rows[:1], -len(rows) % height))
         vectors = np.zeros((len(padded), self.dimensions), self.dtype)
         at = self._where[padded]
@@ -131,7 +131,7 @@ class SharedSimilarity(Similarity):
         return self.share.reduced(vectors)
 
     def items(self, places: Ints) -> Any:
-        """The vectors of the items at some places of one part, and the column of each unless they are in order."""
+        """The vectors of some places of one part, with their columns unless these are consecutive."""
         wanted = places if self._first is None else self._first[places]
         if not self._cut_width:
             items = self._rows(wanted)
@@ -145,7 +145,7 @@ class SharedSimilarity(Similarity):
         return self._copy[slice(at[0], at[-1] + 1) if at[-1] - at[0] == len(at) - 1 else at]
 
     def fill(self, queries: Array, items: Any, places: Ints, scores: Array, height: int, *, threads: int) -> None:
-        """Write the scores of padded queries with the items of a part."""
+        """Write the scores of padded queries against the items of a part."""
         vectors, columns = items if isinstance(items, tuple) else (items, None)
         if columns is None:
             super().fill(queries, vectors, places, scores, height, threads=threads)

@@ -1,7 +1,7 @@
-"""Cosine similarities of blocks of queries with parts of the gallery.
+"""Cosine similarities between blocks of queries and parts of the gallery.
 
-The rounding of a product may depend on its shape and on the column. So all products have one height, the last being
-padded, and equal vectors of the gallery lie in one part of it and take the score of the first of them.
+The rounding of a product may depend on its shape and on the column. So all products have the same height (the last is
+padded), and equal vectors of the gallery belong to one part and get the score of the first of them.
 
 Dot products of small integers are exact in any order of summation. The squared cosine with the sign of the cosine,
 (q·x)·|q·x| / (‖q‖²‖x‖²), is then one rounded division of exact integers: equal cosines give equal scores.
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from .device import Device
     from .processes import Share
 
-_LARGEST_COPY = 2**29  # bytes of a gallery of which a normalized copy is held
-_TILE, _TILE_ON_A_DEVICE = 2**25, 2**27  # bytes of one tile of a larger one
-LONGEST_TILE = 2**14  # items of one tile, whose scores many threads hold
-COLUMNS = 2048  # items of one product: its scores stay in the cache while they are summed
+_LARGEST_COPY = 2**29  # bytes of the largest gallery that is copied in normalized form
+_TILE, _TILE_ON_A_DEVICE = 2**25, 2**27  # bytes of a tile of a larger gallery
+LONGEST_TILE = 2**14  # items of a tile, since each thread holds scores of one
+COLUMNS = 2048  # items of a product: its scores stay in the cache while they are summed
 
 
 class Similarity:
-    """The products of Q queries with N items, given in the user's order, whose tree order is the gallery's.
+    """Products of Q queries with N items, both given in the user's order; places are in the gallery's tree order.
 
     A normalized copy of the gallery is ``held`` if it is small enough; then all items are multiplied at once unless
     ``tile_size`` says how many. ``tiles`` are consecutive ranges in tree order. Products have the embeddings' type
@@ -42,7 +42,7 @@ class Similarity:
     their signs.
     """
 
-    share: Share | None = None  # of a gallery that several processes hold
+    share: Share | None = None  # set if processes divide the gallery
 
     def __init__(
         self,
@@ -65,38 +65,38 @@ class Similarity:
             width = num_items if self.held else min(self._piece, LONGEST_TILE)
         else:
             self.held = num_items * row_bytes <= self.device.gallery_bytes
-            width = self._piece  # whatever memory is free
+            width = self._piece  # independent of free memory, so that values are too
         self.tiles = ranges(num_items, width if tile_size is None else tile_size)
         longest = self._longest()
         within = LARGEST_SUM if self.device is None else self.device.largest_integer
         self.exact = max(longest) <= within**2 and longest[0] * longest[1] <= LARGEST_SUM**2  # |q·x| ≤ ‖q‖·‖x‖
 
     def __str__(self) -> str:
-        """The scores, for the convention card."""
+        """How scores are computed, for the convention card."""
         if self._precision == "bfloat16":
             return "cosine similarity of embeddings rounded to bfloat16, summed in float32"
         return f"cosine similarity, {self.dtype}{' multiplied as tf32' if self._precision == 'tf32' else ''}"
 
     @property
     def embeddings(self) -> tuple[Array, Array]:
-        """Those of the queries and of the gallery, as given."""
+        """The embeddings of the queries and of the gallery, as given."""
         return self._query.array, self._items.array
 
     @cached_property
     def parts(self) -> list[Ints]:
-        """The whole gallery in parts: the places of each, rising.
+        """The parts of the whole gallery: the places of each, in ascending order.
 
         A part of a file is consecutive rows of it. Equal vectors belong to the part of the first of them.
         """
         return [places for places in self._divided(self.tiles) if len(places)]
 
     def _standing(self, tile: slice) -> Ints:
-        """The places of the items of a tile, rising."""
+        """The places of the items of a tile, in ascending order."""
         in_file = self._items.mapped and not self.held
         return np.sort(self.gallery.tree.place[tile]) if in_file else np.arange(tile.start, tile.stop)
 
     def _divided(self, tiles: list[slice]) -> list[Ints]:
-        """The places of each tile, with those of all vectors that equal one which comes first there."""
+        """The places of each tile; a vector moves to the tile of the first vector that equals it."""
         standing = list(map(self._standing, tiles))
         if self._first is None or len(tiles) == 1:
             return standing
@@ -113,7 +113,7 @@ class Similarity:
         return max(len(part) for part in self.parts)
 
     def parts_with_positives(self, rows: Ints, products: list[slice]) -> Iterator[tuple[Ints, list[slice]]]:
-        """The parts of the gallery that hold positives, and the products of these rows with some there."""
+        """Yield each part that holds positives of these rows, and the products that have some in it."""
         for places in self.parts:
             low, high = self.gallery.positive_columns(places, rows)
             chosen = [product for product in products if (low[product] < high[product]).any()]
@@ -121,11 +121,11 @@ class Similarity:
                 yield places, chosen
 
     def queries(self, rows: Ints, height: int) -> Array:
-        """The vectors of some queries, and of the first of them again up to a multiple of ``height``."""
+        """The vectors of some queries, padded with the first one to a multiple of ``height``."""
         return self._vectors(self._query, np.append(rows, np.repeat(rows[:1], -len(rows) % height)))
 
     def items(self, places: Ints) -> Any:
-        """The vectors of the items at some places, where they are multiplied."""
+        """The vectors of the items at some places, on the device if there is one."""
         if self.held:
             consecutive = places[-1] - places[0] < len(places)
             return self._copy[slice(places[0], places[-1] + 1) if consecutive else places]
@@ -133,14 +133,14 @@ class Similarity:
         return items if self.device is None else self.device.put(items)
 
     def fill(self, queries: Array, items: Any, places: Ints, scores: Array, height: int, *, threads: int) -> None:
-        """Write the scores of padded queries with the items of a part."""
+        """Write the scores of padded queries against the items of a part."""
         self.multiply(queries, items, scores, height, threads=threads)
         copies, originals = self.equal_columns(places)
         if len(copies):
             scores[:, copies] = scores[:, originals]
 
     def multiply(self, queries: Array, items: Any, scores: Array, height: int, *, threads: int) -> None:
-        """Write the scores of padded queries with some items, each for itself."""
+        """Write the scores of padded queries against some items, without regard to equal vectors."""
         width = COLUMNS if self.device is None else len(items)
         pairs = [(rows, tile) for rows in ranges(len(queries), height) for tile in ranges(len(items), width)]
 
@@ -157,7 +157,7 @@ class Similarity:
         for_each(multiply, pairs, threads)
 
     def equal_columns(self, places: Ints) -> tuple[Ints, Ints]:
-        """The columns of a part, or of all parts, whose vectors equal earlier ones, and the columns of these."""
+        """The columns of a part (or of all parts) whose vectors equal earlier ones, and the columns of those."""
         if self._first is None:
             return places[:0], places[:0]
         first = self._first[places]
@@ -166,14 +166,14 @@ class Similarity:
 
     @cached_property
     def _copy(self) -> Any:
-        """The whole gallery in tree order, where it is multiplied."""
+        """The whole gallery in tree order, normalized, on the device if there is one."""
         if self.device is None:
             return self._vectors(self._items, self.gallery.tree.order, threads=num_threads())
         return self.device.put_all(self._pieces(), (len(self.gallery), self.dimensions), self.dtype)
 
     @cached_property
     def _first(self) -> Ints | None:
-        """The place of the first of equal vectors, for each place; None where no two are equal, or scores are exact."""
+        """For each place, that of the first equal vector; None if all differ or scores are exact."""
         return None if self.exact else self._first_of_equal()
 
     def _first_of_equal(self) -> Ints | None:
@@ -184,21 +184,21 @@ class Similarity:
 
     @cached_property
     def item_hashes(self) -> Words:
-        """(N,) of the items as they are multiplied, in tree order."""
+        """(N,) hashes of the prepared items, in tree order."""
         return np.concatenate([hashes_of(self._rounded(piece)) for piece in self._pieces()])
 
     @property
     def query_hashes(self) -> Words:
-        """(Q,) of the queries."""
+        """(Q,) hashes of the prepared queries."""
         pieces = (self._vectors(self._query, rows) for rows in ranges(len(self._query), self._piece))
         return np.concatenate([hashes_of(self._rounded(piece)) for piece in pieces])
 
     def _longest(self) -> tuple[float, float]:
-        """The largest squared norms of queries and items as integers."""
+        """The largest squared norms of queries and items, taken as integers."""
         return self._query.longest, self._items.longest
 
     def _vectors(self, vectors: Vectors, rows: slice | Ints, *, threads: int = 1) -> Array:
-        """Some rows as they are multiplied: small integers, or of norm 1."""
+        """Some rows prepared for products: as small integers, or with norm 1."""
         return (vectors.integers if self.exact else vectors.unit)(rows, self.dtype, threads=threads)
 
     def _pieces(self) -> Iterator[Array]:
@@ -211,7 +211,7 @@ class Similarity:
 
 
 def _device(name: str | None, precision: Precision | None) -> Device | None:
-    """The device of that name, or None for numpy, which has no precision but the embeddings' own and float32."""
+    """The device of that name, or None for numpy, which only multiplies in the embeddings' own type or float32."""
     if precision is not None:
         check_choice("precision", precision, Precision)
     if name is not None:
@@ -226,7 +226,7 @@ def _device(name: str | None, precision: Precision | None) -> Device | None:
 
 @jit
 def _square(queries: Array, items: Array, scores: Array) -> None:
-    """Make squared cosines with their signs of the products of integers."""
+    """Turn products of integers into squared cosines with their signs, in place."""
     lengths = np.empty(len(items))
     for column in range(len(items)):
         lengths[column] = _squared_norm(items[column])

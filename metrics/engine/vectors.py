@@ -1,4 +1,4 @@
-"""Embeddings, in memory or in a memory-mapped file, whose rows are normalized a few at a time.
+"""Embeddings in memory or in a memory-mapped file, normalized a few rows at a time.
 
 Every float is an odd number times a power of two. The largest odd number by which the whole row can be divided is
 divided out first, which is exact, so that parallel rows become equal. Rows of few digits become small integers.
@@ -23,7 +23,7 @@ Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]  # of products
 _ROWS_AT_ONCE = 256
 _ROWS_IN_CACHE = 64
 _ROWS_OF_A_THREAD = 2048
-_BYTES_AT_ONCE = 2**25  # of rows that are compared
+_BYTES_AT_ONCE = 2**25  # of rows compared at once
 _SMALLEST, _LARGEST = 1e-30, 1e30  # of sums in which no square overflows or loses digits
 _DIGITS = 53  # of a float64, which holds every float32
 LARGEST_SUM = 2.0**24  # of integers, up to which a float32 holds each
@@ -47,7 +47,7 @@ class Vectors:
         return int(self.array.shape[1])
 
     def whole(self, name: str) -> Vectors:
-        """All rows, checked; those of a memory map stay there."""
+        """All rows, checked; those of a memory map stay in the file."""
         if self.mapped and not self.checked:
             for start in range(0, len(self), _ROWS_AT_ONCE):
                 as_embeddings(self.array[start : start + _ROWS_AT_ONCE], name=f"{name}, rows from {start},")
@@ -55,12 +55,12 @@ class Vectors:
         return Vectors(array, self.dtype, self.mapped)
 
     def taken(self, rows: Ints, *, name: str) -> Vectors:
-        """Some rows, in memory, checked."""
+        """Some rows, read into memory and checked."""
         array = self.array[rows]
         return Vectors(array if self.checked else as_embeddings(array, name=name, rows=rows), self.dtype, mapped=False)
 
     def unit(self, rows: slice | Ints, dtype: np.dtype[Any], *, threads: int = 1) -> Array:
-        """Some rows, each of norm 1; parallel ones are equal."""
+        """Some rows with norm 1; parallel rows become equal."""
         return self._scaled(_normalize, rows, dtype, threads)
 
     def integers(self, rows: slice | Ints, dtype: np.dtype[Any], *, threads: int = 1) -> Array:
@@ -69,7 +69,7 @@ class Vectors:
 
     @cached_property
     def longest(self) -> float:
-        """The largest squared norm of a row as integers; infinite where one does not consist of small integers."""
+        """The largest squared norm of a row of integers; infinite if some row is not made of small integers."""
         longest = 0.0
         for start in range(0, len(self), _ROWS_IN_CACHE):
             rows = self.integers(slice(start, start + _ROWS_IN_CACHE), self.dtype)
@@ -94,7 +94,7 @@ class Vectors:
 
 
 def as_vectors(values: Any, *, name: str, taken: bool = False) -> Vectors:
-    """Check embeddings, as :func:`hiertree.arrays.as_embeddings` does; those of a memory map a few rows at a time.
+    """Check embeddings as :func:`hiertree.arrays.as_embeddings` does, those of a memory map a few rows at a time.
 
     Rows of files that are to be ``taken`` by several processes are checked then.
     """
@@ -113,7 +113,7 @@ def as_vectors(values: Any, *, name: str, taken: bool = False) -> Vectors:
 
 
 def first_of_equal(hashes: Words, rows_of: Callable[[Ints], Array]) -> Ints | None:
-    """(N,) for each row the first one that equals it, or None where all differ.
+    """(N,) for each row the first row that equals it, or None if all differ.
 
     ``hashes`` are those of the vectors; ``rows_of`` gives the vectors of some rows.
     """
@@ -135,7 +135,7 @@ def first_of_equal(hashes: Words, rows_of: Callable[[Ints], Array]) -> Ints | No
 
 
 def with_equals(hashes: Words) -> Ints:
-    """The rows whose hash another one has, those of one hash together, rising."""
+    """The rows whose hash occurs more than once, grouped by hash, ascending within a group."""
     order = np.argsort(hashes, kind="stable")
     repeats = hashes[order[1:]] == hashes[order[:-1]]
     found: Ints = order[np.append(repeats, False) | np.append(False, repeats)]
@@ -143,7 +143,7 @@ def with_equals(hashes: Words) -> Ints:
 
 
 def hashes_of(vectors: Array) -> Words:
-    """(n,) sums of the words of each vector, each times an odd number of its own; equal where vectors are."""
+    """(n,) hashes: each word of a vector times an odd number of its own, summed; equal vectors have equal hashes."""
     hashes = np.empty(len(vectors), np.uint64)
     words = vectors.view(f"u{vectors.itemsize}")
     minus_zero = np.array(-0.0, vectors.dtype).view(words.dtype)[()]
@@ -163,7 +163,7 @@ def _sum_of_squares(row: Array) -> Any:
 
 @jit
 def _normalize(rows: Array) -> None:
-    """Divide each row (float32 or float64, finite, not 0) by its norm, whatever its factors."""
+    """Divide each row (float32 or float64, finite, not 0) by its norm."""
     for index in range(len(rows)):
         row = rows[index]
         factor = _odd_factor(row)

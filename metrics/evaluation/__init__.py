@@ -1,1 +1,1 @@
-"""Entrances: one file for each thing that people hold, from embeddings to ranked lists."""
+"""Entry points, one file per kind of input, from embeddings to ranked lists."""

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from .inputs import Labels
 
 IndexName: TypeAlias = Literal["hnsw", "ivf"]
-_ROWS = 1 << 14  # of vectors normalized, or of queries searched, at once
-_TRAINED_ON = 256  # vectors a list of an inverted file, as faiss takes them
-_ROUNDING = 1e-6  # of a cosine in float32
+_ROWS = 1 << 14  # vectors normalized or queries searched at once
+_TRAINED_ON = 256  # training vectors per list of an inverted file, as faiss recommends
+_ROUNDING = 1e-6  # rounding error of a cosine in float32
 _SINGLE = np.dtype(np.float32)
 
 
@@ -70,7 +70,7 @@ class Approximate:
 def evaluate_approximately(
     query: Vectors, gallery: Vectors, labels: Labels, request: MetricRequest, how: Approximate, *, progress: bool
 ) -> Evaluation:
-    """The metrics of the best k that an index finds; the convention card says how many of them it found."""
+    """The metrics of the top k that an index finds; the convention card gives its recall."""
     from .lists import values_of_indices
 
     _check(request, labels.mask)
@@ -95,7 +95,7 @@ def evaluate_approximately(
 
 
 def _check(request: MetricRequest, mask: Mask) -> None:
-    """Refuse what a top k cannot give."""
+    """Refuse metrics and options that a top k cannot serve."""
     whole = [metric.name for metric in request.metrics if metric.cutoff is None]
     if whole:
         expected = "metrics of a top k: R@k, TR@k, P@k, mAP@k, NDCG@k"
@@ -140,7 +140,7 @@ def _describe(index: Any, how: Approximate) -> str:
 def _recall(
     index: Any, query: Vectors, gallery: Vectors, mask: Mask, rows: NDArray[np.int64], k: int, wanted: int
 ) -> float:
-    """The share of the best items that an index finds, masked ones left out; of equal scores any item will do."""
+    """The share of the top items that an index finds, without excluded ones; any of several equal scores counts."""
     queries, first = query.unit(rows, _SINGLE), mask.place == "first"
     pairs, items = mask.pairs(rows)
     best = np.empty((len(rows), 0), np.float32)

@@ -24,7 +24,7 @@ _MOST_BITS = 2**16 - _WORD  # so that a distance fits a uint16
 
 @dataclass(frozen=True, eq=False)
 class _Words:
-    """Codes as (n, W) uint64 words, padded with zeros, and how many bits they have."""
+    """Codes as (n, W) uint64 words, padded with zeros, and their number of bits."""
 
     words: NDArray[np.uint64]
     bits: int

@@ -1,4 +1,4 @@
-"""Evaluation of embeddings, block by block: no more than a block of queries × gallery exists at once."""
+"""Evaluation of embeddings, one block of queries × gallery at a time."""
 
 from __future__ import annotations
 

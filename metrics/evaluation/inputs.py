@@ -1,4 +1,4 @@
-"""The checks that all entry points share: labels of queries and gallery, items that lists leave out, options."""
+"""Checks shared by all entry points: labels of queries and gallery, excluded items, options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MASKS = ("query_ids", "gallery_ids", "junk", "distractors")
 
 
 class RetrievalOptions(MetricOptions, total=False):
-    """Those of :class:`MetricOptions`, and what lists leave out; see :func:`hiertree.metrics.evaluate`."""
+    """:class:`MetricOptions` and the items that lists exclude; see :func:`hiertree.metrics.evaluate`."""
 
     query_ids: Any
     gallery_ids: Any
@@ -35,7 +35,7 @@ class RetrievalOptions(MetricOptions, total=False):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CheckedRetrievalOptions(CheckedOptions):
-    """The values of :class:`RetrievalOptions`; what lists leave out is checked with the labels."""
+    """The values of :class:`RetrievalOptions`; exclusions are checked with the labels."""
 
     query_ids: Any = None
     gallery_ids: Any = None
@@ -43,12 +43,12 @@ class CheckedRetrievalOptions(CheckedOptions):
     distractors: Any = None
 
     def refuse_masks(self, where: str) -> None:
-        """OptionError if lists are to leave something out."""
+        """OptionError if an option excludes items."""
         if any(getattr(self, name) is not None for name in _MASKS):
             raise OptionError(f"one of {', '.join(_MASKS)} {where}", expected="it only beside paths, of indices")
 
     def check_protocol(self, *, self_retrieval: bool) -> None:
-        """Refuse a retrieval that the protocol, if one is named, does not make."""
+        """Refuse a retrieval that does not fit the named protocol."""
         protocol, given = self.benchmark, f"protocol={self.protocol!r}"
         if protocol is None:
             return
@@ -66,17 +66,17 @@ class Labels(NamedTuple):
 
     query_paths: Ints  # (Q, L)
     gallery_paths: Ints  # (N, L), those of the queries in self-retrieval; −1 for a distractor
-    mask: Mask  # what each list leaves out
+    mask: Mask  # the items that each list excludes
     names: LabelNames
 
     def rows(self, queries: slice) -> Labels:
-        """The same for some queries."""
+        """The labels for some of the queries."""
         return self._replace(query_paths=self.query_paths[queries], mask=self.mask.rows(queries))
 
     def evaluation(
         self, request: MetricRequest, values: Floats, *, scores: str, approximation: str | None = None
     ) -> Evaluation:
-        """The result of values (Q, M), with its card; ``scores`` says what the items were ranked by."""
+        """The result from values (Q, M), with its card; ``scores`` says how items were ranked."""
         card = request.convention(self_rule=self.mask.rule, scores=scores, approximation=approximation)
         return Evaluation(request.names, values, range(len(values)), card, self.query_paths, **self.names._asdict())
 
@@ -84,7 +84,7 @@ class Labels(NamedTuple):
 def check_inputs(
     given: tuple[Any, ...], asked: CheckedRetrievalOptions, *, read: Callable[..., Any], of_codes: bool = False
 ) -> tuple[Any, Any, Labels, MetricRequest]:
-    """Checked queries, items (the queries in self-retrieval), their labels, and what is asked for.
+    """Checked queries, items (the queries in self-retrieval), labels and options.
 
     Given are the queries, their paths, a gallery and its paths; ``read`` (values, name=…) makes vectors or codes.
     """
@@ -111,7 +111,7 @@ def check_inputs(
 def checked_labels(
     query_paths: Any, gallery_paths: Any, num_queries: int, num_items: int | None, asked: CheckedRetrievalOptions
 ) -> Labels:
-    """Check the paths of queries and of a gallery, if there is one, and make a mask of what lists leave out."""
+    """Check the paths of queries and of the gallery, if any, and build the mask of excluded items."""
     from ..ranking.gallery import mask_of  # takes numba with it
 
     sides, numbers = {"query_paths": query_paths}, {"query_paths": num_queries}
@@ -150,7 +150,7 @@ def _checked_distractors(distractors: Any, num_items: int | None) -> Bools | Non
 
 
 def checked_num_levels(num_levels: int | None, *, deepest: int) -> int:
-    """L as given, or else the deepest level found, which L cannot be below."""
+    """L as given, else the deepest level found; a given L must not be smaller than that."""
     deepest = max(deepest, 1)
     if num_levels is None:
         return deepest

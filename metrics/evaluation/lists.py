@@ -1,4 +1,4 @@
-"""Ranked lists made elsewhere, with their levels: of gallery indices, or of names with judgments or label paths."""
+"""Ranked lists from elsewhere with their levels: lists of gallery indices, or of names with judgments or paths."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def evaluate_named(
 def _unlabeled_items(
     listed: Triples, row_of_query: Mapping[Hashable, int], row_of_item: Mapping[Hashable, int], *, refuse: bool
 ) -> list[Hashable]:
-    """The items of a run that have no label; refuses queries without one, and such items if that is asked."""
+    """The items of a run without a label; refuses unlabeled queries, and unlabeled items on request."""
     strange = np.array([name not in row_of_query for name in listed.queries], np.bool_)
     expected = "every query of the run among query_names"
     listed.refuse(strange[listed.query], "a query without a label", expected=expected, kind=PathError)
@@ -101,7 +101,7 @@ def _evaluate(
 
 
 def _check_indices(indices: Ints, num_items: int) -> None:
-    """Refuse an index outside the gallery, and one that a list holds twice, with a PathError that names the row."""
+    """PathError, naming the row, for an index outside the gallery or repeated in a list."""
     outside = np.flatnonzero(((indices < -1) | (indices >= num_items)).any(axis=1))
     if len(outside):
         raise PathError(f"row {outside[0]} of the run", expected=f"indices from 0 to {num_items - 1}, or −1 for none")
@@ -112,7 +112,7 @@ def _check_indices(indices: Ints, num_items: int) -> None:
 
 
 def values_of_indices(indices: Ints, labels: Labels, request: MetricRequest, *, scores: Array | None = None) -> Floats:
-    """(Q, M) values of lists (Q, K) of gallery indices, −1 where one ends, ranked by scores (Q, K) or their order."""
+    """(Q, M) values of lists (Q, K) of gallery indices, −1 past a list's end, ranked by scores (Q, K) or by order."""
     queries, items, mask = labels.query_paths, labels.gallery_paths, labels.mask
     gallery = labeled_gallery(queries, items, mask, request.rules)
     agree, levels = np.ones(indices.shape, np.bool_), np.zeros(indices.shape, np.uint8)
@@ -148,7 +148,7 @@ def evaluate_judged(
     columns = (matched.value, 0.0), (level.clip(min=0).astype(np.uint8), 0), (np.zeros(len(row), np.bool_), True)
     lists = ScoredLists(*_padded(row, len(names), *columns))
     values = values_of_lists(Retrieval(lists, request, totals, None, num_ranks=lists.scores.shape[1]))
-    values[matched.num_judged :] = np.nan  # whatever the rules say of queries without positives
+    values[matched.num_judged :] = np.nan  # independent of the rules for queries without positives
     scores = f"{matched.sources[0]}; unlisted positives count as never found"
     counts = f"strict: as judged by {matched.sources[1]}; {counted}"
     card = request.convention(self_rule="every item as listed", scores=scores, counts=counts)
@@ -156,7 +156,7 @@ def evaluate_judged(
 
 
 def _match_names(listed: Triples, judged: Triples, *, refuse: bool) -> Matched:
-    """The level of each listed item, by the number of its name; refuses items without one if that is asked."""
+    """The level of each listed item, by the number of its name; refuses unjudged items on request."""
     _check_same_names(listed, judged)
     names = [*dict.fromkeys([*judged.queries, *listed.queries])]
     row = _renumbered(listed.query, listed.queries, {name: number for number, name in enumerate(names)})
@@ -169,7 +169,7 @@ def _match_names(listed: Triples, judged: Triples, *, refuse: bool) -> Matched:
 
 
 def _check_same_names(listed: Triples, judged: Triples) -> None:
-    """Refuse a run and judgments that share no query, or whose items are of different types: 7 and '7' never equal."""
+    """Refuse a run and judgments without a common query, or with items of different types: 7 never equals '7'."""
     if not set(listed.queries) & set(judged.queries):
         examples = " and ".join(map(_example, (listed.queries, judged.queries)))
         given = f"run ({listed.source}) and qrels ({judged.source}) without a shared query: {examples}"
@@ -188,12 +188,12 @@ def _example(names: Sequence[Hashable]) -> str:
 
 
 def _renumbered(numbers: Ints, names: Sequence[Hashable], places: Mapping[Hashable, int]) -> Ints:
-    """The place of the name of each number; −1 for a name without one."""
+    """The new number of each name; −1 for a name without one."""
     return np.array([places.get(name, -1) for name in names], np.int64)[numbers]
 
 
 def _padded(row: Ints, number: int, *columns: tuple[Array, Any]) -> list[Array]:
-    """(Q, K) of each column of triples, in their order within a row; lists that end earlier hold the fill."""
+    """Each column of triples as (Q, K), in the order of each row, with ``fill`` past a list's end."""
     lengths, order = np.bincount(row, minlength=number), None
     if (row[1:] < row[:-1]).any():
         order = np.argsort(row, kind="stable")
@@ -214,5 +214,5 @@ def _levels_of_listed(listed: Triples, judged: Triples, row: Ints) -> Ints:
     item = _renumbered(listed.item, listed.items, {name: number for number, name in enumerate(judged.items)})
     wanted = np.where(item < 0, -1, row * max(len(judged.items), 1) + item)
     place = judged.pairs().get_indexer(pd.Index(wanted))
-    levels: Ints = np.append(judged.value, -1)[place].astype(np.int64)  # the last one where a place is −1
+    levels: Ints = np.append(judged.value, -1)[place].astype(np.int64)  # −1 reads the appended −1
     return levels

@@ -1,4 +1,4 @@
-"""Evaluation of ranked lists made elsewhere: indices from a search library, or a run and its judgments."""
+"""Evaluation of ranked lists from elsewhere: indices from a search library, or a run and its judgments."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _as_mask(valid: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
 
 
 class RevisitedLevels(NamedTuple):
-    """What :func:`evaluate_scores` takes beside the scores, both (Q, N): levels, uint8, and booleans ``valid``."""
+    """Arguments of :func:`evaluate_scores`, both (Q, N): uint8 ``levels`` and boolean ``valid``."""
 
     levels: NDArray[np.uint8]
     valid: NDArray[np.bool_]

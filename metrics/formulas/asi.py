@@ -19,12 +19,12 @@ from hiertree.jit import Floats, Ints, jit
 from ..ranking.ranked import Ranked, RankedLists, TieGroups, number_within, ratio, tie_groups
 from ..request import Metric
 
-_MANY = 256  # places in a tie group, from where on their sum may be had as a difference
+_MANY = 256  # least places of a tie group whose sum is taken as a difference
 _TINY = 2.0**-600  # P(Y = d − 1) may fall below the smallest float, so it is kept as mantissa · _TINY**shift
 
 
 def compute(lists: RankedLists, metric: Metric) -> Floats:
-    """The mean overlap with the ideal list over its first |Ω⁺| places; with a level, positives are all alike."""
+    """The mean overlap with the ideal list over its first |Ω⁺| places; with a level, all positives are equal."""
     ranked, ties, totals = lists.ranked, lists.tie_groups, lists.totals
     if metric.level:
         ranked = ranked._replace(level=(ranked.level >= metric.level).astype(np.uint8))
@@ -42,7 +42,7 @@ def _tied_excess(
     ahead: int, size: int, stop: int, counted: int, members: int, above: int, total: int, harmonic: Floats
 ) -> float:
     """Σ of (E[min(C_l(p), I_l(p))] − what the group's last place alone would give) / p over p = ahead + 1 … stop."""
-    bound = min(above + total, stop) if above > 0 else 0  # places up to which the ideal list may be the smaller
+    bound = min(above + total, stop) if above > 0 else 0  # places up to which the ideal list may limit the overlap
     spare, others = above + counted - ahead, size - members  # d, and the members of other levels
     excess, reached = float(max(-spare, 0)), 1.0 if spare <= 0 else 0.0  # E(Y − d)₊ and P(Y ≥ d)
     mantissa, shift = 1.0, 0  # P(Y = d − 1)
@@ -71,7 +71,7 @@ def _tied_excess(
 
 @jit
 def _mean_places(ahead: int, first: int, last: int, harmonic: Floats) -> float:
-    """Σ (p − ahead) / p over p = first + 1 … last; of many places as a difference."""
+    """Σ (p − ahead) / p over p = first + 1 … last; for many places as a difference of harmonic numbers."""
     summed: float = last - first - ahead * (harmonic[last] - harmonic[first])
     if last - first <= _MANY:
         summed = 0.0
@@ -100,7 +100,7 @@ def _overlap_sums(
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
         for depth in range(num_levels - 1, -1, -1):
             above[depth] = above[depth + 1] + totals[row, depth + 1]
-        for depth in range(num_levels + 1):  # copied one by one, which compiles two seconds sooner than as an array
+        for depth in range(num_levels + 1):  # copied one by one, which compiles two seconds faster than a slice
             met[depth] = above[depth]
         limit = np.int32(above[0])
         whole = harmonic[limit]

@@ -15,14 +15,14 @@ from hiertree.jit import Bools, Bytes, Floats, Int32s, Ints, Words, jit, reorder
 from ..ranking.ranked import Ranked, RankedLists, TieGroups, ratio, tie_groups
 from ..request import MOST_RANKS, Metric
 
-_MANY = 256  # places in a tie group, from where on T may be had as a difference
-_BLOCK = 255  # positives that a byte can count
-_AT_ONCE, _BITS, _BYTE = 8, np.uint64(8), np.uint64(255)  # sets of levels that are counted in the bytes of one word
-_FAR = 64  # from where on the series' next term is below 1e-16
+_MANY = 256  # least places of a tie group whose T is taken as a difference
+_BLOCK = 255  # most positives that a byte counts
+_AT_ONCE, _BITS, _BYTE = 8, np.uint64(8), np.uint64(255)  # sets of levels counted in the bytes of one word
+_FAR = 64  # from here on the next term of the series is below 1e-16
 
 
 def compute(lists: RankedLists, metric: Metric) -> Floats:
-    """Precision summed over the positives, or those in the top, / how many these could be."""
+    """Precision summed over the positives (of the top k, if given), / the largest number of them there could be."""
     positives = lists.num_positives(metric.level)
     if metric.kind == "AP":
         sums = lists.shared(_sums_by_level)[:, metric.level - 1]
@@ -38,11 +38,11 @@ def hierarchical(lists: RankedLists, metric: Metric) -> Floats:
     """Σ over the positives k of the relevance that k shares with itself and the items ahead / rank(k), over R."""
     table = lists.relevance(metric)
     total = (table * lists.totals).sum(axis=1)
-    table = np.where(lists.totals > 0, table, np.maximum.accumulate(table, axis=1))  # nothing is at the others
+    table = np.where(lists.totals > 0, table, np.maximum.accumulate(table, axis=1))  # levels without items are filled
     rising = bool((np.diff(table, axis=1) >= 0).all())
     ranked = lists.ranked
     if lists.request.ties in ("worst", "best") and not rising:
-        ranked = lists.ranked_by(table)  # a deeper level may be worth less
+        ranked = lists.ranked_by(table)  # a deeper level may have less relevance
     if metric.level:
         parts = np.empty(table.shape)
         _hierarchical_sums(ranked, table, lists.paper, parts)
@@ -94,7 +94,7 @@ def _sums_of_sets(ranked: Ranked, ties: TieGroups, sets: Bools, paper: bool) -> 
 
 
 def _trapezoid_or_sum(sums: Floats, lists: RankedLists, ranked: Ranked, level: int) -> Floats:
-    """Sums of precision over the positives, or of the trapezoids' heights where the rules ask for these."""
+    """Sums of precision over the positives, or of trapezoid heights under rules that interpolate."""
     if lists.request.rules.average_precision == "sum":
         return sums
     left = np.empty(len(sums))
@@ -104,7 +104,7 @@ def _trapezoid_or_sum(sums: Floats, lists: RankedLists, ranked: Ranked, level: i
 
 @jit
 def _harmonic(ahead: int, places: int) -> tuple[float, float]:
-    """ΔH and T of the first places behind ``ahead`` items; of many places by Euler and Maclaurin's series."""
+    """ΔH and T of the first places behind ``ahead`` items; for many places by the Euler–Maclaurin series."""
     summed = places if places <= _MANY else max(min(places, _FAR - ahead), 0)
     first, second = 0.0, 0.0
     for place in range(summed):
@@ -120,7 +120,7 @@ def _harmonic(ahead: int, places: int) -> tuple[float, float]:
 
 @jit
 def _group_precisions(members: float, hits: float, start: int, size: int, places: int, paper: bool) -> float:
-    """What the positives of a tie group add to the sum, of its first places, with so many positives ahead."""
+    """The sum of precisions that the first places of a tie group add, given the positives ahead of it."""
     if paper:
         return members * (hits + members) / (start + size) if places == size else 0.0
     first, second = _harmonic(start, places)
@@ -157,7 +157,7 @@ def _add_precisions(ranked: Ranked, ties: TieGroups, words: Words, paper: bool, 
 def _add_run(
     words: Words, level: Bytes, before: Int32s, hits: Ints, sums: Floats, room: tuple[Words, Words, Floats]
 ) -> None:
-    """Add positives that are not tied: so few that a byte can count them, all sets at once in one addition."""
+    """Add untied positives, few enough for byte counters, for all sets in one addition."""
     belongs, met, share = room
     counted = np.uint64(0)
     for item in range(len(level)):
@@ -179,7 +179,7 @@ def _byte(word: np.uint64, place: int) -> int:
 
 @reordering_jit
 def _precisions(belongs: Words, met: Words, share: Floats, shift: np.uint64, ahead: int) -> float:
-    """Σ of the precision at each item of a set, the one whose byte begins at ``shift``."""
+    """Σ of the precision at each item of the set whose byte begins at ``shift``."""
     total, first, bit = 0.0, float(ahead), np.uint64(1) << shift
     for item in range(len(share)):
         hits = first + np.float64((met[item] >> shift) & _BYTE)
@@ -306,7 +306,7 @@ def hierarchical_curves(ranked: Ranked, tables: Floats, precision: Floats, recal
 
 @jit
 def _leave_out_deeper(ranked: Ranked, wanted: int, kept: Ranked) -> None:
-    """Write the positives that are not deeper than a level; tie groups shrink accordingly."""
+    """Write the positives not deeper than a level; tie groups shrink accordingly."""
     for row in range(len(ranked.number)):
         number, level, before, size = ranked.number[row], ranked.level[row], ranked.before[row], ranked.size[row]
         found, removed, first = 0, 0, 0

@@ -16,11 +16,11 @@ from hiertree.jit import Floats, Ints, jit
 from ..ranking.ranked import Ranked, RankedLists, TieGroups, number_within, ratio
 from ..request import MOST_RANKS, Metric
 
-_RUN = 512  # ranks whose discounts are summed beforehand
+_RUN = 512  # ranks whose discounts are summed in advance
 
 
 def compute(lists: RankedLists, metric: Metric) -> Floats:
-    """DCG over the best that the gallery allows, or the retrieved top k where the rules say so."""
+    """DCG over the ideal of the gallery, or of the retrieved top k under rules that say so."""
     cutoff, reachable = metric.cutoff or MOST_RANKS, lists.totals
     gains = np.exp2(np.arange(reachable.shape[1], dtype=np.float64)) - 1.0
     discount = _discounts(max(lists.num_ranks, int(lists.num_positives(1).max(initial=0))))
@@ -59,7 +59,7 @@ def _total(discount: _Discounts, start: int, stop: int) -> float:
 
 @jit
 def _sum(values: Floats, start: int, stop: int) -> float:
-    """The sum of a range; four sums take turns, since an addition waits for the one before it."""
+    """The sum of a range, by four alternating sums, since each addition waits for the previous one."""
     first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
     whole = start + (stop - start) // 4 * 4
     for place in range(start, whole, 4):

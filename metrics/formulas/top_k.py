@@ -1,4 +1,4 @@
-"""What stands at the top of a ranking, in expectation over tied orders, as docs/metrics.md derives it.
+"""Metrics of the top k, in expectation over the orders of ties; docs/metrics.md derives them.
 
 Under ``paper`` every member stands at the last place of its tie group, so one that straddles the cut lies beyond it.
 """
@@ -66,7 +66,7 @@ def _top_k(ranked: Ranked, wanted: int, cutoff: int, paper: bool, hits: Floats, 
 
 @jit
 def _gains_of_shorter_lists(ranked: Ranked, wanted: int, cutoff: int, paper: bool, sums: Floats) -> None:
-    """Expected Σ over the positives of 1/m − 1/cutoff where the last of them stands at a rank m < cutoff."""
+    """Expected Σ over the positives of 1/m − 1/cutoff for lists whose last positive is at a rank m < cutoff."""
     for row in range(len(sums)):
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
         start, n, members, found = -1, 0, 0, 0
@@ -114,7 +114,7 @@ def _found_precisions(ranked: Ranked, wanted: int, cutoff: int, policy: int, har
 
 @jit
 def _precisions(hits: int, start: int, places: int, members: int, policy: int, harmonic: Floats) -> float:
-    """Precisions at ``members`` positives among ``places`` behind ``start`` items, ``hits`` of them positive."""
+    """Precisions at ``members`` positives among ``places`` that follow ``start`` items, ``hits`` of them positive."""
     if policy == _PAPER:
         return members * (hits + members) / (start + places)
     if policy == _AVERAGE:
@@ -130,13 +130,13 @@ def _precisions(hits: int, start: int, places: int, members: int, policy: int, h
 def _straddling(
     total: float, hits: int, start: int, n: int, members: int, places: int, policy: int, harmonic: Floats
 ) -> float:
-    """AP@k once the group that the cut divides, ``places`` of its ``n`` within, is shared out."""
-    if policy == _PAPER:  # every member stands at the last place of the group, beyond the cut
+    """Expected AP@k when the cut leaves ``places`` of the ``n`` members of a tie group within the top k."""
+    if policy == _PAPER:  # every member takes the last place of the group, beyond the cut
         return total / max(hits, 1)
     fewest, most = max(members - (n - places), 0), min(members, places)
     mode = min(max((members + 1) * (places + 1) // (n + 2), fewest), most)
     value = (total + _precisions(hits, start, places, mode, policy, harmonic)) / max(hits + mode, 1)
-    weights = 1.0  # relative to that of the likeliest x, so that none is too small for a float
+    weights = 1.0  # relative to the likeliest x, so that none underflows
     for step in (1, -1):
         weight, x = 1.0, mode
         while weight > 0.0 and (x < most if step == 1 else x > fewest):

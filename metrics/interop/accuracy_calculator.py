@@ -136,7 +136,7 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
 
 
 def _columns(labels: Any) -> Any:
-    """The columns up to the one that was cut out of a tensor of labels, or the labels as they are."""
+    """The columns up to the one sliced from a tensor of labels, or the labels as given."""
     whole = labels._base if isinstance(labels, torch.Tensor) and labels.ndim == 1 else None
     if whole is None or whole.ndim != 2 or len(whole) != len(labels) or labels.stride(0) != whole.stride(0):
         return labels

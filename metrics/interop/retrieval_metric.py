@@ -219,7 +219,7 @@ def _numbers(values: Any, name: str, embeddings: torch.Tensor) -> torch.Tensor:
 
 
 def _gather(values: torch.Tensor, group: Any = None) -> list[torch.Tensor]:
-    """As torchmetrics gathers, also where a process has no items and so knows neither width nor type."""
+    """Gather as torchmetrics does, also if a process has no items and so knows neither width nor type."""
     shapes: list[Any] = [None] * torch.distributed.get_world_size(group)
     torch.distributed.all_gather_object(shapes, (tuple(values.shape), values.dtype), group)
     shape, dtype = max(shapes, key=lambda each: len(each[0]) * (each[0] != (0,)))

@@ -1,7 +1,7 @@
-"""Counting the other items among the sorted positives, by one of three methods that give the same counts.
+"""Count the other items among the sorted positives by one of three methods with equal results.
 
-Among few positives, every item is compared with every positive. Among so many that looking an item up waits for memory,
-items are put in rough order first. Otherwise they are looked up one by one.
+With few positives, every item is compared with every positive. With so many that each lookup waits for memory, items
+are roughly sorted first. Otherwise items are looked up one by one.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _compare(scores: Array, positive: Any) -> tuple[int, int]:
 
 @jit
 def _order_roughly(scores: Array, low: Ints, high: Ints, positives: Array, number: Ints, ordered: Array) -> None:
-    """Write the items outside columns low … high of each row, larger scores roughly first."""
+    """Write the items outside columns low … high of each row in roughly descending order."""
     width = scores.shape[1]
     bucket, place = np.empty(width, np.uint8), np.empty(_BUCKETS + 1, np.int64)
     for row in range(len(scores)):
@@ -83,7 +83,7 @@ def _order_roughly(scores: Array, low: Ints, high: Ints, positives: Array, numbe
 
 @jit_without_nan
 def _fill_buckets(scores: Array, top: Any, scale: Any, bucket: Bytes) -> None:
-    """Equal intervals of the score; scores beyond them go into the first or last."""
+    """Assign scores to equal intervals; those beyond go into the first or the last."""
     for item in range(len(scores)):
         place = (top - scores[item]) * scale
         bucket[item] = np.uint8(min(max(place, np.float32(0)), np.float32(_BUCKETS - 1)))

@@ -1,8 +1,8 @@
-"""Sorting whole lists, each score together with its level: the fastest way where much of a gallery is positive.
+"""Sort whole lists of scores with their levels: the fastest way if much of a gallery is positive.
 
-A float32 cosine is 0 or has an absolute value from 2⁻³¹ to 2, which takes 29 bits; its level goes into 3 bits below.
-These keys are distributed over equal intervals of the score, about one per item. Within intervals neighbors then change
-places, all even pairs and all odd ones in turn, which the processor does many at a time.
+A float32 cosine is 0 or has an absolute value from 2⁻³¹ to 2, which takes 29 bits; its level takes the 3 bits below.
+These keys are distributed over equal intervals of the score, about one per item. An odd-even transposition sort, which
+vectorizes, then orders each interval.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from hiertree.jit import Array, Bytes, Int32s, Ints, jit, jit_without_nan
 from ..conventions import Ties
 from .ranked import Ranked
 
-_INTERVALS = 1.25  # for each item
-_FEW = 256  # items of an interval that exchanges of neighbors put in order, in less than half the time of a sort
-_PIECE = 512  # items that are put in order together
+_INTERVALS = 1.25  # per item
+_FEW = 256  # most items of an interval for which odd-even exchanges take less than half the time of a sort
+_PIECE = 512  # items sorted together
 _GLANCE = 64  # items that are searched for ties at once
-_SAMPLE = 8  # the range of the scores is taken from every eighth item
-WORTHWHILE = 4  # a full sort pays if at least one item in so many is positive
+_SAMPLE = 8  # every eighth item gives the range of the scores
+WORTHWHILE = 4  # a full sort pays if at least one item in four is positive
 _LEVEL_BITS, _LEVELS = np.uint32(3), np.uint32(7)
-_ONE, _TWO = np.uint32(1), np.uint32(2)  # unsigned, as an index that may be negative takes twice the time
+_ONE, _TWO = np.uint32(1), np.uint32(2)  # unsigned, since checking an index for a sign takes twice the time
 _SIGN, _SIZE = np.uint32(2**31), np.uint32(2**31 - 1)
 _SMALLEST, _LARGEST = (np.int32(np.float32(score).view(np.int32)) for score in (2.0**-31, 1.9))
-_ZERO = np.int32(2**28)  # the key of score 0, level aside
+_ZERO = np.int32(2**28)  # the key of score 0 without its level
 _LEFT_OUT = np.uint32(2**32 - 1)
 
 
 def rank_by_full_sort(scores: Array, low: Ints, high: Ints, *, ties: Ties) -> Ranked | None:
-    """The ranked positives of r rows of scores, (r, N) in tree order, or None where keys do not fit.
+    """The ranked positives of r rows of scores, (r, N) in tree order, or None if keys do not fit.
 
     A score of −inf marks an item that is left out; ``low`` and ``high`` (r, L) are the ranges of the tree order.
     """
     num_positives = int((high[:, 0] - low[:, 0]).max(initial=0))
     if ties not in ("average", "paper") or scores.dtype != np.float32 or low.shape[1] > _LEVELS:
         return None
-    shape = len(scores), num_positives + 1  # one more, which is written and not kept
+    shape = len(scores), num_positives + 1  # one extra cell, written but never read
     ranked = Ranked(
         np.empty(shape, np.uint8), np.empty(shape, np.int32), np.empty(shape, np.int32), np.empty(len(scores), np.int64)
     )
@@ -48,7 +48,7 @@ def rank_by_full_sort(scores: Array, low: Ints, high: Ints, *, ties: Ties) -> Ra
 
 @jit
 def _rank(scores: Array, low: Ints, high: Ints, ranked: Ranked) -> bool:
-    """Fill ``ranked``; whether every score has a key."""
+    """Fill ``ranked``; return whether every score has a key."""
     num_items = scores.shape[1]
     keys, order = np.empty(num_items, np.uint32), np.empty(num_items, np.uint32)
     interval, first = np.empty(num_items, np.int32), np.empty(int(num_items * _INTERVALS) + 3, np.int32)
@@ -64,9 +64,9 @@ def _rank(scores: Array, low: Ints, high: Ints, ranked: Ranked) -> bool:
 
 @jit
 def _fill_keys(score: Array, low: Ints, high: Ints, keys: NDArray[np.uint32]) -> bool:
-    """Keys of a list, which fall as scores rise; whether every score has one."""
+    """Write the keys of a list, which decrease as scores increase; return whether every score has one."""
     num_levels, fits = len(low), _write_keys(score[: low[0]], 0, keys[: low[0]])
-    for step in range(2 * num_levels - 1):  # down to the deepest range and up again, level by level
+    for step in range(2 * num_levels - 1):  # from the widest range to the deepest and back, level by level
         depth = min(step, 2 * num_levels - 2 - step)
         begin = low[step] if step < num_levels else high[depth + 1]
         end = low[step + 1] if step < num_levels - 1 else high[depth]
@@ -114,7 +114,7 @@ def _sort(score: Array, keys: NDArray[np.uint32], interval: Int32s, first: Int32
 
 @jit
 def _bounds(score: Array) -> tuple[np.float32, np.float32]:
-    """The largest and the smallest score of a sample; what lies beyond goes into the outermost intervals."""
+    """The largest and the smallest score of a sample; scores beyond go into the outermost intervals."""
     top, low = np.float32(-2), np.float32(2)
     for item in range(0, len(score), _SAMPLE):
         if score[item] > -np.inf:
@@ -155,7 +155,7 @@ def _is_unsorted(piece: NDArray[np.uint32]) -> bool:
 
 @jit
 def _exchange(piece: NDArray[np.uint32]) -> None:
-    """Put every pair, the first and second, the third and fourth …, in order."""
+    """Order every pair of neighbors: the first and second item, the third and fourth, and so on."""
     for pair in range(len(piece) // 2):
         one, other = piece[2 * pair], piece[2 * pair + 1]
         piece[2 * pair] = min(one, other)
@@ -164,7 +164,7 @@ def _exchange(piece: NDArray[np.uint32]) -> None:
 
 @jit
 def _number_positives(order: NDArray[np.uint32], level: Bytes, before: Int32s) -> int:
-    """Write level and place of each positive; return how many there are. Items left out stand last."""
+    """Write the level and place of each positive; return their number. Excluded items are last."""
     listed = np.searchsorted(order, _LEFT_OUT)
     found = np.uint64(0)
     for item in range(listed):
@@ -176,7 +176,7 @@ def _number_positives(order: NDArray[np.uint32], level: Bytes, before: Int32s) -
 
 @jit
 def _group_ties(order: NDArray[np.uint32], before: Int32s, size: Int32s, number: int) -> None:
-    """Give the positives of a tie group the number of items ahead of the group, and its size."""
+    """Write for each positive of a tie group the number of items ahead of the group, and its size."""
     item, last = 0, np.searchsorted(order, _LEFT_OUT) - 1
     while item < last:
         stop = min(item + _GLANCE, last)

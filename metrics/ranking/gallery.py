@@ -1,7 +1,7 @@
-"""A gallery in tree order: where each query's positives stand, and what its list leaves out.
+"""A gallery in tree order: the places of each query's positives, and the items its list excludes.
 
-In tree order every Ω^{+,l} of every query is one contiguous range. Scores of some queries with a part of the gallery
-come with ``rows``, the indices of the queries, and ``places``, where the items of the part stand in tree order, rising.
+In tree order every Ω^{+,l} of every query is one contiguous range. Scores of some queries against a part of the gallery
+come with ``rows``, the indices of the queries, and ``places``, the ascending places of the part's items in tree order.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from .sorted_positives import BYTES_OF_A_POSITIVE, SortedPositives, count_others
 
 
 class Mask(NamedTuple):
-    """Pairs of queries and gallery items that are left out: row q holds ``item[start[q] : start[q + 1]]``."""
+    """Excluded pairs of queries and gallery items: row q holds ``item[start[q] : start[q + 1]]``."""
 
     start: Ints  # (Q+1,)
-    item: Ints  # gallery indices, each once a row, rising
-    rule: str  # which items are left out, for the convention card
-    place: Literal["first", "last"] | None = None  # the item that each list loses once it is ranked
+    item: Ints  # gallery indices, ascending in each row, without repeats
+    rule: str  # which items are excluded, for the convention card
+    place: Literal["first", "last"] | None = None  # the item that each list loses after ranking
 
     def excluded(self, queries: slice | Ints, column: Ints) -> Bools:
-        """(r, N) booleans for some queries, item j standing at ``column[j]``."""
+        """(r, N) booleans for some queries; item j is in column ``column[j]``."""
         rows, items = self.pairs(queries)
         excluded = np.zeros((len(self.start[:-1][queries]), len(column)), np.bool_)
         excluded[rows, column[items]] = True
         return excluded
 
     def pairs(self, queries: slice | Ints) -> tuple[Ints, Ints]:
-        """The pairs of some queries: rows, counted from the first of them, and items."""
+        """The pairs of some queries: rows, numbered from 0, and items."""
         start = self.start[:-1][queries]
         number = self.start[1:][queries] - start
         rows, item = _each(start, number)
@@ -50,7 +50,7 @@ class Mask(NamedTuple):
         return self._replace(start=start - start[0], item=self.item[start[0] : start[-1]])
 
     def counts(self, query_paths: Ints, gallery_paths: Ints) -> Ints:
-        """(Q, L+1) how many items of each level are left out."""
+        """(Q, L+1) the number of excluded items of each level."""
         rows, items = self.pairs(slice(0, len(query_paths)))
         agree = np.logical_and.accumulate(query_paths[rows] == gallery_paths[items], axis=1)
         counts = np.zeros((len(query_paths), query_paths.shape[1] + 1), np.int64)
@@ -59,7 +59,7 @@ class Mask(NamedTuple):
 
 
 class TreeOrder(NamedTuple):
-    """Where the items of a gallery stand, and what range of them agrees with each query."""
+    """The places of a gallery's items, and the range of places that shares each level with each query."""
 
     order: Ints  # (N,) gallery indices in tree order
     place: Ints  # (N,) its inverse
@@ -76,10 +76,10 @@ class TreeOrder(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Gallery:
-    """A gallery in tree order, and what each query's list holds of it."""
+    """A gallery in tree order, and the items of it in each query's list."""
 
     tree: TreeOrder
-    mask: Mask  # the items that each list leaves out
+    mask: Mask  # the items that each list excludes
     totals: Ints  # (Q, L+1) items of each level in each list
     counts: Ints | None  # (Q, L+1) as the relevance of H-AP counts them; None for the totals
 
@@ -99,7 +99,7 @@ class Gallery:
         return np.searchsorted(places, self.tree.low[rows, 0]), np.searchsorted(places, self.tree.high[rows, 0])
 
     def masked(self, places: Ints, rows: Ints) -> tuple[Ints, Ints]:
-        """Rows and columns of the scores that are left out."""
+        """Rows and columns of the excluded scores."""
         queries, items = self.mask.pairs(rows)
         wanted = self.tree.place[items]
         columns = np.searchsorted(places, wanted)
@@ -107,11 +107,11 @@ class Gallery:
         return queries[inside], columns[inside]
 
     def leave_out(self, scores: Array, places: Ints, rows: Ints) -> None:
-        """Give masked items the score −inf, which no cosine is."""
+        """Set the scores of excluded items to −inf, which is no cosine."""
         scores[self.masked(places, rows)] = -np.inf
 
     def empty_positives(self, rows: Ints, dtype: np.dtype[Any], *, by_index: bool) -> SortedPositives:
-        """Where the positives of some queries are gathered; ``by_index`` says whether indices order equal scores."""
+        """An empty container for the positives of some queries; ``by_index``: indices break ties."""
         return empty_positives(len(rows), self.most_positives(rows), dtype, by_index=by_index)
 
     def gather(self, scores: Array, places: Ints, rows: Ints, positives: SortedPositives) -> None:
@@ -120,12 +120,12 @@ class Gallery:
         gather(scores, places, low, high, self.tree.order, positives)
 
     def put(self, scores: Array, places: Ints, rows: Ints, positives: SortedPositives) -> None:
-        """Put the positives where they stand in their range, for other processes to do so with theirs."""
+        """Write the positives at their places in the range, so that other processes can add theirs."""
         low, high = self.positive_columns(places, rows)
         put(scores, places, low, high, self.tree.low[rows, 0], positives.score)
 
     def close_up(self, rows: Ints, positives: SortedPositives) -> None:
-        """Make of ranges in which all positives stand what :meth:`gather` makes."""
+        """Turn filled ranges into what :meth:`gather` gives."""
         low, high = self.tree.low[rows], self.tree.high[rows]
         first, columns = low[:, :1], np.arange(positives.score.shape[1])
         gather(positives.score, columns, low - first, high - first, columns, positives)
@@ -133,12 +133,12 @@ class Gallery:
             positives.item[row, :number] = self.tree.order[first[row] + positives.item[row, :number]]
 
     def sort_lists(self, scores: Array, rows: slice | Ints, *, ties: Ties) -> tuple[SortedPositives, Ints]:
-        """The sorted positives of whole lists (r, N), and their totals (r, L+1) less the item that each list loses."""
+        """The sorted positives of whole lists (r, N), and the totals (r, L+1) without the item that each list loses."""
         tree, levels = self.tree, np.empty(scores.shape, np.uint8)
         fill_levels(tree.low[rows], tree.high[rows], levels)
         excluded = self.mask.excluded(rows, tree.place)
         totals = drop_ranked(self.mask.place, scores, levels, excluded, tree.order, self.totals[rows])
-        if ties == "index":  # equal scores in the order the user gave the gallery
+        if ties == "index":  # equal scores keep the order of the user's gallery
             scores, levels, excluded = scores[:, tree.place], levels[:, tree.place], excluded[:, tree.place]
         return sort_matrix(scores, levels, excluded, ties=ties), totals
 
@@ -153,7 +153,7 @@ class Gallery:
 
 
 def labeled_gallery(query_paths: Ints, gallery_paths: Ints, mask: Mask, rules: Rules) -> Gallery:
-    """A gallery from the paths of queries (Q, L) and items (N, L), what lists leave out, and how ``H-AP`` counts."""
+    """Build a gallery from the paths of queries (Q, L) and items (N, L), a mask, and ``H-AP``'s counting rules."""
     tree = tree_order(query_paths, gallery_paths)
     totals = tree.totals() - mask.counts(query_paths, gallery_paths)
     counts = tree_order(query_paths, query_paths).totals() if rules.counts == "official" else None
@@ -161,7 +161,7 @@ def labeled_gallery(query_paths: Ints, gallery_paths: Ints, mask: Mask, rules: R
 
 
 def tree_order(query_paths: Ints, gallery_paths: Ints) -> TreeOrder:
-    """Put the gallery in tree order."""
+    """Compute the tree order."""
     num_items = len(gallery_paths)
     columns = [np.concatenate(pair) for pair in zip(gallery_paths.T, query_paths.T, strict=True)]
     everything = _sorted(columns)
@@ -169,8 +169,8 @@ def tree_order(query_paths: Ints, gallery_paths: Ints) -> TreeOrder:
     order, queries = everything[of_gallery], everything[~of_gallery] - num_items
     low = np.empty(query_paths.shape, np.int64)
     high = np.empty(query_paths.shape, np.int64)
-    at = np.flatnonzero(~of_gallery)  # where queries stand among everything
-    differs = np.zeros(len(everything), np.bool_)  # from the row ahead, down to a level
+    at = np.flatnonzero(~of_gallery)  # the places of queries among queries and items
+    differs = np.zeros(len(everything), np.bool_)  # from the previous row, down to a level
     differs[:1] = True
     for level, column in enumerate(columns):
         ordered = column[everything]
@@ -185,7 +185,7 @@ def tree_order(query_paths: Ints, gallery_paths: Ints) -> TreeOrder:
 
 
 def _sorted(columns: list[Ints]) -> Ints:
-    """The order of rows by their first column, then the next, by 16 bits at a time, which numpy sorts by counting."""
+    """Sort rows by first column, then the next, 16 bits at a time, since numpy sorts these by counting."""
     order = None
     for column in reversed(columns):
         lowest = column.min(initial=0)
@@ -205,7 +205,7 @@ def _sorted(columns: list[Ints]) -> Ints:
 def mask_of(
     num_queries: int, num_items: int | None, *, query_ids: Any, gallery_ids: Any, junk: Any, rules: Rules
 ) -> Mask:
-    """Check ids and junk lists and turn them into a mask.
+    """Check ids and junk lists, and turn them into a mask.
 
     With ``num_items=None`` queries retrieve each other, and query i is item i. Items of a query's own id are left out,
     and the gallery indices of its ``junk``. By the ``rules`` the first hit goes instead of items known by index or id.
@@ -254,7 +254,7 @@ def _same_id(query_ids: Any, gallery_ids: Any, num_queries: int, num_items: int 
 
 
 def _each(start: Ints, number: Ints) -> tuple[Ints, Ints]:
-    """The indices of several ranges, one range after another, and which range each belongs to."""
+    """The indices of several ranges, concatenated, and the range that each belongs to."""
     runs = np.repeat(np.arange(len(number)), number)
     return runs, np.arange(len(runs)) + np.repeat(start - np.cumsum(number) + number, number)
 

@@ -1,6 +1,6 @@
-"""From scores and levels to the ranked positives of each query, which are all that a metric reads.
+"""From scores and levels to the ranked positives of each query, the only input of every metric.
 
-Negatives, most of a gallery, appear only through the ranks of the positives.
+Negatives, the bulk of a gallery, appear only in the ranks of the positives.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..request import Metric, MetricRequest
 from .sorted_positives import SortedPositives, count_others, count_others_by_index, empty_positives, sort, split
 
 _GLANCE = 64  # positives that are searched for ties at once
-_FEW = 32  # members of a tie group that are counted one by one
+_FEW = 32  # most members of a tie group that are counted one by one
 Value = TypeVar("Value")
 
 
@@ -33,7 +33,7 @@ class Ranked(NamedTuple):
 
 
 class TieGroups(NamedTuple):
-    """The tie groups of several items that hold a positive; row i has some, and then one that begins at its end."""
+    """Tie groups of more than one item that hold a positive; a sentinel after the last one begins at the row's end."""
 
     first: Int32s  # (r, G+1) the first positive of each
     stop: Int32s  # (r, G) one past its last
@@ -42,11 +42,11 @@ class TieGroups(NamedTuple):
 
 @dataclass(eq=False)
 class RankedLists:
-    """The lists of r queries: all that a formula reads."""
+    """The lists of r queries, the input of every formula."""
 
-    _rank: Callable[[Ties, Floats], Ranked]  # ranked_positives, or what takes its place
+    _rank: Callable[[Ties, Floats], Ranked]  # ranked_positives or a replacement
     request: MetricRequest
-    _rows: slice | Ints  # which queries of the request these are
+    _rows: slice | Ints  # the queries of the request
     totals: Ints  # (r, L+1) items of each level that exist, ranked or not
     _counts: Ints  # (r, L+1) those that the relevance of H-AP counts
     num_ranks: int
@@ -61,35 +61,35 @@ class RankedLists:
         return self.request.ties == "paper"
 
     def relevance(self, metric: Metric) -> Floats:
-        """(r, L+1) the relevance of each level for each query, for one of the H-APs."""
+        """(r, L+1) the relevance of each level for each query, for an H-AP."""
         return self.request.table(metric, self._counts, self._rows)
 
     @cached_property
     def ranked(self) -> Ranked:
-        """The positives under the policy asked for; the best order puts deeper levels first, the worst last."""
+        """The positives under the requested policy; "best" ranks deeper levels first, "worst" last."""
         return self.ranked_by(np.tile(np.arange(self.totals.shape[1], dtype=np.float64), (len(self), 1)))
 
     def ranked_by(self, preference: Floats) -> Ranked:
-        """The same where the best order puts levels of higher preference (r, L+1) first, and the worst last."""
+        """:attr:`ranked`, where "best" ranks levels of higher preference (r, L+1) first and "worst" last."""
         return self._rank(self.request.ties, preference)
 
     @cached_property
     def grouped(self) -> Ranked:
-        """The positives with their tie groups, whatever the policy, unless indices break ties."""
+        """The positives with their tie groups under any policy, unless indices break ties."""
         return self._rank("index" if self.request.ties == "index" else "average", np.zeros(self.totals.shape))
 
     @cached_property
     def tie_groups(self) -> TieGroups:
-        """Where ``ranked`` has ties."""
+        """The tie groups of ``ranked``."""
         return tie_groups(self.ranked, self.request.num_levels)
 
     def num_positives(self, level: int) -> Ints:
-        """(r,) how many items of a level or deeper exist."""
+        """(r,) the number of items of a level or deeper."""
         positives: Ints = self.totals[:, level:].sum(axis=1)
         return positives
 
     def shared(self, compute: Callable[[RankedLists], Value]) -> Value:
-        """What several formulas need, computed once for these lists."""
+        """A value that several formulas need, computed once for these lists."""
         if compute not in self._shared:
             self._shared[compute] = compute(self)
         value: Value = self._shared[compute]
@@ -102,7 +102,7 @@ def ratio(sums: Floats, divisors: Array) -> Floats:
 
 
 def sort_matrix(scores: Array, levels: Bytes, excluded: Bools, *, ties: Ties) -> SortedPositives:
-    """The positives of a score matrix (r, N), float32 or float64 without NaN, the others counted among them."""
+    """Sort the positives of a score matrix (r, N), float32 or float64 without NaN, and count the others among them."""
     by_index = ties == "index"
     num_positives = int(((levels > 0) & ~excluded).sum(axis=1).max(initial=0))
     positives = empty_positives(len(scores), num_positives, scores.dtype, by_index=by_index)
@@ -119,7 +119,7 @@ def sort_matrix(scores: Array, levels: Bytes, excluded: Bools, *, ties: Ties) ->
 
 
 def ranked_positives(positives: SortedPositives, ties: Ties, preference: Floats) -> Ranked:
-    """The ranking of sorted positives, the other items counted among them.
+    """The ranking that sorted positives and the counts of other items give.
 
     ``"average"`` and ``"paper"`` keep tie groups. ``"best"`` places levels of high ``preference`` (r, L+1) first,
     ``"worst"`` last; of equal ones the deeper level counts as higher.
@@ -139,7 +139,7 @@ def ranked_positives(positives: SortedPositives, ties: Ties, preference: Floats)
 
 @jit
 def number_within(ranked: Ranked, places: Ints) -> Ints:
-    """How many positives of each row have fewer than ``places[row]`` items ahead of their tie group."""
+    """The number of positives of each row with fewer than ``places[row]`` items ahead of their tie group."""
     number = np.empty(len(places), np.int64)
     for row in range(len(places)):
         low, high = 0, ranked.number[row]
@@ -187,7 +187,7 @@ def _has_ties(score: Array) -> bool:
 
 @jit
 def _rank_alone(others: Int32s, ahead: int, before: Int32s, size: Int32s) -> int:
-    """Rank positives of different scores; how many items are ahead of the next one, or −1 if others are tied."""
+    """Rank positives of distinct scores; return the number of items ahead of the next one, or −1 at a tie."""
     tied = np.int32(0)
     for item in range(len(others)):
         ahead += others[item, 0] + 1
@@ -208,7 +208,7 @@ def _rank_by_index(positives: SortedPositives, ranked: Ranked) -> None:
 
 @jit
 def _rank_in_order(positives: SortedPositives, order: Ints, ranked: Ranked) -> None:
-    """Put the members of each tie group in the order of levels that each row of ``order`` lists."""
+    """Order the members of each tie group by level, as the row of ``order`` lists them."""
     members = np.zeros(order.shape[1], np.int64)
     for row in range(len(positives.number)):
         number, score, others = positives.number[row], positives.score[row], positives.others[row]
@@ -257,7 +257,7 @@ def tie_groups(ranked: Ranked, num_levels: int) -> TieGroups:
 
 @jit
 def _next_group(size: Int32s, item: int, number: int) -> int:
-    """The first positive from ``item`` on that is tied, or their number."""
+    """The first tied positive from ``item`` on, or the number of positives."""
     while item < number:
         stop = min(item + _GLANCE, number)
         if not _all_alone(size[item:stop]):
@@ -278,7 +278,7 @@ def _all_alone(size: Int32s) -> bool:
 
 @jit
 def _end(before: Int32s, item: int, number: int) -> int:
-    """One past the last positive that is tied with one, in steps that grow and then shrink."""
+    """One past the last positive tied with a given one, by galloping search."""
     start, step = before[item], 1
     while item + step < number and before[item + step] == start:
         item += step
@@ -292,7 +292,7 @@ def _end(before: Int32s, item: int, number: int) -> int:
 
 @jit
 def _count_levels(level: Bytes, members: Ints) -> None:
-    """Add up the items of each level; many are compared with one level at a time, several at once."""
+    """Count the items of each level; many items are compared with one level at a time, which vectorizes."""
     if len(level) <= _FEW:
         for item in range(len(level)):
             members[level[item]] += 1

@@ -1,11 +1,11 @@
-"""The positives of each query in the order of their scores, and every other item counted among them.
+"""The positives of each query sorted by score, with every other item counted among them.
 
-Another item matters only through the positives that it stands ahead of or ties with, so it is counted at the first
-positive that does not exceed it. Counts of parts of a gallery add up.
+Another item matters only through the positives that it precedes or ties with, so it is counted at the first
+positive whose score does not exceed its own. Counts of parts of a gallery add up.
 
-Sorting and looking up share one table: equal intervals of the score, a few times as many as positives. The same
-rounded arithmetic takes equal scores to one interval and larger scores to no later one; within an interval scores are
-compared, so that the result is exact however the intervals fall.
+Sorting and lookup share one table: equal intervals of the score, a few times as many as positives. The same
+rounded arithmetic maps equal scores to one interval and a larger score never to a later one. Within an interval scores
+are compared, so that the result is exact wherever the intervals lie.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy as np
 
 from hiertree.jit import Array, Bools, Bytes, Int32s, Ints, jit, jit_without_nan
 
-_INTERVALS = 3  # of the table, for each positive
+_INTERVALS = 3  # of the table per positive
 BYTES_OF_A_POSITIVE = 8 + 1 + 8 + 4 * _INTERVALS
 _AT_ONCE = 512
 _FEW = 24
 _LEVEL_BITS = np.uint64(8)
 _LEVEL_MASK = np.uint64(255)
 _SIGN = np.uint64(2**31)
-_ONE, _TWO, _FOUR = (np.uint32(number) for number in (1, 2, 4))  # an index that might be negative takes longer
-_MOST_TALLIED = 2**13  # positives of which four tallies stay in the second cache
+_ONE, _TWO, _FOUR = (np.uint32(number) for number in (1, 2, 4))  # unsigned: no check for a negative index
+_MOST_TALLIED = 2**13  # most positives whose four tallies fit into the L2 cache
 _BELOW_SIGN = np.uint64(2**31 - 1)
 
 
@@ -46,7 +46,7 @@ class SortedPositives(NamedTuple):
 
 
 def empty_positives(num_rows: int, num_positives: int, dtype: np.dtype[Any], *, by_index: bool) -> SortedPositives:
-    """A :class:`SortedPositives` that is empty and can take so many positives in each row."""
+    """An empty :class:`SortedPositives` with room for a number of positives in each row."""
     return SortedPositives(
         np.empty((num_rows, num_positives), dtype),
         np.empty((num_rows, num_positives), np.uint8),
@@ -69,7 +69,7 @@ def gather(scores: Array, places: Ints, low: Ints, high: Ints, order: Ints, posi
     for row in range(len(scores)):
         score, level, index = positives.score[row], positives.level[row], positives.item[row]
         found = positives.number[row]
-        for step in range(2 * num_levels - 1):  # down to the deepest range and up again, level by level
+        for step in range(2 * num_levels - 1):  # from the widest range to the deepest and back, level by level
             depth = min(step, 2 * num_levels - 2 - step)
             begin = low[row, step] if step < num_levels else high[row, depth + 1]
             end = low[row, step + 1] if step < num_levels - 1 else high[row, depth]
@@ -95,7 +95,7 @@ def put(scores: Array, places: Ints, low: Ints, high: Ints, start: Ints, found: 
 def split(
     scores: Array, levels: Bytes, excluded: Bools, positives: SortedPositives, others: Array, index: Ints, number: Ints
 ) -> None:
-    """Divide the items of a score matrix into positives and others; ``index`` and ``number`` are of the others."""
+    """Split the items of a score matrix into positives and others; ``index`` and ``number`` describe the others."""
     for row in range(len(scores)):
         found, left = 0, 0
         for column in range(scores.shape[1]):
@@ -117,7 +117,7 @@ def split(
 
 
 def sort(positives: SortedPositives) -> None:
-    """Put the positives in order and make the tables: by score, then by index if it is there, else by level."""
+    """Sort the positives and build the tables; equal scores are ordered by index if it is given, else by level."""
     if positives.score.dtype == np.float32 and not positives.item.size:
         _bucket_sort(positives)
         return
@@ -132,7 +132,7 @@ def sort(positives: SortedPositives) -> None:
 
 @jit_without_nan
 def _intervals(scores: Array, top: Any, scale: Any, last: int, interval: Int32s) -> None:
-    """The interval of each score, 0 … last; its own kernel, so that it is the same arithmetic for all."""
+    """The interval of each score, 0 … last. One kernel, so that every caller uses the same arithmetic."""
     for item in range(len(scores)):
         place = (top - scores[item]) * scale
         interval[item] = np.int32(min(max(place, -np.float32(1)), np.float32(last - 1)) + np.float32(1))
@@ -140,7 +140,7 @@ def _intervals(scores: Array, top: Any, scale: Any, last: int, interval: Int32s)
 
 @jit
 def _bounds(score: Array, number: int) -> tuple[float, float]:
-    """Where intervals begin, and how many there are to a unit, from the finite scores."""
+    """The upper end of the intervals and their number per unit of score, from the finite scores."""
     top, low = -np.inf, np.inf
     for item in range(number):
         if -np.inf < score[item] < np.inf:
@@ -148,12 +148,12 @@ def _bounds(score: Array, number: int) -> tuple[float, float]:
     if top < low:
         return 0.0, 1e-37
     scale = (_INTERVALS * number - 1) / (top - low)
-    return top, scale if 1e-37 < scale < 1e37 else 1e-37  # not 0, which times an infinite score is no number
+    return top, scale if 1e-37 < scale < 1e37 else 1e-37  # not 0: 0 times an infinite score is NaN
 
 
 @jit
 def _descending(score: np.float32) -> np.uint64:
-    """The score's bit pattern, made to fall as the score rises; −0 becomes 0."""
+    """A key from the score's bit pattern that decreases as the score increases; −0 becomes 0."""
     pattern = np.uint64(np.float32(score + np.float32(0.0)).view(np.uint32))
     falling: np.uint64 = pattern if pattern & _SIGN else pattern ^ _BELOW_SIGN
     return falling
@@ -161,7 +161,7 @@ def _descending(score: np.float32) -> np.uint64:
 
 @jit
 def _divide(positives: SortedPositives, row: int, interval: Int32s) -> int:
-    """Find the interval of each positive; ``first[i + 1]`` becomes where i begins. The most that one holds."""
+    """Find the interval of each positive; set ``first[i + 1]`` to the start of i; return the size of the largest."""
     number, score, first = positives.number[row], positives.score[row], positives.first[row]
     bounds = _bounds(score, number)
     positives.top[row], positives.scale[row] = bounds
@@ -179,7 +179,7 @@ def _divide(positives: SortedPositives, row: int, interval: Int32s) -> int:
 
 @jit
 def _bucket_sort(positives: SortedPositives) -> None:
-    """Positives go into the intervals, which are then sorted; keys are the score's pattern and, below it, the level."""
+    """Distribute positives over the intervals, then sort these by keys made of the score's pattern and the level."""
     most = positives.score.shape[1]
     keys, interval = np.empty(most, np.uint64), np.empty(most, np.int32)
     for row in range(len(positives.number)):
@@ -193,7 +193,7 @@ def _bucket_sort(positives: SortedPositives) -> None:
         for place in range(last + 1 if most_in_one > _FEW else 0):
             if first[place + 1] - first[place] > _FEW:
                 keys[first[place] : first[place + 1]].sort()
-        for item in range(1, number):  # nothing has far to go
+        for item in range(1, number):  # an insertion sort, as every item is near its place
             key, place = keys[item], item
             while place > 0 and keys[place - 1] > key:
                 keys[place] = keys[place - 1]
@@ -220,7 +220,7 @@ def _fill_tables(positives: SortedPositives) -> None:
 
 @jit
 def _encode(first: Int32s) -> None:
-    """Double each first positive, and add 1 where the next interval begins with another one."""
+    """Double each first positive, and add 1 if its interval is not empty."""
     for place in range(len(first) - 1):
         first[place] = 2 * first[place] + np.int32(first[place + 1] > first[place])
     first[-1] *= 2
@@ -238,7 +238,7 @@ def count_others(scores: Array, low: Ints, high: Ints, stop: Ints, positives: So
     for row in range(len(scores)):
         number, first, others = positives.number[row], positives.first[row], positives.others[row]
         if number == 0:
-            continue  # nothing to stand ahead of
+            continue  # no positive to precede
         tally, turns = (tallies, np.uint32(3)) if number <= _MOST_TALLIED else (others, np.uint32(0))
         for piece in range(2):
             start, end = (0, low[row]) if piece == 0 else (high[row], stop[row])
@@ -285,7 +285,7 @@ def _count_inside(
 
 @jit
 def _first_not_above(score: Array, place: np.uint32, beyond: np.uint32, own: Any) -> np.uint32:
-    """The first of some falling scores that does not exceed one, or ``beyond``; the last four compared at once."""
+    """Bisect descending scores for the first that does not exceed ``own``; the last four are compared at once."""
     while beyond - place > _FOUR:
         middle = (place + beyond) >> _ONE
         if score[middle] > own:
@@ -307,7 +307,7 @@ def _first_not_above(score: Array, place: np.uint32, beyond: np.uint32, own: Any
 def count_others_by_index(
     scores: Array, index: Ints, low: Ints, high: Ints, stop: Ints, positives: SortedPositives
 ) -> None:
-    """The same where of equal scores the smaller index is ahead; ``index`` is (r, N), or (1, N) for all rows."""
+    """:func:`count_others` with ties broken by smaller index; ``index`` is (r, N), or (1, N) for all rows."""
     for row in range(len(scores)):
         number, own_index = positives.number[row], index[min(row, len(index) - 1)]
         for column in range(stop[row]):
