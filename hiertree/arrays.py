@@ -29,8 +29,8 @@ from .level_columns import (
 from .options import is_integer
 
 MAX_LEVELS = 255  # a level is a uint8
-_SAMPLE = 1000  # rows; mostly enough to see that the levels are in order
-_CHANCE = 1e-4  # below which independent labels would rarely look as if given fine → coarse
+_SAMPLE = 1000  # rows; usually enough to see that the levels are in order
+_CHANCE = 1e-4  # below it, independent labels rarely look as if given fine → coarse
 
 
 class StoredRows:
@@ -86,13 +86,13 @@ def as_float64(values: Any, *, name: str = "values", kind: type[InputError] = In
 
 
 def as_array(values: Any, *, name: str = "values") -> Any:
-    """An array of numpy or torch as it is; lists, frames and the like as one of numpy."""
+    """A numpy or torch array unchanged; lists, frames and the like as a numpy array."""
     is_array = type(values) is np.ndarray or hasattr(values, "detach")
     return values if is_array else to_numpy(values, name=name)
 
 
 def array_library(*arrays: Any) -> Any:
-    """The functions of the array API standard for arrays of one library; arrays of two libraries are a TypeError.
+    """The array API namespace of arrays from one library; arrays from two libraries are a TypeError.
 
     NumPy itself follows the standard from 2.1 on; it then needs no compatibility layer, which is slow to import.
     """
@@ -104,13 +104,13 @@ def array_library(*arrays: Any) -> Any:
 
 
 def is_on_host(array: Any) -> bool:
-    """Whether the values of an array of numpy or torch can be looked at without waiting for a device."""
+    """Whether the values of a numpy or torch array can be read without waiting for a device."""
     return str(getattr(array, "device", "cpu")) == "cpu"
 
 
 @cache
 def triton_works_on(device: str) -> bool:
-    """Whether triton is installed and compiles for a type of device, or interprets, as tests let it do on a CPU."""
+    """Whether triton is installed and compiles for a type of device, or interprets kernels, as in tests on a CPU."""
     interpreted = device == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
     return (device == "cuda" or interpreted) and find_spec("triton") is not None
 

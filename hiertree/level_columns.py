@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .errors import EmbeddingError, PathError, ShapeError, some_of
 
-_LABELS = "iubOUST"  # kinds of columns that name classes; the others are numbers with a fraction, times, …
+_LABELS = "iubOUST"  # kinds of columns that name classes; others hold fractions, times, …
 _ONE_TYPE = "turn the numbers into text, or the reverse"
 
 
@@ -25,7 +25,7 @@ class LevelColumns(NamedTuple):
     names: tuple[str, ...] | None = None  # of the columns, where a frame gave them
 
     def title(self, column: int) -> str:
-        """How messages call a column."""
+        """The name of a column in messages."""
         return f"level {column + 1}" if self.names is None else repr(self.names[column])
 
 
@@ -59,7 +59,7 @@ def columns_of_frame(values: Any, name: str) -> LevelColumns | None:
 
 
 def _texts(names: Sequence[object]) -> tuple[str, ...] | None:
-    """The names of columns, unless they are numbers, which in pandas carry no meaning."""
+    """The names of columns, unless they are numbers, pandas' default names."""
     return tuple(map(str, names)) if all(isinstance(name, str) for name in names) else None
 
 
@@ -107,12 +107,12 @@ def number_labels(
 
 
 def level_names(sides: Mapping[str, LevelColumns]) -> tuple[str, ...] | None:
-    """The names of the levels, as the first frame says them."""
+    """The names of the levels, from the first frame."""
     return next((side.names for side in sides.values() if side.names is not None), None)
 
 
 def match_columns(sides: Mapping[str, LevelColumns]) -> dict[str, LevelColumns]:
-    """The sides with the columns of frames in the order of the first frame.
+    """The sides, the columns of their frames in the order of the first frame.
 
     Raises:
         PathError: frames that share a column, but at different levels.
@@ -132,7 +132,7 @@ def match_columns(sides: Mapping[str, LevelColumns]) -> dict[str, LevelColumns]:
 
 
 def _labels(name: str, side: LevelColumns, column: int, kept: NDArray[np.bool_]) -> NDArray[Any]:
-    """A side's labels of one level, as objects, or an error that names the rows without one."""
+    """A side's labels of one level as objects; refuses rows without one."""
     import pandas as pd
 
     cells = side.cells[column]
@@ -172,7 +172,7 @@ def refuse_rows(
     kind: type[EmbeddingError | PathError] = PathError,
     numbers: NDArray[np.int64] | None = None,
 ) -> None:
-    """Refuse the rows that are marked, by their numbers, which are their places unless given."""
+    """Refuse marked rows; messages give their numbers, by default their positions."""
     rows = np.flatnonzero(bad) if numbers is None else np.unique(numbers[bad])
     if len(rows):
         given = f"{given} ({len(rows)} rows: {some_of(rows.tolist())})"

@@ -1,4 +1,4 @@
-"""Options: checks of their values and names, declared once where several functions have the same ones."""
+"""Checks of options' values and names, and options shared by several functions."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def check_shares(name: str, weights: Any, number: int | None = None) -> tuple[fl
 
 
 def is_integer(value: object) -> bool:
-    """Whether it is an integer, from Python or numpy, and no boolean."""
+    """Whether a value is an integer of Python or numpy, and not a boolean."""
     return _is_number(value, Integral)
 
 
@@ -120,7 +120,7 @@ def with_options_of(*sources: Callable[..., Any]) -> Callable[[Function], Functi
 
 
 def split_options(options: Mapping[str, object], *sources: Callable[..., Any]) -> list[dict[str, Any]]:
-    """Which options go to which of the callables that declare them."""
+    """Distribute options among the callables that declare them."""
     known = [{parameter.name for parameter in _keyword_only(source)} for source in sources]
     return [{name: value for name, value in options.items() if name in names} for names in known]
 

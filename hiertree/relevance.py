@@ -171,7 +171,7 @@ def _information_content(tree: LabelTree, paths: NDArray[np.int32]) -> NDArray[n
     all_paths = tree.paths(tree.leaves)
     table = np.zeros((len(paths), tree.num_levels + 1))
     if len(all_paths) == 1:
-        table[:, 1:] = 1.0  # in a tree of one leaf no node is informative; every relevant item is equally good
+        table[:, 1:] = 1.0  # in a tree of one leaf no node is informative, so every relevant item counts equally
         return table
     for level in range(1, tree.num_levels + 1):
         leaves_below = np.bincount(all_paths[:, level - 1])
@@ -180,7 +180,7 @@ def _information_content(tree: LabelTree, paths: NDArray[np.int32]) -> NDArray[n
 
 
 def _checked(counts: Any) -> tuple[Any, Any]:
-    """The array library of the counts, and the counts as an array."""
+    """The counts as an array, checked, and its library."""
     counts = as_array(counts, name="counts")
     if counts.ndim != 2 or counts.shape[-1] < 2:
         raise ShapeError(f"counts of shape {tuple(counts.shape)}", expected="counts (Q, L+1) with L ≥ 1")
@@ -192,7 +192,7 @@ def _checked(counts: Any) -> tuple[Any, Any]:
 
 
 def _level_numbers(counts: Any) -> Any:
-    """0 … L as float64, repeated for every query: the shape of every table."""
+    """0 … L as float64, repeated for every query, (Q, L+1)."""
     xp, counts = _checked(counts)
     numbers = xp.arange(counts.shape[-1], dtype=xp.float64, device=device(counts))
     return xp.zeros(counts.shape, dtype=xp.float64, device=device(counts)) + numbers

@@ -1,4 +1,4 @@
-"""Whether a benchmark is complete (lists, labels, published sizes, every image), and the sizes of a split."""
+"""Check that a benchmark is complete (lists, labels, published sizes, every image), and report a split's sizes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUANTILES = {"least": 0.0, "lower_quartile": 0.25, "median": 0.5, "upper_quartil
 
 @dataclass(frozen=True)
 class SplitReport:
-    """What :func:`check` found of one split.
+    """What :func:`check` found in one split.
 
     Attributes:
         split: its name.
@@ -102,7 +102,7 @@ def check(
 
 
 def _absent(images: ImageSource) -> NDArray[np.bool_]:
-    """Which image files of a source are missing; loading has already found images in archives and in memory."""
+    """The missing image files of a source; loading has already found images in archives and in memory."""
     if not isinstance(images, FileImages):
         return np.zeros(len(images), dtype=np.bool_)
     names = list(map(images.name, range(len(images))))

@@ -180,7 +180,7 @@ class Benchmark:
             )
 
     def lists_of(self, split: str, images: int, classes: int) -> str | None:
-        """Whose lists these are, where it is not the sizes of ``splits`` that they have."""
+        """The variant that the lists belong to, if their sizes differ from those of ``splits``."""
         if not self.splits[split].differences(images, classes):
             return None
         matching = (name for name, sizes in self.other_lists.items() if not sizes[split].differences(images, classes))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .readers.images import ImageSource
 
 OnDuplicates = Literal["error", "warn"]
-FILES = FileImages | TarImages  # the sources whose images are known by their paths
+FILES = FileImages | TarImages  # sources that identify images by their paths
 _log = logging.getLogger(__name__)
 
 
@@ -104,7 +104,7 @@ def _are_files(images: ImageSource) -> bool:
 
 
 def _without_twins(dataset: ImageDataset, rows: list[int]) -> Iterator[list[int]]:
-    """The rows in one group, or queries and gallery apart where ids keep them apart."""
+    """The rows as one group, or queries and gallery as two if ids keep them apart."""
     if dataset.ids is None or dataset.queries is None or len({str(dataset.ids[row]) for row in rows}) > 1:
         yield rows
         return
@@ -121,7 +121,7 @@ def _equal_rows(keys: NDArray[np.int64]) -> list[list[int]]:
 
 
 def _file_keys(images: ImageSource) -> NDArray[np.int64]:
-    """Equal for equal files; all different for images in memory."""
+    """Keys that are equal for equal files; images in memory all differ."""
     if not isinstance(images, FILES):
         return np.arange(len(images), dtype=np.int64)
     folder = os.path.realpath(images.root)
@@ -133,7 +133,7 @@ def _file_keys(images: ImageSource) -> NDArray[np.int64]:
 
 
 def _content_keys(images: ImageSource) -> NDArray[np.int64]:
-    """Equal for equal content. Only files of equal size are read."""
+    """Keys that are equal for equal content; only files of equal size are read."""
     rows = track(range(len(images)), description="comparing images")
     if not isinstance(images, FileImages) or isinstance(images, BoxedImages):
         return _hashes(hashlib.sha256(np.asarray(images[row]).tobytes()).hexdigest() for row in rows)
@@ -144,5 +144,5 @@ def _content_keys(images: ImageSource) -> NDArray[np.int64]:
 
 
 def _hashes(texts: Iterable[str]) -> NDArray[np.int64]:
-    """64 bits of each text: no two of a million are equal by chance."""
+    """A 64-bit hash of each text; a collision among a million is improbable."""
     return np.fromiter(map(hash, texts), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Data sets of Hugging Face by their name, folder or file."""
+"""Hugging Face data sets, by name, folder or file."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def load_huggingface(
 
 
 def is_saved(folder: Path) -> bool:
-    """Whether ``datasets`` saved what is in a folder."""
+    """Whether a folder was written by ``datasets``."""
     return any((folder / name).is_file() for name in _SAVED)
 
 
 def open_huggingface(
     source: str | os.PathLike[str], split: str | None = None, *, config: str | None = None, revision: str | None = None
 ) -> Any:
-    """A data set, or several by the names of their splits: of the hub, or of a folder or file of ``datasets``."""
+    """Open a data set of the hub, or a folder or file of ``datasets``: one data set, or several by split name."""
     require_package("datasets", extra="interop")
     import datasets as huggingface
     from datasets.exceptions import DatasetGenerationError
@@ -80,7 +80,7 @@ def open_huggingface(
 
 
 def split_of(source: str | os.PathLike[str], opened: Any, split: str | None) -> Any:
-    """One split of what was opened, ``test`` unless it is named or the only one."""
+    """One split of an opened data set: the named one, the only one, or ``test``."""
     if not isinstance(opened, dict):
         return opened
     known: Iterator[str] = iter(opened)

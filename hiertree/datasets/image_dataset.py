@@ -94,7 +94,7 @@ class ImageDataset:
         return image if self.transform is None else self.transform(image), self.paths[place].astype(np.int64)
 
     def with_transform(self, transform: Callable[[Image.Image], Any] | None) -> ImageDataset:
-        """The same images, with what ``dataset[i]`` makes of each."""
+        """A copy whose ``dataset[i]`` applies a transform to each image."""
         if transform is not None and not callable(transform):
             raise OptionError(f"transform={transform!r}", expected="a function of a PIL image, or None")
         return replace(self, transform=transform)

@@ -1,4 +1,4 @@
-"""Images in a folder, a table, archives or a data set of Hugging Face, with the labels that are there."""
+"""Images in a folder, a table, archives or a Hugging Face data set, with their labels if there are any."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .own_images import HuggingFaceImages, folder_of_split, from_huggingface, lo
 from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource, image_files, inside, missing_files
 from .readers.tar_images import TarImages, named_archives, tar_index
 
-IMAGE, SPLIT = "image", "split"  # columns of a table that are no labels
+IMAGE, SPLIT = "image", "split"  # columns of a table that hold no labels
 CLASS = "cls"  # the member of a sample, in archives of WebDataset, that holds its class
 
 
 class InputImages(NamedTuple):
-    """Images with or without labels, and a line that says which."""
+    """Images with or without labels, and a line that describes what was read."""
 
     dataset: ImageDataset
     labeled: bool
@@ -93,7 +93,7 @@ class _Asked(NamedTuple):
 
 
 def unlabeled(images: ImageSource, *, name: str, split: str | None) -> ImageDataset:
-    """Images as one class, which no table mentions."""
+    """Unlabeled images: a single class that tables do not mention."""
     paths = np.zeros((len(images), 1), np.int32)
     tree = LabelTree.from_paths([("unlabeled",)])
     return ImageDataset(name=name, split=split or "all", tree=tree, paths=paths, images=images)
@@ -204,7 +204,7 @@ def _sample(name: str) -> str:
 
 
 def _members(index: Any, archives: Sequence[Path], order: Any, names: Sequence[str], suffix: str) -> dict[str, bytes]:
-    """What the members of one kind hold, by the samples that they belong to."""
+    """The contents of all members of one kind, by sample."""
     found = {}
     wanted = np.array([name.endswith(f".{suffix}") for name in names])
     for number, path in enumerate(archives):
@@ -251,7 +251,7 @@ def _has_pictures(file: Path) -> bool:
     try:
         kinds = pq.read_schema(file).types
     except (pa.ArrowException, OSError):
-        return False  # whoever reads it says so
+        return False  # the reader reports it
     return any(pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0 for kind in kinds)
 
 

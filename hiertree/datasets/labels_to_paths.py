@@ -72,7 +72,7 @@ def label_leaves(
 
 
 def _distinct_rows(columns: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each image's number of its distinct row, in order of first appearance; and the first image of each such row."""
+    """The number of each image's distinct row, in order of first appearance, and the first image of each such row."""
     import pandas as pd
 
     group = np.zeros(len(columns[0]), dtype=np.int64)

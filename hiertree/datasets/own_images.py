@@ -1,4 +1,4 @@
-"""One's own images: ``folder`` and ``table`` of :func:`hiertree.datasets.load`, and data sets of Hugging Face."""
+"""Your own images: ``folder`` and ``table`` of :func:`hiertree.datasets.load`, and Hugging Face data sets."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def folder_of_split(root: Path, split: str) -> Path:
 
 
 def _rows_of_folders(names: Sequence[str], home: Path, uneven: Uneven) -> list[Row]:
-    """The folders on the way to each image, as many for each."""
+    """The folders on the path to each image; every image must have the same number."""
     rows: list[Row] = [tuple(name.split("/")[:-1]) for name in names]
     if () in rows:
         given = f"{home / names[rows.index(())]} lies in no folder of a label"
@@ -216,7 +216,7 @@ def load_table(
 
 
 def _undecodable(names: Sequence[str], folder: Path) -> list[str]:
-    """The files that do not decode, logged."""
+    """Find and log the files that do not decode."""
     bad = [names[row] for row in damaged(FileImages(folder, names), description="checking images")]
     if bad and len(bad) == len(names):
         raise ImageError(f"none of {len(bad)} images in {folder} decodes: {some_of(bad)}", expected="image files")
@@ -226,14 +226,14 @@ def _undecodable(names: Sequence[str], folder: Path) -> list[str]:
 
 
 class HuggingFaceImages:
-    """The images of one column of a data set of Hugging Face, decoded when asked for, not by it."""
+    """The images of one column of a Hugging Face data set, decoded here on request, not by ``datasets``."""
 
     def __init__(self, rows: Any, column: str) -> None:
         self._rows, self._column = rows, column
 
     @classmethod
     def of(cls, rows: Any, column: str) -> HuggingFaceImages:
-        """The images of a column of ``datasets``."""
+        """The images of a column of a ``datasets.Dataset``."""
         import datasets as huggingface
 
         stored = rows.select_columns([column]).cast_column(column, huggingface.Image(decode=False))
@@ -328,7 +328,7 @@ def from_huggingface(
 
 
 def _huggingface_labels(rows: Any, column: str, class_label: Any) -> Any:
-    """A column of labels; class labels by name, −1 and None as no label."""
+    """Read a column of labels: class labels by name, −1 and None as no label."""
     values = rows.with_format(None)[column]
     kind = rows.features[column]
     if isinstance(kind, class_label):

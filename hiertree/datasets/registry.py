@@ -43,7 +43,7 @@ from .synthetic import load_synthetic
 
 
 class Entry(NamedTuple):
-    """A benchmark, its loader, and the options that make the loader read it."""
+    """A benchmark, its loader, and the loader's options for it."""
 
     benchmark: Benchmark
     loader: Callable[..., ImageDataset]

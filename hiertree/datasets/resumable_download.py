@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import requests
 
 PIECE = 1 << 20
-ATTEMPTS = 6  # in a row without a single byte
+ATTEMPTS = 6  # consecutive attempts without a single byte
 SECONDS_FOR_A_BYTE = 30.0
 MEGABYTE = 1_000_000
 
@@ -144,7 +144,7 @@ def _fetch(url: str, target: Path, checksum: str, sleep: Callable[[float], None]
 
 
 def _ask(url: str, part: Path) -> str | None:
-    """Request the missing bytes once and append them; return why the file is not complete, or None."""
+    """Request the missing bytes once and append them; return None, or why the file is still incomplete."""
     import requests
     from urllib3.exceptions import HTTPError
 
@@ -152,7 +152,7 @@ def _ask(url: str, part: Path) -> str | None:
     headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
     try:
         with requests.get(url, headers=headers, stream=True, timeout=SECONDS_FOR_A_BYTE) as answer:
-            if answer.status_code == 416:  # no bytes after the part: it is complete, or of another file
+            if answer.status_code == 416:  # nothing follows the part: it is complete, or belongs to another file
                 if answer.headers.get("Content-Range") == f"bytes */{start}":
                     return None
                 part.unlink()
@@ -182,7 +182,7 @@ def _append(answer: requests.Response, part: Path, start: int) -> bool:
         file.truncate()
         advance(start // MEGABYTE)
         end = start
-        while piece := answer.raw.read1(PIECE):  # whatever has arrived, so that a broken connection loses nothing
+        while piece := answer.raw.read1(PIECE):  # as it arrives, so that a broken connection loses nothing
             end += file.write(piece)
             advance(end // MEGABYTE - (end - len(piece)) // MEGABYTE)
     return left is None or end == start + left

@@ -1,4 +1,4 @@
-"""Which rows of a folder or table are a split's: those that a column names, or a share that a seed draws."""
+"""The rows of a folder or table that belong to a split: named by a column, or a share drawn by a seed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 def held_out_rows(classes: Sequence[Row], split: str | None, *, share: float, by: HoldoutBy, seed: int) -> list[int]:
-    """The rows of ``"test"``, which holds that share, or those of ``"train"``, which holds the rest."""
+    """The rows of ``"test"``, which gets the given share, or of ``"train"``, which gets the rest."""
     if split not in ("train", "test"):
         raise OptionError(f"split={split!r} with holdout", expected="'train' or 'test'")
     parts = draw_parts(classes, {"holdout": share}, by=by, seed=seed)
@@ -67,7 +67,7 @@ def draw_parts(
 
 
 def _named(drawn: Sequence[int], shares: Mapping[str, float], of: int | None = None) -> dict[int, str]:
-    """The part of each of the first of what was drawn, whose number the shares are of."""
+    """The part of each item drawn, by the shares of the total number; later items get none."""
     number = len(drawn) if of is None else of
     names = [name for name, share in shares.items() for _ in range(round(share * number))]
     return dict(zip(drawn, names, strict=False))
@@ -97,7 +97,7 @@ def rows_of_split(table: pd.DataFrame, split: str, column: str | None, file: Pat
 
 
 def _misspells(name: str, split: str) -> bool:
-    """Whether a name is another split's only by case, spaces or a few letters; ``train2`` is a name of its own."""
+    """Whether a name differs from a split's only by case, spaces or a typo; ``train2`` is a name of its own."""
     bare = name.strip().casefold()
     if name == split or bare == split.casefold():
         return name != split

@@ -73,7 +73,7 @@ def load_synthetic(
     """
     _check(split, families=families, kinds=kinds, instances=instances, images=images, image_size=image_size, seed=seed)
     pairs = list(product(range(families), range(kinds)))
-    if split == "train" and kinds > 1:  # it leaves out one kind of each family, whose texture other families show
+    if split == "train" and kinds > 1:  # training leaves out one kind of each family; other families show its texture
         pairs = [(family, kind) for family, kind in pairs if kind != family % kinds]
     rows = []
     for (family, kind), number in product(pairs, range(1, instances + 1)):
@@ -216,7 +216,7 @@ def _disc(x: Plane, y: Plane, center: Plane, radius: Plane, pixel: Plane) -> Pla
 
 
 def _by_kind(functions: Mapping[str, Shape], kinds: NDArray[np.int64], x: Plane, y: Plane) -> Plane:
-    """Apply to each plane the function of its kind."""
+    """Apply to each plane its kind's function."""
     listed = list(functions.values())
     values = np.empty_like(x)
     for kind in np.unique(kinds):

@@ -127,7 +127,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 @contextmanager
 def _naming(target: Path) -> Iterator[None]:
-    """Make errors that name the temporary file, or no file as when the disk is full, name the target."""
+    """Make errors name the target instead of the temporary file, or of no file as when the disk is full."""
     try:
         yield
     except OSError as error:
@@ -160,13 +160,13 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 def not_utf8(path: str | os.PathLike[str]) -> TableError:
     """The error that names the first line with bytes that are not UTF-8."""
-    with Path(path).open(encoding="utf-8", errors="surrogateescape") as file:  # such bytes become lone surrogates
+    with Path(path).open(encoding="utf-8", errors="surrogateescape") as file:  # invalid bytes become lone surrogates
         bad = next(number for number, line in enumerate(file, start=1) if _SURROGATE.search(line))
     return TableError(f"{path}, line {bad}: bytes that are not UTF-8", remedy="save the file as UTF-8")
 
 
 def prefix_of(stem: str) -> str:
-    """How the name of a temporary file begins."""
+    """The prefix of a temporary file's name."""
     return f".{stem}{_MARK}"
 
 
@@ -176,7 +176,7 @@ def lock(handle: int) -> bool:
         import fcntl  # not on Windows
 
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):  # another process has it, or there are no such locks
+    except (ImportError, OSError):  # another process holds the lock, or the file system has no locks
         return False
     return True
 
@@ -194,7 +194,7 @@ def _remove_abandoned(target: Path, *, stem: str, suffix: str = "") -> None:
     """
     name = re.compile(re.escape(prefix_of(stem)) + "[a-z0-9_]{8}" + re.escape(suffix) + f"({re.escape(_SET_ASIDE)})?")
     found = [path for path in target.parent.iterdir() if name.fullmatch(path.name)]
-    for path in sorted(found, reverse=True):  # what was set aside comes first
+    for path in sorted(found, reverse=True):  # folders set aside come first
         with _opened(path) as handle:
             if handle is None or not lock(handle):
                 continue

@@ -1,4 +1,4 @@
-"""Parts of long work in a folder that knows what they were computed from, so that an interrupted call goes on."""
+"""Finished parts of long work, stored with a fingerprint of its inputs, so that an interrupted call can resume."""
 
 from __future__ import annotations
 

@@ -53,13 +53,13 @@ def show_progress(
 
 
 def is_progress_shown() -> bool:
-    """Whether HIERTREE_PROGRESS=0 does not silence it."""
+    """Whether progress is shown, that is, HIERTREE_PROGRESS is not 0."""
     return os.environ.get("HIERTREE_PROGRESS") != "0"
 
 
 @contextmanager
 def silent_progress() -> Iterator[None]:
-    """Show nothing, here and in the processes started from here."""
+    """Silence progress in this process and in those it starts."""
     before = os.environ.get("HIERTREE_PROGRESS")
     os.environ["HIERTREE_PROGRESS"] = "0"
     try:

@@ -114,7 +114,7 @@ def _version(package: str) -> str | None:
 
 def _source_revision() -> str | None:
     """The git commit of a development checkout, or None for an installed package."""
-    import subprocess  # loaded here, as is importlib.metadata: commands shall start fast
+    import subprocess  # imported here, like importlib.metadata, so that commands start fast
 
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
@@ -213,7 +213,7 @@ def _error(output: Path, problem: str, expected: str) -> OutputError:
 def _is_same(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
-    except OSError:  # one of them does not exist yet
+    except OSError:  # one of the two does not exist yet
         return os.path.realpath(one) == os.path.realpath(other)
 
 
@@ -222,7 +222,7 @@ def _lies_inside(path: Path, folder: Path) -> bool:
 
 
 def _key(path: Path) -> str:
-    """Equal for new files that would be one on a disk that ignores case or composition."""
+    """A key equal for new paths that would be one file on a disk that ignores case or Unicode composition."""
     return unicodedata.normalize("NFC", os.path.realpath(path)).casefold()
 
 

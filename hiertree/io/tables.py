@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LONGEST_CELL = 1 << 22  # characters; GLDv2 lists all photos of a landmark in one cell of about 170,000
 _PART = 20_000  # rows of a table read in parts
 _BLOCK = 1 << 24  # bytes read at once; must exceed the longest row, a landmark with thousands of photographs
-DELIMITERS = ";\t|"  # of tables that are not divided by commas
+DELIMITERS = ";\t|"  # other delimiters, for a hint
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
@@ -74,7 +74,7 @@ def integer_column(table: pd.DataFrame, column: str, *, path: str | os.PathLike[
 
 
 def line_names(table: pd.DataFrame, path: str | os.PathLike[str]) -> Callable[[int], str]:
-    """How messages call row i of a table whose index holds its lines."""
+    """The name of row i in messages, for a table whose index holds its lines."""
     name, lines = Path(path).name, table.index
     return lambda row: f"{name}, line {lines[row]}"
 
@@ -116,7 +116,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The line on which each row begins, and its cells."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, strict=True)
-        line, earlier = 1, csv.field_size_limit(LONGEST_CELL)  # which is global to the process
+        line, earlier = 1, csv.field_size_limit(LONGEST_CELL)  # the limit is global to the process
         try:
             for cells in reader:
                 if any("\0" in cell for cell in cells):  # Python 3.10's csv refuses it itself
@@ -168,7 +168,7 @@ def check_columns(
 
 
 def _other_delimiter(header: Sequence[str]) -> str | None:
-    """What to do about a header that commas do not divide."""
+    """The remedy for a header that commas do not divide."""
     other = len(header) == 1 and any(sign in header[0] for sign in DELIMITERS)
     return "separate the cells by commas" if other else None
 
@@ -203,7 +203,7 @@ def read_columns(path: Path, columns: Mapping[str, Literal["text", "integer"]]) 
 
 
 def is_frame(values: Any) -> bool:
-    """Whether it looks like a table with named columns; no library is imported for it."""
+    """Whether a value looks like a table with named columns; imports no library."""
     return hasattr(type(values), "columns") and not isinstance(values, type)
 
 
@@ -238,7 +238,7 @@ def _plain(cells: list[Any]) -> list[Any]:
 
 
 def is_missing(cell: Any) -> bool:
-    """Whether a cell holds nothing: None, NaN, NaT or NA."""
+    """Whether a cell is None, NaN, NaT or NA."""
     if cell is None:
         return True
     try:

@@ -204,7 +204,7 @@ class SuperCategoryPairSampler(PlannedBatches):
 
 
 def _in_turn(count: int, per_batch: int, batches: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """(batches, per_batch) numbers below ``count``; all are drawn before any is drawn again, none twice in a batch.
+    """(batches, per_batch) numbers below ``count``: all are drawn before any recurs, and none recurs within a batch.
 
     Each round is a new permutation. Where a batch spans two rounds, the second begins with numbers that it lacks.
     """
@@ -220,7 +220,7 @@ def _in_turn(count: int, per_batch: int, batches: int, generator: np.random.Gene
 
 
 def _most_batches(visits: NDArray[np.int64], per_batch: int) -> int:
-    """How many batches of different classes so many visits to each class make."""
+    """The most batches of different classes that the given visits to each class fill."""
     batches = max(1, int(visits.sum()) // per_batch)
     while np.minimum(visits, batches).sum() < batches * per_batch:
         batches -= 1

@@ -1,4 +1,4 @@
-"""What all samplers share: an epoch planned at once, its state, and the share of one process in its batches."""
+"""The base of all samplers: an epoch planned at once, its state, and one process's share of its batches."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class PlannedBatches(BatchSampler, ABC):
         self._shown_of_class = np.minimum(self._class_sizes, reduce_per_class or self._class_sizes)
         self.sampler, self.drop_last = EpochFollower(self), True
         self._epoch = self._start = self._position = 0
-        self._is_begun = False  # the first batch of the epoch was yielded, so that the next iteration is a new epoch
+        self._is_begun = False  # the epoch's first batch was yielded, so the next iteration is a new epoch
         self._is_chosen = False  # set_epoch or load_state_dict has chosen the epoch
         self._is_announced = False  # Lightning has called follow_epoch
         self._ahead_of_lightning = 0
@@ -306,7 +306,7 @@ class DistributedBatches(BatchSampler):
 
     @property
     def _stride(self) -> int:
-        """How many of the sampler's batches make one for every process."""
+        """The number of the sampler's batches that give each process one."""
         return self.world_size if self.share == "deal" else 1
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Unpack
 
-LOOKAHEAD = 4  # classes that are tried for each that a batch takes
+LOOKAHEAD = 4  # classes tried per class that a batch takes
 
 
 class TreeSampler(PlannedBatches):
@@ -124,7 +124,7 @@ class ClassTree:
 
 
 class ClosedChoice:
-    """A closed choice of at most ``budget`` classes, empty at first, made with random numbers in [0, 1)."""
+    """A closed choice of at most ``budget`` classes, initially empty, driven by random numbers in [0, 1)."""
 
     def __init__(self, tree: ClassTree, budget: int, draws: Iterator[float]) -> None:
         self.tree, self.budget, self._draws = tree, budget, draws
@@ -148,14 +148,14 @@ class ClosedChoice:
         return True
 
     def _add_other(self, node: int, child: int, slack: int) -> int:
-        """Choose classes below another child of the node, spending some of the slack; return what is left of it."""
+        """Choose classes below another child of the node within the slack; return the rest of it."""
         tree = self.tree
         least = tree.cheapest_other(node, child)
         other = self._drawn(node, least + slack, besides=tree.place[child])
         return self._fill(other, slack - (tree.cost[other] - least))
 
     def _fill(self, node: int, slack: int) -> int:
-        """Choose classes below a node; return what is left of the slack."""
+        """Choose classes below a node; return the rest of the slack."""
         tree = self.tree
         self._choose(node)
         below = tree.children[node]

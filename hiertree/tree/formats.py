@@ -75,7 +75,7 @@ def as_integers(column: Sequence[str]) -> Sequence[Hashable]:
 
 def write_json_tree(path: AnyPath, numbered: Numbered, level_names: Sequence[str]) -> None:
     """Write a tree as :func:`read_json_tree` reads it; labels that JSON cannot hold are an OptionError."""
-    order = np.lexsort(numbered.paths.T[::-1])  # what a node has below it follows each other
+    order = np.lexsort(numbered.paths.T[::-1])  # descendants of a node are consecutive
     columns = [column[order].tolist() for column in numbered.paths.T]
     rows = zip(*columns, map(numbered.leaf_ids.__getitem__, order.tolist()), strict=True)
     nodes = _JsonNodes(rows, numbered.labels, 0)
@@ -89,10 +89,10 @@ def write_json_tree(path: AnyPath, numbered: Numbered, level_names: Sequence[str
 
 
 class _JsonNodes(list[Any]):
-    """The nodes of some rows from a level on, as an encoder of JSON takes them: one at a time, and none is held."""
+    """The nodes of some rows from a level on, streamed to a JSON encoder one at a time."""
 
     def __init__(self, rows: Iterable[tuple[Any, ...]], labels: list[list[Hashable]], level: int) -> None:
-        super().__init__([None])  # an encoder looks whether there are any
+        super().__init__([None])  # the encoder tests for emptiness
         self._rows, self._labels, self._level = rows, labels, level
 
     @override
@@ -239,7 +239,7 @@ def write_graphml(path: AnyPath, numbered: Numbered, names: Sequence[str]) -> No
 
     try:
         for number in range(len(nodes)):
-            list(attributes(number))  # the keys stand before the nodes
+            list(attributes(number))  # keys precede nodes
     except (TypeError, ValueError) as error:
         raise OptionError(f"labels that GraphML cannot hold ({error})", expected="text, numbers or booleans") from None
     with open_replacing(path) as file:

@@ -1,4 +1,4 @@
-"""Label trees and networkx graphs, and the policies that make a tree of a graph that is not one.
+"""Conversion between label trees and networkx graphs, with policies for graphs that are not trees.
 
 Edges run from parent to child. The root, the one node without a parent, belongs to no level.
 """
@@ -112,7 +112,7 @@ def _with_one_root(graph: nx.DiGraph[Any], policy: Forest) -> tuple[nx.DiGraph[A
     return joined, above
 
 
-MOST_CYCLES = 10  # that a message names
+MOST_CYCLES = 10  # named in a message
 
 
 def _check_graph(graph: Any) -> None:

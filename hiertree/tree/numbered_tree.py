@@ -246,7 +246,7 @@ class NumberedTree:
 
 
 def _drawn(nested: Nested, *, most_children: int, indent: str = "") -> Iterator[str]:
-    """The lines of a drawing; a node with more children than ``most_children`` ends with their number."""
+    """The lines of a drawing; for a node with more than ``most_children`` children the last line counts the others."""
     labels = list(nested)
     shown = labels if len(labels) <= most_children else labels[: most_children - 1]
     for label in shown:

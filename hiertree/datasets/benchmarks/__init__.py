@@ -1,1 +1,1 @@
-"""The benchmarks, one file each: how its published files become images with label paths."""
+"""Loaders of the benchmarks: from their published files to images with label paths."""

@@ -105,7 +105,7 @@ def load_gldv2(
 
 
 def _clean(path: Path) -> LandmarkImages:
-    """A list with one row per landmark, whose images are separated by spaces."""
+    """Read a list with one row per landmark and its images separated by spaces."""
     require_package("pyarrow", extra="arrow")
     import pyarrow.compute as pc
 

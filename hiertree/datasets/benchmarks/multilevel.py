@@ -81,7 +81,7 @@ def load_inaturalist(
 
 
 def _taxonomy(benchmark: Benchmark, home: Path) -> dict[int, tuple[str, ...]]:
-    """The six ranks above every category."""
+    """The six ranks above each category."""
     present = next((home / name for name in CATEGORIES if (home / name).is_file()), None)
     if present is None:
         raise benchmark.missing(f"no taxonomy in {home}", expected=f"one of {', '.join(CATEGORIES)}")
@@ -178,7 +178,7 @@ def _pair(benchmark: Benchmark, root: str | os.PathLike[str], split: str, verify
 
 
 def _beside_each_other(home: Path, pairs: Sequence[ImageDataset]) -> ImageDataset:
-    """The first test with the others beside it; copies of a file in several folders get the name of the first."""
+    """The first test split with the others beside it; copies of a file in several folders get the first one's name."""
     names = [[pair.images.name(row) for row in range(len(pair))] for pair in pairs]
     called = _first_names(home, chain.from_iterable(names))
     first, *others = (
@@ -202,7 +202,7 @@ def read_glued(path: Path) -> pd.DataFrame:
 
 
 def _first_names(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """For each file, the first one of the same file name and bytes, in whichever folder; or itself."""
+    """For each file, the first file of equal name and bytes in any folder, or itself."""
     alike: dict[tuple[str, int], list[str]] = {}
     for name in dict.fromkeys(names):
         alike.setdefault((name.rpartition("/")[2], _size(f"{folder}/{name}")), []).append(name)

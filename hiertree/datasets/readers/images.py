@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 _LEADS_OUT = re.compile(r"^\s*$|^[/\\]|^[A-Za-z]:|\0|(?:^|[/\\])\.\.(?:[/\\]|$)")
-LARGE = 1 << 24  # pixels; smaller images are never reduced while they are decoded
-REDUCED = 4  # a reduced image is no smaller than so many times the view that is made of it
+LARGE = 1 << 24  # pixels; smaller images are never reduced during decoding
+REDUCED = 4  # a reduced image has at least four times the side of the view made of it
 _BITS, _PHOTOMETRIC, _FORMAT = 258, 262, 339  # tags of TIFF
 
 
@@ -93,7 +93,7 @@ class ArrayImages(NamedImages):
 
 
 class FileImages(NamedImages):
-    """Images in files below a folder, decoded when asked for; the caller has checked that the names lie inside."""
+    """Images in files below a folder, decoded on request; the caller has checked that the names stay inside."""
 
     def __init__(self, root: Path, names: Iterable[str]) -> None:
         super().__init__(names)
@@ -156,7 +156,7 @@ class JoinedImages:
 
 
 def by_source(images: ImageSource, values: Callable[[ImageSource], NDArray[Any]]) -> NDArray[Any]:
-    """A value for each image, asked of the sources that hold them, not of parts and unions of these."""
+    """A value for each image, computed by the underlying sources of parts and unions."""
     if isinstance(images, SelectedImages):
         return np.asarray(by_source(images.source, values)[images.rows])
     if isinstance(images, JoinedImages):
@@ -165,7 +165,7 @@ def by_source(images: ImageSource, values: Callable[[ImageSource], NDArray[Any]]
 
 
 def stamp_of(source: ImageSource, index: int) -> str:
-    """What changes when another image takes the place of this one: its file, size and time, or else its pixels."""
+    """A stamp that changes when the image is replaced: its file, size and time, or else its pixels."""
     own = getattr(source, "stamp", None)
     if own is not None:
         return str(own(index))
@@ -177,13 +177,13 @@ def file_stamp(file: Path) -> str:
     """The whole path of a file, its size and its time."""
     try:
         found = file.stat()
-    except OSError:  # whoever decodes it says so
+    except OSError:  # the decoder reports it
         return f"{file.absolute()} missing"
     return f"{file.absolute()} {found.st_size} {found.st_mtime_ns}"
 
 
 class Reading(NamedTuple):
-    """What :func:`decode` does to a large image: the most pixels, and the side of the view that is made of it."""
+    """How :func:`decode` treats large images: the most pixels allowed, and the side of the view made of an image."""
 
     max_pixels: int | None = None
     side: int | None = None
@@ -195,7 +195,7 @@ _reading: ContextVar[Reading] = ContextVar("reading", default=_WHOLE)
 
 @contextmanager
 def reading(*, max_pixels: int | None = None, side: int | None = None) -> Iterator[None]:
-    """Within it, images are decoded to make views of them; sources of every kind obey.
+    """A context in which sources of every kind decode images for views.
 
     An image of more than ``max_pixels`` is refused; None takes Pillow's ``Image.MAX_IMAGE_PIXELS``, 89 million. Where
     the views have a ``side``, an image above 16 megapixels is reduced while it is decoded, to no less than four times
@@ -222,7 +222,7 @@ def decode(file: Path | IO[bytes], *, name: str) -> Image.Image:
 
 
 def damaged(images: ImageSource, *, description: str) -> list[int]:
-    """The images that do not decode as :func:`reading` says; every one is tried, several at a time."""
+    """The images that fail to decode as :func:`reading` says; all are tried, several at a time."""
 
     def fails(index: int, context: Context) -> bool:
         try:
@@ -240,7 +240,7 @@ def damaged(images: ImageSource, *, description: str) -> list[int]:
 def _opened(file: Path | IO[bytes], name: str) -> Image.Image:
     most = _reading.get().max_pixels
     if most is not None and Image.MAX_IMAGE_PIXELS is not None and most > Image.MAX_IMAGE_PIXELS:
-        Image.MAX_IMAGE_PIXELS = most  # or Pillow would refuse what the caller allows
+        Image.MAX_IMAGE_PIXELS = most  # else Pillow would refuse what the caller allows
     image, most = Image.open(file), Image.MAX_IMAGE_PIXELS if most is None else most
     if most is not None and image.width * image.height > most:
         image.close()
@@ -285,7 +285,7 @@ def eight_bit(image: Image.Image, *, name: str) -> Image.Image:
 
 
 def _depth(image: Image.Image) -> tuple[int, bool]:
-    """Bits of a value, and whether one of them is a sign. Pillow reads deep PNG and PPM files as 16-bit numbers."""
+    """The bits of a value, and whether it is signed. Pillow reads deep PNG and PPM files as 16-bit numbers."""
     tags = getattr(image, "tag_v2", None)
     if tags is not None:
         return int(tags.get(_BITS, (16,))[0]), tags.get(_FORMAT, (1,))[0] == 2

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PLAIN = re.compile(r"[<>|=]?(?:b1|[iu][1248]|f[248])")
-_STRUCTURE = (None, None, None, -1, -1, 0)  # of a plain type: no parts, no fields, no size of its own, no flags
+_STRUCTURE = (None, None, None, -1, -1, 0)  # state of a plain type: no subtype, fields, size or flags
 
 
 def read_plain_pickle(path: Path) -> Any:
@@ -103,14 +103,14 @@ _ALLOWED: Mapping[str, Any] = MappingProxyType(
             shape, kind, bytes(content), by_columns=order == "F"
         ),
         "_codecs.encode": _bytes,
-        "__builtin__.bytes": lambda: b"",  # how protocol 2 writes empty ones
+        "__builtin__.bytes": lambda: b"",  # protocol 2 writes empty arrays so
     }
 )
 
 
 class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        plain = re.sub(r"^numpy\._?core\.", "numpy.", module)  # its home before and since numpy 2
+        plain = re.sub(r"^numpy\._?core\.", "numpy.", module)  # the module before and since numpy 2
         if f"{plain}.{name}" not in _ALLOWED:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}")
         return _ALLOWED[f"{plain}.{name}"]

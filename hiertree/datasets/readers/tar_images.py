@@ -54,7 +54,7 @@ class TarImages(NamedImages):
     def __init__(
         self, folder: Path, index: TarIndex, names: Sequence[str], *, rows: NDArray[np.int64] | None = None
     ) -> None:
-        """``rows`` of the index are those of the names, unless the images are called otherwise."""
+        """``rows`` of the index hold the images; ``names`` override their names in the archives."""
         rows = index.rows(names) if rows is None else rows
         absent = np.flatnonzero(rows < 0)
         if len(absent):
@@ -168,7 +168,7 @@ def _members(path: Path) -> list[tuple[str, int, int]]:
     try:
         with tarfile.open(path, "r:") as archive, path.open("rb") as file:
             found = [(member.name, member.offset_data, member.size) for member in archive if member.isreg()]
-            file.seek(archive.offset)  # where tarfile stopped, at the end or at what is no header
+            file.seek(archive.offset)  # tarfile stopped here: at the end, or at an invalid header
             if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
                 raise tarfile.ReadError(f"neither a header nor the end mark at byte {archive.offset}")
             return found

@@ -59,7 +59,7 @@ def flag_matrix(path: Path, lines: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def refuse_first(bad: Any, where: Callable[[int], str], words: pd.Series[str], expected: str) -> None:
-    """Refuse the first word that is marked as bad, by the line that ``where`` says."""
+    """Refuse the first word marked as bad; the message names its line."""
     rows = np.flatnonzero(bad)
     if len(rows):
         raise TableError(f"{where(int(rows[0]))}: {words.iloc[rows[0]]!r}", expected=expected)
