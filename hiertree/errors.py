@@ -137,7 +137,7 @@ class TableError(HiertreeError, ValueError):
 
 
 class RecipeError(HiertreeError, ValueError):
-    """A recipe or a plan in YAML with a misspelt or impossible setting."""
+    """A recipe or a plan in YAML with a misspelled or impossible setting."""
 
 
 class ImageError(HiertreeError):

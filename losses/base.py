@@ -20,7 +20,7 @@ DEFAULTS = {"level": "finest", "num_bins": "bits", "sampled_classes": "all"}
 
 
 def check_loss(loss: object) -> None:
-    """Refuse what is not a loss of hiertree."""
+    """Refuse an object that is not a loss of hiertree."""
     if not isinstance(loss, Loss):
         raise OptionError(
             f"loss={loss!r}",
@@ -44,7 +44,7 @@ class Loss(nn.Module):
     """Whether a query is its own candidate."""
     is_mean_over_queries: bool = True
     """Whether each term is a mean over queries, each of which depends on its own comparisons only."""
-    _shown: tuple[str, ...] = ()  # the options that print(loss) shows
+    _shown: tuple[str, ...] = ()  # options shown by print(loss)
     _num_skipped: Tensor | int = 0  # a tensor after a batch: only reading it waits for the device
     _epoch: int = 0
     _compares_codes: bool = False
@@ -69,7 +69,7 @@ class Loss(nn.Module):
         return [part for part in self.modules() if isinstance(part, Loss)]
 
     def _check_parameters(self) -> None:
-        """Refuse parameters that a loss cannot be computed with."""
+        """Refuse parameters from which no loss can be computed."""
 
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
@@ -126,7 +126,7 @@ class PairLoss(Loss):
     """A loss with one term: a mean over queries of a function of their pairs."""
 
     _needs_all_scores = False  # at once, which takes the memory of the whole matrix
-    _weighs_levels = False  # whether query_losses takes a table of relevance too
+    _weighs_levels = False  # whether query_losses also takes a relevance table
 
     def __init__(self, *, include_self: bool, level: int | None = None) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class PairLoss(Loss):
         return {type(self).__name__: self._mean(in_chunks(self.query_losses, pairs))}
 
     def pairs_of(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> VectorPairs:
-        """What the loss compares."""
+        """The pairs that the loss compares."""
         return pairs_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid, include_self=self.include_self)
 
     def of_scores(self, pairs: ScoredPairs) -> Tensor:

@@ -1,4 +1,4 @@
-"""Decomposability: what makes the mean over batches of a rank loss close to the loss over the whole data set."""
+"""Decomposability: terms that bring a rank loss's mean over batches close to its value on the whole data set."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PairDecomposability(PairLoss):
         self._needs_all_scores = not self.is_mean_over_queries
 
     def of_scores(self, pairs: ScoredPairs) -> Tensor:
-        """The loss by the reduction asked for."""
+        """The loss under the requested reduction."""
         if self.reduction == "mean":
             return super().of_scores(pairs)
         _, *terms = self._terms(pairs)
@@ -70,7 +70,7 @@ class PairDecomposability(PairLoss):
         return LossPerQuery(values * counted, counted)
 
     def _terms(self, pairs: ScoredPairs) -> tuple[Tensor, Tensor, Tensor]:
-        """How many negatives and positives there are, and [α − s]₊ of the positives, [s − β]₊ of the negatives."""
+        """The numbers of negatives and positives, [α − s]₊ of the positives and [s − β]₊ of the negatives."""
         binary = pairs.binary(self.level)
         positive, scores = binary.positives(), binary.scores
         negative = binary.valid & ~positive

@@ -1,4 +1,4 @@
-r"""The decomposability gap: how much better batches look than the whole they are drawn from.
+r"""The decomposability gap: how far the mean AP of batches exceeds the AP of the whole they are drawn from.
 
 For one query, whose candidates are split into batches: DG = (mean over batches of AP_b) − AP (Ramzi et al.,
 TPAMI 2025, Eq. 6), over the batches that hold a positive. These functions measure; they are not trained.
@@ -155,7 +155,7 @@ def decomposability_bound_with_margins(
 def _most_ahead_with_margins(
     good: NDArray[np.int64], bad: NDArray[np.int64], hard: NDArray[np.int64], negatives: NDArray[np.int64]
 ) -> Iterator[NDArray[np.int64]]:
-    """For the positives with s ≥ α, then for the others, which have all of the former ahead."""
+    """Bounds for the positives with s ≥ α, then for the others, which rank behind all of those."""
     whole = bad == 0
     yield _most_ahead(good[whole], hard[whole], good.sum())
     yield _most_ahead(bad, negatives, bad.sum())
@@ -179,7 +179,7 @@ def _loss(negatives_ahead: NDArray[np.int64]) -> float:
 
 
 def _per_batch(given: _Batched, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """(Q, K) how many valid candidates are chosen."""
+    """(Q, K) the number of chosen valid candidates."""
     members = (given.batch[:, None] == np.arange(given.num_batches)).astype(np.int64)
     counts: NDArray[np.int64] = (chosen & given.valid).astype(np.int64) @ members
     return counts

@@ -1,4 +1,4 @@
-"""Losses that learn binary codes, and the codes: relaxed while training, packed into bytes for retrieval."""
+"""Losses that learn binary codes, relaxed during training and packed into bytes for retrieval."""
 
 from __future__ import annotations
 

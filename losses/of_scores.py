@@ -1,4 +1,4 @@
-"""What every functional loss does: check scores, levels and the table, evaluate a loss, reduce it."""
+"""Shared by the functional losses: check scores, levels and the table, evaluate a loss, reduce it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def loss_of_scores(
 def checked_pairs(
     scores: Any, levels: Any, table: Any, valid: Any, backend: Backend = "auto"
 ) -> tuple[ScoredPairs, Tensor]:
-    """The arguments as pairs and a table on one device, or an error about them."""
+    """The arguments, checked, as pairs and a table on one device."""
     check_choice("backend", backend, Backend)
     scores = whole_batch(real_tensor(scores, "scores"))
     levels, table = real_tensor(levels, "levels", scores.device), real_tensor(table, "table", scores.device)

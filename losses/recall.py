@@ -1,4 +1,4 @@
-"""Recall at k, true to the number of positives, made differentiable: of ranks, by a second sigmoid."""
+"""Differentiable recall at k, normalized by the number of positives: a second sigmoid acts on the ranks."""
 
 from __future__ import annotations
 
@@ -153,14 +153,14 @@ def mixed_pairs_of(
 
 
 def _same_class(ids: NDArray[np.int64], level: int | None) -> NDArray[np.int64]:
-    """(2, n) every two rows of one class, the smaller first."""
+    """(2, n) all pairs of rows of one class, the smaller row first."""
     require(level is None or 1 <= level <= ids.shape[1], "level", level, f"None, or 1 to {ids.shape[1]}")
     same = np.unique(ids[:, :level], axis=0, return_inverse=True)[1].ravel()
     return np.stack(np.nonzero(np.triu(same[:, None] == same, k=1)))
 
 
 def _extended(valid: Tensor, x: Tensor, z: Tensor, *, both: bool) -> Tensor:
-    """The mask with rows, and columns too where the batch is compared with itself, of virtual images."""
+    """The mask extended by rows for virtual images, and by columns if the batch is compared with itself."""
     valid = torch.cat([valid, valid[x] & valid[z]])
     return torch.cat([valid, valid[:, x] & valid[:, z]], dim=1) if both else valid
 

@@ -41,7 +41,7 @@ from .pairs.objectives import ideal_dcg, one_minus
 from .pairs.pairs import ScoredPairs
 
 NEAR = 1e-4  # below a step of NEAR times its place a difference quotient is replaced by its series, exact to 1e-12
-LARGEST = 2.0**31  # x of li(x) on a GPU, where looking at it would wait; more terms change nothing
+LARGEST = 2.0**31  # largest x of li(x) on a GPU, where reading x would wait; more terms change nothing
 _EULER = 0.5772156649015329
 
 
@@ -58,7 +58,7 @@ class Bins(NamedTuple):
 
 
 def bins_over(num_bits: int, num_bins: int | None) -> Bins:
-    """The bins asked for: None is a bin at every integer distance."""
+    """The requested bins; None: one at every integer distance."""
     check_integer("num_bits", num_bits)
     check_integer("num_bins", num_bins, or_none=True)
     num = num_bits if num_bins is None else num_bins
@@ -85,7 +85,7 @@ def soft_histogram(pairs: ScoredPairs, bins: Bins) -> Tensor:
 
 
 def _check_distances(scores: Tensor, num_bits: int) -> None:
-    """Refuse scores that are no negative Hamming distances between codes of so many bits."""
+    """Refuse scores that are not negated Hamming distances between codes of ``num_bits`` bits."""
     rounding = 1e-3 * num_bits
     bad = (scores > rounding) | (scores < -num_bits - rounding)
     if bool(bad.any()):
@@ -202,7 +202,7 @@ def tie_aware_ndcg(
 
 
 def _ahead(counts: Tensor) -> Tensor:
-    """Items in nearer bins: N of each bin, from n of each bin."""
+    """N of each bin, the number of items in nearer bins, from n of each bin."""
     return torch.cumsum(counts, dim=-1) - counts
 
 

@@ -74,7 +74,7 @@ def _named(drawn: Sequence[int], shares: Mapping[str, float], of: int | None = N
 
 
 def rows_of_split(table: pd.DataFrame, split: str, column: str | None, file: Path) -> pd.DataFrame:
-    """The rows with that text in the column; those of a misspelt name are logged."""
+    """The rows with that text in the column; those of a misspelled name are logged."""
     if column is None:
         raise OptionError(
             f"split={split!r} without split_column",

@@ -1,1 +1,1 @@
-"""The losses that the papers compare with, and pytorch-metric-learning both ways."""
+"""The losses that the papers compare with, and conversion from and to pytorch-metric-learning."""

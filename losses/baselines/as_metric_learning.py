@@ -1,4 +1,4 @@
-"""A hiertree loss as a loss of pytorch-metric-learning; imported only where that library is wanted."""
+"""A hiertree loss as a loss of pytorch-metric-learning; imported only with that library."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MetricLearningLoss(BaseMetricLossFunction):  # type: ignore[misc] # the li
         ref_emb: Any = None,
         ref_labels: Any = None,
     ) -> Tensor:
-        """The loss, called as the library calls its own."""
+        """Compute the loss from the library's arguments."""
         pairs = None
         if indices_tuple is not None:
             num_candidates = len(embeddings if ref_emb is None else ref_emb)
@@ -53,7 +53,7 @@ class MetricLearningLoss(BaseMetricLossFunction):  # type: ignore[misc] # the li
         return self.loss(embeddings, labels, ref_emb, ref_labels, valid=valid)  # type: ignore[no-any-return] # a module
 
     def _paths(self, labels: Any, ref_labels: Any) -> tuple[Tensor, Tensor | None]:
-        """Paths of integers ≥ 0, for labels of any type: those that are such integers stay."""
+        """Paths of integers ≥ 0 for labels of any type; labels that are such integers stay."""
         both = [torch.as_tensor(each) for each in (labels, ref_labels) if each is not None]
         if len({each.ndim for each in both}) > 1 or both[0].ndim not in (1, 2):
             shapes = ", ".join(str(tuple(each.shape)) for each in both)
@@ -76,7 +76,7 @@ MetricLearningLoss.__name__ = "ContrastiveLoss"
 
 
 def _as_ids(labels: Tensor) -> Tensor:
-    """Integers ≥ 0 and what equals one keep their number; other labels get the numbers after the highest of these."""
+    """Keep labels that equal integers ≥ 0; number the others from the highest of these on."""
     ids = labels.long()
     known = ids >= 0
     if labels.is_floating_point():

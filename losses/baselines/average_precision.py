@@ -1,4 +1,4 @@
-"""AP by other means: of similarities sorted into bins (FastAP, SoftBin-AP), and of true ranks (blackbox)."""
+"""Other differentiable APs: from binned similarities (FastAP, SoftBin-AP) and from true ranks (blackbox)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _BinnedAP(PairLoss):
         counts = soft_histogram(distances, Bins(COSINE_RANGE, self.num_intervals))
         positives = counts[:, 1]
         up_to = positives.cumsum(dim=1), counts.sum(dim=1).cumsum(dim=1)
-        precision = up_to[0] / up_to[1].clamp(min=1e-12)  # a bin before the first item holds nothing
+        precision = up_to[0] / up_to[1].clamp(min=1e-12)  # bins before the first item are empty
         losses = one_minus((precision * positives).sum(dim=1), binary.counts()[:, 1])
         return losses._replace(values=losses.values.to(pairs.scores.dtype))
 
@@ -103,7 +103,7 @@ class BlackboxAP(PairLoss):
     0.5
     """
 
-    is_mean_over_queries = False  # its value is; how far a query's scores are shifted depends on the other queries
+    is_mean_over_queries = False  # the value is exact; the shift of a query's scores depends on the other queries
     _shown = ("blackbox_lambda", "margin", "level")
     _needs_all_scores = True
 
@@ -124,7 +124,7 @@ class BlackboxAP(PairLoss):
         """The loss of each query; λ acts on the gradient of the mean over those of them that have a positive."""
         num_counted = (pairs.binary(self.level).counts()[:, 1] > 0).sum()
         strength = self.blackbox_lambda / num_counted.clamp(min=1).double()
-        lowered = torch.randn_like(pairs.scores).abs() * (self.margin / 2)  # of all: threads take blocks in any order
+        lowered = torch.randn_like(pairs.scores).abs() * (self.margin / 2)  # for all: the order of blocks varies
         return in_blocks(partial(self.query_losses, strength=strength), pairs, lowered)
 
     def query_losses(
@@ -149,7 +149,7 @@ class BlackboxAP(PairLoss):
 
 
 def _ranks(scores: Tensor) -> Tensor:
-    """1 for the largest of a row, then 2 …; the first of equal ones before the next."""
+    """Ranks from 1 for the largest of each row; equal values rank in their order."""
     order = scores.argsort(dim=1, descending=True, stable=True)
     places = torch.arange(1, scores.shape[1] + 1, dtype=scores.dtype, device=scores.device)
     return torch.empty_like(scores).scatter_(1, order, places.expand_as(scores))

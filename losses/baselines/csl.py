@@ -77,7 +77,7 @@ class CSL(ProxyLoss):
         for level, margin in enumerate(self.margins, start=1):
             column = self.class_paths[:, level - 1]
             same = same & (column[own, None] == column)
-            others = ahead.masked_fill(same, torch.finfo(ahead.dtype).min / 4)  # finite: so is the gradient of none
+            others = ahead.masked_fill(same, torch.finfo(ahead.dtype).min / 4)  # finite, as gradients must be
             total = total + nn_functional.softplus(others.logsumexp(dim=1) + self.scale * margin)
         return total
 
@@ -94,7 +94,7 @@ class CSL(ProxyLoss):
 
 
 def _by_finest_id(paths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The paths in order of their finest ids, of which no two are the same."""
+    """The paths ordered by their finest ids, which must be distinct."""
     if not len(paths):
         raise PathError("class_paths without a row", expected="a path for each class")
     ordered = paths[paths[:, -1].argsort()]

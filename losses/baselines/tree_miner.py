@@ -1,4 +1,4 @@
-"""Classes of pytorch-metric-learning by their names, and its miners at every level of a hierarchy."""
+"""Look up classes of pytorch-metric-learning by name, and apply its miners at every level of a hierarchy."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a loss sees as its batch: a memory of earlier ones, one in two passes, one over several processes."""
+"""Larger batches for any loss: a memory of earlier batches, two passes, several processes."""

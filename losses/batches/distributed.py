@@ -1,4 +1,4 @@
-"""One batch over several processes: its embeddings gathered with their gradient, its loss divided."""
+"""One batch over several processes: embeddings are gathered with their gradients, and the loss is divided."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _AllGather(torch.autograd.Function):
 
 
 def gather(rows: Tensor, sizes: list[int] | None = None) -> Tensor:
-    """Rows of all processes; collective operations need one shape, so short parts are padded meanwhile."""
+    """Gather the rows of all processes; shorter parts are padded, since collective operations need one shape."""
     sizes = _sizes(rows) if sizes is None else sizes
     padded = rows.new_zeros((max(sizes), *rows.shape[1:]))
     padded[: len(rows)] = rows.detach()
@@ -86,7 +86,7 @@ def gather(rows: Tensor, sizes: list[int] | None = None) -> Tensor:
 
 
 def _sizes(rows: Tensor) -> list[int]:
-    """How many rows every process has."""
+    """The number of rows of each process."""
     own = torch.tensor([len(rows)], device=rows.device)
     sizes = [torch.empty_like(own) for _ in range(distributed.get_world_size())]
     distributed.all_gather(sizes, own)
@@ -144,7 +144,7 @@ class DistributedLoss(Loss):
         everything, all_paths = all_gather(embeddings, paths)
         if self.queries == "all":
             return self.loss.terms(everything, all_paths)
-        finite_vectors(everything)  # refused in all processes, so that none waits for another
+        finite_vectors(everything)  # all processes refuse, so that none waits for another
         first = first_row(embeddings)
         own = slice(first, first + len(embeddings))
         candidates = full_mask(None, (len(embeddings), len(everything)), everything.device)

@@ -1,4 +1,4 @@
-"""What a kernel takes and gives: the types that the implementations and their users have in common."""
+"""The interface of the kernels: types shared by the implementations and their users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Backend: TypeAlias = Literal["auto", "torch", "numba", "triton"]
 
 
 class StepParameters(NamedTuple):
-    """A step function by its numbers: σ(t/τ) + start·[t ≥ 0] for t ≤ margin, rho·(t − margin) + offset beyond."""
+    """The parameters of a step function: σ(t/τ) + start·[t ≥ 0] for t ≤ margin, rho·(t − margin) + offset beyond."""
 
     tau: float
     rho: float
@@ -52,7 +52,7 @@ def logistic(t: float) -> float:
 
 
 class BlockPlan(NamedTuple):
-    """How a kernel wants the queries of a batch to be divided."""
+    """How a kernel divides the queries of a batch."""
 
     rows: int  # queries of a block
     threads: int  # blocks computed at the same time
@@ -69,7 +69,7 @@ class PairKernel(Protocol):
 
     @staticmethod
     def plan(num_candidates: int, device: torch.device) -> BlockPlan:
-        """The blocks in which to take queries with so many candidates."""
+        """The blocks for queries with a given number of candidates."""
 
     @staticmethod
     def levels(query_paths: Tensor, candidate_paths: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ from .sorted_rows import StepSums
 
 NODES = 8
 _PAIRS = NODES // 2
-_TAPS = 4  # of a table, taken at once
+_TAPS = 4  # table entries taken at once
 Series: TypeAlias = tuple[float, float, float, float, float]
 
 
@@ -138,7 +138,7 @@ def _layout(scores: Array, scale: float) -> tuple[Floats, int]:
 def _spread(positions: Floats, masses: Floats, items: Int32s, moments: Floats) -> None:
     """Add the mass of each item, times the powers of its place, to the moments of its interval."""
     for listed in items:
-        item = np.uint32(listed)  # an index that might be negative takes longer
+        item = np.uint32(listed)  # unsigned: no check for a negative index
         interval = np.uint32(np.int32(positions[item]))
         place, power = positions[item] - interval - 0.5, masses[item]
         square = place * place

@@ -42,7 +42,7 @@ def forward(rows: Ints, by_grid: Bools, pairs: StepSums, terms: int, beyond: Arr
             for term in range(0, terms, SIDE_BY_SIDE):
                 _run(values[:number], powers, decay, 1, running)
                 for target in wanted:
-                    k = np.uint32(target)  # an index that might be negative takes longer
+                    k = np.uint32(target)  # unsigned: no check for a negative index
                     end, item = beyond[row, k], np.uint32(items[k])
                     sigmoids, bells = _series(running, end, term, 1.0 / decay[k])
                     value, slope = -sigmoids, -bells / step.tau
@@ -82,7 +82,7 @@ def backward(
                 k = np.uint32(place)
                 grade, end = targets.grades[row, k], beyond[row, k]
                 counted = (grade > lower) & by_grid[row, grade]
-                powers[k] = np.float64(upstream[row, np.uint32(items[k])]) * counted  # by choice it would branch
+                powers[k] = np.float64(upstream[row, np.uint32(items[k])]) * counted  # a choice would branch
                 behind[end if counted else np.uint32(most + 1)] = number - place
             for place in range(number - 1, 0, -1):
                 behind[place] = max(behind[place], behind[place + 1])

@@ -1,4 +1,4 @@
-"""Pairs on a CPU, compiled: one order of each row serves every count and every sum."""
+"""Pairs on a CPU, compiled: each row is sorted once for all counts and sums."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ LARGEST_POWER = 600.0  # e to this power, times itself, is finite, also when tho
 
 
 class GridAccuracy(NamedTuple):
-    """What a floating-point type asks for."""
+    """The accuracy settings of a floating-point type."""
 
     per_tau: int  # nodes of the grid in τ
-    reach: float  # where the sigmoid of a pair counts as 0 or 1, in τ
+    reach: float  # beyond so many τ the sigmoid of a pair counts as 0 or 1
     exponents: float  # e^−exponents is small enough to end a series
 
 
-QUERIES_AT_ONCE = 128  # enough for fast products; few, so that threads end together
-SCORES_AT_ONCE = 1 << 17  # a few megabytes of temporaries, each thread
+QUERIES_AT_ONCE = 128  # large enough for fast products, small enough for threads to end together
+SCORES_AT_ONCE = 1 << 17  # a few megabytes of temporaries per thread
 ACCURACY = {torch.float32: GridAccuracy(4, 25.0, 18.0), torch.float64: GridAccuracy(20, 37.0, 36.5)}
 
 
 class SavedRows(NamedTuple):
-    """What the backward pass of a step sum reads again."""
+    """Saved for the backward pass of a step sum."""
 
     pairs: StepSums
     slopes: Tensor
@@ -70,7 +70,7 @@ class NumbaKernel(PairKernel):
 
     @staticmethod
     def levels(query_paths: Tensor, candidate_paths: Tensor) -> Tensor:
-        """Compiled: the operations of torch that it replaces keep other threads waiting."""
+        """Compiled, since the torch operations that it replaces make other threads wait."""
         levels = torch.empty((len(query_paths), len(candidate_paths)), dtype=torch.uint8)
         count_shared(query_paths.contiguous().numpy(), candidate_paths.T.contiguous().numpy(), levels.numpy())
         return levels
@@ -104,7 +104,7 @@ class NumbaKernel(PairKernel):
         return rank, self._add_sums(rank, self._levels, self._levels, step)
 
     def forward(self, candidates: Tensor, targets: Tensor, step: StepParameters) -> tuple[Tensor, SavedRows]:
-        """Step sums, and what the backward pass needs."""
+        """Step sums, and the state for the backward pass."""
         lower, higher = self._grade(~candidates, 1), self._grade(targets, 1)
         sums = torch.zeros(targets.shape, dtype=self._dtype)
         if step.start:
@@ -170,7 +170,7 @@ def _num_terms(step: StepParameters, accuracy: GridAccuracy) -> int:
 def _choose(
     pairs: StepSums, costs: tuple[float, float, float], per_tau: float, terms: int, by_pairs: Bools, by_grid: Bools
 ) -> None:
-    """Set which targets of each row and grade go by pairs and which by the grid; none where there are no pairs.
+    """Assign the targets of each row and grade to pairs or to the grid; rows without pairs get neither.
 
     ``costs`` are those of a pair, of an item on the grid, and of a node. The grid has ``per_tau`` nodes in τ; the
     series beyond δ, which must stay finite, has so many ``terms``, or too many if negative.

@@ -56,7 +56,7 @@ class Decays(NamedTuple):
 
 
 class StepSums(NamedTuple):
-    """What is summed: a step of x_j − y_k over the candidates j of lower grades than the target k."""
+    """Sums of a step of x_j − y_k over the candidates j of lower grades than the target k."""
 
     ranking: SortedRows
     decays: Decays
@@ -73,7 +73,7 @@ def sort_rows(scores: Array, valid: Bools, result: SortedRows) -> None:
     sorted by comparison.
     """
     num_items = scores.shape[1]
-    bucket = np.empty(num_items, np.uint32)  # signed indices take longer
+    bucket = np.empty(num_items, np.uint32)  # unsigned: no check for a negative index
     for row in range(len(scores)):
         own, values, items, ends = scores[row], result.values[row], result.items[row], result.ends[row]
         top, scale = _intervals(own, valid[row])
@@ -114,7 +114,7 @@ def _intervals(scores: Array, valid: Bools) -> tuple[float, float]:
 
 @jit
 def _insert(values: Array, items: Int32s) -> None:
-    """Sort what is nearly sorted, falling."""
+    """Insertion sort of nearly sorted items, in descending order."""
     for end in range(1, len(values)):
         value = values[end]
         if value > values[end - 1]:

@@ -15,7 +15,7 @@ SCORES_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}  # of a batch: what a CPU's c
 
 
 class SavedPairs(NamedTuple):
-    """What the backward pass of a step sum reads again."""
+    """Saved for the backward pass of a step sum."""
 
     candidates: Tensor
     targets: Tensor
@@ -52,7 +52,7 @@ class TorchKernel(PairKernel):
         return self._weighted(lambda level: torch.minimum(own, table[:, level, None]))
 
     def rank(self, step: StepParameters) -> tuple[Tensor, list[SavedPairs]]:
-        """rank⁺ plus the step sums over lower levels, level by level, and what the backward pass needs."""
+        """rank⁺ plus the step sums over lower levels, level by level, and the state for the backward pass."""
         rank, saved = self.not_below(), list[SavedPairs]()
         for level in range(1, self._num_levels + 1):
             targets = self._valid & (self._levels == level)
@@ -62,7 +62,7 @@ class TorchKernel(PairKernel):
         return rank, saved
 
     def forward(self, candidates: Tensor, targets: Tensor, step: StepParameters) -> tuple[Tensor, list[SavedPairs]]:
-        """Step sums, and what the backward pass needs."""
+        """Step sums, and the state for the backward pass."""
         saved = SavedPairs(candidates, targets, step)
         sums = torch.zeros_like(self._scores)
         for query, target, differences in self._differences(saved):

@@ -176,7 +176,7 @@ def _evaluator(
     losses: LossPerQuery,
     keep: Keep | None,
 ) -> Callable[[slice], None]:
-    """What computes a block: writes the losses of its queries, and keeps the gradient of each by its own scores."""
+    """A function that computes a block: it writes the losses of its queries and keeps the gradient by its scores."""
 
     def evaluate(rows: slice) -> None:
         pairs, given = compared(rows), () if per_query is None else (per_query[rows],)
@@ -222,7 +222,7 @@ def sharing(threads: int) -> Iterator[Mapped]:
 
 
 def ranges(first: int, end: int, size: int) -> Iterator[slice]:
-    """From ``first`` to ``end`` in parts of one size, the last one smaller."""
+    """Split ``first`` … ``end`` into ranges of one size; the last one may be smaller."""
     for start in range(first, end, size):
         yield slice(start, min(start + size, end))
 

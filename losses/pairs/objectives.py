@@ -1,4 +1,4 @@
-"""From pairs to a loss per query: step functions, the ranks that they make differentiable, and what ranks add up to.
+"""From pairs to a loss per query: step functions, differentiable ranks, and objectives of these ranks.
 
 For a positive k of a query, and a score difference t = s_j − s_k ("is j ahead of k?"):
 
@@ -49,7 +49,7 @@ class Sigmoid:
 
     @property
     def parameters(self) -> StepParameters:
-        """One piece: the margin is infinite."""
+        """A single piece, with an infinite margin."""
         return StepParameters(float(self.tau), rho=0.0, margin=math.inf, start=0.0, offset=0.0)
 
 
@@ -207,6 +207,6 @@ def ideal_dcg(gains: Tensor, counts: Tensor, discounts: Tensor) -> Tensor:
 
 
 def one_minus(reached: Tensor, best: Tensor) -> LossPerQuery:
-    """1 − reached/best, for the queries that can reach anything."""
+    """1 − reached/best, for queries whose best is above 0."""
     counted = best > 0
     return LossPerQuery((1 - reached / torch.where(counted, best, 1)) * counted, counted)

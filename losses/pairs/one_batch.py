@@ -1,4 +1,4 @@
-"""Functions of a whole batch, as autograd, torch.func and autocast are to see them."""
+"""Functions of a whole batch: how autograd, torch.func and autocast treat them."""
 
 from __future__ import annotations
 
