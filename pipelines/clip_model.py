@@ -1,4 +1,4 @@
-"""CLIP models by their open_clip names or from this machine, loaded, or refused with the reason."""
+"""Load CLIP models by open_clip name or from this machine, or say why that is impossible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DAMAGED = (  # what open_clip and torch raise for files that are broken or of a
 
 
 def clip_identity(model: str, weights: str) -> dict[str, Any]:
-    """What the vectors depend on, JSON-able: names, and the SHA-256 of what lies on this machine."""
+    """What the vectors depend on, as JSON values: names, and the SHA-256 of local files."""
     if model.startswith(LOCAL):
         folder = Path(model.removeprefix(LOCAL))
         found = sorted(path for path in folder.glob("open_clip_*") if path.is_file())
@@ -62,7 +62,7 @@ def load_clip(model: str, weights: str | None, device: str, *, image_size: int |
 
 @contextmanager
 def without_log() -> Iterator[None]:
-    """Without the logs of libraries, whose warnings are errors here, or no news."""
+    """Silence the logs of libraries, whose warnings are errors here or of no interest."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -120,7 +120,7 @@ def _recipes(data: str | os.PathLike[str] | None, *, seed: int, quick: bool) -> 
 
 
 def _drawn(root: TreeNode) -> Tree:
-    """The tree for the terminal: kinds, supercategories, and as many landmarks of each as fit the line."""
+    """The tree as text: kinds, supercategories, and as many landmarks of each as fit on a line."""
     from rich.text import Text
     from rich.tree import Tree
 
@@ -135,7 +135,7 @@ def _drawn(root: TreeNode) -> Tree:
 
 
 def _in_words(report: dict[str, Any]) -> str:
-    """The counts of the labels' report, as a paragraph."""
+    """The counts of the labels' report in one paragraph."""
     dropped = ", ".join(f"{number} for “{reason}”" for reason, number in report["dropped"].items())
     left_out = f" ({dropped} left out)" if dropped else ""
     return (
@@ -174,7 +174,7 @@ def _differences(rows: Sequence[MetricRow], recipes: Sequence[Recipe]) -> str:
 def _commands(
     folder: Path, data: str | os.PathLike[str] | None, trained: Sequence[TrainedRun], *, seed: int, quick: bool
 ) -> list[str]:
-    """The commands that make all of it again, at once or run by run."""
+    """The commands that reproduce the demo, as a whole or run by run."""
     demo = ["hiertree", "demo", "--out", str(folder), "--seed", str(seed)]
     demo += ["--data", os.fspath(data)] if data is not None else []
     demo += ["--quick"] if quick else []

@@ -1,4 +1,4 @@
-"""What launchers tell the processes that they start; nothing here loads torch."""
+"""What launchers tell the processes that they start. Loads no torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _VARIABLES = (  # torchrun and fabric run; SLURM: those of the rank and the numb
 
 
 def launched() -> tuple[int, int] | None:
-    """The rank of this process, and how many a launcher started; None for a single one."""
+    """The rank of this process and the number of processes that a launcher started; None for a single one."""
     for names in _VARIABLES:
         if all(name in os.environ for name in names):
             rank, size = (int(os.environ[name]) for name in names[:2])
@@ -20,6 +20,6 @@ def launched() -> tuple[int, int] | None:
 
 
 def leave_launch() -> None:
-    """Make this process one that no launcher started."""
+    """Make this process look as if no launcher had started it."""
     for name in (*(name for names in _VARIABLES for name in names), "LOCAL_WORLD_SIZE"):
         os.environ.pop(name, None)

@@ -1,4 +1,4 @@
-"""HTML pages that are one file: a package's ``page.html`` filled in, with its script, pictures and drawings.
+"""Self-contained HTML pages: a package's ``page.html`` filled in, with its script, pictures and drawings.
 
 matplotlib draws with placeholder colors, which become CSS: ``currentColor`` for ink, ``var(--run-1)`` … for the runs.
 The same numbers give the same bytes.

@@ -1,4 +1,4 @@
-"""The base of all settings that come from a file, an option or Python: frozen, with no unknown key and a helpful no."""
+"""The base of all settings from files, options or Python: frozen, without unknown keys, with helpful errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Section(BaseModel):
 
 
 def custom_error(kind: str, problem: str) -> PydanticCustomError:
-    """An error of a validator whose message is ``problem``, whatever signs that holds."""
+    """A validator's error with the message ``problem``, which may hold braces."""
     return PydanticCustomError(kind, "{problem}", {"problem": problem})
 
 
@@ -69,7 +69,7 @@ def complaint(error: Any) -> str:
 
 
 def _kinds_of(annotation: Any) -> Iterator[Any]:
-    """A type and all that it is made of."""
+    """A type and the types it consists of."""
     yield annotation
     for part in get_args(annotation):
         yield from _kinds_of(part)

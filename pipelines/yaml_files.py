@@ -42,12 +42,12 @@ StrictLoader.add_implicit_resolver(
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds; a :class:`hiertree.errors.RecipeError` names the place of whatever is wrong."""
+    """The content of a YAML file; a :class:`hiertree.errors.RecipeError` names the place of an error."""
     return parse_yaml(read_text(path), source=str(path))
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of settings, in UTF-8."""
+    """The UTF-8 text of a file of settings."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,1 +1,1 @@
-"""A local page on which one clicks an image and sees its nearest neighbors, by every model that embedded it."""
+"""A local page: click an image and see its nearest neighbors under each model that embedded it."""

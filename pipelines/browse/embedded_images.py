@@ -1,4 +1,4 @@
-"""What the search page shows: images, their labels, and the embeddings of one or several models, left on the disk."""
+"""The data of the search page: images, labels, and embeddings of one or several models, read from disk."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _ONE_READER = threading.Lock()  # archives are read at one place at a time
 
 @dataclass(frozen=True)
 class Model:
-    """A model's embeddings of all images, on the disk: (Q, d) queries, and (N, d) of a gallery or again the queries."""
+    """A model's embeddings on disk: (Q, d) of the queries, and (N, d) of the gallery, or the queries again."""
 
     name: str
     queries: Any
     gallery: Any
 
     def vector(self, row: int) -> NDArray[Any]:
-        """(1, d) that of one image; the rows of a separate gallery follow those of the queries."""
+        """(1, d) the embedding of one image; rows of a separate gallery follow those of the queries."""
         number = len(self.queries)
         side, own = (self.queries, row) if row < number else (self.gallery, row - number)
         return np.array(side[own : own + 1])
@@ -62,7 +62,7 @@ class EmbeddedImages:
 
     @property
     def gallery_rows(self) -> NDArray[np.int64]:
-        """(N,) rows of the images that are retrieved."""
+        """(N,) rows of the gallery's images."""
         return np.arange(len(self.models[0].queries) if self.separate else 0, len(self.names))
 
     def labels(self, row: int) -> list[str]:
@@ -119,7 +119,7 @@ def _model(name: str, source: Path, labeled: LabeledEmbeddings) -> Model:
 
 
 def _model_names(folders: Sequence[Path]) -> list[str]:
-    """The shortest ends of the paths that tell them apart."""
+    """The shortest path endings that are distinct."""
     parts = [folder.resolve().parts for folder in folders]
     for length in range(1, max(map(len, parts)) + 1):
         names = ["/".join(part[-length:]) for part in parts]

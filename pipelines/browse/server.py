@@ -1,4 +1,4 @@
-"""``hiertree browse``: the search page and what it asks for, on a server of this machine."""
+"""``hiertree browse``: a local server for the search page and its requests."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ Node = tuple[int, ...]  # the first numbers of a path; empty for the whole tree
 
 
 class Searching:
-    """Finds what the page shows: the images of a node, and the neighbors of one of them."""
+    """Answers the page: the images of a node, and the neighbors of an image."""
 
     def __init__(self, shown: EmbeddedImages) -> None:
         self.shown = shown
 
     @cached_property
     def _mixed_order(self) -> NDArray[np.int64]:
-        """The queries, in an order that mixes classes and is the same each time."""
+        """The queries in a fixed random order, which mixes classes."""
         return np.random.default_rng(0).permutation(len(self.shown.models[0].queries))
 
     @cached_property
     def _photograph(self) -> NDArray[np.int64]:
-        """(n,) equal where one photograph is both a query and in the gallery."""
+        """(n,) a number for each photograph, equal if it is both a query and in the gallery."""
         return np.unique(np.asarray(self.shown.names, dtype=str), return_inverse=True)[1].reshape(-1)
 
     def children(self, node: Node) -> list[dict[str, Any]]:
-        """The nodes below a node: number, label and how many images each has, by label."""
+        """The nodes below a node, sorted by label: number, label and number of images."""
         tree, paths = self.shown.tree, self.shown.paths
         if tree is None or len(node) >= tree.num_levels:
             return []
@@ -62,7 +62,7 @@ class Searching:
         return [{"label": label, "number": number, "images": count} for label, number, count in found]
 
     def images(self, node: Node, *, start: int = 0) -> dict[str, Any]:
-        """Some queries of a node, and how many it has."""
+        """Some queries of a node, and their total number."""
         rows = self._queries(node)
         return {"images": [self._image(row) for row in rows[start : start + AT_ONCE].tolist()], "of": len(rows)}
 
@@ -106,14 +106,14 @@ class Searching:
         return self._mixed_order[self._inside(node)[self._mixed_order]]
 
     def _inside(self, node: Node) -> NDArray[np.bool_]:
-        """(n,) which images lie below a node."""
+        """(n,) booleans: the images below a node."""
         if len(node) > len(self.level_names):
             raise OptionError(f"node {node}", expected=f"at most {len(self.level_names)} numbers, one per level")
         return np.asarray((self.shown.paths[:, : len(node)] == np.array(node, np.int32)).all(axis=1))
 
 
 def _cosines(vector: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
-    """(k,) cosines, 0 where a vector has no length."""
+    """(k,) cosines, 0 for vectors of zero norm."""
     own, rest = np.asarray(vector, np.float64), np.asarray(others, np.float64)
     lengths = np.linalg.norm(own) * np.linalg.norm(rest, axis=1)
     return (rest @ own) / np.where(lengths > 0, lengths, 1.0)
@@ -124,7 +124,7 @@ def search_app(shown: EmbeddedImages, *, token: str, port: int) -> ASGIApp:
     searching = Searching(shown)
 
     def everything(_: Request) -> Response:
-        """What the page begins with."""
+        """The initial data of the page."""
         sizes = {"images": len(shown.names), "gallery": len(shown.gallery_rows) if shown.separate else None}
         names = {"models": [model.name for model in shown.models], "levels": list(searching.level_names)}
         return JSONResponse({**names, **sizes, "without": shown.without})
@@ -185,7 +185,7 @@ def _number(request: Request, name: str, *, below: int) -> int:
 
 
 def _node(request: Request, name: str) -> Node:
-    """A node as the numbers of its path, with commas between them."""
+    """The numbers of a node's path, separated by commas."""
     parts = [part for part in request.query_params.get(name, "").split(",") if part]
     if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
         raise HTTPException(400, f"{name}: expected numbers with commas between them")

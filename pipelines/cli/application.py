@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _refuse(message: str) -> NoReturn:
-    """Print one line and end with status 2."""
+    """Print one line and exit with status 2."""
     click.echo(f"error: {' '.join(line.strip() for line in message.splitlines())}", err=True)
     sys.exit(2)
 

@@ -46,7 +46,7 @@ class DeclaredPath(click.Path):
         return super().convert(value, param, ctx)
 
     def paths(self, value: Path) -> Iterator[Path]:
-        """All files or folders that a value stands for."""
+        """The files or folders that a value names."""
         yield value
         yield from (value.with_suffix(suffix) for suffix in self.siblings)
 
@@ -126,12 +126,12 @@ class CheckedCommand(click.Command):
 
     @override
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the example, on one line however long."""
+        """Write the example on one line of any length."""
         formatter.write(f"\nExample:\n  {self.example}\n")
 
     @override
     def invoke(self, ctx: click.Context) -> Any:
-        """Check the paths, run, record what made the files, and say what was written."""
+        """Check the paths, run the command, write manifests, and report the files written."""
         if not self.shared:
             continue_in_first(ctx)
         quiet, verbose = ctx.params.pop("quiet"), ctx.params.pop("verbose")
@@ -175,7 +175,7 @@ class CheckedCommand(click.Command):
                     write_manifest_beside(path, made)
 
     def _paths(self, ctx: click.Context, wanted: Callable[..., bool]) -> list[Path]:
-        """The given paths of some kinds."""
+        """The given paths of the given kinds."""
         found: list[Path] = []
         for param in self.params:
             if isinstance(param.type, DECLARED) and wanted(param.type):
@@ -187,7 +187,7 @@ class CheckedCommand(click.Command):
 
 @contextmanager
 def _only_results() -> Iterator[None]:
-    """Hold back what is said on standard error; where the command exits early, say it after all, as it tells why."""
+    """Suppress standard error; if the command exits early, print it after all, since it says why."""
     with TextIOWrapper(BytesIO(), encoding="utf-8", write_through=True) as said:
         try:
             with silent_progress(), redirect_stderr(said):
@@ -199,7 +199,7 @@ def _only_results() -> Iterator[None]:
 
 
 class CheckedGroup(click.Group):
-    """A group of such commands: listed as they were added, the first sentence of each whole."""
+    """A group of such commands, listed in the order of addition with the whole first sentence of each."""
 
     command_class = CheckedCommand
 
@@ -210,13 +210,13 @@ class CheckedGroup(click.Group):
 
     @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the names of the commands, each with what it does, over several lines where one is too short."""
+        """Write each command's name and summary, wrapped if it is long."""
         found = {name: self.described(name) for name in self.list_commands(ctx)}
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.get_short_help_str(LONGEST)) for name, command in found.items()])
 
     def described(self, name: str) -> click.Command:
-        """A command whose help may be shown."""
+        """A command that help lists."""
         return self.commands[name]
 
 
@@ -226,7 +226,7 @@ def command(*, example: str, then: str = "", shared: bool = False) -> Callable[[
 
 
 def continue_in_first(ctx: click.Context) -> None:
-    """Of several processes that a launcher started, go on in the first, which then counts as the only one."""
+    """Continue only in the first of the processes that a launcher started; it then counts as a single one."""
     place = launched()
     if place is None:
         return
@@ -239,6 +239,6 @@ def continue_in_first(ctx: click.Context) -> None:
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    """Changes whenever a file is replaced; None where there is none."""
+    """A stamp that changes when a file is replaced; None without a file."""
     found = path.stat() if path.exists() else None
     return None if found is None else (found.st_ino, found.st_mtime_ns)

@@ -117,7 +117,7 @@ def _card(card: Benchmark) -> dict[str, Any]:
 
 
 def _found(report: SplitReport) -> str:
-    """What is wrong, with three examples, or that all is there."""
+    """The problem with three examples, or that everything is there."""
     if report.problem:
         return report.problem
     if report.bad_images:
@@ -159,7 +159,7 @@ def _statistics_text(found: dict[str, Any]) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int]) -> str:
-    """Rows as columns of equal width, those named set to the right."""
+    """Rows in columns of equal width; the named columns are right-aligned."""
     columns = [
         [cell.rjust(width) if number in right else cell.ljust(width) for cell in column]
         for number, column in enumerate(zip(*rows, strict=True))

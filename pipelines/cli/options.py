@@ -1,4 +1,4 @@
-"""Types of options, and options that several commands share: each is declared once."""
+"""Option types, and options shared by several commands, each declared once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class CommaSeparated(click.types.StringParamType):
-    """Several values with commas between them; the command receives a tuple."""
+    """Comma-separated values; the command receives a tuple."""
 
     def __init__(self, kind: type[str] | type[int] | type[float], what: str) -> None:
         self.kind, self.what = kind, what
@@ -116,7 +116,7 @@ def _option(name: str, info: FieldInfo) -> Option:
 
 
 def _type_of(info: FieldInfo) -> Any:
-    """Click's type of a field; texts where pydantic has to decide, as for a number or ``auto``."""
+    """The click type of a field; text if pydantic must decide, as for a number or ``auto``."""
     from ..labels.steps import FILE_OR_NAME, GROWS
 
     kinds = [kind for kind in (get_args(info.annotation) or (info.annotation,)) if kind not in (type(None), Ellipsis)]
@@ -171,24 +171,24 @@ def choice(name: str, values: Sequence[str], text: str, **more: Any) -> Option:
 
 
 def require_slurm(launcher: str, *options: object) -> bool:
-    """Whether to submit jobs; their options need ``--launcher slurm``."""
+    """Whether to submit jobs; refuses job options without ``--launcher slurm``."""
     if launcher == "local" and any(options):
         raise OptionError("--slurm or --no-wait with --launcher local", expected="--launcher slurm")
     return launcher == "slurm"
 
 
 def print_json(value: Any) -> None:
-    """Print a value as indented JSON, which any encoding of the terminal can hold."""
+    """Print a value as indented ASCII JSON, which every terminal encoding can show."""
     unicode = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
     click.echo(json.dumps(value, indent=2, ensure_ascii=not unicode))
 
 
 def print_report(report: Report, describe: Callable[[Report], str], *, as_json: bool) -> None:
-    """Print what a command found: as JSON, or in words."""
+    """Print a command's report as JSON or as text."""
     print_json(report) if as_json else click.echo(describe(report))
 
 
 def typed_options() -> list[str]:
-    """The parameters of this command that were typed; the others have their defaults."""
+    """The parameters of this command given on the command line, not by default."""
     context = click.get_current_context()
     return [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]

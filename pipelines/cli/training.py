@@ -94,7 +94,7 @@ def _sources(recipe: BuiltInRecipe) -> str:
 
 
 def _head(recipe: BuiltInRecipe, text: str) -> Iterator[str]:
-    """What stands above the settings: what the recipe is, what was published, and the papers named."""
+    """The header above the settings: a description, the published values and the papers."""
     yield f"{recipe.name}: {recipe.about}. {recipe_datasets()[recipe.dataset]}."
     if recipe.note:
         yield recipe.note
@@ -197,7 +197,7 @@ def compare(
 
 
 def _jobs(launcher: str, out: Path, parameters: tuple[str, ...], *, wait: bool) -> ClusterJobs | None:
-    """What submits the runs; None where they are trained here."""
+    """The submitter of jobs; None to train here."""
     if not require_slurm(launcher, parameters, not wait):
         return None
     from ..comparison.cluster_jobs import ClusterJobs, read_parameters, slurm_executor

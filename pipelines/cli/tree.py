@@ -116,7 +116,7 @@ def _read(source: Path, levels: tuple[str, ...], edges: tuple[str, ...], policie
 
 
 def _check_policies(policies: dict[str, Any], known: Collection[str], files: str) -> None:
-    """Refuse a policy that such files have no use for."""
+    """Refuse a policy that does not apply to the file's format."""
     for name, value in policies.items():
         if name not in known:
             raise OptionError(

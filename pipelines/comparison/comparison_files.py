@@ -124,7 +124,7 @@ def plot_lines(runs: pd.DataFrame, path: str | os.PathLike[str], *, key: str) ->
 
 
 def _panels(runs: pd.DataFrame, *, height: float, margin: float, sharey: bool) -> tuple[Figure, dict[str, Axes]]:
-    """A figure with a panel for each metric that some run has."""
+    """A figure with a panel for each metric of any run."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -143,7 +143,7 @@ def _panels(runs: pd.DataFrame, *, height: float, margin: float, sharey: bool) -
 
 
 def _scale(panel: Axes, key: str, values: list[Any]) -> None:
-    """Ticks at the values themselves; the scale is logarithmic where they span a wide range."""
+    """Put ticks at the values, on a logarithmic scale if they span a wide range."""
     if values[0] > 0 and values[-1] >= _LOGARITHMIC_FROM * values[0]:
         panel.set_xscale("log")
     panel.set_xticks(values, [setting_text(value) for value in values], fontsize="small")

@@ -104,7 +104,7 @@ def _told_apart(key: str, values: Sequence[Any]) -> list[str]:
 
 
 def _entries(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    """The keys below a key with what they are set to, as texts; a table has mappings as JSON."""
+    """The keys below a key and their values as texts; a table holds mappings as JSON."""
     if isinstance(value, str) and value.startswith("{"):
         with suppress(ValueError):
             value = json.loads(value)
@@ -144,7 +144,7 @@ class PlannedRun:
 
     @property
     def label(self) -> str:
-        """Its name in messages."""
+        """The run's name in messages."""
         return f"{self.row}, seed {self.recipe.seed}"
 
     @property

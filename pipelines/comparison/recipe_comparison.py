@@ -94,7 +94,7 @@ def train_in_turn(planned: Sequence[PlannedRun]) -> None:
 
 
 def _failure_of(run: PlannedRun) -> str | None:
-    """Train a run; what it failed by, if that is its own."""
+    """Train a run; return its error if only this run is affected."""
     try:
         train(run.recipe, run.folder)
     except (InputError, RecipeError, TrainingError) as error:

@@ -91,7 +91,7 @@ class ResultTable:
 
     @property
     def metrics(self) -> list[str]:
-        """All columns."""
+        """The metrics of all columns."""
         return [metric for group in self.groups.values() for metric in group]
 
 
@@ -199,7 +199,7 @@ def _title(metric: str, finest: int) -> str:
 
 
 def _place(metric: str) -> tuple[int, int]:
-    """Where a metric stands within its group; those of no known kind keep their order."""
+    """The place of a metric within its group; unknown kinds keep their order."""
     found = _OF_A_LEVEL.fullmatch(metric.removeprefix("mean "))
     if found and metric != "ASI":
         return _KINDS.index(found["kind"]), int(found["cutoff"] or 0)
@@ -267,7 +267,7 @@ def latex(table: ResultTable) -> str:
 
 
 def _shown(cell: TableCell | None, missing: str, bold: str, escape: Callable[[str], str]) -> str:
-    """A cell with its marks in the signs of a format."""
+    """A cell with its marks in the syntax of a format."""
     if cell is None:
         return missing
     text = escape(cell.text)

@@ -129,7 +129,7 @@ def _test(row: ListValues, base: ListValues, metric: str) -> tuple[int, int, flo
 
 
 def _mean(runs: Sequence[ListValues]) -> ListValues:
-    """Of the metrics that all runs have."""
+    """The mean values of the metrics that all runs have."""
     first = runs[0].values
     shared = [name for name in first if all(name in run.values for run in runs)]
     total = sum((run.values[shared] for run in runs[1:]), start=first[shared])

@@ -53,7 +53,7 @@ class FixedSizeNetwork(nn.Module):
 
 
 def describe_model(model: TrainedModel) -> dict[str, Any]:
-    """What an exported network needs to be used: preprocessing, sizes, and the levels of the classes it has learned."""
+    """The description stored with an exported network: preprocessing, sizes, and the levels of its classes."""
     tree = model.tree
     return {
         "preprocessing": model.preprocessing.model_dump(mode="json"),
@@ -130,7 +130,7 @@ def _resizing(size: int, scale: float) -> Tensor:
 
 
 class ExportedFiles(NamedTuple):
-    """What was written."""
+    """The files written by :func:`export`."""
 
     files: list[Path]  # by name
     checks: dict[str, float]  # by file: largest difference found; of an approximate index the share of neighbors

@@ -1,4 +1,4 @@
-"""A trained model as a folder to hand on, with its card; on the Hugging Face hub too."""
+"""A trained model as a folder to share, with a model card, locally or on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ embeddings = model.embed("photos/")
 
 
 class ModelRecord(NamedTuple):
-    """How a model was made and what it reached, as far as that is known."""
+    """How a model was made and its metrics, as far as known."""
 
     recipe: dict[str, Any] | None = None  # every setting
     metrics: dict[str, Any] | None = None  # the content of the run's ``metrics.json``
@@ -79,7 +79,7 @@ def save_model(
 
 
 def _header(recipe: dict[str, Any] | None) -> str:
-    """What the hub reads, and the title."""
+    """The metadata that the hub reads, and the title."""
     tags = ["image-retrieval", "hierarchical-retrieval", "metric-learning"]
     content = {"library_name": "hiertree", "pipeline_tag": "image-feature-extraction", "tags": tags}
     return f"---\n{_yaml(content)}---\n\n# {(recipe or {}).get('name', 'model')}\n"
@@ -139,7 +139,7 @@ def _is_replaceable(folder: Path) -> bool:
 
 
 def _without_places(value: Any) -> Any:
-    """Settings without the folders of this machine: of an absolute path, only the last part."""
+    """Settings without this machine's folders: absolute paths are cut to their last part."""
     if isinstance(value, Mapping):
         return {key: _without_places(inner) for key, inner in value.items()}
     if isinstance(value, list):

@@ -107,7 +107,7 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
 
 
 def _with_names(landmarks: Iterable[Landmark]) -> list[Landmark]:
-    """Landmarks, with the names of classes in place of their Wikidata ids where these come along."""
+    """Replace Wikidata ids by the names of classes, if these are known."""
     read = list(landmarks)
     values = {value for at in read for value in at.values or ()}
     items = {value: item for value in values if (item := item_id_of(value.text))}
@@ -119,7 +119,7 @@ def _with_names(landmarks: Iterable[Landmark]) -> list[Landmark]:
 
 
 def _labels(values: Sequence[InstanceValue], spelling: dict[str, str]) -> dict[str, str]:
-    """The different labels of a landmark with their Wikidata ids, in the order scraped."""
+    """The distinct labels of a landmark with their Wikidata ids, in the order scraped."""
     labels: dict[str, str] = {}
     for value in values:
         label = spelling[value.text]
@@ -152,7 +152,7 @@ def _common_spellings(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _with_cause(origin: Origin, scraped: Sequence[str]) -> Origin:
-    """The origin, with the reason that there is no label where the values themselves say it: no word among them."""
+    """The origin, with the reason for a missing label if the values show it: none contains a word."""
     texts = [text.strip() for text in scraped]
     if origin.reason:
         return origin
@@ -203,7 +203,7 @@ def clean_step(
 
 @dataclass(frozen=True)
 class CleanStep(LabelStep[tuple[Cleaned, dict[str, Any]]]):
-    """The step as the runner knows it; its result are the landmarks and the report."""
+    """The step for the runner; its result is the landmarks and the report."""
 
     landmarks: AnyPath
     instances: AnyPath | None
@@ -266,7 +266,7 @@ def cleaning_report(cleaned: Cleaned, *, unknown_ids: int) -> dict[str, Any]:
 
 
 def _joined_values(labels: Collection[str], separator: str) -> dict[str, list[str]]:
-    """Labels that look like several values, by what stands between these: each is a label too, or a known noun."""
+    """Labels that look like several joined values, by separator: every value is a label too, or a known noun."""
     found: dict[str, list[str]] = {}
     for sign in _JOINED_BY:
         for label in sorted(labels):
@@ -277,7 +277,7 @@ def _joined_values(labels: Collection[str], separator: str) -> dict[str, list[st
 
 
 def landmark_counts(cleaned: Cleaned) -> dict[str, Any]:
-    """How many landmarks were dropped for which reason, and kept, with how many labels."""
+    """The numbers of landmarks dropped, by reason, and kept, and of labels."""
     return {
         "dropped": dict(sorted(Counter(drop.reason for drop in cleaned.dropped).items())),
         "because": _causes(cleaned.dropped),
@@ -287,7 +287,7 @@ def landmark_counts(cleaned: Cleaned) -> dict[str, Any]:
 
 
 def _causes(dropped: Iterable[DroppedLandmark]) -> dict[str, dict[str, int]]:
-    """What is known about why landmarks were dropped for a reason, counted."""
+    """The known causes behind a reason for dropping landmarks, counted."""
     counts = Counter((drop.reason, drop.origin.reason) for drop in dropped)
     found: dict[str, dict[str, int]] = {}
     for (reason, cause), count in sorted(counts.items()):

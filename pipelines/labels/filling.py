@@ -43,7 +43,7 @@ FILLABLE = ("no label", "not scraped")
 
 
 class Filled(NamedTuple):
-    """What the images of a landmark say."""
+    """The label that a landmark's images give."""
 
     landmark_id: int
     images: int  # how many there are
@@ -160,7 +160,7 @@ class Votes(NamedTuple):
 
 @dataclass(frozen=True)
 class FillStep(LabelStep[Votes]):
-    """The step as the runner knows it."""
+    """The step for the runner."""
 
     source: AnyPath
     settings: FillSettings
@@ -169,7 +169,7 @@ class FillStep(LabelStep[Votes]):
 
     @cached_property
     def vectors(self) -> ImageVectors:
-        """Read or encoded once."""
+        """The image vectors, read or encoded once."""
         return self.settings.vectors()
 
     def record(self) -> StepRecord:
@@ -205,7 +205,7 @@ class FillStep(LabelStep[Votes]):
 
 
 def describe_filling(report: Mapping[str, Any]) -> str:
-    """The counts, and how many labels images gave."""
+    """The counts, and the number of labels from images."""
     given = f"{report['labeled_from_images']} of {report['unlabeled_with_images']} landmarks without a label"
     return f"{describe_cleaning(report)}\n{given} got one from their {report['images']} images"
 
@@ -232,7 +232,7 @@ def _filled(
 
 
 def _with_labels(kept: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark], taken: dict[int, Filled]) -> Cleaned:
-    """Those that got a label among the others, in order of their ids after these."""
+    """The kept landmarks, followed by newly labeled ones in the order of their ids."""
     id_of = {label: item for landmark in kept for label, item in zip(landmark.labels, landmark.item_ids, strict=True)}
     new = []
     for drop in dropped:

@@ -1,4 +1,4 @@
-"""Texts of labels: their one form, and those that name a page of Wikimedia's own instead of a type of place."""
+"""Normal forms of label texts, and recognition of texts that name Wikimedia's own pages instead of places."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _without_place(label: str) -> str:
 
 
 def spelling_key(label: str) -> str:
-    """What labels have in common that differ in case or in British and American spelling alone."""
+    """A key shared by labels that differ only in case or in British and American spelling."""
     key = label.casefold()
     for british, american in _BRITISH:
         key = british.sub(american, key)

@@ -1,4 +1,4 @@
-"""Where the images of landmarks are, and their vectors: through CLIP's image tower, or read from a file."""
+"""Images of landmarks and their vectors, from CLIP's image tower or from a file."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ImageFolder:
         return next(self.all_of(landmark), None)
 
     def all_of(self, landmark: int) -> Iterator[Path]:
-        """The images of a landmark, as far as they are there; never one outside the folder."""
+        """The existing images of a landmark; never one outside the folder."""
         for path in self._candidates(landmark):
             resolved = path.resolve()
             if resolved.is_file() and resolved.is_relative_to(self._root):
@@ -101,7 +101,7 @@ class ImageVectors(Protocol):
         """Landmarks that have images, each with (m, d) float32 rows of unit norm, in the order given."""
 
     def identity(self, landmarks: Iterable[int]) -> dict[str, Any]:
-        """What the vectors depend on, JSON-able."""
+        """What the vectors depend on, as JSON values."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class StoredVectors:
                 yield landmark, self._vectors[self._rows[landmark]]
 
     def identity(self, landmarks: Iterable[int]) -> dict[str, Any]:
-        """How many there are; the file is hashed as an input."""
+        """The number of vectors; the file itself is hashed as an input."""
         return {"images": sum(len(self._rows.get(landmark, ())) for landmark in landmarks)}
 
 

@@ -30,7 +30,7 @@ LANDMARKS, DROPPED, SEPARATOR = "landmarks.csv", "dropped.csv", "|"
 
 
 class ColumnNames(Settings):
-    """What the columns of the tables are called; the defaults are GLDv2's."""
+    """The names of the tables' columns; the defaults are GLDv2's."""
 
     landmark_id: str = option("landmark_id", "Column of the landmark ids.", name="id-column")
     category: str = option("category", "Column of the Commons categories.", name="category-column")
@@ -214,7 +214,7 @@ def _origin(cells: Sequence[str]) -> Origin:
 
 @lru_cache(1 << 16)
 def _parts(cell: str) -> tuple[str, ...]:
-    """What a cell of our own tables holds; landmarks of one label share it."""
+    """The values of a cell of our own tables, shared by landmarks with equal cells."""
     return tuple(cell.split(SEPARATOR))
 
 
@@ -259,7 +259,7 @@ def read_kept(path: AnyPath) -> list[KeptLandmark]:
 
 
 def each_kept(path: AnyPath) -> Iterator[KeptLandmark]:
-    """As :func:`read_kept`, one after the other."""
+    """Yield what :func:`read_kept` returns."""
     return (_kept(*row) for row in _rows(Path(path), LANDMARKS, COLUMNS))
 
 
@@ -275,7 +275,7 @@ def read_dropped(path: AnyPath) -> list[DroppedLandmark]:
 
 
 def each_dropped(path: AnyPath) -> Iterator[DroppedLandmark]:
-    """As :func:`read_dropped`, one after the other."""
+    """Yield what :func:`read_dropped` returns."""
     return (_dropped(*row) for row in _rows(Path(path), DROPPED, DROPPED_COLUMNS))
 
 

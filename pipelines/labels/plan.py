@@ -175,7 +175,7 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
 
 
 class _Run:
-    """The folder of all steps, and what came of those that were run."""
+    """The folder of all steps, and the results of those that were run."""
 
     def __init__(self, folder: Path, say: Say) -> None:
         self.folder, self._say = folder, say
@@ -198,7 +198,7 @@ class _Run:
 
 
 def _scrape(plan: LabelsPlan, run: _Run) -> Path | None:
-    """The store: a dump is read once, Wikimedia is asked only for what is lacking."""
+    """The store, filled: a dump is read once, and Wikimedia is asked only for what is missing."""
     settings = plan.scrape
     if settings is None:
         return None

@@ -73,7 +73,7 @@ def _option_error(error: ValidationError) -> OptionError:
 
 
 def beside(settings: AnySettings, folder: Path) -> AnySettings:
-    """The settings with every relative path taken from a folder; names that are no file there stay."""
+    """The settings with relative paths resolved from a folder; names without a file there stay."""
     changed: dict[str, Any] = {}
     for name, info in type(settings).model_fields.items():
         value = getattr(settings, name)
@@ -93,7 +93,7 @@ def beside(settings: AnySettings, folder: Path) -> AnySettings:
 
 @dataclass(frozen=True)
 class StepRecord:
-    """What a step makes its folder from, known before the work begins."""
+    """The inputs of a step's folder, known before the work begins."""
 
     command: str  # as a user would type it
     parameters: Mapping[str, Any]  # JSON-able settings
@@ -144,7 +144,7 @@ class LabelStep(ABC, Generic[Result]):
 
     @abstractmethod
     def record(self) -> StepRecord:
-        """What it makes its folder from."""
+        """The inputs of the folder."""
 
     @abstractmethod
     def _compute(self) -> Result: ...

@@ -1,1 +1,1 @@
-"""Pages that a server of this machine shows to its own browser: the guard, the server, style and pictures."""
+"""Pages served to this machine's own browser: the guard, the server, styles and pictures."""

@@ -68,7 +68,7 @@ UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
 def local_app(
     package: str, routes: Sequence[Route], *, token: str, port: int, handlers: Mapping[Any, Any] | None = None
 ) -> ASGIApp:
-    """A page with what it asks for, behind its guard.
+    """The application of a page and its requests, behind the guard.
 
     The folder ``page`` of the package holds ``index.html``, a template, and the files that this names as
     ``/page/NAME``. ``token`` is the secret of the first address; ``handlers`` answer further errors than HTTP's and
@@ -96,7 +96,7 @@ def local_app(
 
 @cache
 def page_files(package: str) -> Mapping[str, bytes]:
-    """The files of a page by name: those that all pages share, and its own, ``index.html`` inside the common frame."""
+    """The files of a page by name: the shared ones and its own, with ``index.html`` inside the common frame."""
     from jinja2 import DictLoader, Environment
 
     folders = [resources(home) / "page" for home in (__package__, package)]
@@ -108,7 +108,7 @@ def page_files(package: str) -> Mapping[str, bytes]:
 
 
 class Guard(BaseHTTPMiddleware):
-    """Refuses requests before the application sees them, and adds headers to what it answers."""
+    """Refuses requests before the application sees them, and adds headers to responses."""
 
     def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
         super().__init__(app)
@@ -174,7 +174,7 @@ def served_in_background(make_app: MakeApp) -> Iterator[str]:
 
 
 class _Server(uvicorn.Server):
-    """Leaves no connection open: neither one accepted while it ended nor one whose client does not read."""
+    """Closes every connection at its end, also late ones and those whose clients do not read."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
@@ -184,7 +184,7 @@ class _Server(uvicorn.Server):
 
 
 def _server(make_app: MakeApp, listener: socket.socket) -> tuple[uvicorn.Server, str]:
-    """A quiet server that speaks HTTP alone and ends within two seconds, and the address with its token."""
+    """A quiet HTTP server that stops within two seconds, and its address with the token."""
     token, port = secrets.token_urlsafe(24), listener.getsockname()[1]
     settings = uvicorn.Config(
         make_app(token=token, port=port),
@@ -234,7 +234,7 @@ def shrink(image: Image.Image, *, side: int = THUMBNAIL, crop: bool = True) -> b
 
 
 def image_response(content: bytes | None) -> Response:
-    """A JPEG that the browser keeps for an hour; 404 where there is none."""
+    """A JPEG response that browsers cache for an hour; 404 without an image."""
     if content is None:
         raise HTTPException(404, "no image")
     return Response(content, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})

@@ -78,7 +78,7 @@ class QueriesAndGallery:
     def from_numbers(
         cls, queries: NDArray[Any], gallery: NDArray[Any] | None, *, images: ImageSource | None = None, without: str
     ) -> QueriesAndGallery:
-        """The same from classes that have numbers alone, whose levels have no names."""
+        """Queries and gallery of numbered classes, without names for classes and levels."""
         sides = [queries] if gallery is None else [queries, gallery]
         rows = [path for side in sides for path in side.reshape(len(side), -1).tolist()]
         names = [f"level {level}" for level in range(1, len(rows[0]) + 1)]
@@ -89,7 +89,7 @@ class QueriesAndGallery:
 
     @property
     def facts(self) -> str:
-        """How many there are and of what, in a sentence."""
+        """A sentence with the numbers of queries, items and classes."""
         counts = f"{len(self.query_paths):,} queries"
         if self.separate:
             counts += f" in a gallery of {len(self.gallery_paths):,}"
@@ -150,7 +150,7 @@ def same_classes(paths: NDArray[np.integer], others: NDArray[np.integer]) -> boo
 
 
 def sample_of(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """The rows, or at most so many of them, drawn by a fixed seed; in their order.
+    """The rows, or a sample of them drawn by a fixed seed, in their order.
 
     >>> sample_of(np.arange(5), 9), len(sample_of(np.arange(5), 2))
     (array([0, 1, 2, 3, 4]), 2)

@@ -1,4 +1,4 @@
-"""What the page says of whole rankings: precision over recall, severe errors, confused nodes, and batches."""
+"""Figures of whole rankings: precision over recall, severe errors, confused nodes, and batches."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def error_figures(
 def _errors(
     run: Measurement, data: QueriesAndGallery, queries: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[Any], ...]]:
-    """Of one model, each in blocks: (q, 101) precisions, (q, L) shares of errors and the (q,) first wrong items."""
+    """Yield per block, for one model: (q, 101) precisions, (q, L) shares of errors and (q,) first wrong items."""
     computed = (interpolated_precision, error_severity, first_wrong_items)
     blocks = [
         [what(scores, depths, valid=valid, num_levels=data.tree.num_levels) for what in computed]
@@ -145,7 +145,7 @@ def _deepest(paths: NDArray[np.int32]) -> int:
 
 
 def _with_most_queries(nodes: NDArray[np.int32], asked: NDArray[np.int32]) -> NDArray[np.int32]:
-    """As many nodes as fit, in the order of the tree."""
+    """The nodes with the most queries that fit, in the order of the tree."""
     if len(nodes) <= MOST_NODES:
         return nodes
     own, counts = np.unique(asked, axis=0, return_counts=True)
@@ -153,7 +153,7 @@ def _with_most_queries(nodes: NDArray[np.int32], asked: NDArray[np.int32]) -> ND
 
 
 def _drawn_matrix(name: str, number: int, matrix: NDArray[np.float64], nodes: list[list[str]]) -> SvgFigure:
-    """The matrix of a model, and its greatest confusions between different nodes in words."""
+    """The drawn matrix of a model, and its largest confusions in words."""
     between = np.nan_to_num(matrix * (1 - np.eye(len(matrix))))
     greatest = np.unravel_index(np.argsort(-between, axis=None, kind="stable")[:_MOST_NAMED], between.shape)
     named = [

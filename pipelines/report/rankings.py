@@ -91,7 +91,7 @@ def changed_queries(
 
 
 def _of_different_classes(order: Sequence[int], classes: NDArray[np.integer], count: int) -> list[int]:
-    """The first queries of an order whose classes differ, and then the first of the others, in that order."""
+    """The first queries of different classes in an order, then the first of the others."""
     first = {int(classes[query]): query for query in reversed(order)}
     ranked = sorted(range(len(order)), key=lambda place: first[int(classes[order[place]])] != order[place])
     return [order[place] for place in sorted(ranked[:count])]
@@ -115,7 +115,7 @@ def ranked_images(
 
 @dataclass(frozen=True)
 class LevelStyle:
-    """How the page shows a level that an image shares with the query: color and border, a sign, and what it means."""
+    """The look of a level that an image shares with the query: color, border and sign, and their meaning."""
 
     match: Match
     mark: str
@@ -178,7 +178,7 @@ class RankingGrids:
         ]
 
     def _strip(self, found: Sequence[int]) -> dict[str, Any]:
-        """A bar for neighboring ranks of one level, and how many ranks each level has."""
+        """A bar for each run of ranks of one level, and the number of ranks of each level."""
         bars, start = [], 0
         for level, group in groupby(found):
             length = len(list(group))

@@ -103,7 +103,7 @@ def make_report(
 def _chosen(
     names: Sequence[str], values: NDArray[np.float64], classes: NDArray[np.integer], count: int
 ) -> dict[str, list[int]]:
-    """The queries that are shown, by the title of their group."""
+    """The shown queries by the title of their group."""
     extreme = extreme_queries(values.mean(axis=1), count=count, classes=classes)
     groups = {f"{name.capitalize()} queries": chosen for name, chosen in extreme.items()}
     if len(names) > 1:

@@ -1,4 +1,4 @@
-"""What a report is given: folders of runs, comparisons of runs, or a file of embeddings."""
+"""Sources of a report: folders of runs, comparisons of runs, or a file of embeddings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MOST_RUNS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """What a report shows of one model: its metrics, queries and rankings."""
+    """One model in a report: its metrics, queries and rankings."""
 
     results: dict[str, Any]  # metrics, skipped and convention, as ``metrics.json`` has them
     labeled: LabeledEmbeddings  # the embeddings and paths of the queries, and of their gallery if they have one
@@ -175,7 +175,7 @@ def _in_order_of(first: FinishedRun, run: FinishedRun) -> FinishedRun:
 
 
 class EmbeddingsOptions(LabelFiles, total=False):
-    """What belongs to a file of embeddings, as ``hiertree evaluate`` takes it, and its images."""
+    """Options of a file of embeddings, as for ``hiertree evaluate``, and its images."""
 
     images: PathLike | None  # the folder in which the ids name image files
     protocol: ProtocolName | None  # the benchmark whose metrics are computed
@@ -235,7 +235,7 @@ def _by_seed(folder: Path) -> tuple[str, int]:
 
 
 def _data_of_run(run: FinishedRun, overrides: Sequence[str]) -> QueriesAndGallery:
-    """The data set of the run's recipe; the paths alone where it is missing, or has other images now."""
+    """The data set of the run's recipe; only paths if it is missing, or its images have changed."""
     recipe = load_recipe(run.folder / "recipe.yaml", overrides, trusted=False)
     try:
         dataset = load_split(recipe, "test")
@@ -290,7 +290,7 @@ def _data_of_file(labeled: LabeledEmbeddings, folder: PathLike | None) -> Querie
 
 
 def _images(labeled: LabeledEmbeddings, folder: PathLike) -> ImageSource:
-    """The files that the ids name."""
+    """The image files that the ids name."""
     if labeled.ids is None:
         raise OptionError(f"images in {folder} without ids", expected="the column of the files' names (--ids)")
     names = [*map(str, labeled.ids), *map(str, () if labeled.gallery_ids is None else labeled.gallery_ids)]

@@ -39,7 +39,7 @@ class NodeMeans:
 
     @property
     def mean(self) -> float:
-        """Over the runs."""
+        """The mean over the runs."""
         return float(np.mean(self.means))
 
 

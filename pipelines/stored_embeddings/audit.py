@@ -128,7 +128,7 @@ def _normalized(embeddings: NDArray[Any]) -> NDArray[Any]:
 
 
 def compare_libraries(queries: ScoredQueries, libraries: Iterable[str] | None = None) -> pd.DataFrame:
-    """The table of :func:`audit`, for the libraries that are installed."""
+    """The table of :func:`audit` for the installed libraries."""
     import pandas as pd
 
     missing = not_installed()
@@ -146,7 +146,7 @@ def compare_libraries(queries: ScoredQueries, libraries: Iterable[str] | None = 
 
 
 def not_installed() -> list[str]:
-    """The libraries that an audit leaves out."""
+    """The libraries that an audit omits."""
     needed = {"pytorch_metric_learning": ("faiss",)}
     return [name for name in LIBRARIES if not all(map(find_spec, (name, *needed.get(name, ()))))]
 
@@ -163,7 +163,7 @@ def print_audit(table: pd.DataFrame) -> None:
 
 
 def _reason(means: Means, library: str, metric: str, theirs: float) -> str:
-    """The fewest differences that give a library's number; empty where it agrees.
+    """The fewest differences that explain a library's number; empty if it agrees.
 
     With ties in a library's own order, its number lies between the worst and the best order's.
     """

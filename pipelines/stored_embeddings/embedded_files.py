@@ -33,7 +33,7 @@ _MODEL, _FINGERPRINT, _SKIPPED = b"hiertree.model", b"hiertree.fingerprint", b"h
 
 
 class Embedded(NamedTuple):
-    """The files that were written."""
+    """The written files."""
 
     folder: Path
     images: int
@@ -80,11 +80,11 @@ class EmbeddingFiles(ABC):
         return {"queries": queries, "gallery": gallery}
 
     def missing(self) -> list[int]:
-        """The shards that are still to be made."""
+        """The shards still to be made."""
         return [number for number, shard in enumerate(self.shards) if not self.stands(shard)]
 
     def stands(self, shard: Shard) -> bool:
-        """Whether a shard is made."""
+        """Whether a shard exists."""
         return shard.file.is_file()
 
     @abstractmethod
@@ -93,7 +93,7 @@ class EmbeddingFiles(ABC):
 
     @abstractmethod
     def finish(self) -> dict[str, Any]:
-        """Write what belongs to all shards; returns what the manifest says of it."""
+        """Write the common files; return their entries for the manifest."""
 
     @abstractmethod
     def _planned(self, size: int) -> list[Shard]: ...
@@ -160,7 +160,7 @@ class ParquetFiles(EmbeddingFiles):
 
     @override
     def stands(self, shard: Shard) -> bool:
-        """Whether a part is made; a CheckpointError names one that is damaged or of other work."""
+        """Whether a part exists; a CheckpointError names one that is damaged or belongs to other work."""
         if not shard.file.is_file():
             return False
         if self._about(shard)[1].get(_FINGERPRINT) != self._digest():
@@ -228,7 +228,7 @@ class ParquetFiles(EmbeddingFiles):
 
     @staticmethod
     def _about(shard: Shard) -> tuple[int, dict[bytes, bytes]]:
-        """The number of rows of a part, and what it knows of itself."""
+        """The number of rows of a part, and its metadata."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -243,7 +243,7 @@ class ParquetFiles(EmbeddingFiles):
 
 
 def written_in(folder: Path, *, is_first: bool = True) -> Embedded | None:
-    """What a finished call has written in a folder; None if it is not finished."""
+    """The files of a finished call in a folder; None if it is not finished."""
     if not (folder / MANIFEST).is_file():
         return None
     made = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))

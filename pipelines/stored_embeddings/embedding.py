@@ -176,7 +176,7 @@ def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
 
 
 def _finish(call: _Call, inputs: _Inputs, output: EmbeddingFiles) -> None:
-    """Write the manifest, which says that all is there."""
+    """Write the manifest, which marks the call as finished."""
     about = output.finish()
     made = manifest(
         command=f"hiertree embed {call.model}",
@@ -189,7 +189,7 @@ def _finish(call: _Call, inputs: _Inputs, output: EmbeddingFiles) -> None:
 
 
 class _Inputs(NamedTuple):
-    """The images, the recipe that embeds them, and where they are."""
+    """The images, the recipe that embeds them, and their location."""
 
     read: InputImages
     recipe: Recipe
@@ -197,7 +197,7 @@ class _Inputs(NamedTuple):
 
 
 def _inputs(call: _Call, recipe: Recipe) -> _Inputs:
-    """The split of the recipe's data set, or the images that are there instead."""
+    """The split of the recipe's data set, or other images found at the location."""
     own, data, reason = _prepared_for(call, recipe), recipe.data.options(), ""
     if own is not None:
         try:
@@ -214,7 +214,7 @@ def _inputs(call: _Call, recipe: Recipe) -> _Inputs:
 
 
 def _prepared_for(call: _Call, recipe: Recipe) -> Recipe | None:
-    """The recipe with its data where they are now; None where images of any kind are meant."""
+    """The recipe with the present location of its data; None for images of any kind."""
     name, place = recipe.data.name, Path(call.data)
     if call.levels or not (call.labeled and place.is_dir() and recipe.data.takes("root")):
         return None
@@ -256,7 +256,7 @@ def _untrained(model: Path, recipe: Recipe) -> Embedder:
 
 
 def _fingerprint(call: _Call, embedder: Embedder, inputs: _Inputs) -> dict[str, str]:
-    """Hashes of all that the shards depend on."""
+    """Hashes of everything that the shards depend on."""
     dataset, recipe = inputs.read.dataset, inputs.recipe
     precision, scales = recipe.training.precision, recipe.evaluation.scales
     settings = [recipe.experiment()["images"], scales, precision, dataset.split, call.shard_size]
@@ -291,7 +291,7 @@ def _claimed(call: _Call, embedder: Embedder, inputs: _Inputs, processes: Proces
 
 
 def _require_usable(folder: Path) -> None:
-    """Refuse a folder that holds anything else than the same call interrupted."""
+    """Refuse a folder that holds anything but an interruption of the same call."""
     if not (folder / SHARDS).is_dir() and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         held = "finished embeddings" if (folder / MANIFEST).is_file() else "other files"
         raise OptionError(

@@ -68,12 +68,12 @@ class LabeledEmbeddings(NamedTuple):
 
     @property
     def masked(self) -> bool:
-        """Whether lists leave out more than the query itself, or hold distractors."""
+        """Whether lists exclude more than the query itself, or hold distractors."""
         return any(value is not None for value in self[4:8])
 
     @property
     def masks(self) -> dict[str, Any]:
-        """What lists leave out, by the keywords of :func:`hiertree.metrics.evaluate`."""
+        """The excluded items, by the keywords of :func:`hiertree.metrics.evaluate`."""
         import pandas as pd
 
         names: dict[str, Any] = {"query_ids": self.ids, "gallery_ids": self.gallery_ids}
@@ -84,7 +84,7 @@ class LabeledEmbeddings(NamedTuple):
         return {**names, "junk": self.junk, "distractors": self.distractors}
 
     def as_codes(self) -> LabeledEmbeddings:
-        """The same of binary codes: booleans, True where a number of an embedding is positive."""
+        """A copy with binary codes: booleans, True where a number of an embedding is positive."""
         gallery = None if self.gallery_embeddings is None else _codes(self.gallery_embeddings)
         return self._replace(embeddings=_codes(self.embeddings), gallery_embeddings=gallery)
 
@@ -176,7 +176,7 @@ def read_embeddings(
 
 @contextmanager
 def naming_files(source: PathLike, gallery: PathLike | None) -> Iterator[None]:
-    """Make errors about the arrays name the file that holds them."""
+    """Make errors about arrays name their file."""
     try:
         yield
     except InputError as error:

@@ -110,7 +110,7 @@ def evaluate_file(embeddings: PathLike, *, codes: bool = False, **options: Unpac
 
 
 def _as_measured(run: Path) -> dict[str, Any]:
-    """By what a run's results were computed; a line on the further lists of its benchmark."""
+    """The metrics and conventions of a run's own results, and a line on further lists of its benchmark."""
     try:
         convention = json.loads((run / "metrics.json").read_text(encoding="utf-8"))["convention"]
         metrics = read_yaml(run / "recipe.yaml")["evaluation"]["metrics"]
@@ -255,7 +255,7 @@ def _relevance_of(given: str | Sequence[float]) -> Relevance | None:
 
 
 def _outputs(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the outputs out of all options; their names are checked before anything is computed."""
+    """Separate the outputs from the other options; their names are checked before anything is computed."""
     outputs = {name: options.pop(name, None) for name in ("as_json", "per_query", "out")}
     per_query = Path(outputs["per_query"] or "none.csv")
     if per_query.suffix not in (".parquet", ".csv"):
@@ -268,7 +268,7 @@ def _outputs(options: dict[str, Any]) -> dict[str, Any]:
 def _deliver(
     result: Evaluation, outputs: Mapping[str, Any], *, parameters: dict[str, Any], inputs: Sequence[PathLike | None]
 ) -> None:
-    """Write the files that are asked for, and print the result."""
+    """Write the requested files, and print the result."""
     per_query, out = outputs["per_query"], outputs["out"]
     if per_query is not None:
         with files.replacing(per_query) as temporary:

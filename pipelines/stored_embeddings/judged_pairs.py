@@ -1,4 +1,4 @@
-"""Queries and a gallery on disk whose relevance is known of pairs, by lists or grades, instead of by labels."""
+"""Queries and a gallery on disk whose relevance is given for pairs, by lists or grades, instead of by labels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Sides(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """What a file says of pairs."""
+    """The judgments of pairs in a file."""
 
     shape: tuple[int, int]  # queries, and the items that it may name
     setups: tuple[str, ...]  # names behind the metrics; a single one without a name
@@ -117,7 +117,7 @@ def _array(file: Path, *, expected: str) -> NDArray[Any]:
 
 
 def _rows(files: list[Path]) -> NDArray[Any] | Shards:
-    """The vectors of one array, which may be one of several in its folder, or of shards."""
+    """The vectors of one array: a file, one of several files in a folder, or shards."""
     if len(files) > 1 or files[0].suffix != ".npy":
         return Shards(files)
     vectors = _array(files[0], expected="an array saved by numpy")

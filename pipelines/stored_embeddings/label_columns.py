@@ -1,4 +1,4 @@
-"""Columns that belong to embeddings: labels, ids of the images, and the pairs of a table of junk."""
+"""Columns that accompany embeddings: labels, image ids, and pairs of junk items."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LabelColumns:
-    """What the columns of a table mean."""
+    """The roles of a table's columns."""
 
     levels: tuple[str, ...] = ()  # labels, coarse → fine; all columns but that of ids unless given
     ids: str | None = None  # unless given, ``image`` where a table has it and it is not among the levels
@@ -46,7 +46,7 @@ class LabelColumns:
 
     @property
     def asked_for(self) -> list[str]:
-        """The columns that a table must have."""
+        """The required columns."""
         return [*self.levels, *filter(None, [self.ids])]
 
     def id_column(self, present: Sequence[str]) -> str | None:
@@ -80,7 +80,7 @@ class LabeledRows(NamedTuple):
 
 
 class SharedPaths(NamedTuple):
-    """The paths of queries and perhaps of a gallery in one tree, and which gallery rows have none."""
+    """The paths of queries and perhaps of a gallery in one tree, and the gallery rows without labels."""
 
     tree: LabelTree
     queries: NDArray[Any]
@@ -157,7 +157,7 @@ def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> LabeledRow
 
 
 def _unlabeled(labels: Sequence[pd.Categorical]) -> NDArray[np.bool_]:
-    """(n,) whether all labels of a row are empty."""
+    """(n,) booleans: all labels of the row are empty."""
     empty = [np.array([*map(is_empty, own.categories)], np.bool_)[own.codes] for own in labels]
     found: NDArray[np.bool_] = np.logical_and.reduce(empty)
     return found

@@ -1,4 +1,4 @@
-"""What a path stands for: a run, a comparison of runs, a folder that ``hiertree embed`` wrote, shards, or a file."""
+"""Resolve paths: a run, a comparison of runs, a folder that ``hiertree embed`` wrote, shards, or a file."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def files_read(source: Path) -> list[Path]:
 
 
 def no_such(path: Path) -> OptionError:
-    """The error of a path where nothing is, with a similar one that is there."""
+    """The error for a path that does not exist, with a similar one that does."""
     parent, same = path.parent, f"*/{path.name}"
     beside = [each.name for each in islice(parent.glob("[!.]*"), _LISTED)]
     name = nearest_name(path.name, beside)

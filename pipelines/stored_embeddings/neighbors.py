@@ -1,4 +1,4 @@
-"""The images most similar to a few queries, in a gallery that may be large and on the disk."""
+"""Find the images most similar to a few queries in a gallery that may be large and on disk."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def nearest_images(
 
 
 def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The vectors at length 1, whatever their size and type; products of such rows are cosines."""
+    """Vectors scaled to norm 1, of any size and type; products of such rows are cosines."""
     plain = _of_plain_size(np.asarray(vectors))
     return np.asarray(plain / _lengths(plain)[:, None])
 

@@ -1,4 +1,4 @@
-"""What other libraries make of the same scores and levels, under the names of :mod:`hiertree.metrics`.
+"""The metrics of other libraries on the same scores and levels, under the names of :mod:`hiertree.metrics`.
 
 Each function takes :class:`ScoredQueries` and returns the library's own means. Nothing is corrected here: where a
 library follows another convention, or is wrong, its number shows it;
@@ -20,7 +20,7 @@ K = 10
 
 
 class ScoredQueries(NamedTuple):
-    """Queries and a gallery, as each library may want them."""
+    """Queries and a gallery in the forms that the libraries take."""
 
     scores: NDArray[Any]  # (Q, N) cosine similarities
     levels: NDArray[np.uint8]  # (Q, N)

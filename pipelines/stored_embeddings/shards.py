@@ -106,7 +106,7 @@ class Shards(StoredRows):
         return texts.take(numbered.indices.to_numpy()).array
 
     def row_name(self, row: int) -> str:
-        """Where a row stands, for messages."""
+        """The file and row of an embedding, for messages."""
         shard = int(np.searchsorted(self._starts, row, side="right")) - 1
         return f"{self.files[shard].name}, row {row - self._starts[shard] + 1}"
 
@@ -124,7 +124,7 @@ class Shards(StoredRows):
             raise TableError(given, expected="each image in one shard")
 
     def _check_names(self) -> None:
-        """Names such as ``part-00002-of-00008`` say how many there are."""
+        """Check that all parts are there, by names such as ``part-00002-of-00008``."""
         numbered = [re.search(r"(\d+)-of-(\d+)$", file.stem) for file in self.files]
         found = [(int(number[1]), int(number[2])) for number in numbered if number is not None]
         if found and found != [(row, len(self.files)) for row in range(len(self.files))]:
@@ -132,7 +132,7 @@ class Shards(StoredRows):
             raise InputError(f"{self.files[0].parent} with {held}", expected="every part once, numbered from 0")
 
     def _check_manifest(self, shards: Sequence[Any]) -> str | None:
-        """Compare with the manifest beside the shards, if there is one; the model that it names."""
+        """Compare with the manifest beside the shards, if any; return the model that it names."""
         file = self.files[0].parent / MANIFEST
         try:
             made = json.loads(file.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The shards of ``hiertree embed``, shared out over processes that go on batch by batch together."""
+"""The shards of ``hiertree embed``, divided among processes that advance batch by batch together."""
 
 from __future__ import annotations
 

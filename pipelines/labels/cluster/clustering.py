@@ -1,4 +1,4 @@
-"""k-means on the sphere, several runs joined into one, and the choice of k.
+"""Spherical k-means as a consensus of several runs, and the choice of k.
 
 One run of k-means is a matter of chance: another start, a label more or less, and many labels lie elsewhere. So runs of
 about k clusters, some fewer and some more, vote on which labels belong together: the distance of two labels is the
@@ -168,7 +168,7 @@ def _silhouettes(rows: Floats, own: Integers, means: Floats, sizes: Integers) ->
 
 
 def _drawn(rows: int, k: int, seed: int) -> Integers:
-    """The rows whose distances from each other are taken: all, or some of many."""
+    """The rows between which distances are computed: all, or a sample of many."""
     if rows <= max(_WHOLE, _A_CLUSTER * k):
         return np.arange(rows)
     number = max(_DRAWN, _A_CLUSTER * k)
@@ -205,7 +205,7 @@ def _runs(vectors: Vectors, numbers: Integers, weights: Floats, seed: int, drawn
 
 
 def _joined(runs: Integers, k: int) -> Integers:
-    """(n,) the k clusters that runs agree on."""
+    """(n,) the k clusters on which the runs agree."""
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import pdist
 
@@ -217,7 +217,7 @@ def _joined(runs: Integers, k: int) -> Integers:
 
 
 def _numbers_of_clusters(vectors: Vectors, least: int, most: int, runs: int) -> Integers:
-    """How many clusters each run has: from least/√2 to √2 most by equal factors."""
+    """The number of clusters of each run: from least/√2 to √2·most in equal factors."""
     low, high = np.log(least / _REACH), np.log(most * _REACH)
     numbers = np.exp(low + (high - low) * (np.arange(runs) + 0.5) / runs)
     different = len(np.unique(vectors, axis=0))
@@ -225,7 +225,7 @@ def _numbers_of_clusters(vectors: Vectors, least: int, most: int, runs: int) -> 
 
 
 def _distances(vectors: Vectors) -> Distances:
-    """A function from rows to their squared distances from all, which remembers them where they take up to 50 MB."""
+    """A function from rows to their squared distances from all rows; cached if these take up to 50 MB."""
     exact = vectors.astype(np.float64)
     if len(exact) > _REMEMBERED:
         return lambda rows: np.maximum(2 - 2 * (exact[rows] @ exact.T), 0)
@@ -260,7 +260,7 @@ def _starts(distances: Distances, k: int, weights: Floats, seed: int) -> list[in
 
 
 def _ordered(vectors: Vectors, assignment: Integers, weights: Floats) -> Clustering:
-    """Clusters renumbered by size, then by their first row; empty ones vanish."""
+    """Renumber clusters by size, then by first row; empty ones disappear."""
     used, first, sizes = np.unique(assignment, return_index=True, return_counts=True)
     order = np.lexsort((first, -sizes))
     renumbered = np.empty(used.max() + 1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Distinct labels as vectors, with what is known of each: its kind, its sense, and what stands above it.
+"""Distinct labels as vectors, with the known facts of each: its kind, its sense, and the classes above it.
 
 A label's *margin* is positive for natural, and *certain* from a size of 1 on. It adds what the list of place nouns says
 of its head noun to what stands above its class. Where both are silent, it is the label's cosine to the nearest natural
@@ -63,7 +63,7 @@ def _of_another_sense(label: str, hypernyms: Hypernyms) -> str | None:
 
 
 def _margins(texts: Sequence[str], known: Sequence[float | None], encoder: TextEncoder) -> Floats:
-    """By what is known of labels, and of others by their cosines to place nouns, if these say anything."""
+    """Margins from known facts; of other labels from their cosines to place nouns, if these are informative."""
     margins = np.array([margin or 0 for margin in known], dtype=np.float64)
     others = [place for place, margin in enumerate(known) if margin is None]
     if others and encoder.kind_margin > 0:
@@ -81,7 +81,7 @@ def _parents(labels: Sequence[str], hypernyms: Hypernyms) -> Integers:
 
 
 def known_margin(label: str, hypernyms: Hypernyms) -> float | None:
-    """The margin by what is known of a label; None where nothing is."""
+    """The margin from the known facts of a label; None if there are none."""
     own, listed = parse(hypernyms.name(label)), 0.0
     if own.sense is not None:
         listed = _SIGN[thesaurus().kind_of[own.sense]] * (_LISTED if own.certain else _PARTLY)
@@ -100,7 +100,7 @@ def kind_margins(vectors: Vectors, natural: Vectors, human_made: Vectors) -> Flo
 
 
 def natural_probability(margin: float) -> float:
-    """How probable it is that a label of this margin is natural: a half where it counts as natural.
+    """The probability that a label of this margin is natural: a half where it starts to count as natural.
 
     Shares of natural labels among those whose kind is known from elsewhere, interpolated; docs/label_quality.md
     shows how often they come true on others.

@@ -72,7 +72,7 @@ def name_groups(
 
 
 def themes(label: str) -> list[str]:
-    """The theme of a label's sense, or none."""
+    """The theme of a label's sense, if any."""
     sense = parse(label).sense
     return [] if sense is None else [thesaurus().theme_of[sense]]
 
@@ -82,7 +82,7 @@ def _largest_first(clusters: Sequence[Counts]) -> list[int]:
 
 
 def _fallbacks(counts: Counts, noun: str) -> Iterator[str]:
-    """Less good names, without end; a label belongs to one cluster only, so that one is always free."""
+    """Fallback names; since a label belongs to one cluster only, one is always free."""
     commonest = min(counts, key=lambda label: (-counts[label], label))
     yield from (noun, commonest, f"{noun} ({commonest})")
     yield from (f"{commonest} {number}" for number in count(2))
@@ -95,7 +95,7 @@ def _fitting(shares: Shares, greatest: Shares) -> list[str]:
 
 
 def _rarest(shares: Shares, groups: Sequence[Shares]) -> list[str]:
-    """The nouns that most of a group carry, those that fewest groups know first: they say most."""
+    """The nouns that most of a group carry, those of the fewest groups first, as they are the most specific."""
     main = [noun for noun, share in shares.items() if share >= _MAIN]
     return sorted(main, key=lambda noun: sum(noun in group for group in groups))
 
@@ -125,7 +125,7 @@ def _senses(label: str) -> list[str]:
 
 
 def _above(chain_of_label: Sequence[str]) -> list[str]:
-    """The classes above a label that say more than a kind."""
+    """The classes above a label that are more specific than a kind."""
     known = ((name, parse(name)) for name in chain_of_label)
     return [name for name, phrase in known if phrase.certain and phrase.sense not in GENERAL]
 
@@ -193,6 +193,6 @@ def _cuts(centers: NDArray[np.float64], levels: int) -> list[NDArray[np.int64]]:
 
 
 def _number(costs: NDArray[np.float64], least: int, most: int) -> int:
-    """Of the numbers of groups from the least to twice as many, the one below which merging becomes dearest at once."""
+    """The number of groups, from the least to twice that, below which the cost of merging jumps the most."""
     numbers = range(max(least, 2), min(2 * least, most, len(costs)) + 1)
     return max(numbers, key=lambda number: costs[1 - number] - costs[-number], default=least)

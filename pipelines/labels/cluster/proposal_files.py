@@ -82,7 +82,7 @@ def read_proposal(path: AnyPath) -> Proposal:
 
 
 def check_proposal(proposal: Proposal, *, source: str = "proposal") -> None:
-    """Refuse what would not become a tree.
+    """Refuse a proposal that does not form a tree.
 
     Args:
         proposal: any.
@@ -134,7 +134,7 @@ def _as_json(proposal: Proposal) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _File:
-    """What the file holds, for pydantic to check the types."""
+    """The content of the file, for pydantic to check."""
 
     format: Literal["hiertree-proposal-1"]
     silhouettes: dict[int, float]

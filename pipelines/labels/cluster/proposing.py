@@ -165,7 +165,7 @@ def propose_for(
 
 
 def _counts(embedding: Embedding, counts: Mapping[str, int], members: NDArray[np.bool_]) -> Counter[str]:
-    """The texts of a cluster's labels, and how many landmarks carry them."""
+    """The texts of a cluster's labels, and their numbers of landmarks."""
     found: Counter[str] = Counter()
     for place in np.flatnonzero(members):
         found[embedding.texts[place]] += counts[embedding.labels[place]]

@@ -1,4 +1,4 @@
-"""How good a clustering is, in numbers, and how well two groupings of the same things agree.
+"""Measures of a clustering's quality, and of the agreement of two groupings of the same things.
 
 >>> agreement([0, 0, 1, 1], ["lake", "lake", "church", "lake"])["purity"]
 0.75

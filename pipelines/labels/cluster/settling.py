@@ -1,4 +1,4 @@
-"""What is put right after k-means: senses, labels above labels, kinds.
+"""Corrections after k-means: senses, labels above labels, kinds.
 
 A label is natural if its margin reaches ``LIKELY``, and human-made otherwise: most landmarks are, so that is the better
 guess where nothing is known; people are asked to look at uncertain ones. A cluster takes the sign of the sum of its
@@ -21,7 +21,7 @@ _NEAR = 0.2  # of the median silhouette: below, another cluster is near
 
 
 def are_near(inside: Floats, assignment: Integers) -> NDArray[np.bool_]:
-    """(n,) whether another cluster is nearly as near as a row's own, by their silhouettes."""
+    """(n,) booleans: another cluster is almost as near as the row's own, by silhouette."""
     return (np.bincount(assignment)[assignment] > 1) & (inside < _NEAR * np.median(inside))
 
 

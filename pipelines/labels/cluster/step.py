@@ -85,7 +85,7 @@ def cluster_step(
 
 @dataclass(frozen=True)
 class ClusterStep(LabelStep[Clustered]):
-    """The step as the runner knows it."""
+    """The step for the runner."""
 
     source: AnyPath
     settings: ClusterSettings
@@ -100,12 +100,12 @@ class ClusterStep(LabelStep[Clustered]):
 
     @property
     def edges(self) -> tuple[Path, ...]:
-        """The table of hypernyms that counts, if there is one."""
+        """The table of hypernyms in use, if any."""
         return hypernyms_of(self.source) if self.settings.hypernyms is None else (self.settings.hypernyms,)
 
     @cached_property
     def hypernyms(self) -> Hypernyms:
-        """What stands above the labels."""
+        """The hypernyms of the labels."""
         return read_hypernyms(next(iter(self.edges), None), items=label_items(self.kept))
 
     def record(self) -> StepRecord:

@@ -1,4 +1,4 @@
-"""The settings of the encoders, the encoder that they describe, and its vectors kept on disk, one file per model."""
+"""Settings of the encoders, the encoders themselves, and a cache of their vectors on disk, one file per model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CachedEncoder:
         self.name, self.kind_margin, self.independent = encoder.name, encoder.kind_margin, encoder.independent
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As the encoder does."""
+        """Encode texts, reading known ones from the cache."""
         if not self.encoder.independent:
             return self.encoder.encode(texts)
         file = Path(self.folder) / f"{self.name}-{_hash(json.dumps(self.settings(), sort_keys=True))[:16]}.npz"

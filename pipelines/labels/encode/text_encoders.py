@@ -1,4 +1,4 @@
-"""What an encoder of label texts must do, and those that are networks: CLIP's text tower, sentence-transformers."""
+"""The protocol of encoders of label texts, and two networks: CLIP's text tower and sentence-transformers."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def truncated_svd(features: Any, dimensions: int) -> NDArray[np.float64]:
 
 
 def check_prompts(prompts: Sequence[str], *, example: str) -> None:
-    """Refuse templates that no label can enter."""
+    """Refuse templates without a place for the label."""
     if not prompts or any("{label}" not in prompt for prompt in prompts):
         raise OptionError(f"prompts={list(prompts)}", expected=f"templates with {{label}}, such as {example!r}")
 

@@ -82,7 +82,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _table(path: AnyPath) -> pd.DataFrame:
-    """What is compared, by landmark."""
+    """The compared columns by landmark."""
     import pandas as pd
 
     file = hierarchical_table(path)
@@ -93,7 +93,7 @@ def _table(path: AnyPath) -> pd.DataFrame:
 
 
 def _clusters(before: pd.Series[str], after: pd.Series[str], both: pd.DataFrame) -> dict[str, Any]:
-    """Supercategories of one side alone, and those that were renamed."""
+    """Supercategories of one side only, and renamed ones."""
     sizes = before.value_counts(), after.value_counts()
     only = {"a": set(sizes[0].index) - set(sizes[1].index), "b": set(sizes[1].index) - set(sizes[0].index)}
     pairs = both.groupby([f"{_CLUSTER}_a", f"{_CLUSTER}_b"], as_index=False).size()

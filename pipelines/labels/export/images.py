@@ -30,7 +30,7 @@ _SPLITS = ("train", "test")
 
 @dataclass(frozen=True)
 class ImageList:
-    """What was listed."""
+    """The list of images and its counts."""
 
     table: Path  # the file; its columns are ``image``, the tree's levels from coarse to fine, and ``split``
     root: Path  # the folder that the images' paths are relative to
@@ -67,7 +67,7 @@ def images_step(export: AnyPath, *, out: AnyPath, settings: ImagesSettings) -> I
 
 @dataclass(frozen=True)
 class ImagesStep(LabelStep[ImageList]):
-    """The step as the runner knows it."""
+    """The step for the runner."""
 
     export: AnyPath
     settings: ImagesSettings
@@ -137,7 +137,7 @@ def _files_of(tree: LabelTree, folder: ImageFolder, *, root: Path) -> dict[Hasha
 
 
 def _held_out(paths: NDArray[np.int32], *, share: float, seed: int) -> list[bool]:
-    """For every landmark, whether it is of the test split."""
+    """For each landmark, whether it is in the test split."""
     members: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
     for row, path in enumerate(paths.tolist()):
         members[tuple(path[:-1])].append(row)

@@ -55,7 +55,7 @@ COMMAND, CARD = "hiertree labels export", "README.md"
 
 
 class ExportSettings(Settings):
-    """How the export is called."""
+    """The name of the exported table, and the images that the data card counts."""
 
     split: str = option(
         "", "Call the table SPLIT_label_to_hierarchical.csv, as GLDv2 does.", pattern=r"^[A-Za-z0-9_-]*$"
@@ -82,7 +82,7 @@ def export_step(
 
 @dataclass(frozen=True)
 class ExportStep(LabelStep[Exported]):
-    """The step as the runner knows it."""
+    """The step for the runner."""
 
     source: AnyPath
     review: AnyPath | None
@@ -193,7 +193,7 @@ def _reviewed(
 
 
 def _check_labels(labels: Set[str], final: Proposal, source: AnyPath) -> None:
-    """There are landmarks, and every label has a place."""
+    """Check that there are landmarks and that every label is in a cluster."""
     missing = sorted(labels - final.cluster_of().keys())
     if missing or not labels:
         problem = f"no cluster holds the label {missing[0]!r}" if missing else "no landmark is left"

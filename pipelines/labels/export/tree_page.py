@@ -124,7 +124,7 @@ def draw_tree(stem: Path, root: TreeNode) -> None:
 
 @contextmanager
 def _missing_glyphs_in_one_warning(stem: Path) -> Iterator[None]:
-    """Say once what matplotlib says of every character and file; other warnings stay as they are."""
+    """Merge matplotlib's warnings about missing characters into one; leave other warnings alone."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.filterwarnings("always", _NO_GLYPH.pattern)
         yield
@@ -164,7 +164,7 @@ def _draw(axes: Axes, node: TreeNode, *, depth: int, start: int, color: str, tot
 
 
 class TreeSettings(ImageFolderSettings):
-    """What the page shows."""
+    """Settings of the page."""
 
     title: str = option("Landmark labels", "Title of the page.")
 

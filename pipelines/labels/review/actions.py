@@ -1,4 +1,4 @@
-"""What people do: to clusters as a whole, and to labels.
+"""The actions of reviewers, on whole clusters and on labels.
 
 An action is a frozen pydantic model: the same class reads it from a request and from the log, and says what it changes
 in a state. Wrong types and unknown fields are refused when it is read, what does not fit the state when its change is
@@ -43,7 +43,7 @@ class StrictModel(BaseModel):
 
 
 class Action(StrictModel):
-    """Something an annotator does."""
+    """An action of an annotator."""
 
     def change(self, state: State) -> Change:
         """What it changes."""
@@ -85,7 +85,7 @@ class Merge(Action):
 
 
 class SetKind(Action):
-    """Say whether clusters are natural or human-made.
+    """Set the kind of clusters, natural or human-made.
 
     A cluster leaves the groups above it where they stay with others of the earlier kind.
     """
@@ -124,7 +124,7 @@ class SetAbove(Action):
 
 
 class Approve(Action):
-    """Say that clusters are done, or are not."""
+    """Mark clusters as done, or not."""
 
     do: Literal["approve"] = "approve"
     clusters: Numbers
@@ -235,7 +235,7 @@ class Settle(Action):
 
 
 def _target(state: State, action: Move | Settle) -> ReviewCluster:
-    """The cluster that labels go to, perhaps a new one without labels yet."""
+    """The cluster that labels move to, perhaps a new, empty one."""
     if action.to is not None:
         return state.cluster(action.to)
     if action.name is None or action.kind is None:
@@ -245,7 +245,7 @@ def _target(state: State, action: Move | Settle) -> ReviewCluster:
 
 
 def _moved(state: State, moving: Labels, target: ReviewCluster, message: str) -> Change:
-    """Labels leave their homes for a target, the last of the clusters afterwards; marks go with them."""
+    """Move labels, with their marks, from their clusters to a target, which becomes the last cluster."""
     homes = {number: labels for number, labels in state.homes(moving).items() if number != target.number}
     if not homes:
         return Change((), (), message)

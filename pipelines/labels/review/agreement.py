@@ -1,4 +1,4 @@
-"""How far two annotators agree, where they do not, and a third log that decides there.
+"""Agreement of two annotators, their differences, and a third log that settles these.
 
 Both began from one proposal, so they placed the same labels. Their clusters are matched one to one so that as many
 labels as possible lie in matched clusters (the assignment problem); a label is *placed alike* when its two clusters are
@@ -135,7 +135,7 @@ def _count(state: State) -> int:
 
 
 def _share(first: Sequence[Hashable], second: Sequence[Hashable]) -> float | None:
-    """The part that is equal, or None of nothing."""
+    """The share of equal items, or None without items."""
     return sum(one == other for one, other in zip(first, second, strict=True)) / len(first) if first else None
 
 

@@ -1,4 +1,4 @@
-"""Events and what they add up to: a fold over a log, with undo and redo.
+"""Events and the state they lead to: a fold over a log, with undo and redo.
 
 Replaying never computes anything: 2-means wrote down which labels left, adjudication which clusters it began from. Each
 event carries the digest of the state it was made in, so that a log which lost or gained a line, or belongs to another
@@ -41,13 +41,13 @@ class Undo(StrictModel):
 
 
 class Redo(StrictModel):
-    """Do again what was undone last."""
+    """Redo the last undone action."""
 
     do: Literal["redo"] = "redo"
 
 
 class AdoptedCluster(StrictModel):
-    """A cluster as another log left it."""
+    """A cluster in the final state of another log."""
 
     number: Number
     name: str
@@ -57,7 +57,7 @@ class AdoptedCluster(StrictModel):
     irrelevant: tuple[str, ...]
 
     def cluster(self) -> ReviewCluster:
-        """The same under review."""
+        """The cluster as one under review."""
         sets = {"labels": frozenset(self.labels), "irrelevant": frozenset(self.irrelevant)}
         return ReviewCluster(**{**dict(self), **sets})
 
@@ -78,7 +78,7 @@ class Adopt(StrictModel):
     groups: tuple[AdoptedCluster, ...]  # the name that logs use for clusters
 
     def change(self, state: State) -> Change:
-        """All clusters for all clusters."""
+        """The change that replaces all clusters."""
         listed = [label for cluster in self.groups for label in cluster.labels]
         if len(listed) != len(set(listed)) or set(listed) != state.labels:
             raise ReviewError("adopted clusters with other labels", expected="every label of the proposal once")
@@ -117,7 +117,7 @@ class History:
 
     @classmethod
     def beginning(cls, state: State, *, annotator: str) -> History:
-        """Nothing done yet."""
+        """The history before the first action."""
         return cls(annotator, state, 0)
 
     def after(self, action: Action | Undo | Redo | Adopt) -> History:
@@ -146,7 +146,7 @@ class History:
 
 
 def replay(history: History, events: Iterable[Event], *, source: str) -> History:
-    """Follow events."""
+    """Apply events in order."""
     for event in events:
         where = f"{source}, line {history.seq + 2}"  # the first line is the header
         if event.seq != history.seq + 1:

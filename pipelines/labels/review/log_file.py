@@ -66,7 +66,7 @@ class LogFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else writes meanwhile."""
+        """A block in which no other process writes."""
         from filelock import Timeout
 
         try:
@@ -76,12 +76,12 @@ class LogFile:
             raise ReviewError(f"{self.path} is locked", expected="its other writer to be done soon") from None
 
     def new_events(self) -> tuple[Event, ...]:
-        """Events not yet seen; to be called under the lock."""
+        """Events not yet read; call this under the lock."""
         line = self._line + 1
         return _events(self._new_lines(), str(self.path), line)
 
     def append(self, line: Header | Event) -> None:
-        """Write a line to the disk; to be called under the lock, when there is no new event."""
+        """Append a line and flush it to disk; call this under the lock, after reading all events."""
         content = line.model_dump_json().encode() + b"\n"
         _append(self.path, content)
         self._offset += len(content)
@@ -122,13 +122,13 @@ class LogFile:
 
 
 def _lines(content: bytes) -> tuple[list[bytes], bytes]:
-    """The whole lines, without their ends, and what is torn."""
+    """The complete lines, without line ends, and an incomplete rest."""
     *lines, last = content.split(b"\n")
     return ([*lines, last], b"") if _is_object(last) else (lines, last)
 
 
 def _is_object(line: bytes) -> bool:
-    """Whether a line without its end is whole: a JSON object is once its last brace is there."""
+    """Whether a line without line end is complete: it parses as a JSON object."""
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
@@ -165,7 +165,7 @@ def _append(path: Path, content: bytes) -> None:
 
 @dataclass(frozen=True)
 class Reviewed:
-    """What a review led to."""
+    """The result of a review."""
 
     proposal: Proposal  # its clusters, those of most landmarks first, without the irrelevant labels
     irrelevant: frozenset[str]  # the labels left out
@@ -202,7 +202,7 @@ def reviewed(clustered: AnyPath, log: AnyPath) -> Reviewed:
 
 
 def replayed(proposal: Proposal, log: AnyPath) -> History:
-    """Where a log leads to from a proposal."""
+    """The history that a log leads to from a proposal."""
     return _replayed(proposal, log)[0]
 
 
@@ -222,7 +222,7 @@ def reviewed_proposal(proposal: Proposal, state: State) -> Proposal:
 
 
 def _leveled(clusters: list[ReviewCluster]) -> list[ReviewCluster]:
-    """Clusters with as many groups above each: missing ones bear the name of the cluster, and its kind if need be."""
+    """Give all clusters equally many groups above; missing ones take the cluster's name, and its kind if needed."""
     depth = max(len(cluster.above) for cluster in clusters)
 
     def filled(cluster: ReviewCluster, name: str) -> ReviewCluster:

@@ -57,7 +57,7 @@ class Example:
 
     @classmethod
     def of(cls, kept: KeptLandmark, images: ImageFolder | None = None) -> Example:
-        """A landmark as the page shows it."""
+        """The example for a landmark."""
         image = bool(images and images.find(kept.landmark_id))
         return cls(kept.landmark_id, landmark_name(kept.category), image, _link(kept.category))
 
@@ -87,7 +87,7 @@ def examples(landmarks: Sequence[KeptLandmark], images: ImageFolder | None = Non
 
 
 class PostedAction(StrictModel):
-    """What the page posts: an action, and the last event that it knows of."""
+    """A request of the page: an action, and the last event that the page knows."""
 
     seq: Number
     action: PostedRequest
@@ -95,7 +95,7 @@ class PostedAction(StrictModel):
 
 @dataclass(frozen=True)
 class Review:
-    """What the server shows."""
+    """The data behind the server."""
 
     session: Session  # the annotator's
     landmarks: Mapping[str, list[KeptLandmark]]  # of each label
@@ -211,7 +211,7 @@ def open_review(
     adjudicate: tuple[AnyPath, AnyPath] | None = None,
     encoder: TextEncoder | None = None,
 ) -> Review:
-    """Make a review ready to be shown."""
+    """Open a review for the server."""
     if not _ANNOTATOR.fullmatch(annotator):
         raise OptionError(f"annotator {annotator!r}", expected="a name of letters, digits, spaces and -.@_")
     proposal = read_proposal(clustered)

@@ -1,4 +1,4 @@
-"""One annotator at work: the state, the log it is kept in, what other tabs did meanwhile, and splits by 2-means."""
+"""An annotator's session: the state, its log, changes made in other tabs, and splits by 2-means."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SplitRequest(StrictModel):
     name: Name | None = None
 
     def resolved(self, state: State, counts: Mapping[str, int], encoder: TextEncoder) -> Split:
-        """The action that it comes to."""
+        """The resulting action."""
         labels = self.labels or two_means(state.cluster(self.cluster), counts, encoder)
         name = self.name or new_name(labels, state, counts)
         return Split(cluster=self.cluster, labels=labels, name=name, method="selection" if self.labels else "two-means")
@@ -70,14 +70,14 @@ def two_means(cluster: ReviewCluster, counts: Mapping[str, int], encoder: TextEn
 
 
 def load_two_means() -> None:
-    """Load the packages that 2-means takes, which lasts a second or two, before anybody waits for it."""
+    """Load the packages for 2-means in advance, which takes a second or two."""
     import_module("faiss")
     import_module("sklearn.feature_extraction.text")
     import_module("sklearn.decomposition")
 
 
 def new_name(labels: Labels, state: State, counts: Mapping[str, int]) -> str:
-    """A name for labels that become a cluster, unlike that of any other."""
+    """An unused name for a new cluster of labels."""
     state.homes(labels)
     taken = {cluster.name for cluster in state.clusters.values()}
     names = (*propose_names([{label: counts[label] for label in labels}]), max(sorted(labels), key=counts.__getitem__))
@@ -93,7 +93,7 @@ def utc_now() -> str:
 
 @dataclass(frozen=True)
 class News:
-    """What happened since an event."""
+    """The changes since an event."""
 
     history: History  # where things stand
     clusters: Mapping[int, ReviewCluster | None]  # the clusters touched since, None for those that are gone
@@ -123,7 +123,7 @@ class Session:
         self.news(0)
 
     def act(self, request: AnyRequest, *, seq: int) -> News:
-        """Do something, write it down, and return what changed."""
+        """Perform an action, log it, and return the change."""
         with self._threads, self.log.locked():
             self._catch_up()
             if seq != self._history.seq:
@@ -134,7 +134,7 @@ class Session:
             return self._since(seq)
 
     def news(self, since: int) -> News:
-        """What happened since an event, in this server or in another."""
+        """The changes since an event, made by this server or another."""
         with self._threads, self.log.locked():
             self._catch_up()
             return self._since(since)

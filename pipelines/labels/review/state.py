@@ -1,4 +1,4 @@
-"""What a review has come to: clusters with their labels and marks, and how one state becomes another.
+"""The state of a review: clusters with their labels and marks, and changes from one state to another.
 
 A cluster under review has a number that is never given twice; those of the proposal have its ids. Every action is a
 :class:`Change` that names the clusters before and after, so that undoing it is the same change backwards. The digest of
@@ -39,31 +39,31 @@ class ReviewCluster:
 
     @property
     def relevant(self) -> frozenset[str]:
-        """The labels that stay in the hierarchy."""
+        """The labels that are not marked irrelevant."""
         return self.labels - self.irrelevant
 
     def part(self, labels: frozenset[str]) -> ReviewCluster:
-        """The same with some of its labels alone; their marks go with them."""
+        """The cluster with only some of its labels and their marks."""
         return replace(self, **{name: getattr(self, name) & labels for name in _MARKS})
 
     def joined(self, others: Iterable[ReviewCluster]) -> ReviewCluster:
-        """The same with the labels of others as well; their marks come with them."""
+        """The cluster with the labels and marks of others added."""
         together = (self, *others)
         sets: dict[str, Any] = {name: frozenset().union(*(getattr(one, name) for one in together)) for name in _MARKS}
         return replace(self, **sets)
 
     def marked(self, labels: frozenset[str], *, irrelevant: bool) -> ReviewCluster:
-        """The same with some of its labels left out of the hierarchy, or taken back."""
+        """The cluster with some of its labels marked irrelevant, or unmarked."""
         return replace(self, irrelevant=self.irrelevant | labels if irrelevant else self.irrelevant - labels)
 
     def as_json(self) -> dict[str, Any]:
-        """Its content, sets as sorted lists."""
+        """The content for JSON, sets as sorted lists."""
         content = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in content.items()}
 
     @cached_property
     def digest(self) -> int:
-        """A hash of its content, below 2¹²⁸."""
+        """A hash of the content, below 2¹²⁸."""
         text = json.dumps(self.as_json(), sort_keys=True)
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
 
@@ -81,12 +81,12 @@ class Change:
 
     @property
     def backwards(self) -> Change:
-        """What undoes it."""
+        """The change that undoes this one."""
         return Change(self.after, self.before, f"Undone: {self.message}")
 
     @property
     def numbers(self) -> frozenset[int]:
-        """The clusters it touches."""
+        """The numbers of the clusters involved."""
         return frozenset(cluster.number for cluster in (*self.before, *self.after))
 
 
@@ -105,7 +105,7 @@ class State:
 
     @property
     def digest(self) -> str:
-        """A hash of everything in it, 32 hexadecimal digits, whatever the order."""
+        """A hash of the state, 32 hexadecimal digits, independent of order."""
         return f"{sum(cluster.digest for cluster in self.clusters.values()) % _MODULUS:032x}"
 
     @property
@@ -151,7 +151,7 @@ class State:
             raise ReviewError(taken, expected="a name of its own", remedy="or merge them")
 
     def misplaced(self, changed: Iterable[ReviewCluster]) -> list[ReviewCluster]:
-        """Those of some changed clusters whose groups above have another place among the unchanged clusters."""
+        """The changed clusters whose groups above have another place in the tree of the unchanged clusters."""
         new = list(changed)
         numbers = {cluster.number for cluster in new}
         places = _places(cluster for number, cluster in self.clusters.items() if number not in numbers)

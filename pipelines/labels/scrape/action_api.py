@@ -53,28 +53,28 @@ _TEMPLATE = re.compile(r"\{\{\s*([^|{}]+?)\s*\|\s*(?:1\s*=)?\s*:?\s*([^|{}]+?)\s
 
 
 def ask_pages(client: Client, titles: Sequence[str]) -> list[Page]:
-    """Which item each category belongs to, hard redirects resolved, soft ones recognized by their own category."""
+    """Ask for the item of each category; resolve hard redirects, and recognize soft ones by their category."""
     categories = {"clcategories": "|".join(SOFT_REDIRECTS), "cllimit": "max"}
     return _query(client, {"prop": "pageprops|categories", "ppprop": "wikibase_item", **categories}, titles, _page)
 
 
 def ask_moves(client: Client, titles: Sequence[str]) -> list[Page]:
-    """Where soft redirects lead, from their wikitext."""
+    """Ask for the targets of soft redirects, from their wikitext."""
     return _query(client, {"prop": "revisions", "rvprop": "content", "rvslots": "main"}, titles, _move)
 
 
 def ask_items(client: Client, ids: Sequence[str]) -> list[Fact]:
-    """What each item is an instance of."""
+    """Ask for the classes of each item."""
     return _ask_entities(client, ids, "info|claims", item_fact)
 
 
 def ask_classes(client: Client, ids: Sequence[str]) -> list[Fact]:
-    """What each class is a subclass of, and what it is called."""
+    """Ask for the superclasses and the label of each class."""
     return _ask_entities(client, ids, "claims|labels", superclasses_fact, label_fact)
 
 
 def ask_labels(client: Client, ids: Sequence[str]) -> list[Fact]:
-    """What each class is called."""
+    """Ask for the label of each class."""
     return _ask_entities(client, ids, "labels", label_fact)
 
 
@@ -131,7 +131,7 @@ def _json(answer: HttpAnswer) -> dict[str, Any]:
 def _query(
     client: Client, wanted: Mapping[str, str], titles: Sequence[str], fact: Callable[[str, _QueryAnswer], Page]
 ) -> list[Page]:
-    """Ask ``action=query``, and on until it says ``batchcomplete``; then a fact for each title."""
+    """Send ``action=query`` and its continuations until ``batchcomplete``; return a fact for each title."""
     parameters = {"action": "query", **wanted, "redirects": "1", "titles": "|".join(titles)}
     known: _QueryAnswer | None = None
     ways_on: list[dict[str, str]] = [{}]
@@ -163,7 +163,7 @@ class _QueryAnswer:
 
     @classmethod
     def read(cls, query: Mapping[str, Any], titles: Sequence[str]) -> _QueryAnswer:
-        """One answer; a KeyError or TypeError where it is not whole."""
+        """Parse one answer; a KeyError or TypeError if it is incomplete."""
         normalized, redirects = (
             {change["from"]: change["to"] for change in query.get(name, ())} for name in ("normalized", "redirects")
         )
@@ -175,7 +175,7 @@ class _QueryAnswer:
         return answer
 
     def joined(self, later: _QueryAnswer, titles: Sequence[str]) -> _QueryAnswer:
-        """This and the answer to its continuation, which lists the same pages with more about them."""
+        """This answer merged with that of its continuation, which adds to the same pages."""
         for title in titles:
             (page, way), (other, other_way) = self.follow(title), later.follow(title)
             if way != other_way or _is_there(page) != _is_there(other):
@@ -184,7 +184,7 @@ class _QueryAnswer:
         return _QueryAnswer(self.normalized, self.redirects, pages)
 
     def follow(self, title: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
-        """The page to which a title leads and the redirects gone through; no page where they go in a circle."""
+        """The page behind a title and the redirects followed; no page if they form a circle."""
         here = self.normalized.get(title, title)
         way: list[str] = []
         while here in self.redirects:
@@ -200,7 +200,7 @@ def _is_there(page: Mapping[str, Any] | None) -> bool:
 
 
 def _merged(page: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Lists of both are put together; of anything else what came last counts."""
+    """Merge two answers: lists are concatenated, of other values the later one counts."""
     lists = {name: [*page[name], *value] for name, value in more.items() if isinstance(value, list) and name in page}
     return {**page, **more, **lists}
 

@@ -56,7 +56,7 @@ def read_page(title: str, text: str, *, is_there: bool = True) -> Page:
 
 
 def _is_whole(text: str, *, is_there: bool) -> bool:
-    """Whether a page has its head and end, every table its own, and MediaWiki's what it writes below the content."""
+    """Whether a page is complete: head and end, every table closed, and MediaWiki's lines below the content."""
     end, page = text[-300:].lower(), text.lower()
     footer = not is_there or "printfooter" in page or 'content="mediawiki' not in page
     tables = len(_TABLE.findall(page)) == page.count("</table>")
@@ -96,7 +96,7 @@ def _links(piece: Tag) -> list[Tag]:
 
 
 def _text(*pieces: Any) -> str:
-    """The text as it is seen, in one line."""
+    """The visible text in one line."""
     return " ".join(visible(" ".join("".join(piece.get_text() for piece in pieces).split())).split())
 
 
@@ -125,7 +125,7 @@ def _redirects(soup: BeautifulSoup, title: str) -> tuple[str, ...]:
 
 
 def _shown(soup: BeautifulSoup) -> str | None:
-    """The category that a page names as its own."""
+    """The category that the page says it is."""
     link = soup.select_one('link[rel="canonical"][href]')
     try:
         if link is not None:

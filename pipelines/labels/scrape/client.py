@@ -1,4 +1,4 @@
-"""What Wikimedia's answers mean, and one request at a time at a steady pace, repeated while that makes sense.
+"""A polite HTTP client for Wikimedia: one request at a time at a steady pace, with retries where they help.
 
 Rules: https://www.mediawiki.org/wiki/API:Etiquette and https://wikitech.wikimedia.org/wiki/Robot_policy.
 """
@@ -58,7 +58,7 @@ class Refused(Exception):  # noqa: N818
 
 
 class Unusable(Refused):
-    """The answer stays incomplete, or is too large, perhaps because of what was asked."""
+    """The answer stays incomplete or is too large, perhaps because of the request."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def retry_after(header: str | None, now: datetime) -> float | None:
 
 
 def check_status(answer: HttpAnswer, now: datetime) -> None:
-    """Return for a 200 or 404; raise what any other status asks for."""
+    """Return for status 200 or 404; raise the error that any other status means."""
     if answer.status in (200, 404):
         return
     message = f"HTTP {answer.status}: {_beginning(answer.body)}"
@@ -96,7 +96,7 @@ def check_status(answer: HttpAnswer, now: datetime) -> None:
 
 
 def decoded(answer: HttpAnswer) -> str:
-    """The text, which is UTF-8; one in another charset, which only a proxy can have made, may have lost letters."""
+    """Decode UTF-8 text; refuse another charset, which a proxy must have made and may have lost letters."""
     header = Message()
     header["content-type"] = answer.headers.get("content-type", "")
     charset = header.get_content_charset("utf-8")
@@ -109,7 +109,7 @@ def decoded(answer: HttpAnswer) -> str:
 
 
 def check_parts(body: bytes, separators: bytes, most: int) -> None:
-    """Refuse a body that would take many times its size in memory when it is parsed."""
+    """Refuse a body that would need many times its size in memory to parse."""
     if sum(body.count(separator) for separator in separators) > most:
         raise Unusable(f"an answer of more than {most} parts")
 
@@ -140,7 +140,7 @@ def _beginning(body: bytes) -> str:
 
 @dataclass(frozen=True)
 class Clock:
-    """Seconds that only grow, waiting, and the date."""
+    """Monotonic seconds, sleeping, and the date."""
 
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -162,7 +162,7 @@ class Transport:
         self._session.headers.update({"User-Agent": user_agent(settings.contact), "Accept-Encoding": "gzip"})
 
     def get(self, url: str, parameters: Mapping[str, str] | None = None) -> HttpAnswer:
-        """Ask once, and follow no redirect."""
+        """Send one request, without following redirects."""
         from requests import RequestException
         from requests.utils import get_environ_proxies
         from urllib3.exceptions import HTTPError
@@ -186,7 +186,7 @@ class Transport:
             raise TryAgain(hide_credentials(f"{type(error).__name__}: {cause}")[:200]) from None
 
     def _body(self, response: requests.Response, started: float) -> bytes:
-        """The decoded body, read piece by piece, so that neither size nor dripping can hold us."""
+        """Read the decoded body in pieces, within limits of size and time."""
         body = bytearray()
         while piece := response.raw.read1(1 << 16, decode_content=True):
             body += piece
@@ -212,14 +212,14 @@ class Unanswered(Exception):  # noqa: N818
 
 
 class Getter(Protocol):
-    """What a :class:`Transport` does: ask once."""
+    """The interface of a :class:`Transport`: a single request."""
 
     def get(self, url: str, parameters: Mapping[str, str] | None = None) -> HttpAnswer:
-        """The answer, read to its end."""
+        """The complete answer."""
 
 
 class Pace:
-    """When the next request may start: evenly spaced, and after the pauses that were asked for."""
+    """Decides when the next request may start: evenly spaced, and after pauses that servers request."""
 
     def __init__(self, requests_per_minute: float, clock: Clock, memory: Store | None = None) -> None:
         self._spacing, self._clock, self._memory = 60.0 / requests_per_minute, clock, memory
@@ -248,7 +248,7 @@ class Pace:
 
 
 class Client:
-    """Asks politely, and writes down what comes of it, as JSON lines, where there is a log."""
+    """Asks politely, and logs requests as JSON lines if there is a log."""
 
     def __init__(
         self,

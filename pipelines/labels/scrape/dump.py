@@ -84,7 +84,7 @@ def shown_blocks(path: Path, *, cores: int, note: Callable[[float], str]) -> Ite
 
 @contextmanager
 def _opened(path: Path, cores: int) -> Iterator[tuple[Read, Tell]]:
-    """How to read the text, and how many bytes of the file that took."""
+    """A reader of the text, and a function for the bytes of the file read so far."""
     if path.suffix == ".bz2" and importlib.util.find_spec("rapidgzip") is not None:
         import rapidgzip
 
@@ -98,7 +98,7 @@ def _opened(path: Path, cores: int) -> Iterator[tuple[Read, Tell]]:
 
 @contextmanager
 def _good(path: Path) -> Iterator[None]:
-    """Say which file is broken, however the library in use complains (rapidgzip: ValueError and RuntimeError)."""
+    """Turn any library's error about a broken file (rapidgzip: ValueError, RuntimeError) into one that names it."""
     try:
         yield
     except (EOFError, OSError, zlib.error, ValueError, RuntimeError) as error:
@@ -123,7 +123,7 @@ def _whole_lines(path: Path, read: Read) -> Iterator[bytes]:
 
 
 class Wanted(NamedTuple):
-    """What is missing before the dump is read: titles of pages, ids of items and of labels."""
+    """What the store lacks before the dump is read: titles of pages, ids of items and of labels."""
 
     page: frozenset[str]
     item: frozenset[str]
@@ -151,7 +151,7 @@ class DumpReading:
     seconds: float = 0.0
 
     def so_far(self, seconds: float) -> str:
-        """What is shown beside the progress."""
+        """The note beside the progress bar."""
         rate = self.bytes / max(seconds, 1e-9) / 1e6
         return f"{rate:.0f} MB/s of JSON, {self.entities} entities, {self.kept} facts"
 
@@ -231,7 +231,7 @@ def _take(entity: dict[str, Any], wanted: Wanted, found: Found) -> None:
 
 
 def _parsed(blocks: Iterator[bytes], wanted: Wanted, processes: int) -> Generator[tuple[int, Found], None, None]:
-    """The size of each block and what it holds; several processes parse a few at a time."""
+    """Yield the size and the content of each block; several processes parse a few at a time."""
     if processes == 1:
         yield from ((len(block), parse_lines(block, wanted)) for block in blocks)
         return
@@ -255,7 +255,7 @@ _remembered: list[Wanted] = []
 
 
 def _remember(wanted: Wanted) -> None:
-    """Sent once to each process rather than with each block."""
+    """Keep what is wanted in each process, so that it is sent once and not with each block."""
     _remembered[:] = [wanted]
 
 
@@ -272,6 +272,6 @@ def _waiting_room(folder: Path) -> Iterator[Store]:
 
 
 def _needed(store: Store, waiting: Store) -> list[Fact]:
-    """What waited for the questions that the store has now."""
+    """The waiting facts that the store now needs."""
     known = (waiting.known(stage, key) for stage, keys in store.missing().items() for key in keys)
     return [found.fact for found in known if found is not None]

@@ -1,4 +1,4 @@
-"""The facts that Wikimedia is asked for, and how Wikidata's JSON says them, the same in the API and in a dump."""
+"""The facts to ask Wikimedia for, read from Wikidata's JSON, which is the same in the API and in dumps."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Label:
-    """What an item is called, and in which language; None where no language of the fallback has a label."""
+    """The label of an item and its language; None if no fallback language has one."""
 
     key: str
     text: str | None
@@ -179,7 +179,7 @@ def _named_item(snak: Mapping[str, Any]) -> str | None:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    """A mapping; PHP writes an empty one as an empty list."""
+    """Accept an empty list as a mapping, since PHP writes empty mappings so."""
     if value == []:
         return {}
     if not isinstance(value, Mapping):

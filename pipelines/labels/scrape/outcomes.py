@@ -1,4 +1,4 @@
-"""The outcome for each landmark: its facts joined, or the reason why it has no label; and how far a scrape has come."""
+"""The outcome for each landmark: its facts joined, or the reason for a missing label; and a scrape's progress."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ COLUMNS = ("landmark_id", "category", "instance_of", "item_ids", "status", *Orig
 
 @dataclass(frozen=True)
 class ScrapeOutcome(Landmark):
-    """A landmark as far as it is known; a class without a label has its id as text."""
+    """What is known of a landmark; a class without a label has its id as text."""
 
     status: Status = "pending"
 
     def because(self, reason: str, status: Status = "unlabeled") -> ScrapeOutcome:
-        """The same with a status and its reason."""
+        """A copy with a status and its reason."""
         values = self.values if status == "failed" else self.values or ()
         return replace(self, status=status, values=values, origin=self.origin._replace(reason=reason))
 
     def told(self, found: Known, **origin: str) -> ScrapeOutcome:
-        """The same with what a fact says about the origin."""
+        """A copy with the origin that a fact gives."""
         return replace(self, origin=self.origin._replace(source=found.source, time=str(found.time), **origin))
 
 
@@ -158,7 +158,7 @@ def _of_classes(store: Store, known: ScrapeOutcome, keys: Sequence[str]) -> Scra
 
 
 def _judged(known: ScrapeOutcome, named: Sequence[tuple[InstanceValue, str]], reason_for_none: str) -> ScrapeOutcome:
-    """With the classes, each with the language of its label."""
+    """The outcome with its classes, each with the language of its label."""
     if not named:
         return known.because(reason_for_none)
     values, languages = zip(*named, strict=True)
@@ -205,7 +205,7 @@ def describe_outcomes(found: Tally) -> str:
 
 
 def describe_status(report: dict[str, Any]) -> str:
-    """The same for what :func:`status` returns, with what is still to be asked."""
+    """:func:`describe_outcomes` for what :func:`status` returns, and what is still to be asked."""
     found = Counter({(row["status"], row["reason"]): row["landmarks"] for row in report["outcomes"]})
     rows = ", ".join(f"{count} {name}" for name, count in report["rows"].items())
     times = f"; pages of {report['oldest_page']} … {report['newest_page']}" if report["oldest_page"] else ""

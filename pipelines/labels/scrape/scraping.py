@@ -37,7 +37,7 @@ _DAY = 86_400
 
 
 class Source(NamedTuple):
-    """Whom to ask in a stage: what answers a batch of at most so many keys."""
+    """The source of a stage: a function that answers a batch, and the largest batch."""
 
     name: SourceName
     batch: int
@@ -60,7 +60,7 @@ def sources(client: Client) -> dict[Stage, Source]:
 
 
 class AnsweredBatch(NamedTuple):
-    """Keys asked together and the facts about them, or why there are none and whether the server may be at fault."""
+    """Keys asked together, and their facts, or the reason for none and whether the server may be at fault."""
 
     asked: Sequence[str]
     facts: Sequence[Fact]

@@ -1,4 +1,4 @@
-"""The store: one SQLite file that holds what was asked, what was answered, and what is still to be asked.
+"""The store: an SQLite file of the landmarks asked for, the answers, and what is still to be asked.
 
 Every batch of answers is one transaction in a write-ahead log, so that a process killed at any moment loses the
 request in flight and nothing else. ``schema.sql`` describes the tables.
@@ -77,7 +77,7 @@ class Store:
             self._open_read_only()
 
     def _open_read_only(self) -> None:
-        """Open a file on a disk that takes no log beside it, as long as no log holds what the file lacks."""
+        """Open a file on a read-only disk, if no log holds data that the file lacks."""
         log = self.path.with_name(f"{self.path.name}-wal")
         if log.exists() and log.stat().st_size:
             remedy = "copy both to a folder that can be written to"
@@ -150,14 +150,14 @@ class Store:
             connection.executemany("INSERT OR IGNORE INTO landmarks VALUES (?, ?, ?, ?)", given)
 
     def missing(self, *, before: int = 0) -> dict[Stage, list[str]]:
-        """What is still to be asked in each stage, in order; answers older than ``before`` count as missing."""
+        """The keys still to be asked in each stage, in order; answers older than ``before`` count as missing."""
         found: dict[Stage, list[str]] = {stage: [] for stage in STAGES}
         for stage, key in self._each_missing(before):
             found[stage].append(key)
         return found
 
     def count_missing(self) -> dict[Stage, int]:
-        """How much is still to be asked in each stage."""
+        """The number of keys still to be asked in each stage."""
         counts = Counter(stage for stage, _ in self._each_missing(0))
         return {stage: counts[stage] for stage in STAGES}
 
@@ -166,7 +166,7 @@ class Store:
         return self.connection.execute(_MISSING, named)
 
     def known(self, stage: Stage, key: str) -> Known | None:
-        """What was answered, or None."""
+        """The known fact, or None."""
         query = "SELECT answer, source, time FROM answers WHERE stage = ? AND key = ?"
         row = self.connection.execute(query, (stage, key)).fetchone()
         try:
@@ -187,7 +187,7 @@ class Store:
                 connection.executemany("INSERT INTO leads VALUES (?, ?, ?, ?, ?)", leads)
 
     def fail(self, stage: Stage, keys: Iterable[str], *, reason: str, time: int) -> None:
-        """Note that keys are not to be asked again until :meth:`forget_failures`."""
+        """Record failed keys, which are not asked again until :meth:`forget_failures`."""
         with self.connection as connection:
             rows = [(stage, key, reason, time) for key in keys]
             connection.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?)", rows)
@@ -204,12 +204,12 @@ class Store:
             return connection.execute("DELETE FROM failures").rowcount
 
     def failures(self) -> dict[Stage, int]:
-        """How many keys of each stage failed."""
+        """The number of failed keys of each stage."""
         counts = dict(self.connection.execute("SELECT stage, count(*) FROM failures GROUP BY stage"))
         return {stage: counts.get(stage, 0) for stage in STAGES}
 
     def counts(self) -> dict[str, int]:
-        """How many landmarks, answers of each stage and failures there are."""
+        """The numbers of landmarks, answers of each stage, and failures."""
         one = self.connection.execute
         answers = dict(one("SELECT stage, count(*) FROM answers GROUP BY stage"))
         return {

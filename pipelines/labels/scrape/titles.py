@@ -64,7 +64,7 @@ def category_title(url: str) -> str:
 
 
 def linked_title(path: str) -> str:
-    """The same for the path of a link within Commons."""
+    """The title of the Commons category at a link's path."""
     if not path.startswith("/wiki/"):
         raise CategoryError("not a /wiki/ page", expected=EXPECTED)
     return _decoded(path.removeprefix("/wiki/"))
@@ -97,7 +97,7 @@ def page_path(title: str) -> str:
 
 
 def landmark_name(category: str) -> str:
-    """What a Commons category is called; the text itself where it is no such URL."""
+    """The name of a Commons category; any other text unchanged."""
     try:
         return category_title(category).removeprefix(PREFIX)
     except CategoryError:

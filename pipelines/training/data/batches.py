@@ -1,4 +1,4 @@
-"""Keys of batches, which hold all that a batch depends on, and the loader that makes tensors of them."""
+"""Keys of batches, which hold everything that a batch depends on, and the loader that turns them into tensors."""
 
 from __future__ import annotations
 
@@ -75,5 +75,5 @@ def batch_loader(
 
 
 def _ignore_sigterm(_worker: int) -> None:
-    """A scheduler signals the whole process group; the training process needs its workers to finish the step."""
+    """Ignore SIGTERM: schedulers send it to the whole process group, but the training process needs its workers."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

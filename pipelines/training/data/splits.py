@@ -1,4 +1,4 @@
-"""The splits of a recipe's data set: what a run learns from, what picks its best epoch, and what it is tested on."""
+"""The splits of a recipe's data set: for training, for choosing the best epoch, and for testing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
 
 
 def _of_reversed_levels(recipe: Recipe, split: str) -> RecipeError | None:
-    """The error of levels that make a tree only the other way round; None if that is not what is wrong."""
+    """The error for levels that form a tree only in reverse order; None if that is not the problem."""
     levels = list(recipe.data.options().get("levels", ()))
     try:
         recipe.data.build(split=split, levels=levels[::-1])
@@ -87,7 +87,7 @@ def without_unreadable_images(dataset: ImageDataset) -> ImageDataset:
 
 
 def load_learning_splits(recipe: Recipe) -> tuple[ImageDataset, ImageDataset | None]:
-    """What a run may look at before it is finished: the images to learn from, and those of its validation, if any."""
+    """The images available before a run is finished: those to learn from, and those for validation, if any."""
     train, settings = load_split(recipe, "train"), recipe.validation
     if settings is None:
         return train, None
@@ -125,7 +125,7 @@ def describe_validation(train: ImageDataset, validation: ImageDataset, *, select
 
 
 def _part(dataset: ImageDataset, rows: NDArray[np.int64], *, split: str) -> ImageDataset:
-    """Some of the images, with a tree of their classes alone."""
+    """Some of the images, with a tree of only their classes."""
     part = dataset.select(rows, split=split)
     nodes, of_image = np.unique(part.paths, axis=0, return_inverse=True)
     labels = [dataset.tree.labels_of(node) for node in nodes.tolist()]
@@ -136,7 +136,7 @@ def _part(dataset: ImageDataset, rows: NDArray[np.int64], *, split: str) -> Imag
 
 
 def _measurable(dataset: ImageDataset) -> ImageDataset:
-    """The data set without a protocol that only its benchmark's queries and gallery can follow."""
+    """The data set without a protocol that applies only to its benchmark's queries and gallery."""
     if dataset.gallery is None and np.unique(dataset.paths[:, -1], return_counts=True)[1].max() < 2:
         given = f"validation: {len(dataset)} images of {len(dataset)} classes"
         raise RecipeError(given, expected="classes of two images or more")

@@ -1,4 +1,4 @@
-"""Data sets of torch, of images with their labels, as data sets of hiertree."""
+"""Convert torch data sets of images and labels to data sets of hiertree."""
 
 from __future__ import annotations
 

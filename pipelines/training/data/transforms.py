@@ -1,4 +1,4 @@
-"""Augmentation by transforms of torchvision or of one's own, on one image at a time."""
+"""Augmentation by torchvision's or the user's transforms, one image at a time."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _unusable(given: str, expected: str = "an image", *, remedy: str | None = No
 
 @contextmanager
 def _drawing_from(*numbers: int) -> Iterator[None]:
-    """A block in which torch, numpy and Python draw from seeds of these numbers; they then go on as before."""
+    """A block in which torch, numpy and Python draw from the given seeds; their states are restored afterwards."""
     of_python, of_numpy = random.getstate(), mtrand.get_bit_generator()
     seed = np.random.SeedSequence(numbers)
     with torch.random.fork_rng(devices=[]):

@@ -1,4 +1,4 @@
-"""What training and evaluation see of an image: a square of pixels, augmented or plain."""
+"""The views of images for training and evaluation: a square of pixels, augmented or plain."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class ImageViews(Dataset[ImageBatch]):
         return PixelCache(Path(settings.cache_folder), self.images, decode, view=view, shape=shape)
 
     def _square(self, index: int, size: int) -> Tensor:
-        """The evaluation view of an image, decoded now, at the size of the cache."""
+        """The evaluation view of an image, decoded at the size of the cache."""
         resize = self.settings.resize
         scaled = None if resize is None else max(size, round(resize * size / self.settings.size))
         return plain_view(self._pixels(index), size=size, resize=scaled)
@@ -144,7 +144,7 @@ class ImageViews(Dataset[ImageBatch]):
 
 
 def _require_memory(count: int, bytes_each: int) -> None:
-    """Refuse to keep images in memory that this machine does not have, before the system kills the process."""
+    """Refuse a cache larger than the machine's free memory, before the system kills the process."""
     needed, present = count * bytes_each, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > present:
         raise MissingResourceError(

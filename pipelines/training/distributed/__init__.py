@@ -1,4 +1,4 @@
-"""Several processes that share one run. Knows recipes' settings of devices, and nothing of networks or training."""
+"""Several processes that share one run. Depends on recipes' device settings, not on networks or training."""
 
 from hiertree.errors import require_package
 

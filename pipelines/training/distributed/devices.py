@@ -1,4 +1,4 @@
-"""The devices of a run: how many, who started its processes, and Lightning Fabric on them."""
+"""The devices of a run: their number, the launcher of its processes, and Lightning Fabric."""
 
 from __future__ import annotations
 

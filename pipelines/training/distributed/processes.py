@@ -1,4 +1,4 @@
-"""How the processes of one run communicate, and how an error in one of them ends all with one message.
+"""Communication between the processes of a run; an error in one of them ends all with one message.
 
 All processes take the same steps, each with its part of every batch; only the first writes files and messages. Code
 that may fail in one process alone runs in an ``agreeing()`` block, which must not wait for other processes: at its end
@@ -62,7 +62,7 @@ class Processes:
             self.fail(next(filter(None, self.from_each(own))))
 
     def fail(self, error: Exception) -> NoReturn:
-        """End with an error that all processes know: the first raises it, the others exit with status 0."""
+        """Stop with an error known to all processes: the first raises it, the others exit with status 0."""
         if self.is_first:
             raise error
         raise SystemExit(0)
@@ -87,7 +87,7 @@ class Processes:
         return cast(Item, made[0])
 
     def from_each(self, own: Item) -> list[Item]:
-        """What each process has, by rank."""
+        """The values of all processes, by rank."""
         found: list[Any] = [own] * self.size
         if self.size > 1:
             distributed.all_gather_object(found, own, group=self._group)
@@ -172,7 +172,7 @@ def seed_torch(*numbers: int) -> None:
 
 
 def forked_rng(device: torch.device) -> AbstractContextManager[None]:
-    """A block after which torch's generators have their earlier state."""
+    """A block that restores the state of torch's generators."""
     return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
 

@@ -51,7 +51,7 @@ def run_processes(function: Callable[..., object], *arguments: object, count: in
 
 
 def _free_port() -> str:
-    """As Lightning chooses it, whose import takes seconds."""
+    """A free port, chosen as Lightning does, whose import takes seconds."""
     with socket.socket() as taken:
         taken.bind(("", 0))
         return os.environ.get("STANDALONE_PORT") or str(taken.getsockname()[1])
@@ -107,7 +107,7 @@ def _wait_until_one_fails(processes: Sequence[SpawnProcess]) -> None:
 
 
 def _end(processes: Sequence[SpawnProcess]) -> set[SpawnProcess]:
-    """Give the processes time to end, then kill those that are left; returns these."""
+    """Give the processes time to end, then kill the rest; return those killed."""
     deadline = time.monotonic() + _SECONDS_TO_END
     for process in processes:
         process.join(max(0.0, deadline - time.monotonic()))

@@ -1,1 +1,1 @@
-"""Network, loss and optimizer: how they are built, what they start from, and the step they take together."""
+"""Network, loss and optimizer: building them, their starting weights, and the training step."""

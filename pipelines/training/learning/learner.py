@@ -39,7 +39,7 @@ _SMALLER_STEPS = (
 
 
 class Learner:
-    """Everything that learns. Its whole state is in :meth:`tensors`, :meth:`numbers` and the number of steps done.
+    """Everything that is trained. Its whole state is in :meth:`tensors`, :meth:`numbers` and the number of steps done.
 
     All randomness of a step (dropout, say) is seeded by the recipe's seed and the step's number: the network's differs
     between processes, the loss's does not. Each of several processes holds a part of every batch and computes the loss
@@ -145,7 +145,7 @@ class Learner:
         return _finite_values(terms, loss, step)
 
     def _backward_in_chunks(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
-        """The same, one chunk at a time; Fabric's wrapper allows no backward pass from intermediate outputs."""
+        """Backpropagate one chunk at a time; Fabric's wrapper allows no backward pass from intermediate outputs."""
         chunks = torch.split(images, self.recipe.training.chunk_size)
         numbers = cycle(range(len(chunks)))
 
@@ -224,7 +224,7 @@ class Learner:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether JSON gives it back as it is, but for tuples."""
+    """Whether a value survives JSON unchanged, tuples aside."""
     values = value if isinstance(value, (list, tuple)) else [value]
     return all(isinstance(each, (bool, int, float, str)) for each in values)
 

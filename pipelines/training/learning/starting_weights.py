@@ -1,4 +1,4 @@
-"""What a network starts from: the weights of an earlier run, or a projection that is a PCA of the training images."""
+"""Starting weights: those of an earlier run, or a projection from a PCA of the training images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks that turn a batch of images into features: a small CNN, those of timm and open_clip, and one's own."""
+"""Backbones from images to features: a small CNN, networks of timm and open_clip, and the user's own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class FeatureBackbone(nn.Module):
-    """A network of timm, of open_clip or of one's own, without a classifier."""
+    """A network of timm, open_clip or the user, without a classifier."""
 
     def __init__(self, network: nn.Module, *, own_pooling: bool, features: int) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class SmallCNN(nn.Sequential):
 
 
 class BackboneOptions(TypedDict, total=False):
-    """How a backbone is built, besides its settings."""
+    """Options of building a backbone beyond its settings."""
 
     size: int | None  # height and width of its images
     load_weights: bool  # whether it gets its pretrained weights, as by default
@@ -128,7 +128,7 @@ def input_statistics(model: ModelSettings, *, channels: int) -> tuple[tuple[floa
 
 
 def portable(model: ModelSettings) -> ModelSettings:
-    """The same network by settings that need no hub to build it."""
+    """Settings that build the same network without the hub."""
     if not model.backbone.startswith(HUB):
         return model
     found = find_timm_model(model.backbone)

@@ -64,7 +64,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 class TimmModel(NamedTuple):
-    """What a name stands for."""
+    """A model of timm by name."""
 
     architecture: str  # its name in timm, perhaps with a tag of weights
     options: dict[str, Any]  # keyword options of that architecture
@@ -76,7 +76,7 @@ class TimmModel(NamedTuple):
 
 
 def find_timm_model(name: str) -> TimmModel:
-    """What timm knows of a model; of one on the hub, its ``config.json``."""
+    """Look up a model in timm; for one on the hub, its ``config.json``."""
     import timm
 
     architecture: str = name
@@ -139,7 +139,7 @@ def build_timm_network(model: ModelSettings, *, channels: int, size: int | None,
 
 
 def _refuse_options_of_timm(options: dict[str, Any]) -> None:
-    """Refuse what is timm's own and not the network's: ``checkpoint_path`` would read any file, pickles too."""
+    """Refuse options of timm's builder, not of the network: ``checkpoint_path`` would read any file, even pickles."""
     import timm
 
     if refused := sorted(signature(timm.create_model).parameters & options.keys()):
@@ -157,7 +157,7 @@ def _unreachable(given: str, name: str) -> MissingResourceError:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of a library says, in one line."""
+    """The first line of a library's error message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 

@@ -1,1 +1,1 @@
-"""Recipes: what an experiment is, and how it is read."""
+"""Recipes: the settings of an experiment, and reading them."""

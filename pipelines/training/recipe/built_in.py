@@ -37,7 +37,7 @@ class BuiltInRecipe:
 
 
 def recipe_datasets() -> dict[str, str]:
-    """The data sets that have built-in recipes, and what each is."""
+    """The data sets with built-in recipes, and their descriptions."""
     return {path.stem: plain(_content(path.stem)["about"]) for path in sorted(_FOLDER.glob("*.yaml"))}
 
 
@@ -91,11 +91,11 @@ def _expanded(dataset: str, variant: str) -> BuiltInRecipe:
         return [named] if isinstance(named, str) else named
 
     def line_of(part: str) -> list[str]:
-        """What the part extends, then itself: the order in which they apply."""
+        """The parts that this one extends, then itself, in the order of application."""
         return [inner for parent in parents(part) for inner in line_of(parent)] + [part]
 
     def about(part: str) -> str:
-        """What the part says it is; if it says nothing, what the parts that it extends say."""
+        """The description of the part, or else of those that it extends."""
         own = parts[part].get("about")
         return plain(own) if own else ", ".join(map(about, parents(part)))
 
@@ -129,7 +129,7 @@ class PublishedRow:
         return [f"[{self.source}], {', '.join(metrics)}: {note}." for note, metrics in about.items()]
 
     def difference(self, metric: str, value: float | None) -> float | None:
-        """Ours, in percent, less theirs; None unless both have the metric."""
+        """Our value in percent minus theirs; None unless both have the metric."""
         return None if value is None or metric not in self.percent else value - self.percent[metric]
 
 
@@ -140,7 +140,7 @@ def published_rows(recipe: str) -> list[PublishedRow]:
 
 @cache
 def _all_rows() -> dict[str, dict[str, PublishedRow]]:
-    """By recipe and source."""
+    """All published rows by recipe and source."""
     found: dict[str, dict[str, PublishedRow]] = {}
     for line in csv.DictReader((_FOLDER / "published.csv").read_text(encoding="utf-8").splitlines()):
         source, metric = line["source"], line["metric"]

@@ -36,7 +36,7 @@ class Component(Section):
     function: ClassVar[Function | None] = None  # what is named; None where it may not be imported
 
     def options(self) -> dict[str, Any]:
-        """The keyword arguments to call it with."""
+        """The keyword arguments for the function or class."""
         fields = [name for name in type(self).model_fields if name.startswith(_OPTION)]
         return {name.removeprefix(_OPTION): getattr(self, name) for name in fields}
 
@@ -71,7 +71,7 @@ def _built(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """What a section may name, and which parameters of that are keys."""
+    """A kind of component: the names that a section may give, and the parameters that become keys."""
 
     known: Callable[[], Mapping[str, Function]]  # by name
     derived: Set[str] = frozenset()  # parameters that the run knows and a recipe may not set
@@ -168,7 +168,7 @@ def _parameters(function: Function) -> Mapping[str, inspect.Parameter]:
 
 
 def _checkable(annotation: Any) -> Any:
-    """The type hint, or Any where pydantic can make nothing of it."""
+    """The type hint, or Any if pydantic cannot check it."""
     if annotation is inspect.Parameter.empty or isinstance(annotation, str):
         return Any
     try:

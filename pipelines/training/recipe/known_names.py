@@ -1,4 +1,4 @@
-"""What a section of a recipe may name, by name: of hiertree, of torch and of torchvision."""
+"""The components that a recipe may name: of hiertree, torch and torchvision."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Named: TypeAlias = Mapping[str, Callable[..., Any]]
 
 
 def loaders() -> Named:
-    """Benchmarks and one's own images."""
+    """Benchmarks and the user's own images."""
     from hiertree.datasets.registry import LOADERS
 
     return LOADERS

@@ -1,4 +1,4 @@
-"""Recipes in layers: settings with where each comes from, and how one layer changes another.
+"""Recipes in layers: settings with their sources, and the merging of layers.
 
 A layer is a mapping of sections. What a later layer says replaces what an earlier one said, key by key, at any depth;
 but where it gives a section another ``name`` (another loss, another optimizer), the section is replaced whole, since

@@ -1,4 +1,4 @@
-"""What an experiment is: one frozen, fully checked value, the same whether it came from a file or from Python.
+"""The schema of an experiment: one frozen, fully checked value, from a file or from Python.
 
 It has plain sections (:mod:`.settings`) and components (``data``, ``loss`` and others) that name a callable.
 """

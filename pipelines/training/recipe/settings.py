@@ -220,12 +220,12 @@ class AnySchedule(Component):
 
     @property
     def ends_with_the_run(self) -> bool:
-        """Whether the rates depend on the number of epochs."""
+        """Whether the learning rates depend on the number of epochs."""
         return self.name == "cosine" or self.takes("total_steps")
 
 
 class TorchSchedule(AnySchedule):
-    """A schedule of torch, or one's own of that kind."""
+    """A schedule of torch, or the user's own of that kind."""
 
     name: str
     unit: Literal["epoch", "step"] = _key("epoch", "of torch's schedules: what they count")

@@ -1,4 +1,4 @@
-"""The checkpoints of one run: written as it learns, read where it goes on, and kept as long as they are needed."""
+"""The checkpoints of one run: written during training, read to resume, and kept as long as they are needed."""
 
 from __future__ import annotations
 
@@ -172,5 +172,5 @@ def _writing(step: int) -> Iterator[None]:
 
 
 def _steps_needed(state: RunState) -> set[int]:
-    """Steps of the checkpoints that a run needs to go on from its state: the last one, and the best so far."""
+    """Steps of the checkpoints that a run needs to resume from its state: the last one, and the best so far."""
     return {state.step} | ({int(state.best["step"])} if state.best else set())

@@ -107,7 +107,7 @@ def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -
 
 
 def _train_as_one_of_several(recipe: Mapping[str, Any], out: str, fresh: bool) -> None:
-    """What each started process calls; settings arrive as plain values, because classes of components are not."""
+    """The entry point of each started process; settings arrive as plain values, since components do not pickle."""
     from ..recipe.reading import check_recipe
 
     train(check_recipe(recipe, imports=None), out, fresh=fresh)

@@ -38,7 +38,7 @@ class RunLog:
             self._logger.log_metrics({f"{group}/{name}": value for name, value in values.items()}, step)
 
     def close(self) -> None:
-        """Write what is pending."""
+        """Write pending data."""
         if self._logger is not None:
             self._logger.finalize("success")
 

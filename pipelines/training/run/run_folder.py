@@ -38,7 +38,7 @@ _RESULTS = (
 
 
 class Summary(NamedTuple):
-    """What ``metrics.json`` says of a run besides its metrics, and the weights that its network started with."""
+    """The contents of ``metrics.json`` besides the metrics, and the weights that the network started with."""
 
     values: dict[str, Any]
     started_from: dict[str, Any] | None

@@ -1,4 +1,4 @@
-"""How far a run is, which epoch is the best, and when a run stops because none is better any more."""
+"""The progress of a run, its best epoch, and early stopping."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..recipe.schema import Recipe
 
 @dataclass
 class RunState:
-    """How far a run is; a checkpoint stores it as JSON."""
+    """The progress of a run; a checkpoint stores it as JSON."""
 
     epoch: int = 0  # epochs done
     batch: int = 0  # batches done in the current epoch
@@ -46,7 +46,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class EpochSelection:
-    """How the best epoch is found; without a validation it is that of the test split, and used for nothing."""
+    """The choice of the best epoch; without a validation it is judged on the test split and has no effect."""
 
     metric: str  # that is compared
     downward: bool = False  # whether the metric falls as it improves
@@ -54,7 +54,7 @@ class EpochSelection:
 
     @classmethod
     def of_recipe(cls, recipe: Recipe, *, num_levels: int) -> EpochSelection:
-        """What a recipe asks for; its tree has ``num_levels``."""
+        """The selection that a recipe asks for; its tree has ``num_levels``."""
         settings, metric = recipe.validation, recipe.evaluation.select
         if settings is None:
             return cls(metric)
@@ -70,7 +70,7 @@ class EpochSelection:
             state.best = {"epoch": state.epoch, "step": state.step, "value": value}
 
     def gives_up(self, state: RunState) -> bool:
-        """Whether the last evaluations, as many as the patience, have all brought no improvement."""
+        """Whether none of the last evaluations, as many as the patience, has improved."""
         since = 0 if state.best is None else state.best["epoch"]
         evaluations = sum("validation" in row and row["epoch"] > since for row in state.history)
         return self.patience is not None and evaluations >= self.patience

@@ -1,4 +1,4 @@
-"""What signals do: after SIGTERM the run ends with status 0 and can be resumed, after Ctrl-C with 130."""
+"""Signals: after SIGTERM the run ends with status 0 and can be resumed, after Ctrl-C with status 130."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class StopRequest:
                 signal.signal(number, handler)
 
     def requested(self) -> bool:
-        """Whether any process has received it; all must call this together, and get the same answer."""
+        """Whether any process has received SIGTERM; all call this together and get the same answer."""
         self._require_no_interrupt()
         return self._processes.any(self._received)
 
