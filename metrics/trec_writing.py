@@ -112,7 +112,7 @@ def write_trec_qrels(
     if (qrels is None) == (query_paths is None) or (qrels is not None and gallery_paths is not None):
         raise OptionError("both or neither of qrels and paths", expected="one of the two")
     if qrels is not None and not (query_names is None and gallery_names is None and grades is None):
-        raise OptionError("names or grades beside qrels", expected="them only beside paths")
+        raise OptionError("names or grades together with qrels", expected="these only with label paths")
     if gallery_paths is None and gallery_names is not None:
         raise OptionError("gallery_names without gallery_paths", expected="both, or neither")
     names: Sequence[object]

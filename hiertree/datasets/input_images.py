@@ -137,7 +137,7 @@ def _of_table(file: Path, asked: _Asked) -> InputImages:
         given = f"{len(missing)} of {len(names)} images are not in {file.parent}: {some_of(missing)}"
         raise ImageError(given, expected="a file for every row")
     if not names:
-        raise OptionError(f"{file} without rows of split {asked.split!r}", expected="one that its column names")
+        raise OptionError(f"{file} without rows of split {asked.split!r}", expected="a split named in its column")
     return _without(FileImages(file.parent, names), file.stem, asked, "no column of them")
 
 

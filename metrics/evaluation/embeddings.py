@@ -119,7 +119,7 @@ def evaluate(
     beside = tile_size, device, resume, precision, distributed or None
     if approximate is not None and any(option is not None for option in beside):
         others = "tile_size=, device=, resume=, precision= or distributed="
-        raise OptionError(f"{others} beside approximate=", expected="them without it")
+        raise OptionError(f"{others} together with approximate=", expected="only one of them")
     from ..engine.compute import values_of_embeddings  # takes numba with it
     from ..engine.retrieval import Retrieval
     from ..engine.similarity import Similarity

@@ -45,7 +45,7 @@ class CheckedRetrievalOptions(CheckedOptions):
     def refuse_masks(self, where: str) -> None:
         """OptionError if an option excludes items."""
         if any(getattr(self, name) is not None for name in _MASKS):
-            raise OptionError(f"one of {', '.join(_MASKS)} {where}", expected="it only beside paths, of indices")
+            raise OptionError(f"one of {', '.join(_MASKS)} {where}", expected="these only with label paths and indices")
 
     def check_protocol(self, *, self_retrieval: bool) -> None:
         """Refuse a retrieval that does not fit the named protocol."""

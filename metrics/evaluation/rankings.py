@@ -98,12 +98,12 @@ def evaluate_ranking(
 
     if qrels is not None:
         if query_names is not None:
-            raise OptionError("query_names beside qrels", expected="them only beside paths")
+            raise OptionError("query_names together with qrels", expected="query_names only with label paths")
         asked.refuse_masks("beside qrels")
         return evaluate_judged(run, qrels, asked, num_levels, unjudged, negative_qrels)
     if num_levels is not None or negative_qrels != "error" or (unjudged == "error" and query_names is None):
-        given = "num_levels=, negative_qrels= or unjudged='error' beside paths"
-        raise OptionError(given, expected="them only beside qrels")
+        given = "num_levels=, negative_qrels= or unjudged='error' together with label paths"
+        raise OptionError(given, expected="these options only with qrels")
     if query_names is not None:
         asked.refuse_masks("beside names")
     asked.check_protocol(self_retrieval=gallery_paths is None)

@@ -204,7 +204,7 @@ def split(
     read = read_table(table, required=levels, needs_rows=True)
     if column in read.columns:
         given = f"{table} has a column {column!r}"
-        raise TableError(given, expected="none", remedy="name another by --column")
+        raise TableError(given, expected="a new column name", remedy="choose another with --column")
     classes = list(zip(*(read[level] for level in levels), strict=True))
     parts = draw_parts(classes, {"test": test} | ({} if val is None else {"val": val}), by=by, seed=seed)
     rows = ((*cells, part) for cells, part in zip(read.itertuples(index=False), parts, strict=True))

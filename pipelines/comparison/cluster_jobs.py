@@ -99,7 +99,7 @@ class ClusterJobs:
             found = "; ".join(f"{run.label}: {_last_error_line(jobs[run.folder])}" for run in unfinished)
             raise TrainingError(
                 f"{len(unfinished)} of {len(planned)} runs are not finished ({found})",
-                expected="all of them",
+                expected="all runs finished",
                 remedy=f"their logs are in {self._executor.folder}; the same command submits them again",
             )
 
@@ -110,7 +110,7 @@ class ClusterJobs:
         if submitted.exception() is not None:
             given = f"the job of {label} failed ({_last_error_line(submitted)})"
             remedy = f"its logs are in {self._executor.folder}; the same command submits it again"
-            raise TrainingError(given, expected="a job that ends well", remedy=remedy)
+            raise TrainingError(given, expected="a job that succeeds", remedy=remedy)
 
     def _key(self, folder: Path) -> str:
         return os.path.relpath(folder, self._executor.folder)
@@ -128,7 +128,7 @@ class ClusterJobs:
             raise TrainingError(
                 f"the job of {label} was not submitted ({error})",
                 expected="a job that the scheduler takes",
-                remedy="mend --slurm; the same command submits what is left",
+                remedy="correct --slurm; the same command submits the rest",
             ) from error
         files.write_json(self._record, {**ids, key: submitted.job_id})
         return submitted

@@ -89,7 +89,7 @@ def train_in_turn(planned: Sequence[PlannedRun]) -> None:
         raise TrainingError(
             f"{len(failed)} of {len(planned)} runs failed ({'; '.join(failed)})",
             expected="all of them to finish",
-            remedy="mend or leave out these settings; the same command trains what is left and writes the table",
+            remedy="correct or omit these settings; the same command trains the rest and writes the table",
         )
 
 

@@ -188,7 +188,7 @@ class FillStep(LabelStep[Votes]):
     def _compute(self) -> Votes:
         kept, dropped = read_kept(self.source), read_dropped(self.source)
         if not kept:
-            raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labels to give")
+            raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labeled landmarks")
         found = list(_filled(kept, dropped, self.vectors, self.settings))
         taken = {one.landmark_id: one for one in found if one.confidence >= self.settings.threshold}
         cleaned = _with_labels(kept, dropped, taken)

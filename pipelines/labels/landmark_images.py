@@ -39,7 +39,7 @@ class ImageFolderSettings(Settings):
         if self.images is not None:
             return ImageFolder(self.images, self.image_table)
         if self.image_table is not None:
-            raise OptionError("a table of images", expected="their folder as well", remedy="name it as images")
+            raise OptionError("a table of images without a folder", expected="images, the folder of these images")
         return None
 
 

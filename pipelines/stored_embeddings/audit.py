@@ -84,7 +84,7 @@ def audit(
         given = f"{Path(embeddings).name} with ids, junk or distractors"
         raise OptionError(given, expected="embeddings and paths alone")
     if len(labeled.embeddings) < 2 and labeled.gallery_embeddings is None:
-        raise InputError(f"{embeddings} with one embedding", expected="others to retrieve")
+        raise InputError(f"{embeddings} with one embedding", expected="at least two, so that one can be retrieved")
     with naming_files(embeddings, None):
         drawn = draw_queries(labeled, queries=queries, seed=seed)
     table = compare_libraries(drawn)

@@ -163,7 +163,7 @@ def read_embeddings(
     sides = {name: getattr(found, name) for name in ("embeddings", "gallery_embeddings")}
     shards = {name: side for name, side in sides.items() if isinstance(side, Shards)}
     if len({side.model for side in shards.values() if side.model}) > 1:
-        raise InputError(f"{source} and {gallery} of two models", expected="embeddings of one")
+        raise InputError(f"{source} and {gallery} of two models", expected="embeddings of one model")
     if not in_parts:
         arrays: dict[str, Any] = {name: np.asarray(side) for name, side in shards.items()}
         found = found._replace(**arrays)

@@ -143,7 +143,7 @@ def _evaluated(labeled: LabeledEmbeddings, *, codes: bool, options: Mapping[str,
         return evaluate(*labeled[:4], progress=True, **options)
     search = {name: options.pop(name, None) for name in _SEARCH}
     if asked := [name for name, value in search.items() if value is not None]:
-        raise OptionError(f"codes with {', '.join(asked)}", expected="codes alone: their search is a count of bits")
+        raise OptionError(f"codes with {', '.join(asked)}", expected="no search options: codes are ranked by counting bits")
     return evaluate_codes(*labeled.as_codes()[:4], **options)
 
 
@@ -180,7 +180,7 @@ def evaluate_run(
         expected = "judgments (--qrels), or a table of labels (--tree)"
         raise OptionError("both or neither of qrels and tree", expected=expected)
     if qrels is not None and (query_labels is not None or levels or ids is not None):
-        raise OptionError("query_labels, levels or ids beside qrels", expected="them only beside tree")
+        raise OptionError("query_labels, levels or ids together with qrels", expected="these only with tree")
     judged = {"qrels": qrels} if tree is None else _labels(tree, query_labels, levels, ids)
     relevance = _relevance_of(given.get("relevance", "hap"))
     result = evaluate_ranking(Path(run), **judged, **{**given, "relevance": relevance})

@@ -137,7 +137,7 @@ class History:
             case _:
                 change = action.change(self.state)
                 if set(change.before) == set(change.after):
-                    raise ReviewError("that changes nothing", expected="something to do")
+                    raise ReviewError("that changes nothing", expected="a change")
                 return self._with(change, (*self.done, change), ())
 
     def _with(self, change: Change, done: tuple[Change, ...], undone: tuple[Change, ...]) -> History:

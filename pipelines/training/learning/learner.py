@@ -251,7 +251,7 @@ def _diverged(step: int, found: str) -> TrainingError:
 
 
 def _out_of_memory(where: str, remedy: str) -> DeviceError:
-    return DeviceError(f"{where}: the GPU's memory is full", expected="a smaller load", remedy=remedy)
+    return DeviceError(f"{where}: the GPU's memory is full", expected="less memory in use", remedy=remedy)
 
 
 @contextmanager

@@ -119,7 +119,7 @@ def test_an_empty_query_set_and_lists_without_any_item_are_searched():
         ({"metrics": ["R@1", "mAP@R"]}, "approximate= with mAP@R"),
         ({"metrics": ["AP"]}, "rank of every positive"),
         ({"metrics": ["P@5"], "compat": "revisitop"}, "look beyond"),
-        ({"metrics": ["R@1"], "tile_size": 10}, "beside approximate="),
+        ({"metrics": ["R@1"], "tile_size": 10}, "together with approximate="),
         ({"metrics": ["R@1"], "approximate": "pq"}, "'hnsw' or 'ivf'"),
         ({"metrics": ["R@1"], "approximate": Approximate("ivf", lists=401)}, "401 lists"),
     ],
