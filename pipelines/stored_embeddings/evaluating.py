@@ -143,7 +143,7 @@ def _evaluated(labeled: LabeledEmbeddings, *, codes: bool, options: Mapping[str,
         return evaluate(*labeled[:4], progress=True, **options)
     search = {name: options.pop(name, None) for name in _SEARCH}
     if asked := [name for name, value in search.items() if value is not None]:
-        raise OptionError(f"codes with {', '.join(asked)}", expected="no search options: codes are ranked by counting bits")
+        raise OptionError(f"codes with {', '.join(asked)}", expected="codes without search options")
     return evaluate_codes(*labeled.as_codes()[:4], **options)
 
 

@@ -86,7 +86,7 @@ def evaluate_judged(sides: Sides, truth: Truth, *, codes: bool, **options: Any) 
         expected = f"{truth.shape[0]} and {truth.shape[1]}{' or more' if of_lists else ''}, as the judgments have"
         raise ShapeError(given, expected=expected)
     if queries.shape[1] != gallery.shape[1]:
-        raise ShapeError(f"queries of {queries.shape[1]} dimensions, items of {gallery.shape[1]}", expected="equal numbers")
+        raise ShapeError(f"queries of {queries.shape[1]} dimensions, items of {gallery.shape[1]}", expected="one size")
     if of_lists and options.get("metrics") is None and options.get("protocol") is None:
         options["protocol"] = "revisitop"
     blocks = []

@@ -89,7 +89,7 @@ def check_status(answer: HttpAnswer, now: datetime) -> None:
         return
     message = f"HTTP {answer.status}: {_beginning(answer.body)}"
     if answer.status in (401, 403):
-        raise ScrapeError(message, expected="access to the server", remedy="give a real --contact; see Wikimedia's robot policy")
+        raise ScrapeError(message, expected="permission", remedy="give a real --contact; see Wikimedia's robot policy")
     if answer.status in (408, 429) or answer.status >= 500:
         raise TryAgain(message, _bearable(retry_after(answer.headers.get("retry-after"), now)))
     raise Refused(message)
