@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _LARGEST_COPY = 2**29  # bytes of the largest gallery that is copied in normalized form
 _TILE, _TILE_ON_A_DEVICE = 2**25, 2**27  # bytes of a tile of a larger gallery
-LONGEST_TILE = 2**14  # items of a tile, since each thread holds scores of one
+LONGEST_TILE = 2**16  # items of a tile; for each tile the tables of positives are read again, and scores held
 COLUMNS = 2048  # items of a product: its scores stay in the cache while they are summed
 
 
