@@ -159,8 +159,9 @@ class RowGrades(NamedTuple):
         if queries.shape[1] != 1:
             raise ShapeError(f"paths of {queries.shape[1]} columns", expected="the row of each image in its data set")
         found = np.asarray(self.of_rows(*(rows[:, 0].cpu().numpy() for rows in (queries, candidates))))
-        if found.shape != (len(queries), len(candidates)) or not 0 <= found.min() <= found.max() <= self.highest:
-            given = f"grades of shape {found.shape} from {found.min()} to {found.max()}"
+        is_whole = found.dtype.kind in "iub" and found.shape == (len(queries), len(candidates))
+        if not (is_whole and 0 <= found.min() <= found.max() <= self.highest):
+            given = f"grades of shape {found.shape} and type {found.dtype}, from {found.min()} to {found.max()}"
             raise PathError(given, expected=f"({len(queries)}, {len(candidates)}) integers from 0 to {self.highest}")
         return torch.from_numpy(found.astype(np.uint8)).to(queries.device)
 
