@@ -18,6 +18,8 @@ from hiertree.errors import OptionError, RecipeError
 from hiertree.metrics import evaluate_scores
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.data.splits import load_split
+from hiertree.pipelines.training.distributed.devices import build_fabric
+from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.evaluator import SplitEvaluator, images_of_lists
@@ -180,12 +182,11 @@ def test_images_that_only_grades_compare_are_each_others_gallery_in_a_validation
     write_benchmark("labelme", tmp_path)
     experiment = recipe({"name": "labelme", "root": str(tmp_path)}, metrics=["NDCG", "AP[1]"], select="NDCG")
     held = load_split(experiment, "train").select(range(12), split="validation")
-    vectors = np.random.default_rng(0).standard_normal((12, 8)).astype(np.float32)
-    evaluator = SplitEvaluator(held, experiment)
-    found = evaluator._graded(held, vectors, None, codes=False)
-    others = ~np.eye(12, dtype=bool)
-    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    slow = evaluate_scores(
-        units @ units.T, held.grades(), valid=others, num_levels=held.highest, metrics=["NDCG", "AP[1]"]
-    )
-    np.testing.assert_allclose(found.values, slow.values)
+    fabric, classes = build_fabric(experiment.training), np.unique(held.paths, axis=0)
+    learner = Learner(experiment, fabric, class_paths=classes, steps_per_epoch=1)
+    found = SplitEvaluator(held, experiment).evaluate(learner).lists["validation"]
+    cosines = found.arrays["embeddings"] @ found.arrays["embeddings"].T
+    others, asked = ~np.eye(12, dtype=bool), {"num_levels": held.highest, "metrics": ["NDCG", "AP[1]"]}
+    slow = evaluate_scores(cosines, held.grades(), valid=others, **asked)
+    np.testing.assert_allclose(found.result.values, slow.values, rtol=1e-6)
+    assert found.result.has_values
