@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +12,13 @@ from hiertree.errors import OptionError
 from hiertree.options import check_integer
 
 from .pairs.blocks import LossPerQuery, in_blocks, in_chunks
-from .pairs.inputs import check_references
+from .pairs.inputs import RowGrades, check_references
 from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from typing_extensions import Self
 
 DEFAULTS = {"level": "finest", "num_bins": "bits", "sampled_classes": "all"}
 """What None stands for."""
@@ -48,6 +53,8 @@ class Loss(nn.Module):
     _num_skipped: Tensor | int = 0  # a tensor after a batch: only reading it waits for the device
     _epoch: int = 0
     _compares_codes: bool = False
+    _compares_pairs: bool = False  # and nothing else, such as proxies of classes
+    _grades: RowGrades | None = None
 
     @property
     def last_num_skipped(self) -> int:
@@ -58,6 +65,32 @@ class Loss(nn.Module):
     def learns_codes(self) -> bool:
         """Whether the loss trains binary codes, the signs of embeddings, ranked by Hamming distance."""
         return any(part._compares_codes for part in self.with_parts())
+
+    def compare_rows(self, grades: Callable[..., NDArray[np.uint8]], highest: int) -> Self:
+        """From now on take paths for rows of a data set, whose pairs are graded: a grade is the level of a pair.
+
+        Args:
+            grades: (B,) and (M,) rows → (B, M) grades from 0 to ``highest``, 0 meaning irrelevant, such as
+                :meth:`hiertree.datasets.GradedDataset.grades`.
+            highest: the highest of them, the finest level. AP of what has any grade is that of ``level=1``.
+
+        Raises:
+            OptionError: a part of the loss compares with more than other images.
+
+        >>> import torch
+        >>> from hiertree.losses import SupAP
+        >>> shares_parity = lambda queries, items: (queries[:, None] + items) % 2 == 0
+        >>> loss = SupAP(level=1).compare_rows(shares_parity, 1)
+        >>> float(loss(torch.eye(3), torch.arange(3))) == float(SupAP()(torch.eye(3), torch.tensor([0, 1, 0])))
+        True
+        """
+        check_integer("highest", highest)
+        for part in self.with_parts():
+            if len(part.with_parts()) == 1 and not part._compares_pairs:
+                given = f"{next(iter(part.weights), type(part).__name__)} of images whose pairs are graded"
+                raise OptionError(given, expected="a loss of pairs of images alone, TieAwareNDCG or SupAP for instance")
+            part._grades = RowGrades(grades, highest)
+        return self
 
     def start_epoch(self, epoch: int) -> None:
         """Begin an epoch, counted from 0: some losses have options that change with epochs."""
@@ -125,6 +158,7 @@ class Loss(nn.Module):
 class PairLoss(Loss):
     """A loss with one term: a mean over queries of a function of their pairs."""
 
+    _compares_pairs = True
     _needs_all_scores = False  # at once, which takes the memory of the whole matrix
     _weighs_levels = False  # whether query_losses also takes a relevance table
 
@@ -138,7 +172,7 @@ class PairLoss(Loss):
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
         """The one term, under the name of the class."""
-        pairs = self.pairs_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
+        pairs = self.pairs_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid)._replace(grades=self._grades)
         if self._needs_all_scores:
             return {type(self).__name__: self.of_scores(pairs.compared())}
         return {type(self).__name__: self._mean(in_chunks(self.query_losses, pairs))}

@@ -78,7 +78,7 @@ class _TieAware(Loss):
 
     _shown: tuple[str, ...] = ("alpha", "num_bins", "simplified")
 
-    _compares_codes = True
+    _compares_codes = _compares_pairs = True
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class _TieAware(Loss):
         options: dict[str, Any] = {"valid": valid, "include_self": self.include_self}
         to_codes = partial(_relaxed_codes, alpha=self.alpha)
         pairs = pairs_of(embeddings, paths, ref_embeddings, ref_paths, to_vectors=to_codes, **options)
-        num_bits, products = pairs.queries.shape[1], pairs.compared()
+        num_bits, products = pairs.queries.shape[1], pairs._replace(grades=self._grades).compared()
         distances = products._replace(scores=(products.scores - num_bits) / 2)  # −distance
         losses = in_blocks(partial(self.query_losses, bins=bins_over(num_bits, self.num_bins)), distances)
         return {type(self).__name__: self._mean(losses)}

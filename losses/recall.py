@@ -109,7 +109,7 @@ class SmoothRecall(SupRecall):
     ) -> None:
         super().__init__(ks=ks, tau_star=tau_star, level=level, include_self=include_self)
         self.step, self.similarity_mixup = Sigmoid(tau), similarity_mixup
-        self.is_mean_over_queries = not similarity_mixup
+        self.is_mean_over_queries = self._compares_pairs = not similarity_mixup  # which mixes images of a class
 
     def pairs_of(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> VectorPairs:
         """The batch and, with similarity mixup, its virtual images."""

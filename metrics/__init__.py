@@ -14,8 +14,8 @@
 
 Names for ``metrics=``, which are also the columns of a result: ``H-AP``, ``H-AP(alpha=3)``, ``NDCG``, ``NDCG@k``,
 ``ASI``, ``ASI[l]``, ``AP[l]``, ``AP#l``, ``R@k[l]``, ``TR@k[l]``, ``P@k[l]``, ``mAP@R[l]``, ``mAP@k[l]``; for the
-severity of errors: ``H-AP[l]``, ``first-error[l]``; of codes alone: ``AP@k[l]``. Levels count from 1, the coarsest;
-without ``[l]`` the finest is meant.
+severity of errors: ``H-AP[l]``, ``first-error[l]``; of codes and scores: ``AP@k[l]``. Levels count from 1, the
+coarsest; without ``[l]`` the finest is meant.
 
 ``evaluation`` checks what an entry point is given and makes a ``Retrieval``; ``engine`` computes its scores, block of
 queries by block; ``ranking`` ranks the positives, ``formulas`` turn ranks into values, and ``result`` holds them.

@@ -237,6 +237,12 @@ class MetricRequest:
         scaled: NDArray[np.float64] = np.ldexp(table, -np.frexp(table.max(axis=1, keepdims=True))[1])
         return scaled
 
+    @property
+    def note_on_codes(self) -> str:
+        """What the convention card adds of hashing's AP@k, if that is computed."""
+        asked = any(metric.kind == "AP@" for metric in self.metrics)
+        return "; AP@k divided by the positives in the top k, 0 if it holds none" if asked else ""
+
     def of_rows(self, rows: slice) -> MetricRequest:
         """The request for some of the queries."""
         return self if callable(self.relevance) else replace(self, relevance=self.relevance[rows])

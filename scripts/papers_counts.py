@@ -67,8 +67,8 @@ def rows_here(printed: Rows) -> tuple[Rows, set[Value]]:
 
 
 def _metric(name: str, dataset: str) -> str:
-    """A metric without the list that it is of, as the papers' tables have it."""
-    return name.partition("[")[0] if dataset == "vehicleid" else name
+    """A metric without the list or the grade that it is of, as the papers' tables have it."""
+    return name.partition("[")[0] if dataset in ("vehicleid", "nus-wide") else name
 
 
 def contradictions(letter: str) -> int:

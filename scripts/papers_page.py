@@ -24,6 +24,7 @@ PROTOCOLS = {
     "than those in circulation (see datasets.md)",
     "sfm120k": "trained on SfM-120k, measured on ROxford5k and RParis6k by `hiertree evaluate --truth`",
     "vggface2": "every image among all others of the test's 500 people; the network is not the paper's",
+    "nus-wide": "binary codes by Hamming distance over tied orders, by shared labels; the network is not the paper's",
     "imagenet100": "binary codes by Hamming distance, AP@1000 over tied orders; the network is not the paper's",
     "cifar10": "binary codes by Hamming distance, AP over tied orders; the network is not the paper's",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -145,6 +146,24 @@ def check_same_depth(paths: Tensor, ref_paths: Tensor) -> None:
     if paths.shape[1] != ref_paths.shape[1]:
         shapes = f"{tuple(paths.shape)} and {tuple(ref_paths.shape)}"
         raise ShapeError(f"paths and ref_paths of shapes {shapes}", expected="(B, L) and (M, L) with one L")
+
+
+class RowGrades(NamedTuple):
+    """What says the level of a pair where no labels do: paths are then rows of a data set."""
+
+    of_rows: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.uint8]]  # (B,) and (M,) rows → (B, M) grades
+    highest: int
+
+    def levels(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        """(B, M) uint8, from (B, 1) and (M, 1) rows, on their device."""
+        if queries.shape[1] != 1:
+            raise ShapeError(f"paths of {queries.shape[1]} columns", expected="the row of each image in its data set")
+        found = np.asarray(self.of_rows(*(rows[:, 0].cpu().numpy() for rows in (queries, candidates))))
+        is_whole = found.dtype.kind in "iub" and found.shape == (len(queries), len(candidates))
+        if not (is_whole and 0 <= found.min() <= found.max() <= self.highest):
+            given = f"grades of shape {found.shape} and type {found.dtype}, from {found.min()} to {found.max()}"
+            raise PathError(given, expected=f"({len(queries)}, {len(candidates)}) integers from 0 to {self.highest}")
+        return torch.from_numpy(found.astype(np.uint8)).to(queries.device)
 
 
 class GivenLevels(NamedTuple):

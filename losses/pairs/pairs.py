@@ -24,6 +24,7 @@ from ..kernels.base import Backend, PairKernel
 from ..kernels.torch_kernel import TorchKernel
 from .inputs import (
     GivenLevels,
+    RowGrades,
     check_references,
     check_same_depth,
     check_same_paths,
@@ -93,6 +94,7 @@ class VectorPairs(NamedTuple):
     valid: Tensor | None  # booleans that broadcast to (B, M); None: every item is a candidate of every query
     excludes_self: bool  # whether candidate q is query q, which is no candidate of its own
     backend: Backend = "auto"  # what evaluates the pairs
+    grades: RowGrades | None = None  # what compares the paths, unless common ancestors do
 
     def compared(self, rows: slice = slice(None)) -> ScoredPairs:
         """Compare some queries with all candidates."""
@@ -104,8 +106,9 @@ class VectorPairs(NamedTuple):
         if isinstance(self.query_paths, GivenLevels):
             return ScoredPairs(scores, self.query_paths.levels[rows].to(torch.uint8), mask, 1, self.backend)
         paths = self.query_paths[rows]
-        levels = plain(self.kernel_type().levels, paths, self.candidate_paths)
-        return ScoredPairs(scores, levels, mask, paths.shape[1], self.backend)
+        compare = self.kernel_type().levels if self.grades is None else self.grades.levels
+        num_levels = paths.shape[1] if self.grades is None else self.grades.highest
+        return ScoredPairs(scores, plain(compare, paths, self.candidate_paths), mask, num_levels, self.backend)
 
     def kernel_type(self) -> type[PairKernel]:
         """What evaluates these pairs."""

@@ -52,7 +52,7 @@ def evaluate_codes(
         query_paths: (Q, L) label ids ≥ 0, coarse → fine; (Q,) means L = 1.
         gallery_codes: codes of the same length, or None for self-retrieval, each query masked by index.
         gallery_paths: (N, L), ids of the same space as the queries'.
-        **options: as :func:`evaluate` takes them. ``metrics`` has here alone ``AP@k`` as hashing divides it, by the
+        **options: as :func:`evaluate` takes them. ``metrics`` has ``AP@k`` as hashing divides it, by the
             positives in the top k. Where ``compat`` drops a first hit or a worst item, lists are sorted as for
             ``ties="index"``.
 
@@ -75,10 +75,8 @@ def evaluate_codes(
     queries, items, labels, request = check_inputs(given, asked, read=_as_words, of_codes=True)
     gallery = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules)
     codes = Codes(queries.words, np.ascontiguousarray(items.words[gallery.tree.order].T), queries.bits, gallery)
-    hashing = any(metric.kind == "AP@" for metric in request.metrics)
-    words = "; AP@k divided by the positives in the top k, 0 if it holds none" if hashing else ""
     values = values_of_codes(Retrieval(codes, request, gallery.totals, gallery.counts, num_ranks=len(items)))
-    return labels.evaluation(request, values, scores=f"Hamming distance, {queries.bits} bits{words}")
+    return labels.evaluation(request, values, scores=f"Hamming distance, {queries.bits} bits{request.note_on_codes}")
 
 
 def _as_words(values: Any, *, name: str) -> _Words:

@@ -45,6 +45,7 @@ def evaluate_scores(
         valid: (Q, N) booleans; False leaves an item out of the gallery of that query (the query itself, junk).
         num_levels: L; the largest of ``levels`` unless given.
         **options: as :func:`evaluate` takes them; which items are in a list and counted, ``valid`` alone says.
+            ``metrics`` has ``AP@k`` too, as :func:`evaluate_codes`.
 
     Raises:
         ShapeError: arrays that are not (Q, N), or of different shapes, or empty.
@@ -62,12 +63,12 @@ def evaluate_scores(
 
     asked = CheckedOptions(**options).with_rules(counts="strict", itself="masked", worst="kept")
     lists, depth = as_score_matrix(scores, levels, valid, num_levels)
-    request = asked.request(num_queries=len(lists.scores), num_levels=depth)
+    request = asked.request(num_queries=len(lists.scores), num_levels=depth, of_codes=True)
     values = values_of_lists(Retrieval(lists, request, lists.totals(depth), None, num_ranks=lists.scores.shape[1]))
     left_out = int(lists.excluded.sum())
     card = request.convention(
         self_rule="score matrix, " + (f"{left_out} entries masked" if left_out else "nothing masked"),
-        scores=f"as given, {lists.scores.dtype}",
+        scores=f"as given, {lists.scores.dtype}{request.note_on_codes}",
         counts="strict: the valid items of each query",
     )
     return Evaluation(request.names, values, range(len(values)), card)

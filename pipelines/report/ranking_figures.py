@@ -11,7 +11,7 @@ import numpy as np
 from hiertree import levels
 from hiertree.metrics import average_precision
 
-from ..stored_embeddings.neighbors import unit_rows
+from ..pair_scores import unit_rows
 from .figures import SvgFigure, drawn
 from .plots import (
     confusion_matrix,

@@ -28,6 +28,7 @@ from hiertree.metrics import (
 )
 
 from ..launchers import launched
+from ..pair_scores import BY_PAIRS
 from ..yaml_files import read_yaml
 from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_embeddings
 from .judged_pairs import evaluate_judged, read_truth, sides_of
@@ -86,9 +87,10 @@ def evaluate_file(embeddings: PathLike, *, codes: bool = False, **options: Unpac
     source, given = Path(embeddings), dict(options)
     outputs = _outputs(given)
     columns: dict[str, Any] = {name: given.pop(name) for name in LabelFiles.__annotations__ if name in given}
-    if kind_of(source) == "run" and columns.get("gallery") is None and not any(map(given.get, _MEASURED_BY)):
+    if kind_of(source) == "run" and columns.get("gallery") is None:
         measured = _as_measured(source)
-        codes, given = codes or measured.pop("codes"), given | measured
+        if not any(map(given.get, _MEASURED_BY)):
+            codes, given = codes or measured.pop("codes"), given | measured
     with _launched(share_work=not codes and given.get("approximate") is None) as share:
         with nullcontext() if share is None else share.agreeing():
             labeled = read_embeddings(source, in_parts=share is not None, **columns)
@@ -115,8 +117,12 @@ def _as_measured(run: Path) -> dict[str, Any]:
         convention = json.loads((run / "metrics.json").read_text(encoding="utf-8"))["convention"]
         metrics = read_yaml(run / "recipe.yaml")["evaluation"]["metrics"]
         codes, protocol = "Hamming" in convention["scores"], convention["protocol"]
+        by_pairs = convention["self_rule"] == BY_PAIRS
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{run} ({error!r})", expected="the whole folder of a finished run") from error
+    if by_pairs:
+        remedy = "`hiertree embed` its test split, and give the data set's grades as --truth"
+        raise OptionError(f"{run}, whose images grades of pairs compare", expected="labels that do", remedy=remedy)
     if others := sorted(run.glob("embeddings-*.npz")):
         listed = ", ".join(map(str, others))
         print(f"{run / 'embeddings.npz'} alone; the other lists of its benchmark: {listed}", file=sys.stderr)

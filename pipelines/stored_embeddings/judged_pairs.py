@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hiertree.datasets.benchmarks.pickled import read_ground_truth
-from hiertree.errors import EmbeddingError, InputError, OptionError, ShapeError
+from hiertree.errors import InputError, OptionError, ShapeError
 from hiertree.metrics import Evaluation, evaluate_scores, revisitop_levels
 
+from ..pair_scores import joined, score_blocks
 from .embedded_files import SKIPPED
-from .neighbors import unit_rows
 from .shards import Shards, shard_files
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SETUPS = ("easy", "medium", "hard")
-_QUERIES, _ITEMS = 256, 8192  # compared at once
 
 Judged = Mapping[str, Any]  # the keywords of evaluate_scores that say which items count: levels, valid, num_levels
 
@@ -89,22 +88,14 @@ def evaluate_judged(sides: Sides, truth: Truth, *, codes: bool, **options: Any) 
         raise ShapeError(f"queries of {queries.shape[1]} dimensions, items of {gallery.shape[1]}", expected="one size")
     if of_lists and options.get("metrics") is None and options.get("protocol") is None:
         options["protocol"] = "revisitop"
-    blocks = []
-    for start in range(0, len(queries), _QUERIES):
-        rows = slice(start, min(start + _QUERIES, len(queries)))
-        scores = _scores(queries[rows], gallery, codes=codes)
-        blocks.append(
-            [evaluate_scores(scores, **truth.judged(setup, rows, len(gallery)), **options) for setup in truth.setups]
-        )
-    first = blocks[0][0]
-    names = tuple(name if setup == "" else f"{name}[{setup}]" for setup in truth.setups for name in first.names)
-    values = np.concatenate([np.concatenate([found.values for found in block], axis=1) for block in blocks])
-    card = replace(
-        first.convention,
-        self_rule="as the judgments say: junk is left out, other items stay",
-        scores=f"Hamming distance, {queries.shape[1]} bits" if codes else f"cosine similarity, {scores.dtype}",
-    )
-    return Evaluation(names, values, range(len(values)), card)
+    found: dict[str, list[Evaluation]] = {setup: [] for setup in truth.setups}
+    for rows, scores in score_blocks(queries, gallery, codes=codes):
+        for setup, own in found.items():
+            own.append(evaluate_scores(scores, **truth.judged(setup, rows, len(gallery)), **options))
+    results = {setup: joined(own, bits=queries.shape[1] if codes else None) for setup, own in found.items()}
+    names = [name if setup == "" else f"{name}[{setup}]" for setup, own in results.items() for name in own.names]
+    values = np.concatenate([own.values for own in results.values()], axis=1)
+    return replace(next(iter(results.values())), names=tuple(names), values=values)
 
 
 def _array(file: Path, *, expected: str) -> NDArray[Any]:
@@ -125,20 +116,3 @@ def _rows(files: list[Path]) -> NDArray[Any] | Shards:
         given = f"{files[0]}: embeddings of shape {vectors.shape} and type {vectors.dtype}"
         raise ShapeError(given, expected="floats (n, d), not empty")
     return vectors
-
-
-def _scores(queries: NDArray[Any], gallery: NDArray[Any] | Shards, *, codes: bool) -> NDArray[np.floating]:
-    """(Q, N) cosines, or minus the Hamming distances of the signs of embeddings."""
-
-    def rows(vectors: NDArray[Any]) -> NDArray[np.floating]:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found = np.asarray(np.where(vectors > 0, 1, -1), np.float32) if codes else unit_rows(vectors)
-        if not (np.isfinite(vectors).all() and np.isfinite(found).all()):
-            raise EmbeddingError("embeddings that hold NaN, infinite or zero vectors", expected="finite vectors")
-        return found
-
-    own = rows(queries)
-    scores = np.empty((len(own), len(gallery)), own.dtype)
-    for start in range(0, len(gallery), _ITEMS):
-        scores[:, start : start + _ITEMS] = own @ rows(gallery[start : start + _ITEMS]).T
-    return (scores - own.shape[1]) / 2 if codes else scores

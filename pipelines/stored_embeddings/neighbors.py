@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..pair_scores import lengths, of_plain_size, unit_rows
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -33,8 +35,8 @@ def nearest_images(
     most = min(count, len(gallery) - min(map(len, left_out), default=0))
     rows, scores = np.zeros((len(own), 0), np.int64), np.zeros((len(own), 0), own.dtype)
     for start in range(0, len(gallery), BLOCK):
-        block = _of_plain_size(np.asarray(gallery[start : start + BLOCK]))
-        found = own @ block.T / _lengths(block)
+        block = of_plain_size(np.asarray(gallery[start : start + BLOCK]))
+        found = own @ block.T / lengths(block)
         for row, left in zip(found, left_out, strict=True):
             row[left[(left >= start) & (left < start + len(block))] - start] = -np.inf
         scores = np.concatenate([scores, found], axis=1)
@@ -42,21 +44,3 @@ def nearest_images(
         best = np.argsort(-scores, axis=1, kind="stable")[:, :most]
         scores, rows = np.take_along_axis(scores, best, 1), np.take_along_axis(rows, best, 1)
     return rows
-
-
-def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Vectors scaled to norm 1, of any size and type; products of such rows are cosines."""
-    plain = _of_plain_size(np.asarray(vectors))
-    return np.asarray(plain / _lengths(plain)[:, None])
-
-
-def _lengths(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
-    return np.asarray(np.sqrt(np.einsum("nd,nd->n", vectors, vectors)))
-
-
-def _of_plain_size(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The vectors, or multiples of them whose squares neither overflow nor vanish."""
-    size = np.abs(vectors).max(axis=1, keepdims=True)
-    if vectors.dtype != np.float16 and size.max(initial=1.0) < 1e15 and size.min(initial=1.0) > 1e-15:
-        return vectors
-    return np.asarray(vectors / size, np.promote_types(vectors.dtype, np.float32))

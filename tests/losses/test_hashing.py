@@ -17,11 +17,15 @@ from torch import Tensor
 from hiertree import level_counts
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.losses import (
+    CSL,
+    HAPPIER,
     CrossBatchMemory,
     DistributedLoss,
     GrowingAlpha,
     LevelSum,
+    SmoothRecall,
     SupAP,
+    SupNDCG,
     TieAwareAP,
     TieAwareNDCG,
     binary_codes,
@@ -386,3 +390,46 @@ def test_codes_learned_on_digits_retrieve_held_out_images(name: str, num_bits: i
             optimizer.step()
     after = retrieval()
     assert before + 0.05 < goal < after
+
+
+def shared_labels(queries, items):
+    """How many of five labels two rows share, of 40 whose labels are drawn."""
+    labels = (np.random.default_rng(0).random((40, 5)) < 0.4).astype(np.int64)
+    return labels[queries] @ labels[items].T
+
+
+def test_a_memory_ranks_rows_by_their_grades():
+    vectors = torch.randn(20, 8, generator=torch.Generator().manual_seed(1))
+    rows = torch.randperm(40, generator=torch.Generator().manual_seed(2))[:20]
+    memory = CrossBatchMemory(SupNDCG(), 8, 1, size=30).compare_rows(shared_labels, 5)
+    memory(vectors[:10], rows[:10])
+    found = memory(vectors[10:], rows[10:])
+    order = torch.cat([torch.arange(10, 20), torch.arange(10)])
+    units = torch.nn.functional.normalize(vectors, dim=1)
+    levels = torch.from_numpy(shared_labels(rows[10:].numpy(), rows[order].numpy()))
+    others = torch.arange(10, 20)[:, None] != order
+    counts = torch.stack([((levels == level) & others).sum(dim=1) for level in range(6)], dim=1)
+    expected = functional.sup_ndcg(units[10:] @ units[order].T, levels, gain(counts), valid=others)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: HAPPIER(5, 8), lambda: SmoothRecall(similarity_mixup=True), lambda: CSL([[0]], 8)]
+)
+def test_a_loss_that_needs_classes_takes_no_grades(make):
+    with pytest.raises(OptionError, match=r"pairs are graded.*TieAwareNDCG"):
+        make().compare_rows(shared_labels, 5)
+
+
+@pytest.mark.parametrize(
+    ("grades", "paths", "error", "message"),
+    [
+        (shared_labels, [[0, 1], [0, 2]], ShapeError, "2 columns.*row of each image"),
+        (lambda queries, _: np.zeros(len(queries)), [0, 1], PathError, r"shape \(2,\).*\(2, 2\)"),
+        (lambda queries, items: 0 * queries[:, None] + items, [0, 6], PathError, "from 0 to 6.*0 to 5"),
+        (lambda *_: np.full((2, 2), 0.5), [0, 1], PathError, "float64.*integers from 0 to 5"),
+    ],
+)
+def test_grades_that_do_not_fit_the_rows_are_refused(grades, paths, error, message):
+    with pytest.raises(error, match=message):
+        TieAwareNDCG().compare_rows(grades, 5)(torch.eye(2), torch.tensor(paths))

@@ -55,16 +55,19 @@ class GradedDataset(ImageDataset):
         farthest: of features, the greatest distance of two images of each grade.
 
     Example:
-        A step of training by grades, with ``rows`` of a batch and the activations ``f`` of a network with 16 outputs::
+        A step of training by grades, with ``rows`` of a batch and the outputs of a network for them::
 
-            levels, codes = torch.from_numpy(train.grades(rows, rows)), torch.tanh(f)
-            counts = torch.stack([(levels == grade).sum(dim=1) for grade in range(int(levels.max()) + 1)], dim=1)
-            loss = hiertree.losses.functional.tie_aware_ndcg(
-                (codes @ codes.T - 16) / 2, levels, hiertree.relevance.gain(counts), num_bits=16)
+            loss = hiertree.losses.TieAwareNDCG().compare_rows(train.grades, train.highest)
+            loss(outputs, rows).backward()
     """
 
     vectors: NDArray[Any]
     farthest: Mapping[int, float]
+
+    @property
+    def highest(self) -> int:
+        """The highest grade that two images can have."""
+        return max(self.farthest, default=self.vectors.shape[1])
 
     @override
     def select(self, rows: Any, *, split: str) -> GradedDataset:
@@ -83,14 +86,12 @@ class GradedDataset(ImageDataset):
             np.asarray(next(own for own in given if own is not None), dtype=np.int64)
             for given in ((queries, self.queries, every), (gallery, self.gallery, every))
         )
-        numbers = self.vectors.astype(np.float64 if self.farthest else np.float32)
-        found = np.empty((len(rows), len(columns)), dtype=np.uint8)
+        numbers = np.float64 if self.farthest else np.float32
+        others, found = self.vectors[columns].astype(numbers), np.empty((len(rows), len(columns)), dtype=np.uint8)
         for start in range(0, len(rows), _AT_ONCE):
-            own = numbers[rows[start : start + _AT_ONCE]]
-            products = own @ numbers[columns].T
-            found[start : start + _AT_ONCE] = (
-                self._of_distances(own, numbers[columns], products) if self.farthest else products
-            )
+            own = self.vectors[rows[start : start + _AT_ONCE]].astype(numbers)
+            products = own @ others.T
+            found[start : start + _AT_ONCE] = self._of_distances(own, others, products) if self.farthest else products
         return found
 
     def _of_distances(
@@ -236,8 +237,10 @@ def load_labelme(
     """Read a split of 22K LabelMe from ``LabelMe_gist.mat``: tiny images, and GIST features that grade their relevance.
 
     Grades are 1, 2, 5 and 10 for the nearest 5 %, 1 %, 0.2 % and 0.1 % of pairs of training images (He et al., CVPR
-    2018, Sec. 5.3), by distances of features without their mean and of unit length. Queries and gallery are the file's
-    own; 5,000 training images are drawn from the gallery, where He et al. draw all parts. ``vectors`` are the features.
+    2018, Sec. 5.3), by distances of features without their mean and of unit length. As in the paper's public code
+    (``+demo/NDCG.m``, ``affinity_multlv.m``) these percentiles are of distances, and *squared* distances are compared
+    with them, so that below 1 more pairs have a grade than these shares. Queries and gallery are the file's own; 5,000
+    training images are drawn from the gallery, where He et al. draw all parts. ``vectors`` are the features.
 
     Args:
         root: the folder of the file.
@@ -260,7 +263,7 @@ def load_labelme(
     train = np.sort(np.random.default_rng(seed).permutation(gallery)[:LABELME_TRAINING])
     vectors = gist.astype(np.float64) - gist[train].mean(axis=0)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    farthest = np.percentile(pdist(vectors[train]), list(LABELME_GRADES.values()))
+    farthest = np.sqrt(np.percentile(pdist(vectors[train]), list(LABELME_GRADES.values()), method="hazen"))
     names = [f"{number:05d}" for number in range(1, len(gist) + 1)]
     images = ArrayImages(np.ascontiguousarray(pixels.transpose(3, 0, 1, 2).astype(np.uint8)), names=names)
     rows = {"query": query, "gallery": gallery, "train": train}

@@ -11,7 +11,7 @@ import numpy as np
 from hiertree.errors import require_package
 from hiertree.options import check_choice
 
-from ...stored_embeddings.neighbors import unit_rows
+from ...pair_scores import unit_rows
 from .lines import axes_or_new, shortened
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from hiertree.datasets.readers.images import JoinedImages, SelectedImages
 from hiertree.errors import HiertreeError, OptionError, RecipeError
 from hiertree.io.progress import track
 from hiertree.losses import TieAwareAP, TieAwareNDCG, binary_codes
-from hiertree.metrics import Evaluation, evaluate, evaluate_codes
+from hiertree.metrics import Evaluation, evaluate, evaluate_codes, evaluate_scores
 
+from ...pair_scores import joined, score_blocks
 from ..data.batches import batch_loader, keys_in_order
 from ..data.views import ImageViews
 from ..distributed.processes import ALONE, Processes
@@ -96,9 +97,6 @@ class SplitEvaluator:
     def __init__(
         self, dataset: ImageDataset, recipe: Recipe, processes: Processes = ALONE, *, select: str | None = None
     ) -> None:
-        if isinstance(dataset, GradedDataset):
-            remedy = "hiertree embed, then hiertree evaluate --truth with its grades"
-            raise RecipeError(f"data: {dataset.name} grades pairs", expected="labels that form a tree", remedy=remedy)
         self._lists, self._warned = (dataset, *dataset.beside), False
         self._settings, self._processes = recipe.evaluation, processes
         self._protocol = cast("ProtocolName | None", dataset.protocol)  # evaluate refuses unknown ones
@@ -117,8 +115,8 @@ class SplitEvaluator:
     def evaluate(self, learner: Learner) -> SplitResult:
         """Embed every image with the first process's network, each process its share, and compute every metric.
 
-        Several processes share the queries too, except those of the codes that a hashing loss learns, which the first
-        process ranks by Hamming distance.
+        Several processes share the queries too, except those of the codes that a hashing loss learns, or whose items
+        are graded: the first process ranks these.
         """
         learner.copy_from_first()
         batches = track(self._batches, description=f"embedding the {self._lists[0].split} split")
@@ -132,7 +130,7 @@ class SplitEvaluator:
             is_whole = len(metrics) == sum(len(own.result.names) for own in lists.values())
             return (means_over_lists(metrics) if self._averages and is_whole else {}) | metrics
 
-        if codes or self._processes.size == 1:
+        if codes or self._processes.size == 1 or isinstance(self._lists[0], GradedDataset):
             return SplitResult(self._processes.from_first(lambda: measure(gathered.numpy())), lists)
         embeddings = self._processes.from_first_tensor(gathered).numpy()
         try:
@@ -145,7 +143,10 @@ class SplitEvaluator:
         lists = {}
         for part, rows in zip(self._lists, self._rows, strict=True):
             arrays, name = retrieval_arrays(part, embeddings[rows]), list_name(part)
-            result = self._evaluated(arrays, codes=codes, progress=True, distributed=distributed)
+            if isinstance(part, GradedDataset):
+                result = self._graded(part, arrays["embeddings"], arrays.get("gallery_embeddings"), codes=codes)
+            else:
+                result = self._evaluated(arrays, codes=codes, progress=True, distributed=distributed)
             lists[name] = ListResult(arrays, replace(result, names=self._named(result.names, name)))
         self._warn_of_few_queries(lists)
         return lists
@@ -167,6 +168,19 @@ class SplitEvaluator:
             vectors, gallery = _bits(vectors), None if gallery is None else _bits(gallery)
             return evaluate_codes(vectors, paths[0], gallery, paths[1], **asked)
         return evaluate(vectors, paths[0], gallery, paths[1], **asked, progress=progress, distributed=distributed)
+
+    def _graded(
+        self, part: GradedDataset, queries: NDArray[Any], gallery: NDArray[Any] | None, *, codes: bool
+    ) -> Evaluation:
+        """The same by the grades of pairs; without a gallery the queries are theirs, each but for itself."""
+        items, blocks = queries if gallery is None else gallery, []
+        numbers = np.arange(len(part))[: len(queries)] if part.queries is None else part.queries[: len(queries)]
+        asked: dict[str, Any] = {"metrics": self._metrics, "protocol": self._protocol, "num_levels": part.highest}
+        columns = (numbers if part.gallery is None else part.gallery)[: len(items)]
+        for rows, scores in score_blocks(queries, items, codes=codes):
+            others = None if gallery is not None else numbers[rows, None] != columns
+            blocks.append(evaluate_scores(scores, part.grades(numbers[rows], columns), valid=others, **asked))
+        return joined(blocks, bits=queries.shape[1] if codes else None)
 
     def _warn_of_few_queries(self, lists: Mapping[str, ListResult]) -> None:
         """Say once which metric counts less than half of the queries of a list, and how many."""
@@ -198,6 +212,8 @@ class SplitEvaluator:
         return (*means_over_lists(dict.fromkeys(own, 0.0)), *own) if self._averages else own
 
     def _metric_names(self, part: ImageDataset) -> tuple[str, ...]:
+        if isinstance(part, GradedDataset):
+            return self._graded(part, np.eye(2), None if part.gallery is None else np.eye(2), codes=self._codes).names
         two: dict[str, Any] = {"embeddings": np.eye(2), "paths": part.paths[:2]}
         if part.gallery is not None:
             two |= {f"gallery_{name}": values for name, values in two.items()}

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from hiertree.datasets import ImageDataset
+from hiertree.datasets import GradedDataset, ImageDataset
 from hiertree.errors import RecipeError, TrainingError
 from hiertree.io import files
 from hiertree.io.progress import show_progress
+from hiertree.losses import Loss
 from hiertree.samplers import DistributedBatches
 from hiertree.samplers.epochs import PlannedBatches
 
@@ -45,17 +47,18 @@ class TrainingRun:
     ) -> None:
         self.recipe, self.folder, self._processes, self._stop = recipe, folder, processes, stop
         train_set, validation_set, test_set = sets
-        self._paths = torch.from_numpy(np.ascontiguousarray(train_set.paths, dtype=np.int64))
         with processes.agreeing():
             self._keys = EpochKeys(build_sampler(recipe, train_set, processes), part=processes.rank)
             views = ImageViews(train_set.images, recipe.images, augment=recipe.seed)
             self._build_evaluators(test_set, validation_set)
         pin = fabric.device.type == "cuda"
         self._batches = batch_loader(views, self._keys, workers=recipe.images.workers, pin_memory=pin)
-        self._steps_per_epoch, classes = len(self._keys), np.unique(self._paths, axis=0)
+        self._steps_per_epoch, classes = len(self._keys), np.unique(train_set.paths, axis=0)
         self.learner = Learner(
             recipe, fabric, class_paths=classes, steps_per_epoch=self._steps_per_epoch, processes=processes
         )
+        with processes.agreeing():
+            self._paths = labels_for(self.learner.loss, train_set)
         parts = [part for own in sets if own is not None for part in (own, *own.beside)]
         self._left_out = {part.split: list(part.left_out) for part in parts}
         self.state = RunState()
@@ -226,6 +229,14 @@ class TrainingRun:
 
     def _checkpoint(self) -> None:
         self._processes.from_first(lambda: self._checkpoints.write(self.state))
+
+
+def labels_for(loss: Loss, train_set: ImageDataset) -> Tensor:
+    """(n, L) paths of the images, or (n, 1) rows, which the loss is told to compare by the grades of their pairs."""
+    if isinstance(train_set, GradedDataset):
+        loss.compare_rows(train_set.grades, train_set.highest)
+        return torch.arange(len(train_set))[:, None]
+    return torch.from_numpy(np.ascontiguousarray(train_set.paths, dtype=np.int64))
 
 
 def build_sampler(

@@ -517,16 +517,19 @@ def test_images_of_labelme_are_graded_by_the_distance_of_their_features(tmp_path
     write_benchmark("labelme", tmp_path)
     test, train = (load_labelme(tmp_path, split, verify="structure") for split in ("test", "train"))
     within = [np.linalg.norm(a - b) for row, a in enumerate(train.vectors) for b in train.vectors[:row]]
-    for grade, share in {1: 0.05, 2: 0.01, 5: 0.002, 10: 0.001}.items():
-        assert np.mean(within <= np.float64(test.farthest[grade] + 1e-12)) == pytest.approx(
-            share, abs=1.5 / len(within)
+    shares = {1: 5, 2: 1, 5: 0.2, 10: 0.1}  # percent
+    farthest = {grade: np.percentile(within, share, method="hazen") for grade, share in shares.items()}
+    assert test.highest == 10
+    for grade, share in shares.items():  # squared distances are compared with percentiles of distances
+        assert np.mean(within <= np.float64(test.farthest[grade] ** 2 + 1e-12)) == pytest.approx(
+            share / 100, abs=1.5 / len(within)
         )
     assert test.vectors[train.paths[:, 0]].shape == (50, 8)
     slow = np.zeros((10, 50), np.uint8)
     for row, query in enumerate(test.queries):
         for column, item in enumerate(test.gallery):
-            distance = np.linalg.norm(test.vectors[query] - test.vectors[item])
-            slow[row, column] = max((grade for grade, far in test.farthest.items() if distance <= far), default=0)
+            squared = ((test.vectors[query] - test.vectors[item]) ** 2).sum()
+            slow[row, column] = max((grade for grade, far in farthest.items() if squared <= far), default=0)
     assert np.array_equal(test.grades(), slow)
     assert slow.any()
     gains = 2.0**slow - 1
@@ -538,20 +541,30 @@ def test_images_of_labelme_are_graded_by_the_distance_of_their_features(tmp_path
     np.testing.assert_allclose(found.dropna(), (dcg / ideal)[ideal > 0], rtol=1e-12)
 
 
-def test_graded_images_train_a_functional_loss(written: dict[str, Path]) -> None:
+def test_losses_learn_from_the_grades_of_pairs(written: dict[str, Path]) -> None:
     import torch
 
-    from hiertree.losses.functional import tie_aware_ndcg
+    from hiertree.losses import TieAwareAP, TieAwareNDCG
+    from hiertree.losses.functional import tie_aware_ap, tie_aware_ndcg
     from hiertree.relevance import gain
 
     train = load_nus_wide(written["nus-wide"], verify="structure")
-    rows = np.arange(12)
-    codes = torch.tanh(torch.randn(12, 16, generator=torch.Generator().manual_seed(0), requires_grad=True))
-    levels = torch.from_numpy(train.grades(rows, rows))
-    counts = torch.stack([(levels == level).sum(dim=1) for level in range(4)], dim=1)
-    loss = tie_aware_ndcg((codes @ codes.T - 16) / 2, levels, gain(counts), num_bits=16)
-    loss.backward()
-    assert 0 < loss.item() < 1
+    assert train.highest == 3
+    rows, others = np.arange(20, 32), ~torch.eye(12, dtype=torch.bool)
+    outputs = torch.randn(12, 16, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    codes, levels = torch.tanh(outputs), torch.from_numpy(train.grades(rows, rows))
+    counts = torch.stack([((levels == level) & others).sum(dim=1) for level in range(4)], dim=1)
+    distances = (codes @ codes.T - 16) / 2
+    options: Any = {"num_bits": 16, "valid": others, "simplified": True}
+    for loss, slow in (
+        (TieAwareNDCG(simplified=True), tie_aware_ndcg(distances, levels, gain(counts), **options)),
+        (TieAwareAP(simplified=True, level=1), tie_aware_ap(distances, levels, gain(counts), level=1, **options)),
+    ):
+        found = loss.compare_rows(train.grades, train.highest)(outputs, torch.from_numpy(rows))
+        assert found.item() == pytest.approx(slow.item(), rel=1e-6)
+        gradients = [torch.autograd.grad(value, outputs, retain_graph=True)[0] for value in (found, slow)]
+        torch.testing.assert_close(*gradients)
+        assert gradients[0].abs().sum() > 0
 
 
 def test_a_photograph_with_two_faces_is_two_images_cropped_to_their_boxes(

@@ -176,11 +176,13 @@ def test_ap_at_k_of_many_codes_agrees_with_sampled_orders():
     assert found == pytest.approx(np.mean(sampled), abs=5 * np.std(sampled) / np.sqrt(300))
 
 
-def test_hashing_divides_by_what_it_found_and_only_codes_are_told_so():
+def test_hashing_divides_by_what_it_found_and_embeddings_are_told_so():
     codes, labels = [[1, 1], [1, 1], [-1, -1], [1, -1], [-1, -1]], [0, 0, 0, 1, 0]
     result = evaluate_codes(codes[:1], labels[:1], codes[1:], labels[1:], metrics=["AP@2", "mAP@2"])
     assert result.summary().to_dict() == {"AP@2": 1.0, "mAP@2": 0.5}
-    assert "AP@k divided by the positives in the top k" in str(result)
+    by_scores = evaluate_scores([[0, -2, -1, -2]], [[1, 1, 0, 1]], metrics=["AP@2", "mAP@2"])
+    assert by_scores.summary().to_dict() == result.summary().to_dict()
+    assert all("AP@k divided by the positives in the top k" in str(found) for found in (result, by_scores))
     with pytest.raises(OptionError, match=r"binary codes.*mAP@2 divides by min"):
         evaluate([[1.0, 0.0], [0.0, 1.0]], [0, 0], metrics=["AP@2"])
 

@@ -14,8 +14,8 @@ from reference_metrics import revisitop_average_precision, revisitop_precision_a
 from hiertree.datasets import load_nus_wide, load_revisited
 from hiertree.errors import EmbeddingError, InputError, OptionError, ShapeError, TableError
 from hiertree.metrics import evaluate_scores
+from hiertree.pipelines import pair_scores
 from hiertree.pipelines.cli.application import main
-from hiertree.pipelines.stored_embeddings import judged_pairs
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_pairs
 
 POSITIVES = {"easy": ("easy",), "medium": ("easy", "hard"), "hard": ("hard",)}
@@ -43,8 +43,8 @@ def cosines(folder: Path) -> np.ndarray:
 
 
 def test_the_three_setups_are_those_of_revisitops_code(revisited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judged_pairs, "_QUERIES", 3)  # as many queries at once, and items
-    monkeypatch.setattr(judged_pairs, "_ITEMS", 11)
+    monkeypatch.setattr(pair_scores, "_QUERIES", 3)  # as many queries at once, and items
+    monkeypatch.setattr(pair_scores, "_ITEMS", 11)
     result = evaluate_pairs(revisited, truth=revisited / "gnd.pkl", as_json=True)
     lists = pickle.loads((revisited / "gnd.pkl").read_bytes())["gnd"]
     for setup, positives in POSITIVES.items():

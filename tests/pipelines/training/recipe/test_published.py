@@ -22,10 +22,10 @@ from hiertree.pipelines.training.recipe.reading import load_recipe
 LEVELS = {"inat-full": 7, "h-gldv2": 3}
 PROTOCOL_OF = {"inat-base": "inat", "inat-full": "inat", "h-gldv2": "gldv2"}
 LETTERS = {"S": "R", "R": "O", "B": "S", "T": "T"}  # ours, and those of the shared folder's tables
-LISTS = {"vehicleid": ("800", "1600", "2400"), "sfm120k": ()}  # names of a benchmark's lists, behind a metric
+LISTS = {"vehicleid": ("800", "1600", "2400"), "sfm120k": (), "nus-wide": ()}  # names of lists, behind a metric
 NAMES = {"ΣwAP": "sum wAP"}  # of a metric that no run measures, for its weights are not stated
 PRINTED_AS_MAP = ("sfm120k", "vggface2")  # AP
-OWN_METRICS = ("cifar10", "imagenet100", "sfm120k", "vggface2")  # of no protocol
+OWN_METRICS = ("cifar10", "imagenet100", "nus-wide", "sfm120k", "vggface2")  # of no protocol
 DATA = {
     "sfm120k": {"roxford5k", "rparis6k"},
     "cub": {"cub"},

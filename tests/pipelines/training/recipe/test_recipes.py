@@ -25,7 +25,7 @@ from hiertree.pipelines.training.recipe.built_in import built_in_recipes
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.evaluator import SplitEvaluator
-from hiertree.pipelines.training.run.training_run import build_sampler
+from hiertree.pipelines.training.run.training_run import build_sampler, labels_for
 
 SMALL = (
     "images.size=16",
@@ -48,6 +48,7 @@ FILES = {
     "inshop": "inshop",
     "cifar10": "cifar10",
     "imagenet100": "imagenet100",
+    "nus": "nus-wide",
     "sfm120k": "sfm120k",
     "vggface2": "vggface2",
 }
@@ -81,6 +82,9 @@ def roots(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
             return [*place, "data.setting=published", "sampler.batch_size=8"]
         if family == "imagenet100":
             return [*place, "sampler.batch_size=3"]
+        if family == "nus":  # of 2,500 images
+            drawn = ["data.queries_per_label=3", "data.training_per_label=8", "model.embedding_size=64"]
+            return [*place, *drawn, "images.augmentation={name: none}", "sampler.batch_size=8"]
         return [*place, *FEW]
 
     return root_of
@@ -135,10 +139,10 @@ def test_recipe_learns_two_steps(
     learned.add(same)
     views, train, test = splits(recipe)
     keys = EpochKeys(build_sampler(recipe, train))
-    paths = torch.from_numpy(train.paths).long()
     learner = Learner(
-        recipe, build_fabric(recipe.training), class_paths=paths.unique(dim=0).numpy(), steps_per_epoch=len(keys)
+        recipe, build_fabric(recipe.training), class_paths=np.unique(train.paths, axis=0), steps_per_epoch=len(keys)
     )
+    paths = labels_for(learner.loss, train)
     learner.start_epoch(recipe.model.freeze_backbone_epochs)
     before = {key: tensor.clone() for key, tensor in learner.embedder.state_dict().items()}
     keys.start(0)

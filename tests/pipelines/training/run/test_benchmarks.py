@@ -11,12 +11,16 @@ import pandas as pd
 import pytest
 from benchmark_files import write_benchmark
 from PIL import Image
+from reference_hashing import tied_ap, tied_dcg
 
 from hiertree import datasets
-from hiertree.errors import RecipeError
+from hiertree.errors import OptionError, RecipeError
+from hiertree.metrics import evaluate_scores
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.data.splits import load_split
-from hiertree.pipelines.training.recipe.reading import check_recipe
+from hiertree.pipelines.training.distributed.devices import build_fabric
+from hiertree.pipelines.training.learning.learner import Learner
+from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.evaluator import SplitEvaluator, images_of_lists
 from hiertree.pipelines.training.run.experiment import train
@@ -140,8 +144,49 @@ def test_every_benchmarks_loader_is_a_section_of_recipes(tmp_path: Path) -> None
         recipe({"name": "inaturalist", "root": "x", "hierarchy": "half"})
 
 
-def test_images_that_only_grades_compare_are_embedded_but_not_measured_by_a_run(tmp_path: Path) -> None:
+def test_a_run_learns_and_measures_by_the_labels_that_images_share(tmp_path: Path) -> None:
+    write_benchmark("nus-wide", tmp_path / "data")
+    small = ["data.verify=structure", "data.queries_per_label=4", "data.training_per_label=20", "images.size=16"]
+    small += ["images.augmentation=[{name: Resize, size: [16, 16]}, {name: RandomHorizontalFlip}]", "images.workers=0"]
+    small += ["sampler.batch_size=12", "model.backbone=small_cnn"]
+    small += ["model.pretrained=false", "model.width=4", "model.pooling=average", "training.device=cpu"]
+    small += [f"data.root={tmp_path / 'data'}", "training.epochs=2", "evaluation.metrics=['AP[1]','AP@50[1]',NDCG]"]
+    experiment = load_recipe("nus-wide-talr-ndcg-16bits", small)
+    metrics = train(experiment, tmp_path / "run").metrics
+    with np.load(tmp_path / "run" / "embeddings.npz") as stored:
+        queries, gallery = stored["embeddings"] > 0, stored["gallery_embeddings"] > 0
+    test = load_split(experiment, "test")
+    labels = test.vectors.astype(int)
+    values = []
+    for code, query in zip(queries, test.queries, strict=True):
+        distances = (code != gallery).sum(axis=1)
+        grades = np.array([labels[query] @ labels[item] for item in test.gallery])
+        gains = 2.0**grades - 1
+        ndcg = tied_dcg(distances.tolist(), gains.tolist()) / tied_dcg(range(len(gains)), sorted(gains, reverse=True))
+        values.append((tied_ap(distances.tolist(), (grades > 0).tolist()), ndcg))
+    assert [metrics["AP[1]"], metrics["NDCG"]] == pytest.approx(np.mean(values, axis=0).tolist(), rel=1e-9)
+    assert 0 < metrics["AP@50[1]"] < 1
+    content = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert (content["queries"], content["convention"]["num_levels"]) == (12, 3)
+    assert content["convention"]["scores"].startswith("Hamming distance, 16 bits; AP@k divided by the positives")
+    with pytest.raises(OptionError, match=r"grades of pairs compare.*--truth"):
+        evaluate_file(tmp_path / "run")
+    with pytest.raises(OptionError, match="ProxyDecomposability of images whose pairs are graded"):
+        train(
+            recipe({"name": "nus_wide", "root": str(tmp_path / "data")}, metrics=["NDCG"], select="NDCG"),
+            tmp_path / "b",
+        )
+
+
+def test_images_that_only_grades_compare_are_each_others_gallery_in_a_validation(tmp_path: Path) -> None:
     write_benchmark("labelme", tmp_path)
-    experiment = recipe({"name": "labelme", "root": str(tmp_path)})
-    with pytest.raises(RecipeError, match=r"labelme grades pairs.*evaluate --truth"):
-        SplitEvaluator(load_split(experiment, "test"), experiment)
+    experiment = recipe({"name": "labelme", "root": str(tmp_path)}, metrics=["NDCG", "AP[1]"], select="NDCG")
+    held = load_split(experiment, "train").select(range(12), split="validation")
+    fabric, classes = build_fabric(experiment.training), np.unique(held.paths, axis=0)
+    learner = Learner(experiment, fabric, class_paths=classes, steps_per_epoch=1)
+    found = SplitEvaluator(held, experiment).evaluate(learner).lists["validation"]
+    cosines = found.arrays["embeddings"] @ found.arrays["embeddings"].T
+    others, asked = ~np.eye(12, dtype=bool), {"num_levels": held.highest, "metrics": ["NDCG", "AP[1]"]}
+    slow = evaluate_scores(cosines, held.grades(), valid=others, **asked)
+    np.testing.assert_allclose(found.result.values, slow.values, rtol=1e-6)
+    assert found.result.has_values
