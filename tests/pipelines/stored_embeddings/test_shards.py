@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
@@ -182,15 +184,20 @@ def test_a_line_names_the_process_that_was_killed(long_evaluation, tmp_path):
 
 
 @pytest.mark.nightly
-def test_a_killed_process_ends_the_others_and_what_is_finished_stays(long_evaluation, tmp_path):
-    for _ in range(10):
+@pytest.mark.parametrize("victim", range(PROCESSES))
+def test_a_process_killed_at_random_ten_times_ends_the_others_and_what_is_finished_stays(
+    victim, long_evaluation, tmp_path
+):
+    expected = json.loads(evaluate_file(tmp_path / "e.npz", as_json=True).to_json())
+    for last in [False] * 10 + [True]:
         process = launched(*long_evaluation, folder=tmp_path)
-        children = until_more_is_finished(process, tmp_path / "run")
-        if children:
-            children[int(np.random.default_rng().integers(len(children)))].kill()
-            assert process.wait(timeout=15) != 0
-    process = launched(*long_evaluation, folder=tmp_path)
-    assert process.wait(timeout=300) == 0
-    assert json.loads((tmp_path / "stdout").read_text()) == json.loads(
-        evaluate_file(tmp_path / "e.npz", as_json=True).to_json()
-    )
+        running = {} if last else until_more_is_finished(process, tmp_path / "run")
+        if running:
+            time.sleep(np.random.default_rng().random() / 2)
+            with suppress(psutil.NoSuchProcess):  # ended by now
+                running[victim].kill()
+        status = process.wait(timeout=15 if running else 300)
+        assert running or status == 0
+        if status == 0:
+            assert json.loads((tmp_path / "stdout").read_text()) == expected
+            shutil.rmtree(tmp_path / "run")
