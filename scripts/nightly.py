@@ -40,6 +40,10 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("pipelines/stored_embeddings", "pipelines/training/distributed", "metrics/engine/processes.py"),
     ),
     "site": (("tests/package/test_site.py",), ("docs", "mkdocs.yml", "scripts/site_*")),
+    "slurm": (
+        ("tests/pipelines/test_slurm.py",),
+        ("docs/clusters.md", "pipelines/comparison/cluster_jobs.py", "pipelines/training/distributed"),
+    ),
     "tutorial": (
         ("tests/package/test_tutorial.py",),
         ("docs/tutorials/images.md", "hiertree/datasets/synthetic.py", "pipelines/training/learning"),

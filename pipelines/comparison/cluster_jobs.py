@@ -156,9 +156,9 @@ class ClusterJobs:
 
 
 def _last_error_line(job: Job[Any]) -> str:
-    """The last line of a job's log of errors, or its state."""
-    lines = (job.stderr() or "").strip().splitlines()
-    return lines[-1] if lines else f"job {job.job_id} {job.state.lower()}"
+    """The last line of a job's log of errors that is not srun's, which only counts the tasks; or the job's state."""
+    lines = [line for line in (job.stderr() or "").strip().splitlines() if not line.startswith("srun: ")]
+    return re.sub(r"^\[rank\d+\]: ", "", lines[-1]) if lines else f"job {job.job_id} {job.state.lower()}"
 
 
 def run_on_cluster(

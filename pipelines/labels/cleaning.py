@@ -10,9 +10,9 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import write_json
@@ -45,6 +45,7 @@ from .scrape.store import Store
 from .scrape.titles import item_id_of
 from .steps import HYPERNYMS, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord, option
 
+Values: TypeAlias = "tuple[InstanceValue, ...]"
 Multi: TypeAlias = Literal["drop", "first", "all"]
 Unnamed: TypeAlias = Literal["drop", "keep"]
 
@@ -83,39 +84,61 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
     ([('lake',)], ['no label', 'not scraped'])
     """
     CleanSettings(multi=multi, unnamed=unnamed)  # checks them
-    named = _with_names(landmarks)
-    read = [(at, [value for value in at.values or () if not is_wikimedia_page(value)]) for at in named]
-    texts = [value.text for _, places in read for value in places]
+    read = list(landmarks)
+    counts = Counter(landmark.values for landmark in read)  # most landmarks share theirs
+    named = _with_names(counts)
+    texts: Counter[str] = Counter()
+    for values, own in named.items():
+        for value in _places(own):
+            texts[value.text] += counts[values]
     spelling = _common_spellings(texts)
+    verdicts = {values: _verdict(own, spelling, multi, unnamed) for values, own in named.items()}
     kept: list[KeptLandmark] = []
     dropped: list[DroppedLandmark] = []
-    for landmark, places in read:
-        labels = _labels(places, spelling)
-        if not labels and unnamed == "keep":
-            labels = {item: one.item_id for one in places if (item := item_id_of(one.text))}
-        about = (landmark.landmark_id, landmark.category)
-        if (reason := _reason(landmark, places, labels, multi)) is None:
-            taken = list(labels.items()) if multi == "all" else list(labels.items())[:1]
-            names, item_ids = zip(*taken, strict=True)
-            own_texts = SEPARATOR.join(one.text for one in places if spelling[one.text] in names)
-            kept.append(KeptLandmark(*about, names, item_ids, origin=landmark.origin, scraped=own_texts))
+    for landmark in read:
+        about, verdict = (landmark.landmark_id, landmark.category), verdicts[landmark.values]
+        if verdict.reason is None:
+            labels = (verdict.labels, verdict.item_ids)
+            kept.append(KeptLandmark(*about, *labels, origin=landmark.origin, scraped=verdict.label_texts))
         else:
-            scraped = tuple(value.text for value in landmark.values or ())
-            dropped.append(DroppedLandmark(*about, scraped, reason, _with_cause(landmark.origin, scraped)))
-    mended = {text: label for text in sorted(set(texts)) if (label := spelling[text]) and label != text}
+            origin = _with_cause(landmark.origin, verdict.scraped)
+            dropped.append(DroppedLandmark(*about, verdict.scraped, verdict.reason, origin))
+    mended = {text: label for text in sorted(texts) if (label := spelling[text]) and label != text}
     return Cleaned(kept, dropped, mended)
 
 
-def _with_names(landmarks: Iterable[Landmark]) -> list[Landmark]:
-    """Replace Wikidata ids by the names of classes, if these are known."""
-    read = list(landmarks)
-    values = {value for at in read for value in at.values or ()}
-    items = {value: item for value in values if (item := item_id_of(value.text))}
-    if not items:
-        return read
-    names = read_hypernyms().names
+class _Verdict(NamedTuple):
+    """The decision for all landmarks with the same values."""
+
+    reason: Reason | None  # why they are dropped
+    labels: tuple[str, ...]
+    item_ids: tuple[str, ...]
+    label_texts: str  # of the labels, as scraped
+    scraped: tuple[str, ...]
+
+
+def _with_names(values: Iterable[Values | None]) -> dict[Values | None, Values | None]:
+    """Map values to values with the names of known classes in place of their Wikidata ids."""
+    read = list(values)
+    items = {value: item for own in read for value in own or () if (item := item_id_of(value.text))}
+    names = read_hypernyms().names if items else {}
     named = {value: InstanceValue(names.get(item, item), value.item_id or item) for value, item in items.items()}
-    return [replace(at, values=at.values and tuple(named.get(value, value) for value in at.values)) for at in read]
+    return {own: own and tuple(named.get(value, value) for value in own) for own in read}
+
+
+def _places(values: Values | None) -> list[InstanceValue]:
+    return [value for value in values or () if not is_wikimedia_page(value)]
+
+
+def _verdict(values: Values | None, spelling: dict[str, str], multi: Multi, unnamed: Unnamed) -> _Verdict:
+    places = _places(values)
+    labels = _labels(places, spelling)
+    if not labels and unnamed == "keep":
+        labels = {item: one.item_id for one in places if (item := item_id_of(one.text))}
+    taken = dict(list(labels.items())[: None if multi == "all" else 1])
+    texts = SEPARATOR.join(one.text for one in places if spelling[one.text] in taken)
+    scraped = tuple(value.text for value in values or ())
+    return _Verdict(_reason(values, places, labels, multi), tuple(taken), tuple(taken.values()), texts, scraped)
 
 
 def _labels(values: Sequence[InstanceValue], spelling: dict[str, str]) -> dict[str, str]:
@@ -129,21 +152,21 @@ def _labels(values: Sequence[InstanceValue], spelling: dict[str, str]) -> dict[s
 
 
 def _reason(
-    landmark: Landmark, places: Sequence[InstanceValue], labels: Mapping[str, str], multi: Multi
+    values: Values | None, places: Sequence[InstanceValue], labels: Mapping[str, str], multi: Multi
 ) -> Reason | None:
-    if landmark.values is None:
+    if values is None:
         return "not scraped"
     if not labels:
-        return "Wikimedia page" if len(places) < len(landmark.values) else "no label"
+        return "Wikimedia page" if len(places) < len(values) else "no label"
     return "several labels" if multi == "drop" and len(labels) > 1 else None
 
 
-def _common_spellings(texts: Sequence[str]) -> dict[str, str]:
+def _common_spellings(texts: Mapping[str, int]) -> dict[str, str]:
     """Each scraped text with its label, the commonest spelling (else in lower case) of the same meaning, or nothing."""
     spellings: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    labels = {text: normalize_label(text) for text in set(texts)}
-    for text in texts:
-        spellings[spelling_key(labels[text])][labels[text]] += 1
+    labels = {text: normalize_label(text) for text in texts}
+    for text, count in texts.items():
+        spellings[spelling_key(labels[text])][labels[text]] += count
     best = {
         key: min(counts, key=lambda label: (-counts[label], sum(map(str.isupper, label)), label))
         for key, counts in spellings.items()
@@ -241,8 +264,12 @@ class CleanStep(LabelStep[tuple[Cleaned, dict[str, Any]]]):
 def _read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> tuple[list[Landmark], int]:
     """The landmarks of a table with the values that a store has for them; see :func:`read_landmarks`."""
     ids, categories = read_listed(landmarks, columns=columns)
+    known: dict[Values | None, Values | None] = {}  # most landmarks share theirs
     with Store(store, create=False) as opened:
-        found = {outcome.landmark_id: (outcome.values, _origin_of(outcome)) for outcome in outcomes(opened)}
+        found = {
+            outcome.landmark_id: (known.setdefault(outcome.values, outcome.values), _origin_of(outcome).shared())
+            for outcome in outcomes(opened)
+        }
     return join_landmarks(ids, categories, found)
 
 

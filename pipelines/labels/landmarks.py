@@ -63,6 +63,11 @@ class Origin(NamedTuple):
     time: str = ""
     reason: str = ""
 
+    def shared(self) -> Origin:
+        """The same; texts that many landmarks have are held once."""
+        names = ("languages", "modified", "source", "time", "reason")
+        return self._replace(**{name: intern(getattr(self, name)) for name in names})
+
 
 NO_ORIGIN = Origin()
 
@@ -209,7 +214,7 @@ def _origins(table: pd.DataFrame) -> Iterator[Origin]:
 
 
 def _origin(cells: Sequence[str]) -> Origin:
-    return Origin._make(map(intern, cells)) if any(cells) else NO_ORIGIN
+    return Origin._make(cells).shared() if any(cells) else NO_ORIGIN
 
 
 @lru_cache(1 << 16)

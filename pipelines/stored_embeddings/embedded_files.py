@@ -163,7 +163,7 @@ class ParquetFiles(EmbeddingFiles):
         """Whether a part exists; a CheckpointError names one that is damaged or belongs to other work."""
         if not shard.file.is_file():
             return False
-        if self._about(shard)[1].get(_FINGERPRINT) != self._digest():
+        if self._about(shard)[1].get(_FINGERPRINT) != self._digest(shard):
             given = f"{shard.file} was computed from another model, other images or options"
             raise CheckpointError(given, expected="parts of one call", remedy="remove it to have it computed")
         return True
@@ -178,7 +178,7 @@ class ParquetFiles(EmbeddingFiles):
         texts = self._labels(rows)
         columns = [vectors, *(pa.array(list(map(str, texts[name])), pa.string()) for name in texts)]
         skipped = list(zip(self.names(list(bad)), bad.values(), strict=True))
-        about = {_MODEL: self.fingerprint["weights"], _FINGERPRINT: self._digest(), _SKIPPED: json.dumps(skipped)}
+        about = {_MODEL: self.fingerprint["weights"], _FINGERPRINT: self._digest(shard), _SKIPPED: json.dumps(skipped)}
         table = pa.Table.from_arrays(columns, ["embedding", *texts]).replace_schema_metadata(about)
         with files.replacing(shard.file) as temporary:
             pq.write_table(table, temporary, use_dictionary=list(texts.columns[1:]))
@@ -223,8 +223,9 @@ class ParquetFiles(EmbeddingFiles):
                 shards.append(Shard(file, rows[part * size : (part + 1) * size]))
         return shards
 
-    def _digest(self) -> bytes:
-        return digest([json.dumps(self.fingerprint, sort_keys=True)]).encode()
+    def _digest(self, shard: Shard) -> bytes:
+        name = os.path.relpath(shard.file, self.folder)  # a copy of another part is refused
+        return digest([name, json.dumps(self.fingerprint, sort_keys=True)]).encode()
 
     @staticmethod
     def _about(shard: Shard) -> tuple[int, dict[bytes, bytes]]:

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -32,7 +32,7 @@ from ..training.recipe.schema import Recipe
 from ..training.run.stopping import StopRequest
 from .embedded_files import KINDS, SHARDS, Embedded, EmbeddingFiles, FileFormat, Numbers, written_in
 from .locations import no_such
-from .sharing import embed_shards, images_digest
+from .sharing import embed_shards, image_digests
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -165,8 +165,9 @@ def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
             embedder = _network(call.model, recipe, fabric, call.backbone)  # after the images: it may download weights
         if not call.model.is_dir():
             processes.copy_from_first(embedder.state_dict().values())  # a PCA on a GPU is not the same everywhere
-        output = _claimed(call, embedder, inputs, processes)
-        embed_shards(embedder, recipe, output, fabric, stop, processes, skip_bad=call.skip_bad)
+        digests = image_digests(inputs.read.dataset, processes)
+        output = _claimed(call, embedder, inputs, digests, processes)
+        embed_shards(embedder, recipe, output, fabric, stop, processes, digests=digests, skip_bad=call.skip_bad)
         processes.from_first(lambda: _finish(call, inputs, output))
     if stop.requested():
         raise SystemExit(0)
@@ -270,11 +271,13 @@ def _fingerprint(call: _Call, embedder: Embedder, inputs: _Inputs) -> dict[str, 
     }
 
 
-def _claimed(call: _Call, embedder: Embedder, inputs: _Inputs, processes: Processes) -> EmbeddingFiles:
+def _claimed(
+    call: _Call, embedder: Embedder, inputs: _Inputs, digests: Mapping[int, str], processes: Processes
+) -> EmbeddingFiles:
     """The files to write in a folder, new or that of the same call interrupted; all processes see the same inputs."""
     with processes.agreeing():
         own = _fingerprint(call, embedder, inputs)
-    own["images"] = images_digest(inputs.read.dataset, processes)
+    own["images"] = digest(digests.values())
 
     def claim() -> dict[str, str]:
         _require_usable(call.out)

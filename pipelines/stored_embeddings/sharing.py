@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -34,26 +34,41 @@ _BLOCK = 1024  # images whose sizes and times are hashed together
 Embed = Callable[[Tensor], "NDArray[np.float32]"]
 
 
-def images_digest(dataset: ImageDataset, processes: Processes) -> str:
-    """Of the names, sizes and times of all images, whatever the number of processes.
-
-    Two of the processes look at each block of images, and all at the first block; they must see the same.
-    """
+def image_digests(dataset: ImageDataset, processes: Processes) -> dict[int, str]:
+    """Of the names, sizes and times of images, by the first of each block; two of the processes look at a block."""
+    starts = range(0, len(dataset), _BLOCK)
     with processes.agreeing():
-        own = {
-            start: digest(f"{dataset.images.name(row)}\0{stamp_of(dataset.images, row)}\0" for row in rows)
-            for block, start in enumerate(range(0, len(dataset), _BLOCK))
-            if block == 0 or (processes.rank - block) % processes.size < 2
-            for rows in [range(start, min(start + _BLOCK, len(dataset)))]
-        }
+        own = {start: _digest_of(dataset, start) for start in starts if _looks_at(start, processes)}
     found: dict[int, str] = {}
-    seen = processes.from_each(own)
-    with processes.agreeing():
-        for rank, blocks in enumerate(seen):
+    for rank, blocks in enumerate(processes.from_each(own)):
+        with processes.agreeing():
             if any(found.setdefault(start, own) != own for start, own in blocks.items()):
-                given = f"process {rank} of {processes.size} has other images than those before it"
-                raise CheckpointError(given, expected="the same files in all")
-    return digest(found[start] for start in sorted(found))
+                raise _other_images(rank, processes)
+    return dict(sorted(found.items()))
+
+
+def require_same_images(
+    share: Sequence[Shard], dataset: ImageDataset, digests: Mapping[int, str], processes: Processes
+) -> None:
+    """Refuse images that this process is to read, but which the two that looked at them have seen otherwise."""
+    starts = {start for shard in share for start in np.unique(shard.rows // _BLOCK * _BLOCK).tolist()}
+    for start in sorted(starts):
+        if not _looks_at(start, processes) and _digest_of(dataset, start) != digests[start]:
+            raise _other_images(processes.rank, processes)
+
+
+def _looks_at(start: int, processes: Processes) -> bool:
+    return (processes.rank - start // _BLOCK) % processes.size < 2
+
+
+def _digest_of(dataset: ImageDataset, start: int) -> str:
+    rows = range(start, min(start + _BLOCK, len(dataset)))
+    return digest(f"{dataset.images.name(row)}\0{stamp_of(dataset.images, row)}\0" for row in rows)
+
+
+def _other_images(rank: int, processes: Processes) -> CheckpointError:
+    given = f"process {rank} of {processes.size} has other images than the others"
+    return CheckpointError(given, expected="the same files in all")
 
 
 def embed_shards(
@@ -64,14 +79,17 @@ def embed_shards(
     stop: StopRequest,
     processes: Processes,
     *,
+    digests: Mapping[int, str],
     skip_bad: bool,
 ) -> None:
     """Write the shards that are not there yet, each whole; exit before the batch at hand when SIGTERM has come.
 
-    The processes take them in turn. All learn at once of an error in one.
+    The processes take them in turn. All learn at once of an error in one. ``digests`` are those of all images.
     """
     missing = processes.from_first(output.missing)
     shares = [[output.shards[number] for number in missing[rank :: processes.size]] for rank in range(processes.size)]
+    with processes.agreeing():
+        require_same_images(shares[processes.rank], output.dataset, digests, processes)
     steps = [sum(-(-len(shard.rows) // recipe.evaluation.batch_size) for shard in share) for share in shares]
     most, dataset = max(steps), output.dataset
     views = _ReadableViews(ImageViews(dataset.images, recipe.images.model_copy(update={"cache": False})), skip=skip_bad)

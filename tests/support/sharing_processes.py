@@ -20,7 +20,9 @@ from hiertree import LabelTree
 from hiertree.datasets import ImageDataset
 from hiertree.datasets.readers.images import FileImages
 from hiertree.errors import CheckpointError, HiertreeError
-from hiertree.pipelines.stored_embeddings.sharing import images_digest
+from hiertree.io.parts import digest
+from hiertree.pipelines.stored_embeddings.embedded_files import Shard
+from hiertree.pipelines.stored_embeddings.sharing import image_digests, require_same_images
 from hiertree.pipelines.training.distributed.processes import Processes
 from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.recipe.reading import check_recipe
@@ -53,7 +55,10 @@ def take_part(rank: int, port: int, folder: str, runs: dict[str, object]) -> Non
 
 
 def digest_images(rank: int, meeting: str, folders: Sequence[str]) -> None:
-    """Note the digest of all images, each process with its own folder, and how many of them this one looked at."""
+    """Note the digest of all images, each process with its own folder, and how many of them this one looked at.
+
+    The last one is to read them all.
+    """
     size = len(folders)
     distributed.init_process_group("gloo", init_method=f"file://{meeting}/meeting", rank=rank, world_size=size)
     looked: list[int] = []
@@ -61,7 +66,7 @@ def digest_images(rank: int, meeting: str, folders: Sequence[str]) -> None:
     class Images(FileImages):
         def stamp(self, index: int) -> str:
             looked.append(index)
-            return super().stamp(index)
+            return super().stamp(index).removeprefix(str(folder))  # which has the same path in each
 
     folder = Path(folders[rank])
     images = Images(folder, sorted(file.name for file in folder.iterdir()))
@@ -69,7 +74,12 @@ def digest_images(rank: int, meeting: str, folders: Sequence[str]) -> None:
     dataset = ImageDataset(name="photos", split="all", tree=tree, paths=paths, images=images)
     place: Any = SimpleNamespace(global_rank=rank, world_size=size)
     try:
-        found = f"{images_digest(dataset, Processes(place))} {len(looked)}"
+        processes = Processes(place)
+        digests = image_digests(dataset, processes)
+        found = f"{digest(digests.values())} {len(looked)}"
+        with processes.agreeing():
+            share = [Shard(folder, np.arange(len(images)))] * (rank == size - 1)
+            require_same_images(share, dataset, digests, processes)
     except CheckpointError as error:
         found = str(error)
     except SystemExit as end:

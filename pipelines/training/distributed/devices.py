@@ -65,11 +65,13 @@ def number_of_devices(training: TrainingSettings) -> int:
 def build_fabric(training: TrainingSettings, launch: Launch | None = None) -> Fabric:
     """Set up Lightning Fabric on the device and with the precision that a recipe asks for."""
     from lightning_fabric import Fabric
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     device, precision = _device_type(training), training.precision
     if launch is None:
-        return Fabric(accelerator=device, devices=1, precision=precision)
+        alone = LightningEnvironment()  # else Fabric looks for SLURM's, and refuses a job script's tasks before srun
+        return Fabric(accelerator=device, devices=1, precision=precision, plugins=[alone])
     _require_devices(device, launch.devices)
     shape: Any = {"devices": launch.devices, "num_nodes": launch.nodes, "plugins": [launch.environment]}
     fabric = Fabric(accelerator=device, strategy="ddp", precision=precision, **shape)

@@ -114,16 +114,18 @@ def _train_as_one_of_several(recipe: Mapping[str, Any], out: str, fresh: bool) -
 
 
 def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, launch: Launch | None) -> TrainedRun:
+    from ..distributed.group import ending_together
     from ..distributed.processes import Processes
     from .stopping import StopRequest
 
     fabric = build_fabric(recipe.training, launch)
     processes = Processes(None if launch is None else fabric)
-    content = processes.from_first(lambda: _finished(recipe, folder, fresh=fresh))
-    already_finished = content is not None
-    if content is None:
-        stop = StopRequest(processes)
-        with ExitStack() as stack:
+    with ExitStack() as stack:
+        stack.enter_context(ending_together(processes))
+        content = processes.from_first(lambda: _finished(recipe, folder, fresh=fresh))
+        already_finished = content is not None
+        if content is None:
+            stop = StopRequest(processes)
             if processes.size == 1:  # else the others would wait for one that ends
                 stack.enter_context(stop.listening(before_steps=True))
             processes.from_first(lambda: stack.enter_context(folder.locked()))

@@ -92,7 +92,6 @@ def test_interrupted_job_ends_as_a_run_that_was_not_and_one_that_fails_is_named(
     assert train(whole.recipe, tmp_path / "alone").metrics == whole.metrics()
 
 
-@pytest.mark.filterwarnings("ignore:The `srun` command is available")
 def test_same_command_submits_once_and_collects(
     tmp_path: Path, overrides: list[str], cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import save_file
 
-from hiertree.errors import InputError, TableError
+from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.report.sources import read_sources
 from hiertree.pipelines.stored_embeddings.audit import audit
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
@@ -37,11 +39,11 @@ def shard(embeddings, leaf, rows, **more):
     return pa.table({**table, **more})
 
 
-def write(folder, embeddings, leaf, **metadata):
+def write(folder, embeddings, leaf):
     folder.mkdir()
     parts = []
     for number, (start, stop) in enumerate(pairwise(CUTS)):
-        table = shard(embeddings, leaf, np.arange(start, stop)).replace_schema_metadata(metadata)
+        table = shard(embeddings, leaf, np.arange(start, stop)).replace_schema_metadata({"hiertree.model": "aa"})
         parts.append({"name": f"part-{number:05d}-of-{len(CUTS) - 1:05d}.parquet", "rows": stop - start})
         pq.write_table(table, folder / parts[-1]["name"], row_group_size=7)
     made = {"rows": ROWS, "dimensions": WIDTH, "parts": parts, "model": "aa"}
@@ -79,52 +81,53 @@ def test_shards_of_all_kinds_give_the_numbers_of_one_file(retrieval, tmp_path):
     np.testing.assert_array_equal(found.gallery_embeddings, embeddings)
 
 
-def damaged(folder, embeddings, leaf):
-    """What is wrong with a folder, and how it comes to be so; each is mended afterwards."""
-    first, last = folder / "part-00000-of-00003.parquet", folder / "part-00002-of-00003.parquet"
-    rows, manifest = np.arange(40, 90), folder / "manifest.json"
-    made = json.loads(manifest.read_text())
-
-    def rewritten(**changes):
-        return lambda: manifest.write_text(json.dumps({**made, **changes}))
-
-    def narrower():
-        pq.write_table(shard(embeddings[:, 1:], leaf, rows), last)
-
-    def other_model():
-        pq.write_table(shard(embeddings, leaf, rows).replace_schema_metadata({"hiertree.model": "bb"}), last)
-
-    yield "cut short", lambda: last.write_bytes(last.read_bytes()[:-100])
-    yield "width 7", narrower
-    yield "model bb", other_model
-    yield "missing", last.unlink
-    yield "rows", lambda: pq.write_table(shard(embeddings, leaf, rows[1:]), last)
-    yield "9.jpg' again", lambda: pq.write_table(shard(embeddings, leaf, rows - 40), last)
-    yield "doubled", lambda: (folder / "part-00003-of-00003.parquet").write_bytes(first.read_bytes())
-    yield "rows 90", rewritten(rows=91)
-    yield "dimensions 8", rewritten(dimensions=9)
-    yield "'aa'", rewritten(model="bb")
+FIRST, LAST, NEXT = (f"part-0000{number}-of-00003.parquet" for number in (0, 2, 3))
+REST = np.arange(40, 90)  # rows of the last part
 
 
-def test_shards_that_do_not_belong_together_are_refused(retrieval, tmp_path):
-    embeddings, leaf = retrieval
-    metadata = {"hiertree.model": "aa"}
-    folder = write(tmp_path / "set", embeddings, leaf, **metadata)
-    kept = {file: file.read_bytes() for file in folder.iterdir()}
-    for problem, break_it in damaged(folder, embeddings, leaf):
-        break_it()
-        with pytest.raises((InputError, TableError)) as refused:
-            read_embeddings(folder, in_parts=True)
-        assert "set" in str(refused.value) or "part-" in str(refused.value), problem
-        for file in folder.iterdir():
-            file.unlink()
-        for file, content in kept.items():
-            file.write_bytes(content)
-    read_embeddings(folder)
-    for file in folder.iterdir():
-        file.unlink()
-    with pytest.raises(InputError, match="neither a run nor embeddings"):
-        read_embeddings(folder)
+def rewrite(folder, **changes):
+    manifest = folder / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), **changes}))
+
+
+def replace_last(folder, embeddings, leaf, rows=REST, model="aa", without=()):
+    table = shard(embeddings, leaf, rows).drop_columns(list(without))
+    pq.write_table(table.replace_schema_metadata({"hiertree.model": model}), folder / LAST)
+
+
+DAMAGE = {
+    "expected a Parquet file": lambda folder, *_: (folder / LAST).write_bytes((folder / LAST).read_bytes()[:-100]),
+    "width 7": lambda folder, own, leaf: replace_last(folder, own[:, 1:], leaf),
+    "model bb": lambda folder, own, leaf: replace_last(folder, own, leaf, model="bb"),
+    "dtype float64": lambda folder, own, leaf: replace_last(folder, own.astype(float), leaf),
+    "columns ['image']": lambda folder, own, leaf: replace_last(folder, own, leaf, without=["kind", "name"]),
+    "with 2 shards": lambda folder, *_: (folder / LAST).unlink(),
+    "with 4 shards": lambda folder, *_: (folder / NEXT).write_bytes((folder / FIRST).read_bytes()),
+    "'rows': 49": lambda folder, own, leaf: replace_last(folder, own, leaf, REST[1:]),
+    "'7.jpg' again": lambda folder, own, leaf: replace_last(folder, own, leaf, np.append(REST[1:], 7)),
+    "expected 91": lambda folder, *_: rewrite(folder, rows=91),
+    "expected 9,": lambda folder, *_: rewrite(folder, dimensions=9),
+    "of model aa": lambda folder, *_: rewrite(folder, model="bb"),
+    "NaN": lambda folder, own, leaf: replace_last(folder, own * np.float32(np.nan), leaf),
+    "neither a run nor": lambda folder, *_: [file.unlink() for file in folder.iterdir()],
+}
+
+
+@pytest.mark.parametrize("words", DAMAGE)
+def test_shards_that_do_not_belong_together_are_one_error_before_any_output(words, retrieval, tmp_path, capsys):
+    folder = write(tmp_path / "set", *retrieval)
+    DAMAGE[words](folder, *retrieval)
+    with pytest.raises(SystemExit) as ended:
+        main(
+            ["evaluate", str(folder), "--per-query", str(tmp_path / "values.csv"), "--out", str(tmp_path / "out.json")]
+        )
+    printed = capsys.readouterr()
+    assert ended.value.code == 2
+    assert printed.err.startswith("error: ")
+    assert printed.err.count("\n") == 1
+    assert words in printed.err
+    assert [file.name for file in tmp_path.iterdir()] == ["set"]
+    assert not printed.out
 
 
 def launched(*arguments, folder):
@@ -146,14 +149,26 @@ def test_torchrun_shares_an_evaluation_and_writes_once(retrieval, tmp_path):
 
 
 @pytest.mark.nightly
-def test_a_bad_shard_is_one_error_of_all_processes(retrieval, tmp_path):
-    folder = write(tmp_path / "set", *retrieval)
-    part = folder / "part-00002-of-00003.parquet"
-    part.write_bytes(part.read_bytes()[:-100])
-    process, begin = launched(folder, folder=tmp_path), time.monotonic()
-    assert process.wait(timeout=300) != 0
-    assert time.monotonic() - begin < 200
-    assert (tmp_path / "stderr").read_text().count("error: part-00002-of-00003.parquet") == 1
+@pytest.mark.parametrize("damage", ["expected a Parquet file", "NaN", None])
+def test_what_one_process_finds_wrong_is_one_error_of_all(damage, retrieval, tmp_path):
+    """Without a damage: the last process sees another folder."""
+    for place in ("seen", "seen otherwise"):
+        (tmp_path / place).mkdir()
+        write(tmp_path / place / "set", *retrieval)
+    if damage is None:
+        replace_last(tmp_path / "seen otherwise" / "set", retrieval[0] + np.float32(1), retrieval[1])
+    else:
+        DAMAGE[damage](tmp_path / "seen" / "set", *retrieval)
+    enter = f'[ "$RANK" = {PROCESSES - 1} ] && cd "{"seen" if damage else "seen otherwise"}" || cd seen; exec "$@"'
+    starter = ["-m", "torch.distributed.run", "--no-python", "--nproc-per-node", str(PROCESSES), "sh", "-c", enter]
+    words = [*starter, "sh", sys.executable, "-m", "hiertree", "evaluate", "set", "--out", "values.json"]
+    done = subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=300, check=False
+    )
+    assert done.returncode != 0
+    assert done.stderr.count("error: ") == 1, done.stderr
+    assert (damage or "processes with different embeddings") in done.stderr
+    assert not list(tmp_path.rglob("values.json"))
 
 
 def until_more_is_finished(process, folder):
@@ -182,15 +197,20 @@ def test_a_line_names_the_process_that_was_killed(long_evaluation, tmp_path):
 
 
 @pytest.mark.nightly
-def test_a_killed_process_ends_the_others_and_what_is_finished_stays(long_evaluation, tmp_path):
-    for _ in range(10):
+@pytest.mark.parametrize("victim", range(PROCESSES))
+def test_a_process_killed_at_random_ten_times_ends_the_others_and_what_is_finished_stays(
+    victim, long_evaluation, tmp_path
+):
+    expected = json.loads(evaluate_file(tmp_path / "e.npz", as_json=True).to_json())
+    for last in [False] * 10 + [True]:
         process = launched(*long_evaluation, folder=tmp_path)
-        children = until_more_is_finished(process, tmp_path / "run")
-        if children:
-            children[int(np.random.default_rng().integers(len(children)))].kill()
-            assert process.wait(timeout=15) != 0
-    process = launched(*long_evaluation, folder=tmp_path)
-    assert process.wait(timeout=300) == 0
-    assert json.loads((tmp_path / "stdout").read_text()) == json.loads(
-        evaluate_file(tmp_path / "e.npz", as_json=True).to_json()
-    )
+        running = {} if last else until_more_is_finished(process, tmp_path / "run")
+        if running:
+            time.sleep(np.random.default_rng().random() / 2)
+            with suppress(psutil.NoSuchProcess):  # ended by now
+                running[victim].kill()
+        status = process.wait(timeout=15 if running else 300)
+        assert running or status == 0
+        if status == 0:
+            assert json.loads((tmp_path / "stdout").read_text()) == expected
+            shutil.rmtree(tmp_path / "run")
