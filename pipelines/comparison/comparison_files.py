@@ -41,11 +41,16 @@ def write_comparison(
         shown = f"Each metric over {key}: means as lines, ± standard deviation as bands."
         figures[lines] = (plot_lines(runs, lines, key=key), shown)
     frames = {"comparison.csv": runs} | ({_TESTS: tests} if len(tests) else {})
-    lead = f"{len(runs)} runs of {', '.join(parameters['recipes'])}, seeds {', '.join(map(str, parameters['seeds']))}."
+    told = []
+    if parameters["recipes"]:
+        trained, seeds = ", ".join(parameters["recipes"]), ", ".join(map(str, parameters["seeds"]))
+        told.append(f"{runs['seed'].notna().sum()} runs of {trained}, seeds {seeds}.")
+    if parameters["measured"]:
+        told.append(f"Measured without training: {', '.join(parameters['measured'])}.")
     texts = {name: frame.to_csv(index=False, lineterminator="\n") for name, frame in frames.items()} | {
         "comparison.md": markdown(table) + "\n",
         "comparison.tex": latex(table) + "\n",
-        "comparison.html": html(table, title="Comparison", lead=lead, figures=figures.values()),
+        "comparison.html": html(table, title="Comparison", lead=" ".join(told), figures=figures.values()),
     }
     for name, text in texts.items():
         files.write_text(folder / name, text)
@@ -106,8 +111,8 @@ def plot_lines(runs: pd.DataFrame, path: str | os.PathLike[str], *, key: str) ->
     import matplotlib as mpl
 
     with mpl.rc_context(_STYLE):
-        lines = runs.assign(line=rows_of_runs(runs, without=key))
-        values = sorted(runs[key].unique().tolist())
+        lines = runs.assign(line=rows_of_runs(runs, without=key)).dropna(subset=[key])
+        values = sorted(lines[key].unique().tolist())
         figure, panels = _panels(runs, height=2.6, margin=0, sharey=False)
         for metric, panel in panels.items():
             for number, (name, own) in enumerate(lines.groupby("line", sort=False)):

@@ -29,7 +29,7 @@ from ..training.recipe.built_in import PublishedRow, published_rows
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.history import read_history
-from .queries_and_gallery import QueriesAndGallery, matching_rows, same_classes
+from .queries_and_gallery import NamedPaths, QueriesAndGallery
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,26 +152,22 @@ def read_runs(paths: Sequence[str | os.PathLike[str]], names: Sequence[str] = ()
 def _in_order_of(first: FinishedRun, run: FinishedRun) -> FinishedRun:
     """A run with its images in the order of the first's, found by their names, and with the first's paths."""
     own, wanted = run.labeled, first.labeled
-    gallery = queries = matching_rows(own.names, wanted.names)
-    if wanted.gallery_paths is not None or own.gallery_paths is not None:
-        gallery = matching_rows(own.gallery_names, wanted.gallery_names)
-    if queries is None or gallery is None:
+    found, names = NamedPaths.of(own), NamedPaths.of(wanted)
+    rows = found.rows_of(names)
+    if rows is None:
         if run.has_paths(wanted.paths, wanted.gallery_paths):
             return run
         given = f"{run.folder} and {first.folder} were measured on different images"
         raise OptionError(given, expected="runs on the same data")
-    rows = {"embeddings": queries, "ids": queries, "gallery_embeddings": gallery, "gallery_ids": gallery}
-    taken: dict[str, Any] = {
-        name: np.asarray(found)[rows[name]] for name in rows if (found := getattr(own, name)) is not None
-    }
-    sides = [(own.paths[queries], wanted.paths)]
-    if own.gallery_paths is not None and wanted.gallery_paths is not None:
-        sides.append((own.gallery_paths[gallery], wanted.gallery_paths))
-    if not same_classes(*map(np.concatenate, zip(*sides, strict=True))):
+    if not found.has_classes_of(names, rows):
         given = f"{run.folder} and {first.folder} were measured on the same images with different labels"
         raise OptionError(given, expected="runs with the same classes at each level")
+    of_sides = zip(("embeddings", "ids", "gallery_embeddings", "gallery_ids"), np.repeat([0, 1], 2), strict=True)
+    taken: dict[str, Any] = {
+        name: np.asarray(values)[rows[side]] for name, side in of_sides if (values := getattr(own, name)) is not None
+    }
     shared = {name: getattr(wanted, name) for name in ("paths", "names", "gallery_paths", "gallery_names")}
-    return replace(run, labeled=own._replace(**taken, **shared), per_query=run.per_query.iloc[queries])
+    return replace(run, labeled=own._replace(**taken, **shared), per_query=run.per_query.iloc[rows[0]])
 
 
 class EmbeddingsOptions(LabelFiles, total=False):

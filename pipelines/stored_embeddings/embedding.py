@@ -59,25 +59,21 @@ class _Call(NamedTuple):
         """The folder of the run; None of a recipe or a pretrained network."""
         return Path(self.model) if Path(self.model).is_dir() else None
 
-    def recipe(self) -> Recipe:
-        """The recipe of the run, of that name, or of a pretrained network."""
-        if is_pretrained(self.model):
-            return pretrained_recipe(self.model, self.overrides)
-        if self.run is None:
-            require_recipe(self.model)
-            return load_recipe(self.model, self.overrides)
-        if not (self.run / "recipe.yaml").is_file():
-            raise OptionError(f"{self.run} holds no recipe.yaml", expected="the folder of a finished run, or a recipe")
-        return load_recipe(self.run / "recipe.yaml", self.overrides, trusted=False)
 
-
-def require_recipe(name: str) -> None:
-    """Check that a name is that of a recipe, or may be one misspelt, and not the path of a folder or file."""
-    path = Path(name)
-    if not path.exists() and name not in built_in_recipes():
+def recipe_of(model: str, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe of a run, of that name, or of a pretrained network."""
+    if is_pretrained(model):
+        return pretrained_recipe(model, overrides)
+    path = Path(model)
+    if not path.exists() and model not in built_in_recipes():
         missing = no_such(path)
-        if missing.remedy is not None or len(path.parts) > 1:
+        if missing.remedy is not None or len(path.parts) > 1:  # else perhaps the name of a recipe
             raise missing
+    if not path.is_dir():
+        return load_recipe(model, overrides)
+    if not (path / "recipe.yaml").is_file():
+        raise OptionError(f"{path} holds no recipe.yaml", expected="the folder of a finished run, or a recipe")
+    return load_recipe(path / "recipe.yaml", overrides, trusted=False)
 
 
 def embed(
@@ -141,7 +137,7 @@ def embed(
         dtype=dtype,
         skip_bad=skip_bad,
     )
-    recipe = call.recipe()
+    recipe = recipe_of(call.model, call.overrides)
     on_devices = recipe.training.model_copy(update={"devices": devices})
     count = 1 if launch is not None or devices == 1 else number_of_devices(on_devices)
     kind = file_format or ("npy" if launch is None and count == 1 else "parquet")
@@ -159,7 +155,7 @@ def embed(
 
 
 def _embed_as_one_of_several(call: _Call) -> None:
-    _embed(call, call.recipe(), detect_launch())
+    _embed(call, recipe_of(call.model, call.overrides), detect_launch())
 
 
 def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
