@@ -222,7 +222,7 @@ def _jobs(launcher: str, out: Path, parameters: tuple[str, ...], *, wait: bool) 
 @click.option("--torchscript", is_flag=True, help="model.torchscript: the same for torch.jit.load.")
 @click.option("--faiss", is_flag=True, help="index.faiss and index.csv: a gallery to search in.")
 @click.option(
-    "--gallery", type=INPUT_FOLDER, help="Folder of hiertree embed; default: the run's embeddings of its test split."
+    "--gallery", type=INPUT_PATH, help="What embed wrote, a run or a file; default: the run's own test split."
 )
 @click.option("--index", type=NAME, default="Flat", help="Kind of faiss index: Flat is exact, HNSW32 approximate.")
 @click.option("--images", type=INPUT_PATH, help="Photos to compare networks on; default: the run's test split.")

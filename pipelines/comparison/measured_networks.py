@@ -47,7 +47,7 @@ class MeasuredNetwork(NamedTuple):
             return run.metrics, lists_of_run(self.source, run.recipe.data.options())
         labeled = read_embeddings(self.source)
         with naming_files(self.source, None):
-            result = evaluate(*labeled[:4], progress=True, **labeled.masks, **options)
+            result = evaluate(*labeled[:4], progress=True, **{**labeled.masks, **options})
         per_query = result.per_query().reset_index(drop=True)
         return dict(result.summary()), [ListValues(per_query, NamedPaths.of(labeled), self.data)]
 
@@ -85,5 +85,7 @@ def _prepared(name: str, out: Path, images: Images, known: Sequence[Recipe]) -> 
     asked = hash_of([*images, recipe_of(name, overrides).fingerprint()])  # what else is asked has another folder
     folder = out / EMBEDDED / f"{safe_name(name)},{asked}"
     if written_in(folder) is None:
-        embed(name, images.place, folder, split=images.split, levels=images.levels, overrides=overrides)
+        embed(
+            name, images.place, folder, split=images.split, levels=images.levels, overrides=overrides, own_format=False
+        )
     return MeasuredNetwork(name, folder, data)

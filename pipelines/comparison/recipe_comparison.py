@@ -72,7 +72,7 @@ def compare(
     (launch or train_in_turn)(planned)
     found = {network.name: network.measure(_measured_as(planned, networks)) for network in networks}
     of_runs = [(run.recipe.name, run.settings, run.recipe.seed, run.metrics() or {}) for run in planned]
-    of_networks = {name: (name, {}, None, means) for name, (means, _) in found.items()}
+    of_networks: dict[str, Any] = {name: (name, {}, None, means) for name, (means, _) in found.items()}
     runs = runs_table(_as_typed(names, of_runs, of_networks))
     of_rows = values_of_rows(planned) | {name: lists for name, (_, lists) in found.items()}
     values = {row: of_rows[row] for row in rows}
@@ -86,7 +86,7 @@ def compare(
     )
     parameters = {
         "recipes": list(dict.fromkeys(run.recipe.name for run in planned)),
-        "measured": list(measured),
+        "measured": {network.name: os.path.relpath(network.source, target) for network in networks},
         "images": None if images is None else images._asdict(),
         "seeds": sorted(seeds) if planned else [],
         "overrides": list(overrides),

@@ -96,10 +96,12 @@ def _as_list(images: Any) -> Sequence[Any] | None:
     if hasattr(images, "to_list"):  # a column of a data frame
         return cast("list[Any]", images.to_list())
     images = _channels_last(images)
-    if isinstance(images, Image.Image) or (isinstance(images, np.ndarray) and images.dtype.kind not in "OU"):
-        return list(images) if getattr(images, "ndim", 0) == 4 else [images]
-    if isinstance(images, np.ndarray):
+    if isinstance(images, np.ndarray) and images.dtype.kind in "OU":
         return cast("list[Any]", images.ravel().tolist())
+    if isinstance(images, np.ndarray) and images.ndim == 4:
+        return list(images)
+    if isinstance(images, (Image.Image, np.ndarray)):
+        return [images]
     return images if isinstance(images, Sequence) else None
 
 

@@ -53,6 +53,7 @@ class _Call(NamedTuple):
     kind: FileFormat
     dtype: Numbers
     skip_bad: bool
+    own_format: bool
 
     @property
     def run(self) -> Path | None:
@@ -91,6 +92,7 @@ def embed(
     dtype: Numbers = "float32",
     devices: int | Literal["auto"] = 1,
     skip_bad: bool = False,
+    own_format: bool = True,
 ) -> Embedded:
     """Embed images, shard by shard; an interrupted call continues after the last whole shard.
 
@@ -99,7 +101,7 @@ def embed(
     ``open_clip:NAME/WEIGHTS``, without any projection. Images are embedded at the recipe's ``evaluation.scales``.
 
     ``data`` is the root of images in the format of the recipe's ``data`` section, of which ``split`` is embedded
-    (``test`` unless given); None, where that section says; or what
+    (``test`` unless given), where ``own_format`` allows it; None, where that section says; or what
     :func:`hiertree.datasets.input_images.load_input_images` reads, with the labels that are there, or those of
     ``levels``, unless ``labeled`` is False. A line on standard error says which.
 
@@ -136,6 +138,7 @@ def embed(
         kind="npy",
         dtype=dtype,
         skip_bad=skip_bad,
+        own_format=own_format,
     )
     recipe = recipe_of(call.model, call.overrides)
     on_devices = recipe.training.model_copy(update={"devices": devices})
@@ -227,7 +230,7 @@ def _prepared_for(call: _Call, recipe: Recipe) -> Recipe | None:
     if call.data is None:
         return recipe
     name, place = recipe.data.name, Path(call.data)
-    if call.levels or not (call.labeled and place.is_dir() and recipe.data.takes("root")):
+    if call.levels or not (call.own_format and call.labeled and place.is_dir() and recipe.data.takes("root")):
         return None
     is_other = name == "folder" and place.resolve() != Path(recipe.data.options()["root"]).resolve()
     if is_pretrained(recipe.name) or (is_other and call.split is None):
