@@ -81,6 +81,7 @@ def _prepared(name: str, out: Path, images: Images, known: Sequence[Recipe]) -> 
         return MeasuredNetwork(name, Path(name))
     data, overrides = None, []
     if images.place is None:
+        known[0].data.require_trusted()  # as it becomes an override, which is
         data, overrides = known[0].data.options(), [f"data={json.dumps(known[0].as_dict()['data'])}"]
     asked = hash_of([*images, recipe_of(name, overrides).fingerprint()])  # what else is asked has another folder
     folder = out / EMBEDDED / f"{safe_name(name)},{asked}"

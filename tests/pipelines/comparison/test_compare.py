@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 from bs4 import BeautifulSoup
 from safetensors.torch import save_file
 
@@ -158,6 +159,15 @@ def test_networks_that_are_only_measured_stand_beside_trained_ones(tmp_path: Pat
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     compare(names, seeds=[0], out=tmp_path / "out", overrides=overrides, grid=grid, against=run)
     assert before == {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+def test_code_that_a_run_names_is_not_imported_for_other_networks(tmp_path: Path, overrides: list[str]) -> None:
+    compare(TWO[:1], seeds=[0], out=tmp_path / "trained", overrides=overrides)
+    run = tmp_path / "trained" / TWO[0] / "seed-0"
+    recipe = yaml.safe_load((run / "recipe.yaml").read_text()) | {"data": {"name": "antigravity:geohash"}}
+    (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    with pytest.raises(RecipeError, match="nothing that such a folder names is imported"):
+        compare([str(run), "timm:resnet18"], seeds=[0], out=tmp_path / "out")
 
 
 def test_what_cannot_be_measured_is_refused_before_anything_is_run(tmp_path: Path) -> None:

@@ -347,8 +347,9 @@ def test_sources_that_make_no_page_are_refused(
     runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, out = runs[0] / "embeddings.npz", tmp_path / "page.html"
+    bare = tmp_path / "bare.npz"
+    np.savez(bare, embeddings=np.eye(4), paths=np.arange(4) // 2)
     cases = [
-        ([file, file], {}, "a source given twice"),
         ([file], {"overrides": ["seed=1"]}, "--set with embeddings: expected a run"),
         (runs, {"options": EmbeddingsOptions(ids="image")}, "these with one file alone"),
         (runs, {"options": EmbeddingsOptions(images=tmp_path)}, "by --set data.root=PATH"),
@@ -357,7 +358,7 @@ def test_sources_that_make_no_page_are_refused(
         (runs, {"hits": 0}, "1 or more"),
         (runs, {"queries": 500}, "at most 3,000 on a page"),
         ([], {}, "1 or more"),
-        ([file], {"options": EmbeddingsOptions(images=tmp_path)}, "--ids"),
+        ([bare], {"options": EmbeddingsOptions(images=tmp_path)}, "--ids"),
     ]
     for sources, options, message in cases:
         with pytest.raises(OptionError, match=message):
