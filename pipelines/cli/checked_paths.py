@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 import click
 from typing_extensions import override
 
-from hiertree.errors import HiertreeError
+from hiertree.errors import HiertreeError, nearest_name
 from hiertree.io.progress import is_progress_shown, silent_progress
 from hiertree.io.provenance import check_outputs, is_written_by_hiertree, manifest, write_manifest_beside
 
@@ -207,6 +207,15 @@ class CheckedGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands, in the order of work."""
         return list(self.commands)
+
+    @override
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """The command of that name; an error names the one that was probably meant."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
+            near = nearest_name(name, self.list_commands(ctx))
+            ctx.fail(f"No such command {name!r}" + ("" if near is None else f"; did you mean {near!r}?"))
+        return super().resolve_command(ctx, args)
 
     @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

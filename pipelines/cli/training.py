@@ -19,6 +19,7 @@ from ..training.recipe.built_in import (
 from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, NAME, NAME_OR_INPUT, CheckedGroup, command
 from .options import (
     INTEGERS,
+    NAMES,
     backbone_option,
     choice,
     json_option,
@@ -150,7 +151,12 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
     example="hiertree compare omniglot-happier omniglot-smooth-ap --seeds 0,1,2 --out runs/omniglot",
     then="hiertree report {out} --out report.html",
 )
-@click.argument("recipes", nargs=-1, required=True, type=NAME_OR_INPUT)
+@click.argument("recipes", metavar="ROWS...", nargs=-1, required=True, type=NAME_OR_INPUT)
+@click.option(
+    "--data", type=NAME_OR_INPUT, help="Images for networks, as for embed; default: the first recipe's or run's."
+)
+@click.option("--split", type=NAME, help="Which of DATA's splits; default: test, or all images without one.")
+@click.option("--levels", type=NAMES, default=(), help="Columns or fields of DATA's labels, coarse → fine.")
 @click.option("--seeds", type=INTEGERS, default="0", help="Seeds, separated by commas.")
 @click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the runs and the table.")
 @set_option("Override, for every recipe.")
@@ -177,22 +183,26 @@ def compare(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Train RECIPES with each seed and tabulate mean ± standard deviation; finished runs are not run again.
+    """Train recipes with each seed, measure other networks, and tabulate mean ± standard deviation.
 
-    The table is written as Markdown, LaTeX, HTML and JSON, with the runs as CSV; rows that differ from a reference by a
-    paired test on the values of the queries are marked.
+    ROWS are recipes, or what is only measured: timm:NAME, open_clip:NAME/WEIGHTS and finished runs, on DATA; folders
+    that embed wrote; files of embeddings. Finished runs are not run again. The table is written as Markdown, LaTeX,
+    HTML and JSON, with the runs as CSV; rows that differ from a reference by a paired test on the values of the queries
+    are marked.
     """
+    from ..comparison.measured_networks import Images, is_measured
     from ..comparison.planned_runs import plan_runs, read_grid
     from ..comparison.recipe_comparison import compare as run
 
+    images = Images(options.pop("data"), options.pop("split"), options.pop("levels"))
     planned = {"out": out, "grid": read_grid(grid), "seeds": options["seeds"], "overrides": options["overrides"]}
     jobs = _jobs(launcher, out, slurm, wait=wait)
     if jobs and not wait:
-        left = jobs.submit(plan_runs(recipes, **planned))
+        left = jobs.submit(plan_runs([name for name in recipes if not is_measured(name)], **planned))
         if left:
             click.echo(f"{len(left)} jobs under way; the same command makes the table when they have ended", err=True)
             return
-    run(recipes, **{**options, **planned}, launch=jobs.finish if jobs else None)
+    run(recipes, **{**options, **planned}, images=images, launch=jobs.finish if jobs else None)
     click.echo((out / f"comparison.{'json' if as_json else 'md'}").read_text(encoding="utf-8").rstrip())
 
 
@@ -212,7 +222,7 @@ def _jobs(launcher: str, out: Path, parameters: tuple[str, ...], *, wait: bool) 
 @click.option("--torchscript", is_flag=True, help="model.torchscript: the same for torch.jit.load.")
 @click.option("--faiss", is_flag=True, help="index.faiss and index.csv: a gallery to search in.")
 @click.option(
-    "--gallery", type=INPUT_FOLDER, help="Folder of hiertree embed; default: the run's embeddings of its test split."
+    "--gallery", type=INPUT_PATH, help="What embed wrote, a run or a file; default: the run's own test split."
 )
 @click.option("--index", type=NAME, default="Flat", help="Kind of faiss index: Flat is exact, HNSW32 approximate.")
 @click.option("--images", type=INPUT_PATH, help="Photos to compare networks on; default: the run's test split.")

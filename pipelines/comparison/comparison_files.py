@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from hiertree.io import files
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _TESTS, _LINES = _NOT_ALWAYS = ("comparison-tests.csv", "comparison-lines.png")
 _PANELS_IN_A_ROW = 4
 _INCHES_A_LETTER = 0.085
+_LETTERS_IN_A_LINE = 60
 _LOGARITHMIC_FROM = 16  # largest value over smallest
 _MARKERS = "osD^vP*X<>"
 _STYLE = {**STYLE, "font.size": 10}
@@ -41,11 +43,16 @@ def write_comparison(
         shown = f"Each metric over {key}: means as lines, ± standard deviation as bands."
         figures[lines] = (plot_lines(runs, lines, key=key), shown)
     frames = {"comparison.csv": runs} | ({_TESTS: tests} if len(tests) else {})
-    lead = f"{len(runs)} runs of {', '.join(parameters['recipes'])}, seeds {', '.join(map(str, parameters['seeds']))}."
+    told = []
+    if parameters["recipes"]:
+        trained, seeds = ", ".join(parameters["recipes"]), ", ".join(map(str, parameters["seeds"]))
+        told.append(f"{runs['seed'].notna().sum()} runs of {trained}, seeds {seeds}.")
+    if parameters["measured"]:
+        told.append(f"Measured without training: {', '.join(parameters['measured'])}.")
     texts = {name: frame.to_csv(index=False, lineterminator="\n") for name, frame in frames.items()} | {
         "comparison.md": markdown(table) + "\n",
         "comparison.tex": latex(table) + "\n",
-        "comparison.html": html(table, title="Comparison", lead=lead, figures=figures.values()),
+        "comparison.html": html(table, title="Comparison", lead=" ".join(told), figures=figures.values()),
     }
     for name, text in texts.items():
         files.write_text(folder / name, text)
@@ -80,8 +87,11 @@ def plot_points(runs: pd.DataFrame, path: str | os.PathLike[str]) -> str:
     with mpl.rc_context(_STYLE):
         labels = rows_of_runs(runs)
         names = list(dict.fromkeys(labels))
-        height = 0.9 + max(0.3 * min(len(names), 8), 0.2 * len(names))
-        figure, panels = _panels(runs, height=height, margin=_INCHES_A_LETTER * max(map(len, names)), sharey=True)
+        lines = [wrap(name, _LETTERS_IN_A_LINE) for name in names]
+        rows_of_text = sum(map(len, lines))
+        height = 0.9 + max(0.3 * min(rows_of_text, 8), 0.2 * rows_of_text)
+        margin = _INCHES_A_LETTER * max(len(line) for own in lines for line in own)
+        figure, panels = _panels(runs, height=height, margin=margin, sharey=True)
         recipes = runs["recipe"].tolist()
         own = recipes if len(set(recipes)) > 1 else labels
         colors = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(own))}
@@ -92,7 +102,7 @@ def plot_points(runs: pd.DataFrame, path: str | os.PathLike[str]) -> str:
                 panel.plot(values, [place] * len(values), "o", color=color, alpha=0.6)
                 panel.plot([values.mean()] * 2, [place - 0.3, place + 0.3], color=color)
             panel.set_title(f"{metric} (%)", fontsize="medium")
-            panel.set_yticks(range(len(names)), names)
+            panel.set_yticks(range(len(names)), ["\n".join(own) for own in lines])
             panel.set_ylim(len(names) - 0.5, -0.5)
             panel.margins(x=0.15)
         return _save(figure, path)
@@ -106,8 +116,8 @@ def plot_lines(runs: pd.DataFrame, path: str | os.PathLike[str], *, key: str) ->
     import matplotlib as mpl
 
     with mpl.rc_context(_STYLE):
-        lines = runs.assign(line=rows_of_runs(runs, without=key))
-        values = sorted(runs[key].unique().tolist())
+        lines = runs.assign(line=rows_of_runs(runs, without=key)).dropna(subset=[key])
+        values = sorted(lines[key].unique().tolist())
         figure, panels = _panels(runs, height=2.6, margin=0, sharey=False)
         for metric, panel in panels.items():
             for number, (name, own) in enumerate(lines.groupby("line", sort=False)):

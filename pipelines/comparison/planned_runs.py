@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from typing import Any, TypeAlias
 
 from hiertree.errors import OptionError
 
-from ..training.recipe.reading import load_recipe
+from ..stored_embeddings.embedding import recipe_of
 from ..training.recipe.schema import Recipe
 from ..training.run.run_folder import RunFolder
 from ..yaml_files import parse_yaml
@@ -29,6 +30,8 @@ from ..yaml_files import parse_yaml
 Grid: TypeAlias = Mapping[str, Sequence[Any]]
 Settings: TypeAlias = Mapping[str, Any]
 
+EMBEDDED = "embedded"  # the folder of networks that are only measured
+_OWN = ("jobs", EMBEDDED)
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.,=+-]")
 _LONGEST_FOLDER = 120
 _NOT_VARIED = {"seed": "give --seeds", "name": "a recipe keeps its name"}
@@ -90,7 +93,7 @@ def setting_text(value: Any) -> str:
 
 def row_names(recipes: Sequence[str], settings: Mapping[str, Sequence[Any]]) -> list[str]:
     """The names of rows in tables: the recipe, and what each key is set to; of mappings, what tells them apart."""
-    columns = [_told_apart(key, values) for key, values in settings.items()]
+    columns = [_where_set(key, values) for key, values in settings.items()]
     return [", ".join(filter(None, parts)) for parts in zip(recipes, *columns, strict=True)]
 
 
@@ -101,6 +104,16 @@ def _told_apart(key: str, values: Sequence[Any]) -> list[str]:
     differing = [[entry for entry in own.items() if entry not in shared or key in own] for own in entries]
     names = [", ".join(f"{name}={text}" for name, text in own) for own in differing]
     return names if len(set(names)) == len(set(whole)) else whole
+
+
+def _where_set(key: str, values: Sequence[Any]) -> list[str]:
+    """What each value sets; nothing in rows that are only measured, where it is NaN."""
+    told = iter(_told_apart(key, [value for value in values if not _is_unset(value)]))
+    return ["" if _is_unset(value) else next(told) for value in values]
+
+
+def _is_unset(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _entries(key: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -126,8 +139,19 @@ def settings_folder(settings: Settings) -> str:
     'model.pretrained=.._weights.pt,bb1a83c2'
     """
     text = ",".join(f"{key}={setting_text(value)}" for key, value in sorted(settings.items()))
-    safe = _UNSAFE.sub("_", text)[:_LONGEST_FOLDER]
-    return safe if safe == text else f"{safe},{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    safe = safe_name(text)
+    return safe if safe == text else f"{safe},{hash_of(text)}"
+
+
+def safe_name(text: str) -> str:
+    """A text as a part of a folder's name."""
+    return _UNSAFE.sub("_", text)[:_LONGEST_FOLDER]
+
+
+def hash_of(value: Any) -> str:
+    """The beginning of a hash, for names of folders."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True)
@@ -168,14 +192,14 @@ def plan_runs(
     grid: Grid,
 ) -> list[PlannedRun]:
     """Read and check every recipe with every combination and seed, and see that its folder can be used."""
-    _require_distinct("seeds", list(map(str, seeds)))
+    require_distinct("seeds", list(map(str, seeds)))
     check_grid(grid)
     twice = sorted({override.partition("=")[0].strip() for override in overrides} & set(grid))
     if twice:
         raise OptionError(f"{', '.join(twice)} among the overrides and in the grid", expected="a key in one of them")
     each = [(settings, seed) for settings in combinations_of(grid) for seed in seeds]
     loaded = [
-        (load_recipe(recipe, [*overrides, *overrides_of(settings), f"seed={seed}"]), settings)
+        (recipe_of(os.fspath(recipe), [*overrides, *overrides_of(settings), f"seed={seed}"]), settings)
         for recipe, (settings, seed) in product(recipes, each)
     ]
     columns = {key: [settings[key] for _, settings in loaded] for key in grid}
@@ -184,8 +208,8 @@ def plan_runs(
         PlannedRun(recipe, settings, out / _subfolder(recipe, settings), row)
         for (recipe, settings), row in zip(loaded, rows, strict=True)
     ]
-    _require_distinct("recipes", [run.recipe.name for run in planned[:: len(each)]])
-    _require_own(out)
+    require_distinct("recipes", [run.recipe.name for run in planned[:: len(each)]])
+    require_own(out)
     for run in planned:
         RunFolder(run.folder).require_usable(run.recipe, fresh=False)
     return planned
@@ -197,20 +221,23 @@ def _subfolder(recipe: Recipe, settings: Settings) -> Path:
     return Path(recipe.name, settings_folder(settings), f"seed-{recipe.seed}")
 
 
-def _require_own(out: Path) -> None:
+def require_own(out: Path) -> None:
     """Refuse a folder with other files than those of a comparison."""
     if not out.is_dir() or (out / "comparison.csv").is_file():
         return
     foreign = [
         path.name
         for path in sorted(out.iterdir())
-        if path.name != "jobs" and not path.name.startswith(".") and next(path.glob("**/seed-*"), None) is None
+        if path.name not in ("jobs", EMBEDDED)
+        and not path.name.startswith(".")
+        and next(path.glob("**/seed-*"), None) is None
     ]
     if foreign:
         expected = "a new or empty folder, or that of an earlier comparison"
         raise OptionError(f"out={out} with {', '.join(foreign[:3])}", expected=expected)
 
 
-def _require_distinct(what: str, given: Sequence[str]) -> None:
+def require_distinct(what: str, given: Sequence[str]) -> None:
+    """Check that there is one, and none twice."""
     if not given or len(set(given)) < len(given):
         raise OptionError(f"{what}: {', '.join(given) or 'none'}", expected="at least one, each once")

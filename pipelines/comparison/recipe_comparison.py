@@ -1,19 +1,22 @@
-"""Several recipes, several seeds, one table: mean ± standard deviation of each metric, and whether rows differ."""
+"""Recipes over seeds and networks that are only measured in one table: mean ± deviation of each metric, and tests."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
-from itertools import groupby
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from hiertree.errors import InputError, RecipeError, TrainingError, require_package
+from hiertree.errors import InputError, OptionError, RecipeError, TrainingError, require_package
 
+from ..stored_embeddings.evaluating import measured_as
+from ..stored_embeddings.locations import kind_of
 from ..training.run.experiment import train
 from .comparison_files import write_comparison
-from .planned_runs import Grid, PlannedRun, plan_runs
+from .measured_networks import Images, MeasuredNetwork, is_measured, prepare_networks
+from .planned_runs import Grid, PlannedRun, plan_runs, require_distinct, require_own
 from .result_table import make_table, runs_table
 from .significance import QueryValues, choose_reference, compare_with_reference, describe_tests, query_values
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 Launch: TypeAlias = Callable[[Sequence[PlannedRun]], None]
+Row = TypeVar("Row")
 
 
 def compare(
@@ -34,8 +38,14 @@ def compare(
     against: str | None = None,
     published: bool = True,
     launch: Launch | None = None,
+    images: Images | None = None,
 ) -> pd.DataFrame:
     """Run every recipe with every combination of a grid and every seed, write a table, and return one row for each run.
+
+    Among the recipes may be what is only measured: ``timm:NAME`` and ``open_clip:NAME/WEIGHTS``, which embed ``images``
+    or else the test split of the first recipe or run; finished runs, which embed ``images`` if there are any, or else
+    stand with their own results; folders that ``hiertree embed`` wrote, and files of embeddings with labels. Metrics
+    are those of the first recipe or run. Overrides and grids are not for these.
 
     Runs live in ``out/<recipe>/seed-<seed>``, those of a grid in ``out/<recipe>/<settings>/seed-<seed>``; finished
     ones are not run again, interrupted ones go on. ``out`` then holds ``comparison.csv`` (a row for each run),
@@ -48,28 +58,59 @@ def compare(
     finishes the runs; unless given, they are trained here, one after the other.
     """
     require_package("matplotlib", extra="train")
-    planned = plan_runs(recipes, seeds=seeds, out=Path(out), overrides=overrides, grid=grid or {})
-    reference = choose_reference(list(dict.fromkeys(run.row for run in planned)), against)
+    target, names = Path(out), list(map(str, recipes))
+    require_distinct("recipes", names)
+    trained = [name for name in names if not is_measured(name)]
+    if grid and not trained:
+        raise OptionError(f"a grid of {', '.join(grid)} without a recipe", expected="a recipe that is trained")
+    planned = [] if not trained else plan_runs(trained, seeds=seeds, out=target, overrides=overrides, grid=grid or {})
+    require_own(target)
+    measured = {name: name for name in names if is_measured(name)}
+    rows = dict.fromkeys(_as_typed(names, [run.row for run in planned], measured))
+    reference = choose_reference(list(rows), against)
+    networks = prepare_networks(list(measured), target, images or Images(), [run.recipe for run in planned])
     (launch or train_in_turn)(planned)
-    runs = runs_table([(run.recipe.name, run.settings, run.recipe.seed, run.metrics() or {}) for run in planned])
-    values = values_of_rows(planned)
+    found = {network.name: network.measure(_measured_as(planned, networks)) for network in networks}
+    of_runs = [(run.recipe.name, run.settings, run.recipe.seed, run.metrics() or {}) for run in planned]
+    of_networks: dict[str, Any] = {name: (name, {}, None, means) for name, (means, _) in found.items()}
+    runs = runs_table(_as_typed(names, of_runs, of_networks))
+    of_rows = values_of_rows(planned) | {name: lists for name, (_, lists) in found.items()}
+    values = {row: of_rows[row] for row in rows}
     tests = compare_with_reference(values, reference)
     table = make_table(
         runs,
         tests=tests,
         published=published,
-        num_levels=max((own.paths.shape[1] for row in values.values() for own in row or ()), default=None),
+        num_levels=max((own.images.paths.shape[1] for row in values.values() for own in row or ()), default=None),
         notes=[*describe_tests(tests, values, reference), *_describe_networks(planned)],
     )
     parameters = {
         "recipes": list(dict.fromkeys(run.recipe.name for run in planned)),
-        "seeds": sorted(seeds),
+        "measured": {network.name: os.path.relpath(network.source, target) for network in networks},
+        "images": None if images is None else images._asdict(),
+        "seeds": sorted(seeds) if planned else [],
         "overrides": list(overrides),
         "grid": {key: list(tried) for key, tried in (grid or {}).items()},
         "against": reference,
     }
-    write_comparison(Path(out), runs=runs, tests=tests, table=table, parameters=parameters)
+    write_comparison(target, runs=runs, tests=tests, table=table, parameters=parameters)
     return runs
+
+
+def _as_typed(names: Sequence[str], runs: Sequence[Row], networks: Mapping[str, Row]) -> list[Row]:
+    """What belongs to runs and networks, in the order of the names; each recipe has as many runs."""
+    rest, each = iter(runs), len(runs) // max(1, len(names) - len(networks))
+    return [row for name in names for row in ([networks[name]] if name in networks else islice(rest, each))]
+
+
+def _measured_as(planned: Sequence[PlannedRun], networks: Sequence[MeasuredNetwork]) -> dict[str, Any]:
+    """Metrics and protocol of the first recipe or run, if there is one."""
+    of_networks = (network.source for network in networks if kind_of(network.source) == "run")
+    first = next(chain((run.network for run in planned), of_networks), None)
+    if first is None:
+        return {}
+    options = measured_as(first)
+    return {name: options[name] for name in ("metrics", "protocol")}
 
 
 def _describe_networks(planned: Sequence[PlannedRun]) -> list[str]:

@@ -95,22 +95,28 @@ class ResultTable:
         return [metric for group in self.groups.values() for metric in group]
 
 
-def runs_table(rows: Sequence[tuple[str, Settings, int, Mapping[str, float]]]) -> pd.DataFrame:
+def runs_table(rows: Sequence[tuple[str, Settings, int | None, Mapping[str, float]]]) -> pd.DataFrame:
     """The table of runs: columns ``recipe``, one for each key of the grid, ``seed``, and one for each metric.
 
-    A key whose values are not all numbers holds texts.
+    A key whose values are not all numbers holds texts. A row that is only measured has neither settings nor a seed.
 
     >>> runs_table([("a", {"loss.tau": 0.1}, 0, {"H-AP": 0.5})]).to_dict("records")
     [{'recipe': 'a', 'loss.tau': 0.1, 'seed': 0, 'H-AP': 0.5}]
     """
     import pandas as pd
 
-    found = [{"recipe": recipe, **settings, "seed": seed, **metrics} for recipe, settings, seed, metrics in rows]
+    keys = dict.fromkeys(key for _, settings, _, _ in rows for key in settings)
+    found = [
+        {"recipe": recipe, **{key: settings.get(key, np.nan) for key in keys}, "seed": seed, **metrics}
+        for recipe, settings, seed, metrics in rows
+    ]
     table: pd.DataFrame = pd.DataFrame(found)
-    for key in rows[0][1]:
+    if table["seed"].hasnans:
+        table["seed"] = table["seed"].astype("Int64")
+    for key in keys:
         values = [row[key] for row in found]
         if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
-            table[key] = [setting_text(value) for value in values]
+            table[key] = [setting_text(own[key]) if key in own else np.nan for _, own, _, _ in rows]
     return table
 
 

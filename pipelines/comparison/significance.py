@@ -20,9 +20,10 @@ from hiertree.errors import CheckpointError, OptionError
 from hiertree.io.progress import track
 from hiertree.metrics.statistics import holm, paired_randomization_test
 
+from ..report.queries_and_gallery import NamedPaths
+
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
 SIGNIFICANT = 0.05
 COLUMNS = ("metric", "row", "reference", "queries", "classes", "difference", "p", "p_holm")
@@ -30,25 +31,38 @@ COLUMNS = ("metric", "row", "reference", "queries", "classes", "difference", "p"
 
 @dataclass(frozen=True)
 class ListValues:
-    """The values of every query of one list, a row for each and a column for each metric, and (Q, L) their paths.
+    """The values of every query of one list, a row for each and a column for each metric, and their images.
 
     A list is the test split, or a further one that the benchmark has. NaN stands where a query has no value. ``data``
-    is that section of the recipe, as equal classes alone do not make equal queries.
+    is that section of the recipe, as equal classes alone do not make equal queries; None where there is no recipe.
     """
 
     values: pd.DataFrame
-    paths: NDArray[np.int64]
-    data: Mapping[str, Any]
+    images: NamedPaths
+    data: Mapping[str, Any] | None
+
+    def in_order_of(self, other: ListValues) -> ListValues | None:
+        """The same with its queries in the order of another's; None where it has other queries, gallery or classes."""
+        known = self.data is not None and other.data is not None
+        if known and (self.data != other.data or len(self.values) != len(other.values)):
+            return None
+        rows = None if known else self.images.rows_of(other.images)
+        if (rows is None and not known) or not self.images.has_classes_of(other.images, rows):
+            return None
+        if rows is None:
+            return self
+        return replace(self, values=self.values.iloc[rows[0]].reset_index(drop=True), images=other.images)
 
 
 QueryValues: TypeAlias = Sequence[ListValues]  # of a row: one for each list of the benchmark
 
 
-def _same_queries(row: QueryValues, other: QueryValues) -> bool:
-    return len(row) == len(other) and all(
-        own.data == its.data and own.values.index.equals(its.values.index) and np.array_equal(own.paths, its.paths)
-        for own, its in zip(row, other, strict=True)
-    )
+def _in_order_of(row: QueryValues, other: QueryValues) -> list[ListValues] | None:
+    """The lists of a row with the queries of another in their order; None where one differs."""
+    if len(row) != len(other):
+        return None
+    found = [own for one, its in zip(row, other, strict=True) if (own := one.in_order_of(its)) is not None]
+    return found if len(found) == len(row) else None
 
 
 def choose_reference(names: Sequence[str], against: str | None) -> str:
@@ -70,9 +84,10 @@ def choose_reference(names: Sequence[str], against: str | None) -> str:
 
 def query_values(folders: Sequence[Path], *, data: Mapping[str, Any]) -> QueryValues | None:
     """The values of a row's runs, their mean over seeds; None where the seeds have different queries."""
-    runs = [_read(folder, data) for folder in folders]
-    alike = all(_same_queries(run, runs[0]) for run in runs)
-    return [_mean(own) for own in zip(*runs, strict=True)] if alike else None
+    runs = [lists_of_run(folder, data) for folder in folders]
+    if any(_in_order_of(run, runs[0]) is None for run in runs):
+        return None
+    return [_mean(own) for own in zip(*runs, strict=True)]
 
 
 def compare_with_reference(rows: Mapping[str, QueryValues | None], reference: str) -> pd.DataFrame:
@@ -84,7 +99,8 @@ def compare_with_reference(rows: Mapping[str, QueryValues | None], reference: st
     import pandas as pd
 
     base = rows[reference] or []
-    others = {name: row for name, row in rows.items() if name != reference and row and _same_queries(row, base)}
+    ordered = {name: _in_order_of(row or (), base) for name, row in rows.items() if name != reference}
+    others = {name: row for name, row in ordered.items() if row}
     places = [(number, metric) for number, own in enumerate(base) for metric in own.values]
     found = []
     for number, metric in track(places if others else [], description="testing"):
@@ -123,7 +139,7 @@ def _test(row: ListValues, base: ListValues, metric: str) -> tuple[int, int, flo
     both = ~np.isnan(first - second)
     if not both.any():
         return None
-    classes = np.unique(base.paths[both], axis=0, return_inverse=True)[1].reshape(-1)
+    classes = np.unique(base.images.paths[both], axis=0, return_inverse=True)[1].reshape(-1)
     p = paired_randomization_test(first[both], second[both], clusters=classes)
     return int(both.sum()), int(classes.max()) + 1, float((first - second)[both].mean()), p
 
@@ -136,7 +152,7 @@ def _mean(runs: Sequence[ListValues]) -> ListValues:
     return replace(runs[0], values=total / len(runs))
 
 
-def _read(folder: Path, data: Mapping[str, Any]) -> QueryValues:
+def lists_of_run(folder: Path, data: Mapping[str, Any]) -> QueryValues:
     """The lists of a run, in a fixed order."""
     import pandas as pd
 
@@ -145,7 +161,9 @@ def _read(folder: Path, data: Mapping[str, Any]) -> QueryValues:
         for table in sorted(folder.glob("per_query*.parquet")):
             name = table.stem.removeprefix("per_query")
             with np.load(folder / f"embeddings{name}.npz", allow_pickle=False) as arrays:
-                lists.append(ListValues(pd.read_parquet(table).reset_index(drop=True), arrays["paths"], data))
+                given: Any = {field: arrays[field] for field in NamedPaths._fields if field in arrays}
+                images = NamedPaths(**{"names": None, "paths": arrays["paths"], **given})
+                lists.append(ListValues(pd.read_parquet(table).reset_index(drop=True), images, data))
     except (OSError, KeyError, ValueError, BadZipFile) as error:
         raise CheckpointError(f"{folder} ({error})", expected="the whole folder of a finished run") from error
     if not lists:

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hiertree.arrays import as_paths
 from hiertree.errors import ExportError, InputError, MissingResourceError, OptionError, ShapeError, require_package
 from hiertree.io import files
 from hiertree.io.provenance import MANIFEST, sha256
 from hiertree.io.tables import read_table
-from hiertree.tree import LabelTree
+
+from ..stored_embeddings.embeddings_files import read_embeddings
+from ..stored_embeddings.locations import files_read
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
 
 INDEX, TABLE = "index.faiss", "index.csv"
 _TOLERANCE = 1e-5
-_PAIRS = (("gallery.npy", "gallery.csv"), ("embeddings.npy", "labels.csv"), ("embeddings.npy", "images.csv"))
 
 
 class NamedGallery(NamedTuple):
@@ -32,17 +34,22 @@ class NamedGallery(NamedTuple):
     files: list[Path]  # that were read
 
 
-def read_gallery(folder: Path) -> NamedGallery:
+def read_gallery(source: Path) -> NamedGallery:
     """Read the embeddings of a gallery, or of all images where there are no queries of their own."""
-    pairs = ([folder / array, folder / table] for array, table in _PAIRS)
-    read = next((pair for pair in pairs if all(map(Path.is_file, pair))), None)
-    if read is None:
-        found = _test_split(folder)
-    else:
-        found = NamedGallery(np.load(read[0], allow_pickle=False), read_table(read[1], required=["image"]), read)
-    if len(found.embeddings) != len(found.table):
-        raise ShapeError(f"{folder}: {len(found.table)} names", expected=f"{len(found.embeddings)}, one an embedding")
-    return found
+    import pandas as pd
+
+    found = read_embeddings(source, needs_labels=False)
+    embeddings, paths, names, ids = found.embeddings, found.paths, found.names, found.ids
+    if found.gallery_embeddings is not None and found.gallery_paths is not None:
+        embeddings, paths = found.gallery_embeddings, found.gallery_paths
+        names, ids = found.gallery_names, found.gallery_ids
+    names = ids if names is None else names
+    labels: dict[str, Any] = {"image": np.arange(len(paths)).astype(str) if names is None else list(map(str, names))}
+    if found.tree is not None:
+        columns = zip(*map(found.tree.labels_of, as_paths(paths).tolist()), strict=True)
+        labels |= zip(found.tree.level_names, columns, strict=True)
+    table = pd.DataFrame(labels)
+    return NamedGallery(np.asarray(embeddings, np.float32), table, files_read(source))
 
 
 def require_weights(folder: Path, weights: Path) -> None:
@@ -55,28 +62,8 @@ def require_weights(folder: Path, weights: Path) -> None:
         raise InputError(
             f"{folder}, embedded with another model than {weights.parent}",
             expected="a gallery of the same weights",
-            remedy=f"`hiertree embed {weights.parent} PHOTOS --no-labels --out embedded`, then --gallery embedded",
+            remedy=f"`hiertree embed {weights.parent} PHOTOS --out embedded`, then --gallery embedded",
         )
-
-
-def _test_split(run: Path) -> NamedGallery:
-    import pandas as pd
-
-    file, tree_file = run / "embeddings.npz", run / "tree.json"
-    if not (file.is_file() and tree_file.is_file()):
-        raise MissingResourceError(
-            f"{run} holds no embeddings of a gallery",
-            expected="a folder of hiertree embed, or of a finished run",
-            remedy=f"`hiertree embed {run} photos/ --no-labels --out embedded`, then --gallery embedded",
-        )
-    tree = LabelTree.from_json(tree_file)
-    with np.load(file, allow_pickle=False) as arrays:
-        prefix = "gallery_" if "gallery_embeddings" in arrays else ""
-        embeddings, paths = arrays[f"{prefix}embeddings"], arrays[f"{prefix}paths"]
-        names = arrays[f"{prefix}names"] if f"{prefix}names" in arrays else np.arange(len(paths)).astype(str)
-    table = pd.DataFrame([tree.labels_of(path) for path in paths.tolist()], columns=list(tree.level_names))
-    table.insert(0, "image", names)
-    return NamedGallery(embeddings, table, [file, tree_file])
 
 
 class GalleryIndex:

@@ -1,34 +1,73 @@
-"""What a trained model embeds: a folder, files, decoded images, or the images of a data set."""
+"""What a trained model embeds: a folder, files, images in memory, the images of a data set, or a loader's batches."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
+from torch import Tensor
 
+from hiertree.arrays import to_numpy
 from hiertree.datasets import ImageSource
 from hiertree.datasets.readers.images import FileImages, image_files
-from hiertree.errors import InputError
+from hiertree.errors import InputError, ShapeError
+
+_TAKEN = (
+    "a folder, a file, a PIL image, an array (height, width, channels) or a tensor (channels, height, width); a list, "
+    "Series or batch of files or of such images; a data set's .images; or a DataLoader of such batches, alone, first "
+    'in a tuple or as "image" in a dict'
+)
 
 
-class DecodedImages:
-    """Images that are decoded already."""
+class ImagesInMemory:
+    """Images of PIL, and arrays (height, width[, channels]): uint8, or floating in [0, 1].
 
-    def __init__(self, images: Sequence[Image.Image]) -> None:
+    Raises:
+        ShapeError: an array of another shape.
+        InputError: an array of another type or range.
+    """
+
+    def __init__(self, images: Sequence[Image.Image | NDArray[Any]]) -> None:
         self._images = images
+        for number, image in enumerate(images):
+            if not isinstance(image, Image.Image):
+                _check_pixels(image, f"image {number}")
 
     def __len__(self) -> int:
         return len(self._images)
 
     def __getitem__(self, index: int) -> Image.Image:
-        return self._images[index]
+        image = self._images[index]
+        if isinstance(image, Image.Image):
+            return image
+        pixels = image if image.dtype == np.uint8 else np.rint(255 * image.astype(np.float32)).astype(np.uint8)
+        return Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels)
 
     def name(self, index: int) -> str:
         """The file an image was opened from, or its number."""
         return str(getattr(self._images[index], "filename", "") or f"image {index}")
+
+
+def _check_pixels(image: NDArray[Any], name: str) -> None:
+    if image.ndim not in (2, 3) or not image.size or image.shape[2:] not in ((), (1,), (3,), (4,)):
+        given = f"{name} of shape (height, width, channels) = {image.shape}"
+        raise ShapeError(given, expected="1, 3 or 4 channels, last in an array and first in a tensor")
+    if image.dtype == np.uint8:
+        return
+    if image.dtype.kind != "f":
+        raise InputError(f"{name} of type {image.dtype}", expected="uint8, or floating in [0, 1]")
+    low, high = image.min(), image.max()
+    if not (low >= 0 and high <= 1):
+        raise InputError(
+            f"{name} with values from {low:.3g} to {high:.3g}",
+            expected="uint8 pixels, or floating ones in [0, 1] without normalization",
+            remedy="the model normalizes images itself; convert pixels from 0 to 255 to uint8",
+        )
 
 
 def as_image_source(images: object) -> ImageSource:
@@ -36,22 +75,52 @@ def as_image_source(images: object) -> ImageSource:
     if isinstance(images, (str, os.PathLike)):
         path = Path(images)
         return FileImages(Path(), [os.fspath(path)]) if path.is_file() else FileImages(path, image_files(path))
-    if isinstance(images, Image.Image):
-        return DecodedImages([images])
     if callable(getattr(images, "name", None)) and hasattr(images, "__getitem__") and hasattr(images, "__len__"):
         return cast(ImageSource, images)
-    if hasattr(images, "to_list"):  # a column of a data frame
-        images = images.to_list()
-    if not isinstance(images, Sequence):
-        raise InputError(
-            f"images of type {type(images).__name__}",
-            expected="a folder, files, PIL images, a tensor, or a data set's .images",
-        )
-    if not len(images):
+    listed = _as_list(images)
+    if listed is None:
+        raise InputError(f"images of type {type(images).__name__}", expected=_TAKEN)
+    if not listed:
         raise InputError("no images: an empty list", expected="at least one image")
-    if all(isinstance(image, (str, os.PathLike)) for image in images):
-        return FileImages(Path(), [os.fspath(file) for file in images])
-    if all(isinstance(image, Image.Image) for image in images):
-        return DecodedImages(images)
-    kinds = ", ".join(sorted({type(image).__name__ for image in images}))
-    raise InputError(f"a list of {kinds}", expected="a list of files or a list of PIL images")
+    if all(isinstance(image, (str, os.PathLike)) for image in listed):
+        return FileImages(Path(), [os.fspath(file) for file in listed])
+    pictures = [_channels_last(image) for image in listed]
+    if all(isinstance(picture, (Image.Image, np.ndarray)) for picture in pictures):
+        return ImagesInMemory(pictures)
+    kinds = ", ".join(sorted({type(image).__name__ for image in listed}))
+    raise InputError(f"a list of {kinds}", expected=_TAKEN)
+
+
+def _as_list(images: Any) -> Sequence[Any] | None:
+    """Single images, files or a batch, one by one; None where it is nothing of the kind."""
+    if hasattr(images, "to_list"):  # a column of a data frame
+        return cast("list[Any]", images.to_list())
+    images = _channels_last(images)
+    if isinstance(images, np.ndarray) and images.dtype.kind in "OU":
+        return cast("list[Any]", images.ravel().tolist())
+    if isinstance(images, np.ndarray) and images.ndim == 4:
+        return list(images)
+    if isinstance(images, (Image.Image, np.ndarray)):
+        return [images]
+    return images if isinstance(images, Sequence) else None
+
+
+def _channels_last(image: Any) -> Any:
+    """A tensor as an array whose last axis are the channels; anything else as it is."""
+    if not isinstance(image, Tensor):
+        return image
+    array = to_numpy(image)
+    return np.moveaxis(array, -3, -1) if array.ndim >= 3 else array
+
+
+def images_of_batch(batch: object) -> object:
+    """The images in a batch of a DataLoader: alone, first in a tuple (images, labels), or a mapping's ``image``."""
+    if isinstance(batch, Mapping):
+        if "image" not in batch:
+            raise InputError(f"batches with {', '.join(map(str, batch)) or 'nothing'}", expected=_TAKEN)
+        return batch["image"]
+    if isinstance(batch, (tuple, list)) and batch:
+        first = batch[0]
+        if isinstance(first, (tuple, list)) or getattr(first, "ndim", 0) == 4:
+            return first
+    return batch

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset
 
-from hiertree.errors import DeviceError, InputError, ShapeError
+from hiertree.errors import DeviceError, InputError
 from hiertree.io.progress import track
 from hiertree.tree import LabelTree
 
 from ..training.data.batches import batch_loader, keys_in_order
-from ..training.data.views import ImageViews, plain_view
+from ..training.data.views import ImageViews
 from ..training.network.embedder import Embedder, embed_at_scales
 from ..training.network.model_files import Backbone, Preprocessing, load_embedder, load_preprocessing
 from ..training.network.pretrained_backbones import HUB
+from ..training.network.pretrained_recipe import is_pretrained, pretrained_recipe, untrained_network
 from .gallery_index import GalleryIndex
-from .image_inputs import as_image_source
+from .image_inputs import as_image_source, images_of_batch
 from .model_folder import TREE, ModelRecord, download_model, save_model, upload_model
 
 if TYPE_CHECKING:
@@ -143,10 +144,12 @@ class TrainedModel:
 
         Args:
             images: a folder (its image files below, in the order of
-                :func:`hiertree.datasets.readers.images.image_files`), a list of files, PIL images, the images
-                of a data set, or a tensor (n, C, H, W) of any size: uint8, or floating in [0, 1].
+                :func:`hiertree.datasets.readers.images.image_files`) or a file; a PIL image, an array (height, width,
+                channels) or a tensor (channels, height, width), uint8 or floating in [0, 1] and of any size; a list,
+                Series or batch of these; the images of a data set; or a DataLoader whose batches are images, (images,
+                labels) or mappings with an entry "image".
             batch_size: images embedded at once.
-            workers: processes that decode; 0 decodes in this process.
+            workers: processes that decode; 0 decodes in this process. A DataLoader has its own.
             max_pixels: width × height above which an image is refused, for it may fill the memory; None: 89 million.
             progress: whether to show progress.
 
@@ -155,7 +158,7 @@ class TrainedModel:
 
         Raises:
             ImageError: no image, or one that does not decode.
-            InputError: something that is no image, or values outside [0, 1].
+            InputError: something that is no image, or has another shape, type or range.
 
         >>> import hiertree as ht, numpy as np
         >>> from hiertree.pipelines.training.recipe.settings import ModelSettings
@@ -168,16 +171,27 @@ class TrainedModel:
         """
         if batch_size < 1:
             raise InputError(f"batch_size={batch_size}", expected="an integer ≥ 1")
-        if isinstance(images, Tensor):
-            batches: Iterable[Tensor] = (self._prepared(batch) for batch in torch.split(_as_pixels(images), batch_size))
-            count = len(images)
-        else:
-            settings = self.preprocessing.image_settings().model_copy(update={"max_pixels": max_pixels})
-            views = ImageViews(as_image_source(images), settings)
-            loader = batch_loader(views, keys_in_order(range(len(views)), batch_size), workers=workers)
-            batches, count = (batch.images for batch in loader), len(views)
-        tracked = track(batches, description="embedding", total=-(-count // batch_size), enabled=progress)
+        if isinstance(images, DataLoader):
+            return self._embed_batches(images, batch_size=batch_size, max_pixels=max_pixels, progress=progress)
+        settings = self.preprocessing.image_settings().model_copy(update={"max_pixels": max_pixels})
+        views = ImageViews(as_image_source(images), settings)
+        loader = batch_loader(views, keys_in_order(range(len(views)), batch_size), workers=workers)
+        total = -(-len(views) // batch_size)
+        tracked = track((batch.images for batch in loader), description="embedding", total=total, enabled=progress)
         return torch.cat([self._embedded(batch) for batch in tracked]).numpy()
+
+    def _embed_batches(
+        self, loader: DataLoader[Any], *, batch_size: int, max_pixels: int | None, progress: bool
+    ) -> NDArray[np.float32]:
+        """Embed what a loader gives, in its order."""
+        total = None if isinstance(loader.dataset, IterableDataset) else len(loader)
+        batches = (images_of_batch(batch) for batch in loader)
+        tracked = track(batches, description="embedding", total=total, enabled=progress)
+        options: Any = {"batch_size": batch_size, "max_pixels": max_pixels, "progress": False}
+        parts = [self.embed(images, **options) for images in tracked]
+        if not parts:
+            raise InputError("no images: a DataLoader without batches", expected="at least one image")
+        return np.concatenate(parts)
 
     def search(
         self,
@@ -208,10 +222,10 @@ class TrainedModel:
         import pandas as pd
 
         gallery = index if isinstance(index, GalleryIndex) else GalleryIndex.load(index)
-        source = None if isinstance(photos, Tensor) else as_image_source(photos)
-        embeddings = self.embed(photos if source is None else source, batch_size=batch_size, progress=progress)
+        source = photos if isinstance(photos, DataLoader) else as_image_source(photos)
+        embeddings = self.embed(source, batch_size=batch_size, progress=progress)
         scores, rows = gallery.search(embeddings, k=k)
-        names = [f"image {row}" if source is None else source.name(row) for row in range(len(rows))]
+        names = [f"image {row}" if isinstance(source, DataLoader) else source.name(row) for row in range(len(rows))]
         found = rows.ravel() >= 0  # an approximate index may find fewer
         photo, rank = np.repeat(names, rows.shape[1]), np.tile(np.arange(1, rows.shape[1] + 1), len(rows))
         table = gallery.table.iloc[rows.ravel()[found]].reset_index(drop=True)
@@ -227,12 +241,6 @@ class TrainedModel:
             embeddings = embed_at_scales(self.network, images.to(self.device), self.preprocessing.scales)
         return embeddings.float().cpu()
 
-    def _prepared(self, images: Tensor) -> Tensor:
-        if images.shape[1] != self.preprocessing.channels:
-            given = f"images of shape {tuple(images.shape)}"
-            raise ShapeError(given, expected=f"(n, {self.preprocessing.channels}, height, width)")
-        return plain_view(images, size=self.preprocessing.size, resize=self.preprocessing.resize)
-
     def _autocast(self) -> AbstractContextManager[None]:
         """The arithmetic of the run; 16-bit floats are left to GPUs."""
         dtype = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(self.preprocessing.precision)
@@ -244,11 +252,12 @@ class TrainedModel:
 def load_model(
     run: str | os.PathLike[str], *, device: str | torch.device = "auto", backbone: Backbone | None = None
 ) -> TrainedModel:
-    """Load what a run has learned, with its preprocessing and its tree.
+    """Load what a run has learned, with its preprocessing and its tree, or a pretrained network.
 
     Args:
         run: folder of a finished run, as :func:`hiertree.pipelines.training.run.experiment.train` leaves it, or of a
-            model that was saved; or ``hf-hub:OWNER/NAME``, a model that was pushed to the Hugging Face hub.
+            model that was saved; ``hf-hub:OWNER/NAME``, a model that was pushed to the Hugging Face hub; or
+            ``timm:NAME`` or ``open_clip:NAME/WEIGHTS``, without a tree, as ``hiertree embed`` uses it.
         device: ``"auto"`` takes a GPU if there is one.
         backbone: builds the backbone of a model that was trained with one of your own: a class, a function, or its
             name, ``module:attribute``. What the model's folder names is never imported.
@@ -256,9 +265,12 @@ def load_model(
     Raises:
         CheckpointError: the run is not finished, or its files are damaged.
         RecipeError: the network is code of someone's own, and ``backbone`` is not given.
-        MissingResourceError: a model of the hub is out of reach, or ``backbone`` cannot be imported.
+        MissingResourceError: a model or weights are out of reach, or ``backbone`` cannot be imported.
         DeviceError: the device is absent.
     """
+    if is_pretrained(str(run)):
+        recipe = pretrained_recipe(str(run))
+        return TrainedModel(untrained_network(recipe), Preprocessing.of_recipe(recipe), device=device)
     if str(run).startswith(HUB):
         return TrainedModel.from_pretrained(str(run).removeprefix(HUB), device=device, backbone=backbone)
     folder = Path(run)
@@ -276,21 +288,3 @@ def _device(device: str | torch.device) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         problem = f"device={str(device)!r} ({error})".splitlines()[0]
         raise DeviceError(problem, expected="cpu, or a GPU that torch can use") from error
-
-
-def _as_pixels(images: Tensor) -> Tensor:
-    """(n, C, H, W) uint8; floating images in [0, 1] are scaled to 0 … 255."""
-    if images.ndim != 4 or not len(images):
-        raise ShapeError(f"images of shape {tuple(images.shape)}", expected="(n, channels, height, width)")
-    if images.dtype == torch.uint8:
-        return images
-    if not images.is_floating_point():
-        raise InputError(f"images of type {images.dtype}", expected="uint8, or floating in [0, 1]")
-    low, high = images.aminmax()
-    if not (low >= 0 and high <= 1):
-        raise InputError(
-            f"images with values from {low:.3g} to {high:.3g}",
-            expected="uint8 pixels, or floating ones in [0, 1] without normalization",
-            remedy="the model normalizes images itself; convert pixels from 0 to 255 with .to(torch.uint8)",
-        )
-    return (255 * images).round().to(torch.uint8)

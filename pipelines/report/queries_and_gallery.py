@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from hiertree.datasets import ImageDataset, ImageSource
     from hiertree.tree import LabelTree
+
+    from ..stored_embeddings.embeddings_files import LabeledEmbeddings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +130,44 @@ def matching_rows(names: Sequence[str] | None, wanted: Sequence[str] | None) -> 
     if len(row_of) < len(own) or sorted(own) != sorted(others):
         return None
     return np.array([row_of[name] for name in others])
+
+
+class NamedPaths(NamedTuple):
+    """Names and (n, L) paths of queries and of a separate gallery, by which other measurements of them are known."""
+
+    names: Sequence[str] | None
+    paths: NDArray[np.integer]
+    gallery_names: Sequence[str] | None = None
+    gallery_paths: NDArray[np.integer] | None = None
+
+    @classmethod
+    def of(cls, labeled: LabeledEmbeddings) -> NamedPaths:
+        """Those of embeddings, by their names or ids."""
+        names = labeled.ids if labeled.names is None else labeled.names
+        of_gallery = labeled.gallery_ids if labeled.gallery_names is None else labeled.gallery_names
+        texts = [None if found is None else list(map(str, found)) for found in (names, of_gallery)]
+        return cls(texts[0], labeled.paths, texts[1], labeled.gallery_paths)
+
+    def rows_of(self, wanted: NamedPaths) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """For each wanted query and item of the gallery the row of the same name; None where images differ."""
+        gallery = queries = matching_rows(self.names, wanted.names)
+        if wanted.gallery_paths is not None or self.gallery_paths is not None:
+            gallery = matching_rows(self.gallery_names, wanted.gallery_names)
+        return None if queries is None or gallery is None else (queries, gallery)
+
+    def has_classes_of(
+        self, wanted: NamedPaths, rows: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    ) -> bool:
+        """Whether the paths of the rows tell the same images apart at each level as the wanted ones."""
+        own, others = [self.paths], [wanted.paths]
+        if self.gallery_paths is not None and wanted.gallery_paths is not None:
+            own.append(self.gallery_paths)
+            others.append(wanted.gallery_paths)
+        if rows is not None:
+            own = [side[taken] for side, taken in zip(own, rows, strict=False)]
+        sides = zip(own, others, strict=True)
+        fits = all(side.ndim == other.ndim and side.shape[1:] == other.shape[1:] for side, other in sides)
+        return fits and same_classes(np.concatenate(own), np.concatenate(others))
 
 
 def _below_common_folder(names: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Sources of a report: folders of runs, comparisons of runs, or a file of embeddings."""
+"""Sources of a report: folders of runs, comparisons of runs, or embeddings in folders or files."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
 
 from hiertree.arrays import as_embeddings, as_paths
-from hiertree.datasets.readers.images import FileImages, inside
 from hiertree.errors import CheckpointError, HiertreeError, OptionError
-from hiertree.io.provenance import manifest
+from hiertree.io.provenance import MANIFEST, manifest
 from hiertree.metrics import evaluate
 
+from ..browse.embedded_images import find_pictures
 from ..stored_embeddings.embeddings_files import LabelFiles, naming_files, read_embeddings
 from ..stored_embeddings.label_columns import PathLike
 from ..stored_embeddings.locations import files_read, kind_of
@@ -29,24 +29,25 @@ from ..training.recipe.built_in import PublishedRow, published_rows
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.history import read_history
-from .queries_and_gallery import QueriesAndGallery, matching_rows, same_classes
+from .queries_and_gallery import NamedPaths, QueriesAndGallery
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from hiertree.datasets import ImageSource
     from hiertree.metrics import ProtocolName
 
     from ..stored_embeddings.embeddings_files import LabeledEmbeddings
 
 MOST_RUNS = 8
+Model = TypeVar("Model", bound="Measurement")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
     """One model in a report: its metrics, queries and rankings."""
 
+    source: Path  # the folder or file that was read
     results: dict[str, Any]  # metrics, skipped and convention, as ``metrics.json`` has them
     labeled: LabeledEmbeddings  # the embeddings and paths of the queries, and of their gallery if they have one
     per_query: pd.DataFrame  # a row for each query, a column for each metric; NaN where a query has no positive
@@ -89,9 +90,8 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedRun(Measurement):
-    """A finished run of training: also its folder and its recipe."""
+    """A finished run of training: also its recipe."""
 
-    folder: Path
     recipe: Recipe
 
 
@@ -112,7 +112,7 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
         as_paths(labeled.paths)
         recipe = load_recipe(folder.recipe, trusted=False)
         return FinishedRun(
-            folder=folder.path,
+            source=folder.path,
             recipe=recipe,
             published=published_rows(recipe.name),
             recipe_text=folder.recipe.read_text(encoding="utf-8"),
@@ -127,51 +127,55 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
         raise CheckpointError(f"{path} ({error})", expected="the whole folder of a finished run") from error
 
 
-def read_runs(paths: Sequence[str | os.PathLike[str]], names: Sequence[str] = ()) -> dict[str, FinishedRun]:
-    """Read runs that were measured on the same images, by the names that the page gives them.
-
-    The images are known by their files, in whatever order and below whatever folder. Unless names are given, a run is
-    called by its loss where that tells the runs apart, or else by its recipe, or else by its folder.
-    """
+def read_runs(paths: Sequence[str | os.PathLike[str]]) -> dict[str, FinishedRun]:
+    """Read runs that were measured on the same images, by the names that the page gives them."""
     runs = [read_run(path) for path in paths]
     if not runs:
         raise OptionError("no run", expected="the folders of one or more finished runs")
-    runs[1:] = [_in_order_of(runs[0], run) for run in runs[1:]]
+    return _named(runs)
+
+
+def _named(found: Sequence[Model], names: Sequence[str] = ()) -> dict[str, Model]:
+    """Measurements of the same images by name, each in the order of the first's.
+
+    The images are known by their files, in whatever order and below whatever folder. Unless names are given, a run is
+    called by its loss where that tells all apart, or else by its recipe; embeddings by their file; or all by their
+    paths.
+    """
+    ordered = [found[0], *(_in_order_of(found[0], other) for other in found[1:])]
+    runs = [own.recipe if isinstance(own, FinishedRun) else None for own in found]
+    stems = [own.source.stem for own in found]
     candidates = (
         *([list(names)] if names else []),
-        [run.recipe.loss.name for run in runs],
-        [run.recipe.name for run in runs],
-        [str(run.folder) for run in runs],
+        [stem if run is None else run.loss.name for run, stem in zip(runs, stems, strict=True)],
+        [stem if run is None else run.name for run, stem in zip(runs, stems, strict=True)],
+        [str(own.source) for own in found],
     )
-    chosen = next((found for found in candidates if max(Counter(found).values()) == 1), None)
+    chosen = next((each for each in candidates if max(Counter(each).values()) == 1), None)
     if chosen is None:
-        raise OptionError("a run given twice", expected="each run once")
-    return dict(zip(chosen, runs, strict=True))
+        raise OptionError("a source given twice", expected="each once")
+    return dict(zip(chosen, ordered, strict=True))
 
 
-def _in_order_of(first: FinishedRun, run: FinishedRun) -> FinishedRun:
-    """A run with its images in the order of the first's, found by their names, and with the first's paths."""
+def _in_order_of(first: Measurement, run: Model) -> Model:
+    """A measurement with its images in the order of the first's, found by their names, and with the first's paths."""
     own, wanted = run.labeled, first.labeled
-    gallery = queries = matching_rows(own.names, wanted.names)
-    if wanted.gallery_paths is not None or own.gallery_paths is not None:
-        gallery = matching_rows(own.gallery_names, wanted.gallery_names)
-    if queries is None or gallery is None:
+    found, names = NamedPaths.of(own), NamedPaths.of(wanted)
+    rows = found.rows_of(names)
+    if rows is None:
         if run.has_paths(wanted.paths, wanted.gallery_paths):
             return run
-        given = f"{run.folder} and {first.folder} were measured on different images"
-        raise OptionError(given, expected="runs on the same data")
-    rows = {"embeddings": queries, "ids": queries, "gallery_embeddings": gallery, "gallery_ids": gallery}
+        given = f"{run.source} and {first.source} were measured on different images"
+        raise OptionError(given, expected="sources on the same data")
+    if not found.has_classes_of(names, rows):
+        given = f"{run.source} and {first.source} were measured on the same images with different labels"
+        raise OptionError(given, expected="sources with the same classes at each level")
+    of_sides = zip(("embeddings", "ids", "gallery_embeddings", "gallery_ids"), (0, 0, 1, 1), strict=True)
     taken: dict[str, Any] = {
-        name: np.asarray(found)[rows[name]] for name in rows if (found := getattr(own, name)) is not None
+        name: np.asarray(values)[rows[side]] for name, side in of_sides if (values := getattr(own, name)) is not None
     }
-    sides = [(own.paths[queries], wanted.paths)]
-    if own.gallery_paths is not None and wanted.gallery_paths is not None:
-        sides.append((own.gallery_paths[gallery], wanted.gallery_paths))
-    if not same_classes(*map(np.concatenate, zip(*sides, strict=True))):
-        given = f"{run.folder} and {first.folder} were measured on the same images with different labels"
-        raise OptionError(given, expected="runs with the same classes at each level")
     shared = {name: getattr(wanted, name) for name in ("paths", "names", "gallery_paths", "gallery_names")}
-    return replace(run, labeled=own._replace(**taken, **shared), per_query=run.per_query.iloc[queries])
+    return replace(run, labeled=own._replace(**taken, **shared), per_query=run.per_query.iloc[rows[0]])
 
 
 class EmbeddingsOptions(LabelFiles, total=False):
@@ -188,28 +192,34 @@ def read_sources(
     options: EmbeddingsOptions | None = None,
 ) -> tuple[dict[str, Measurement], QueriesAndGallery]:
     """Read the models' measurements, by name, and the queries and gallery that they were measured on."""
-    paths = [Path(source) for source in sources]
+    folders = _sources_in([Path(source) for source in sources])
     given = {name: value for name, value in (options or {}).items() if value}
-    if any(kind_of(path) not in ("run", "comparison") for path in paths):
-        if len(paths) > 1 or overrides:
-            raise OptionError("a file with other sources or --set", expected="one file of embeddings alone")
-        return _measured_file(paths[0], **given)
-    if given:
-        raise OptionError("labels, a gallery or images with folders", expected="these with a file of embeddings only")
-    runs = _runs_in(paths)
-    return dict(runs), _data_of_run(next(iter(runs.values())), overrides)
+    is_run = [kind_of(path) == "run" for path in folders]
+    if given.keys() - {"images"} and (any(is_run) or len(folders) > 1):
+        raise OptionError("labels or a gallery with runs or several sources", expected="these with one file alone")
+    if is_run[0] and "images" in given:
+        raise OptionError("images of a run", expected="its data set", remedy="name the place by --set data.root=PATH")
+    if overrides and not is_run[0]:
+        raise OptionError("--set with embeddings", expected="a run", remedy="name the images' folder by --images")
+    images = given.pop("images", None)
+    found = [read_run(path) if kind_of(path) == "run" else _measured_file(path, **given) for path in folders]
+    measured = _named(found, list(folders.values()) if all(folders.values()) else [])
+    first = found[0]
+    if isinstance(first, FinishedRun):
+        return measured, _data_of_run(first, overrides)
+    return measured, _data_of_file(first, images)
 
 
-def _runs_in(paths: Sequence[Path]) -> dict[str, FinishedRun]:
-    """The runs in the folders; of a comparison the first seed of each row, under the name of the row."""
-    folders: dict[Path, str] = {}
+def _sources_in(paths: Sequence[Path]) -> dict[Path, str]:
+    """The runs and embeddings; of a comparison those of its rows, the first seed each, with the row's name."""
+    sources: dict[Path, str] = {}
     for path in paths:
-        folders |= _rows(path) if is_comparison(path) else {path: ""}
-    if len(folders) > MOST_RUNS:
+        sources |= _rows(path) if kind_of(path) == "comparison" else {path: ""}
+    if len(sources) > MOST_RUNS:
         raise OptionError(
-            f"{len(folders)} runs", expected=f"at most {MOST_RUNS} on a page", remedy="name their folders one by one"
+            f"{len(sources)} runs", expected=f"at most {MOST_RUNS} on a page", remedy="name their folders one by one"
         )
-    return read_runs(list(folders), names=list(folders.values()) if all(folders.values()) else [])
+    return sources
 
 
 def is_comparison(folder: Path) -> bool:
@@ -220,13 +230,15 @@ def is_comparison(folder: Path) -> bool:
 def _rows(comparison: Path) -> dict[Path, str]:
     """The first finished seed of each row of a comparison, and the row's name."""
     found = sorted((path.parent for path in comparison.glob("**/seed-*/metrics.json")), key=_by_seed)
-    if not found:
+    made = json.loads((comparison / MANIFEST).read_text(encoding="utf-8"))["parameters"]
+    measured = {comparison / source: name for name, source in made.get("measured", {}).items()}
+    if not found and not measured:
         raise OptionError(f"{comparison} without a finished run", expected="a finished run of hiertree compare")
     first: dict[Path, Path] = {}
     for folder in found:
         picked = folder / "best"  # the network that a validation picked, if there was one
         first.setdefault(folder.parent, picked if picked.is_dir() else folder)
-    return {folder: row.relative_to(comparison).as_posix() for row, folder in first.items()}
+    return {folder: row.relative_to(comparison).as_posix() for row, folder in first.items()} | measured
 
 
 def _by_seed(folder: Path) -> tuple[str, int]:
@@ -236,7 +248,7 @@ def _by_seed(folder: Path) -> tuple[str, int]:
 
 def _data_of_run(run: FinishedRun, overrides: Sequence[str]) -> QueriesAndGallery:
     """The data set of the run's recipe; only paths if it is missing, or its images have changed."""
-    recipe = load_recipe(run.folder / "recipe.yaml", overrides, trusted=False)
+    recipe = load_recipe(run.source / "recipe.yaml", overrides, trusted=False)
     try:
         dataset = load_split(recipe, "test")
         data = QueriesAndGallery.from_dataset(dataset)
@@ -251,17 +263,14 @@ def require_measured_on(data: QueriesAndGallery, run: FinishedRun, what: str) ->
     if not run.has_paths(data.query_paths, data.gallery_paths if data.separate else None):
         raise OptionError(
             f"the {len(data.query_paths)} queries of {what}",
-            expected=f"the {len(run.labeled.paths)} that {run.folder} was measured on, with the same paths",
+            expected=f"the {len(run.labeled.paths)} that {run.source} was measured on, with the same paths",
         )
 
 
-def _measured_file(
-    file: Path, *, images: Any = None, protocol: Any = None, **files: Any
-) -> tuple[dict[str, Measurement], QueriesAndGallery]:
+def _measured_file(file: Path, *, protocol: Any = None, **files: Any) -> Measurement:
     labeled = read_embeddings(file, **files)
     if labeled.distractors is not None:
         raise OptionError(f"distractors in {file.name}", expected="a gallery of labeled items")
-    data = _data_of_file(labeled, images)
     with naming_files(file, files.get("gallery")):
         result = evaluate(*labeled[:4], progress=True, protocol=protocol, **labeled.masks)
     content = result.as_dict()
@@ -270,31 +279,27 @@ def _measured_file(
     levels = files.get("levels", ())
     same = {**files, "levels": ",".join(levels), "protocol": protocol}
     words = [word for name, value in same.items() if value for word in (f"--{name.replace('_', '-')}", str(value))]
-    measurement = Measurement(
+    return Measurement(
+        source=file,
         results={**content, "metrics": content["summary"]},
         labeled=labeled,
         per_query=result.per_query().reset_index(drop=True),
         command=shlex.join(["hiertree", "evaluate", str(file), *words]),
         manifest=manifest(command="hiertree report", parameters={"levels": list(levels)}, inputs=inputs),
     )
-    return {file.stem: measurement}, data
 
 
-def _data_of_file(labeled: LabeledEmbeddings, folder: PathLike | None) -> QueriesAndGallery:
-    """The labels of the tables or, without any, the numbers of the paths; pictures from a folder of image files."""
-    images = None if folder is None else _images(labeled, folder)
-    pictures: Any = {"images": images, "without": "" if images else "No folder of images was given."}
+def _data_of_file(measured: Measurement, folder: PathLike | None) -> QueriesAndGallery:
+    """The labels of the tables or, without any, the numbers of the paths; pictures from where they were embedded."""
+    labeled, named = measured.labeled, NamedPaths.of(measured.labeled)
+    if folder is not None and named.names is None:
+        raise OptionError(f"images in {folder} without ids", expected="the column of the files' names (--ids)")
+    names = [*(named.names or ()), *(named.gallery_names or ())]
+    images, without = find_pictures(measured.source, names, folder)
+    pictures: Any = {"images": images, "without": without}
     if labeled.tree is None:
         return QueriesAndGallery.from_numbers(labeled.paths, labeled.gallery_paths, **pictures)
     return QueriesAndGallery.from_paths(labeled.tree, labeled.paths, labeled.gallery_paths, **pictures)
-
-
-def _images(labeled: LabeledEmbeddings, folder: PathLike) -> ImageSource:
-    """The image files that the ids name."""
-    if labeled.ids is None:
-        raise OptionError(f"images in {folder} without ids", expected="the column of the files' names (--ids)")
-    names = [*map(str, labeled.ids), *map(str, () if labeled.gallery_ids is None else labeled.gallery_ids)]
-    return FileImages(Path(folder), inside(names, lambda row: f"id {row + 1}"))
 
 
 def values_of(runs: Mapping[str, Measurement], metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -25,7 +25,7 @@ from ..training.distributed.starting import run_processes
 from ..training.learning.starting_weights import initialize_projection, start_from_earlier
 from ..training.network.embedder import Embedder, require_sizes, warn_of_cut_images
 from ..training.network.model_files import WEIGHTS, Backbone, load_embedder
-from ..training.network.pretrained_recipe import is_pretrained, pretrained_recipe
+from ..training.network.pretrained_recipe import is_pretrained, pretrained_recipe, untrained_network
 from ..training.recipe.built_in import built_in_recipes
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 class _Call(NamedTuple):
     """The arguments of :func:`embed`."""
 
-    model: Path
-    data: str
+    model: str
+    data: str | None
     out: Path
     split: str | None
     levels: tuple[str, ...]
@@ -53,25 +53,33 @@ class _Call(NamedTuple):
     kind: FileFormat
     dtype: Numbers
     skip_bad: bool
+    own_format: bool
 
-    def recipe(self) -> Recipe:
-        """The recipe of the run, of that name, or of a pretrained network."""
-        name, is_folder = str(self.model), self.model.is_dir()
-        if is_pretrained(name):
-            return pretrained_recipe(name, self.overrides)
-        if not self.model.exists() and name not in built_in_recipes():
-            missing = no_such(self.model)
-            if missing.remedy is not None or len(self.model.parts) > 1:  # else perhaps the name of a recipe
-                raise missing
-        if is_folder and not (self.model / "recipe.yaml").is_file():
-            raise OptionError(f"{name} holds no recipe.yaml", expected="the folder of a finished run, or a recipe")
-        source = self.model / "recipe.yaml" if is_folder else self.model
-        return load_recipe(source, self.overrides, trusted=not is_folder)
+    @property
+    def run(self) -> Path | None:
+        """The folder of the run; None of a recipe or a pretrained network."""
+        return Path(self.model) if Path(self.model).is_dir() else None
+
+
+def recipe_of(model: str, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe of a run, of that name, or of a pretrained network."""
+    if is_pretrained(model):
+        return pretrained_recipe(model, overrides)
+    path = Path(model)
+    if not path.exists() and model not in built_in_recipes():
+        missing = no_such(path)
+        if missing.remedy is not None or len(path.parts) > 1:  # else perhaps the name of a recipe
+            raise missing
+    if not path.is_dir():
+        return load_recipe(model, overrides)
+    if not (path / "recipe.yaml").is_file():
+        raise OptionError(f"{path} holds no recipe.yaml", expected="the folder of a finished run, or a recipe")
+    return load_recipe(path / "recipe.yaml", overrides, trusted=False)
 
 
 def embed(
     model: str | os.PathLike[str],
-    data: str | os.PathLike[str],
+    data: str | os.PathLike[str] | None,
     out: str | os.PathLike[str],
     *,
     split: str | None = None,
@@ -84,6 +92,7 @@ def embed(
     dtype: Numbers = "float32",
     devices: int | Literal["auto"] = 1,
     skip_bad: bool = False,
+    own_format: bool = True,
 ) -> Embedded:
     """Embed images, shard by shard; an interrupted call continues after the last whole shard.
 
@@ -92,8 +101,9 @@ def embed(
     ``open_clip:NAME/WEIGHTS``, without any projection. Images are embedded at the recipe's ``evaluation.scales``.
 
     ``data`` is the root of images in the format of the recipe's ``data`` section, of which ``split`` is embedded
-    (``test`` unless given); or else what :func:`hiertree.datasets.input_images.load_input_images` reads, with the
-    labels that are there, or those of ``levels``, unless ``labeled`` is False. A line on standard error says which.
+    (``test`` unless given), where ``own_format`` allows it; None, where that section says; or what
+    :func:`hiertree.datasets.input_images.load_input_images` reads, with the labels that are there, or those of
+    ``levels``, unless ``labeled`` is False. A line on standard error says which.
 
     With ``file_format="npy"``, ``out`` then holds ``embeddings.npy`` (n, d) and ``labels.csv``, or ``queries.npy``,
     ``queries.csv``, ``gallery.npy`` and ``gallery.csv`` of a split with a gallery of its own, and ``manifest.json``. A
@@ -116,8 +126,8 @@ def embed(
         raise OptionError(f"levels {', '.join(levels)} of images without labels", expected="one of both")
     launch = detect_launch()
     call = _Call(
-        model=Path(model),
-        data=os.fspath(data),
+        model=os.fspath(model),
+        data=None if data is None else os.fspath(data),
         out=Path(out),
         split=split,
         levels=tuple(levels),
@@ -128,8 +138,9 @@ def embed(
         kind="npy",
         dtype=dtype,
         skip_bad=skip_bad,
+        own_format=own_format,
     )
-    recipe = call.recipe()
+    recipe = recipe_of(call.model, call.overrides)
     on_devices = recipe.training.model_copy(update={"devices": devices})
     count = 1 if launch is not None or devices == 1 else number_of_devices(on_devices)
     kind = file_format or ("npy" if launch is None and count == 1 else "parquet")
@@ -147,7 +158,7 @@ def embed(
 
 
 def _embed_as_one_of_several(call: _Call) -> None:
-    _embed(call, call.recipe(), detect_launch())
+    _embed(call, recipe_of(call.model, call.overrides), detect_launch())
 
 
 def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
@@ -159,11 +170,11 @@ def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
         with processes.agreeing():
             inputs = _inputs(call, recipe)
         if processes.is_first and is_progress_shown():
-            print(f"{call.data}: {inputs.read.about}", file=sys.stderr)
+            print(f"{call.data or call.model}: {inputs.read.about}", file=sys.stderr)
         recipe = inputs.recipe
         with processes.agreeing():
-            embedder = _network(call.model, recipe, fabric, call.backbone)  # after the images: it may download weights
-        if not call.model.is_dir():
+            embedder = _network(call, recipe, fabric)  # after the images: it may download weights
+        if call.run is None:
             processes.copy_from_first(embedder.state_dict().values())  # a PCA on a GPU is not the same everywhere
         digests = image_digests(inputs.read.dataset, processes)
         output = _claimed(call, embedder, inputs, digests, processes)
@@ -182,7 +193,7 @@ def _finish(call: _Call, inputs: _Inputs, output: EmbeddingFiles) -> None:
     made = manifest(
         command=f"hiertree embed {call.model}",
         parameters={**inputs.recipe.as_dict(), **inputs.place},
-        inputs=[call.model / WEIGHTS] if call.model.is_dir() else [],
+        inputs=[] if call.run is None else [call.run / WEIGHTS],
         outputs=[call.out / name for name in (*about["embeddings"], *about["labels"]) if call.kind == "npy"],
     )
     files.write_json(call.out / MANIFEST, {**made, **about})
@@ -208,6 +219,7 @@ def _inputs(call: _Call, recipe: Recipe) -> _Inputs:
         except OtherLayoutError as error:
             reason = f"; no {recipe.data.name} is there: {error.given}"
     options: dict[str, Any] = {"levels": call.levels}
+    assert call.data is not None
     if recipe.data.name == "table" and Path(call.data).is_file():  # another table like that of the training
         options = {"image": data["image"], "levels": call.levels or data["levels"]}
     read = load_input_images(call.data, call.split, labeled=call.labeled, **options)
@@ -216,42 +228,39 @@ def _inputs(call: _Call, recipe: Recipe) -> _Inputs:
 
 def _prepared_for(call: _Call, recipe: Recipe) -> Recipe | None:
     """The recipe with the present location of its data; None for images of any kind."""
+    if call.data is None:
+        return recipe
     name, place = recipe.data.name, Path(call.data)
-    if call.levels or not (call.labeled and place.is_dir() and recipe.data.takes("root")):
+    if call.levels or not (call.own_format and call.labeled and place.is_dir() and recipe.data.takes("root")):
         return None
     is_other = name == "folder" and place.resolve() != Path(recipe.data.options()["root"]).resolve()
     if is_pretrained(recipe.name) or (is_other and call.split is None):
         return None
     placed = [*call.overrides, f"data.root={json.dumps(call.data)}"]
-    return load_recipe(recipe.as_dict(), placed, trusted=not call.model.is_dir())
+    return load_recipe(recipe.as_dict(), placed, trusted=call.run is None)
 
 
-def _network(model: Path, recipe: Recipe, fabric: Fabric, backbone: Backbone | None) -> Embedder:
+def _network(call: _Call, recipe: Recipe, fabric: Fabric) -> Embedder:
     """The network of the run, or the one that the recipe's training would start from, on the CPU."""
-    embedder = load_embedder(model, backbone=backbone) if model.is_dir() else _untrained(model, recipe)
+    run = call.run
+    embedder = _untrained(call.model, recipe) if run is None else load_embedder(run, backbone=call.backbone)
     require_sizes(embedder, recipe.images.size, recipe.evaluation.scales)
     warn_of_cut_images(embedder, recipe.images.size)
-    if not model.is_dir() and recipe.model.projection_init != "random":
+    if run is None and recipe.model.projection_init != "random":
         train_set, _ = load_learning_splits(recipe)
         initialize_projection(embedder.to(fabric.device), train_set, recipe, fabric)
     return embedder.cpu().eval()
 
 
-def _untrained(model: Path, recipe: Recipe) -> Embedder:
+def _untrained(model: str, recipe: Recipe) -> Embedder:
     """Pretrained weights with a projection that the seed draws, or those of an earlier run."""
-    import torch
-
-    starts_anew = recipe.training.start_from is None
-    if starts_anew and not recipe.model.pretrained:
+    if recipe.training.start_from is None and not recipe.model.pretrained:
         raise OptionError(
             f"{model} with model.pretrained=false",
             expected="the folder of a finished run, or a recipe with pretrained weights",
             remedy="train it first",
         )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(recipe.seed)
-        images = recipe.images
-        embedder = Embedder(recipe.model, channels=images.channels, size=images.size, load_weights=starts_anew)
+    embedder = untrained_network(recipe)
     start_from_earlier(embedder, recipe)
     return embedder
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAPPED_BYTES = 2**29  # of which an .npy is not read into memory
-_SUFFIXES = (".npz", ".npy", ".pt", ".parquet", ".safetensors")
+SUFFIXES = (".npz", ".npy", ".pt", ".parquet", ".safetensors")
 _NEEDED = ("embeddings", "paths")
 
 
@@ -217,8 +217,8 @@ def _read(side: StoredSide, labels: PathLike | None, columns: LabelColumns) -> L
         if table is None and shards.columns:
             return rows_in_shards(shards, columns)
         return _with_table(shards, file, table, columns)
-    if file.suffix not in _SUFFIXES:
-        raise OptionError(f"embeddings in {file.name!r}", expected=f"a file that ends in {', '.join(_SUFFIXES)}")
+    if file.suffix not in SUFFIXES:
+        raise OptionError(f"embeddings in {file.name!r}", expected=f"a file that ends in {', '.join(SUFFIXES)}")
     content = _load_torch(file) if file.suffix == ".pt" else _load_numpy(file)
     if not isinstance(content, Mapping):
         return _with_table(content, file, table, columns)

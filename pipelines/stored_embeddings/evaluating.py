@@ -88,7 +88,7 @@ def evaluate_file(embeddings: PathLike, *, codes: bool = False, **options: Unpac
     outputs = _outputs(given)
     columns: dict[str, Any] = {name: given.pop(name) for name in LabelFiles.__annotations__ if name in given}
     if kind_of(source) == "run" and columns.get("gallery") is None:
-        measured = _as_measured(source)
+        measured = measured_as(source)
         if not any(map(given.get, _MEASURED_BY)):
             codes, given = codes or measured.pop("codes"), given | measured
     with _launched(share_work=not codes and given.get("approximate") is None) as share:
@@ -111,7 +111,7 @@ def evaluate_file(embeddings: PathLike, *, codes: bool = False, **options: Unpac
     return result
 
 
-def _as_measured(run: Path) -> dict[str, Any]:
+def measured_as(run: Path) -> dict[str, Any]:
     """The metrics and conventions of a run's own results, and a line on further lists of its benchmark."""
     try:
         convention = json.loads((run / "metrics.json").read_text(encoding="utf-8"))["convention"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import signal
 from collections.abc import Iterable, Iterator, Sequence
+from multiprocessing import active_children
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -77,3 +79,12 @@ def batch_loader(
 def _ignore_sigterm(_worker: int) -> None:
     """Ignore SIGTERM: schedulers send it to the whole process group, but the training process needs its workers."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+@atexit.register
+def _end_workers() -> None:
+    """At the exit multiprocessing would wait for workers that an error has left and that ignore its SIGTERM."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # by which torch would report each of them as failed
+    for child in active_children():
+        if child.daemon:
+            child.kill()

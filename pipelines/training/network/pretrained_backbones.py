@@ -152,7 +152,7 @@ def _unreachable(given: str, name: str) -> MissingResourceError:
         given,
         expected="a connection to the Hugging Face hub, or its cache",
         remedy=f"on a connected machine run `python -c \"import timm; timm.create_model('{name}', "
-        'pretrained=True)"` and copy the cache, or set model.pretrained to a local file',
+        'pretrained=True)"` and copy the cache, or name a local file: timm:NAME/FILE, or model.pretrained of a recipe',
     )
 
 

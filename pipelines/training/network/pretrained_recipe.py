@@ -1,4 +1,7 @@
-"""``timm:NAME`` and ``open_clip:NAME/WEIGHTS``: pretrained networks with their own size, normalization and pooling."""
+"""``timm:NAME`` and ``open_clip:NAME/WEIGHTS``: pretrained networks with their own size, normalization and pooling.
+
+``WEIGHTS`` are a name that open_clip knows, or a file; ``timm:NAME`` takes a file too, ``timm:resnet50/resnet50.pth``.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,14 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from hiertree.errors import require_package
 
 from ..recipe.reading import load_recipe
 from ..recipe.schema import Recipe
-from .pretrained_backbones import CLIP, find_timm_model
+from .embedder import Embedder
+from .pretrained_backbones import CLIP, HUB, find_timm_model
 
 TIMM = "timm:"
 _MOST_WORKERS = 8  # processes that decode
@@ -44,10 +50,20 @@ def pretrained_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
     return load_recipe(settings, overrides)
 
 
+def untrained_network(recipe: Recipe) -> Embedder:
+    """A recipe's network before training: pretrained weights, if named, and a projection that the seed draws."""
+    images, is_new = recipe.images, recipe.training.start_from is None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        return Embedder(recipe.model, channels=images.channels, size=images.size, load_weights=is_new)
+
+
 def _of_timm(name: str) -> tuple[int, float | None, dict[str, Any]]:
-    backbone = name.removeprefix(TIMM)
+    backbone, file = name.removeprefix(TIMM), ""
+    if not backbone.startswith(HUB):
+        backbone, _, file = backbone.partition("/")
     found = find_timm_model(backbone)
-    return found.size, found.crop, {"backbone": backbone, "pretrained": True}
+    return found.size, found.crop, {"backbone": backbone, "pretrained": file or True}
 
 
 def _of_clip(name: str) -> tuple[int, float | None, dict[str, Any]]:

@@ -50,8 +50,8 @@ class Component(Section):
         function = type(self).function
         return function is not None and str(_parameters(function)[parameter].annotation) == LOSS_FACTORY
 
-    def build(self, *arguments: Any, **known: Any) -> Any:
-        """Call it with its options and what the run knows; the latter as far as it takes it."""
+    def require_trusted(self) -> Function:
+        """What is named; an error where a folder of a run names code of someone's own, or what may download."""
         function = type(self).function
         if function is None:
             raise RecipeError(
@@ -59,6 +59,11 @@ class Component(Section):
                 expected="a name that you give: nothing that such a folder names is imported or fetched",
                 remedy=f"if you trust it, name it yourself: --set SECTION.name={self.name}",
             )
+        return function
+
+    def build(self, *arguments: Any, **known: Any) -> Any:
+        """Call it with its options and what the run knows; the latter as far as it takes it."""
+        function = self.require_trusted()
         options = {name: _built(value) for name, value in self.options().items()}
         return function(*arguments, **options | {name: value for name, value in known.items() if self.takes(name)})
 

@@ -161,7 +161,10 @@ def test_help_loads_no_heavy_library():
         (["evaluate", "absent.npz", "--out", ""], "'--out'"),
         (["audit", "absent.npz", "--seed", "-1"], "'--seed'"),
         (["embed", "absent", "absent", "--out", "OUT", "--split", ""], "'--split'"),
-        (["nonsense"], "No such command"),
+        (["nonsense"], "No such command 'nonsense'; see hiertree --help"),
+        (["evalute"], "No such command 'evalute'; did you mean 'evaluate'?"),
+        (["labels", "Clustr"], "No such command 'Clustr'; did you mean 'cluster'?; see hiertree labels --help"),
+        (["recipes", "shwo"], "No such command 'shwo'; did you mean 'show'?"),
         (["train"], "Missing argument"),
     ],
 )

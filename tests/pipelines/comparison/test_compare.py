@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+import yaml
 from bs4 import BeautifulSoup
+from safetensors.torch import save_file
 
+import hiertree as ht
 from hiertree.errors import OptionError, RecipeError, TrainingError
 from hiertree.metrics.statistics import paired_randomization_test
 from hiertree.pipelines.comparison.planned_runs import read_grid, row_names, setting_text
@@ -23,6 +28,7 @@ from hiertree.pipelines.comparison.significance import (
     describe_tests,
     query_values,
 )
+from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
 
@@ -118,6 +124,62 @@ def test_rows_are_tested_on_means_over_seeds_with_holms_correction_and_only_on_t
         "as they have other data or metrics: other; of other data."
     )
     assert query_values([tmp_path / "base" / "0", tmp_path / "other" / "0"], data={}) is None
+
+
+def test_networks_that_are_only_measured_stand_beside_trained_ones(tmp_path: Path, overrides: list[str]) -> None:
+    timm = pytest.importorskip("timm")
+    torch.manual_seed(0)
+    save_file(timm.create_model("resnet18").state_dict(), tmp_path / "weights.safetensors")
+    network = f"timm:resnet18/{tmp_path / 'weights.safetensors'}"
+    compare(TWO[:1], seeds=[0], out=tmp_path / "trained", overrides=overrides)
+    run = str(tmp_path / "trained" / TWO[0] / "seed-0")
+    with np.load(f"{run}/embeddings.npz") as arrays:
+        order = np.random.default_rng(0).permutation(len(arrays["embeddings"]))
+        np.save(tmp_path / "embeddings.npy", arrays["embeddings"][order])
+        tree = ht.LabelTree.from_json(f"{run}/tree.json")
+        labels = [tree.labels_of(path) for path in arrays["paths"][order].tolist()]
+        table = pd.DataFrame(labels, columns=tree.level_names).assign(image=arrays["names"][order])
+    (tmp_path / "shuffled").mkdir()
+    (tmp_path / "embeddings.npy").rename(tmp_path / "shuffled" / "embeddings.npy")
+    table.to_csv(tmp_path / "shuffled" / "labels.csv", index=False)
+    names = [network, TWO[1], run, str(tmp_path / "shuffled")]
+    grid = {"loss.tau": [0.01, 0.1]}
+    runs = compare(names, seeds=[0], out=tmp_path / "out", overrides=overrides, grid=grid, against=run)
+    assert runs["recipe"].tolist() == [network, TWO[1], TWO[1], *names[2:]]
+    assert runs["seed"].isna().tolist() == [True, False, False, True, True]
+    made = json.loads(Path(run, "metrics.json").read_text())["metrics"]
+    assert runs.loc[3, ["H-AP", "R@1"]].to_dict() == made
+    assert runs.loc[4, ["H-AP", "R@1"]].to_dict() == pytest.approx(made)
+    (folder,) = (tmp_path / "out" / "embedded").iterdir()
+    assert runs.loc[0, "H-AP"] == evaluate_file(folder, metrics=["H-AP"]).summary()["H-AP"]
+    tests = pd.read_csv(tmp_path / "out" / TESTS).set_index(["metric", "row"])
+    rows = [network, *(f"{TWO[1]}, loss.tau={tau}" for tau in grid["loss.tau"]), names[3]]
+    assert list(tests.index) == list(product(["H-AP", "R@1"], rows))
+    assert tests.loc[("H-AP", names[3]), ["difference", "p"]].tolist() == pytest.approx([0, 1], abs=1e-6)
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    compare(names, seeds=[0], out=tmp_path / "out", overrides=overrides, grid=grid, against=run)
+    assert before == {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+def test_code_that_a_run_names_is_not_imported_for_other_networks(tmp_path: Path, overrides: list[str]) -> None:
+    compare(TWO[:1], seeds=[0], out=tmp_path / "trained", overrides=overrides)
+    run = tmp_path / "trained" / TWO[0] / "seed-0"
+    recipe = yaml.safe_load((run / "recipe.yaml").read_text()) | {"data": {"name": "antigravity:geohash"}}
+    (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    with pytest.raises(RecipeError, match="nothing that such a folder names is imported"):
+        compare([str(run), "timm:resnet18"], seeds=[0], out=tmp_path / "out")
+
+
+def test_what_cannot_be_measured_is_refused_before_anything_is_run(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(OptionError, match="timm:resnet18 without images: expected --data"):
+        compare(["timm:resnet18"], seeds=[0], out=out)
+    (tmp_path / "run").mkdir()
+    with pytest.raises(OptionError, match=r"no such run, folder or file: .*did you mean .*run"):
+        compare([TWO[0], str(tmp_path / "rnu")], seeds=[0], out=out)
+    with pytest.raises(OptionError, match="neither a run nor embeddings"):
+        compare([TWO[0], str(tmp_path / "run")], seeds=[0], out=out)
+    assert not out.exists()
 
 
 def test_reference_is_the_first_row_or_the_one_named() -> None:

@@ -124,6 +124,10 @@ def test_photos_find_themselves_in_an_index_of_their_folder(
     embeddings = model.embed(photos, progress=False)
     exact = -np.sort(-(embeddings @ embeddings.T), axis=1)[:, :3]
     np.testing.assert_allclose(found["score"].to_numpy().reshape(8, 3), exact, atol=1e-5)
+    embed(run, photos, tmp_path / "shards", labeled=False, file_format="parquet", shard_size=3)
+    of_shards = tmp_path / "of-shards"
+    assert run_command("export", run, "--faiss", "--gallery", tmp_path / "shards", "--out", of_shards) == 0
+    assert (of_shards / "index.csv").read_bytes() == (out / "index.csv").read_bytes()
     one = model.search(GalleryIndex.load(out), Image.open(photos / "flower-2.png"), k=100, progress=False)
     assert (len(one), one["image"][0]) == (8, "flower-2.png")
 
@@ -182,6 +186,7 @@ def test_missing_package_is_named_with_its_extra(
         ((), "nothing to export"),
         (("--torchscript", "--images", "nowhere"), "nowhere"),
         (("--faiss", "--index", "X"), "X"),
+        (("--faiss", "--gallery", "nowhere"), "no such run, folder or file: nowhere"),
     ],
 )
 def test_export_that_cannot_be_is_one_line(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +16,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import hiertree as ht
 from hiertree.datasets import ImageDataset, load_synthetic
@@ -81,6 +85,79 @@ def test_folder_files_decoded_images_and_tensors_give_the_runs_own_embeddings(
     assert_same(model.embed(decoded[3]), embeddings[3:4])
 
 
+def test_images_in_memory_are_embedded_as_their_files_are(model: TrainedModel, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    sized = [random.integers(0, 256, (20 + row, 33 - row, 3), dtype=np.uint8) for row in range(5)]
+    files = [tmp_path / f"{row}.png" for row in range(5)]
+    for file, pixels in zip(files, sized, strict=True):
+        Image.fromarray(pixels).save(file)
+    expected = model.embed(files)
+    assert len({row.tobytes() for row in expected}) == 5
+    tensors = [torch.from_numpy(pixels).permute(2, 0, 1) for pixels in sized]
+    floats = [(pixels / 255).astype(kind) for pixels, kind in zip(sized, 2 * ["f4", "f8"] + ["f2"], strict=True)]
+    for images in (sized, tuple(tensors), pd.Series(sized, index=list("edcba")), pd.Series(tensors), floats):
+        np.testing.assert_array_equal(model.embed(images), expected)
+    for images in (pd.Series(files), np.array(list(map(str, files))), [Image.open(file) for file in files]):
+        np.testing.assert_array_equal(model.embed(images), expected)
+    for single in (sized[2], tensors[2], tensors[2].double() / 255, sized[2][:, ::-1][:, ::-1], files[2]):
+        np.testing.assert_allclose(model.embed(single), expected[2:3], atol=1e-6)  # a batch of another size
+    gray = sized[0][..., 0]
+    (tmp_path / "gray").mkdir()
+    Image.fromarray(gray).save(tmp_path / "gray" / "0.png")
+    for single in (gray, gray[..., None], torch.from_numpy(gray)[None]):
+        np.testing.assert_array_equal(model.embed(single), model.embed(tmp_path / "gray"))
+
+
+class Squares(Dataset[tuple[torch.Tensor, int]]):
+    """Drawn images (3, 20, 20) in [0, 1] with a label."""
+
+    def __init__(self, images: NDArray[np.uint8]) -> None:
+        self.images = images
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return torch.from_numpy(self.images[index]).permute(2, 0, 1) / 255, index
+
+
+class Stream(IterableDataset[dict[str, object]]):
+    """The same without a length, as dictionaries."""
+
+    def __init__(self, squares: Squares) -> None:
+        self.squares = squares
+
+    def __iter__(self) -> Iterator[dict[str, object]]:
+        return ({"label": label, "image": image} for image, label in map(self.squares.__getitem__, range(7)))
+
+
+def test_loaders_are_embedded_in_their_order(model: TrainedModel, tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (7, 20, 20, 3), dtype=np.uint8)
+    files = [tmp_path / f"{row}.png" for row in range(7)]
+    for file, image in zip(files, pixels, strict=True):
+        Image.fromarray(image).save(file)
+    expected, squares = model.embed(files, batch_size=3), Squares(pixels)
+    np.testing.assert_array_equal(model.embed(pixels, batch_size=3), expected)
+    named = [(str(file), row) for row, file in enumerate(files)]
+    loaders: list[DataLoader[Any]] = [
+        DataLoader(squares, batch_size=3),
+        DataLoader(squares, batch_size=3, num_workers=1),
+        DataLoader(TensorDataset(torch.from_numpy(pixels).permute(0, 3, 1, 2)), batch_size=3),
+        DataLoader(Stream(squares), batch_size=3),
+        DataLoader(named, batch_size=3),
+        DataLoader(files, batch_size=3, collate_fn=lambda batch: [Image.open(file) for file in batch]),
+    ]
+    for loader in loaders:
+        np.testing.assert_array_equal(model.embed(loader), expected)
+    with pytest.raises(InputError, match="DataLoader without batches"):
+        model.embed(DataLoader(squares, sampler=[]))
+    with pytest.raises(InputError, match=r"batches with picture: expected a folder, .* a DataLoader"):
+        model.embed(DataLoader([{"picture": 1}]))
+    normalized = DataLoader(TensorDataset(torch.randn(2, 3, 20, 20)))
+    with pytest.raises(InputError, match="without normalization; the model normalizes images itself"):
+        model.embed(normalized)
+
+
 def test_model_knows_its_classes_and_its_preprocessing(
     model: TrainedModel, run: Path, tiny_recipe: Tiny, test_set: ImageDataset
 ) -> None:
@@ -120,15 +197,22 @@ def test_run_of_an_earlier_version_takes_its_preprocessing_from_the_recipe(
         (torch.rand(2, 3, 16, 16) - 0.5, InputError),
         (torch.full((1, 3, 16, 16), torch.nan), InputError),
         (torch.zeros(2, 3, 16, 16, dtype=torch.int64), InputError),
-        (torch.zeros(2, 1, 16, 16), ShapeError),
-        (torch.zeros(3, 16, 16), ShapeError),
-        (torch.zeros(0, 3, 16, 16), ShapeError),
-        (np.zeros((2, 3, 16, 16), np.uint8), InputError),
+        (torch.zeros(2, 16, 16, 3), ShapeError),
+        (torch.zeros(0, 3, 16, 16), InputError),
+        (torch.zeros(2, 3, 0, 16), ShapeError),
+        (np.zeros((2, 3, 16, 16), np.uint8), ShapeError),
+        (np.zeros((16, 16, 3)) + 2, InputError),
+        ([np.zeros((16, 16, 3), np.uint8), "a.png"], InputError),
+        (np.array([1, None]), InputError),
+        ({"image": "a.png"}, InputError),
+        (DataLoader([{"picture": 1}]), InputError),
+        (DataLoader([(1, 2)]), InputError),
         (["a.png", 3], InputError),
         (pd.Series([1, 2]), InputError),
         (load_synthetic("test", families=2, kinds=2, instances=2, images=2), InputError),
         ([], InputError),
         (None, InputError),
+        (iter(["a.png"]), InputError),
         ("nowhere", ImageError),
         (["nowhere.png"], ImageError),
     ],
@@ -186,3 +270,11 @@ def test_a_photo_above_the_limit_is_refused(model: TrainedModel, photos: Path) -
         model.embed(photos, max_pixels=399)
     with pytest.raises(ImageError, match=r"images\.max_pixels"):
         model.embed(photos, workers=1, max_pixels=399)
+
+
+def test_an_image_that_workers_cannot_decode_ends_the_process(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.png").write_text("no image")
+    script = f"import hiertree; hiertree.load_model({str(run)!r}).embed({str(tmp_path)!r}, workers=1)"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert "hiertree.errors.ImageError: image 'bad.png' does not decode" in ended.stderr
+    assert ended.returncode == 1

@@ -27,6 +27,7 @@ from hiertree.pipelines.report import EmbeddingsOptions, make_report
 from hiertree.pipelines.report.queries_and_gallery import QueriesAndGallery
 from hiertree.pipelines.report.rankings import extreme_queries
 from hiertree.pipelines.report.tree_nodes import node_table
+from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.run.experiment import train
@@ -306,19 +307,58 @@ def test_embeddings_with_tables_of_labels_and_images_have_a_page_that_trusts_non
         )
 
 
+def test_embedded_folders_find_their_images_and_stand_beside_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    random, photos = np.random.default_rng(0), tmp_path / "photos"
+    for split, kind, leaf, number in product(("train", "test"), ("lake", "peak"), range(2), range(3)):
+        file = photos / split / kind / f"{kind} {leaf}" / f"{number}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 255, (16, 16, 3), dtype=np.uint8)).save(file)
+    run, _ = small_run({"name": "folder", "root": str(photos), "levels": ["kind", "leaf"]}, tmp_path / "run")
+    folders = [tmp_path / "again", tmp_path / "shards"]
+    for folder, kind in zip(folders, ("npy", "parquet"), strict=True):
+        embed(run, photos / "test", folder, file_format=kind)
+    page = parsed(make_report([folders[0]], tmp_path / "one.html", hits=3))
+    assert len(page.select("#retrievals img")) == 9 * (1 + 3)
+    heads = parsed(make_report([run, *folders], tmp_path / "several.html", hits=3)).select("#metrics thead th.number")
+    assert [head.text for head in heads][:3] == ["HAPPIER", "again", "shards"]
+    rows = {row.th.text: row.select("data") for row in page.select("#metrics tbody tr")}
+    metrics = json.loads((run / "metrics.json").read_text())["metrics"]
+    assert float(next(cells[0]["value"] for name, cells in rows.items() if "H-AP" in name)) == pytest.approx(
+        metrics["H-AP"]
+    )
+    out = tmp_path / "compared"
+    compare(["run", "shards"], seeds=[0], out=out)
+    heads = parsed(make_report([out], tmp_path / "compared.html", hits=3)).select("#metrics thead th.number")
+    assert [head.text for head in heads][:2] == ["run", "shards"]
+    photos.rename(tmp_path / "moved")
+    bare = parsed(make_report([folders[0]], tmp_path / "bare.html", hits=3))
+    assert "not where they were embedded from" in bare.select_one("#retrievals .missing").text
+    moved = EmbeddingsOptions(images=tmp_path / "moved" / "test")
+    assert (
+        make_report([folders[0]], tmp_path / "moved.html", hits=3, options=moved).read_bytes()
+        == (tmp_path / "one.html").read_bytes()
+    )
+
+
 def test_sources_that_make_no_page_are_refused(
     runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, out = runs[0] / "embeddings.npz", tmp_path / "page.html"
+    bare = tmp_path / "bare.npz"
+    np.savez(bare, embeddings=np.eye(4), paths=np.arange(4) // 2)
     cases = [
-        ([runs[0], file], {}, "one file of embeddings alone"),
-        ([file], {"overrides": ["seed=1"]}, "one file of embeddings alone"),
-        (runs, {"options": EmbeddingsOptions(ids="image")}, "with a file of embeddings only"),
+        ([file], {"overrides": ["seed=1"]}, "--set with embeddings: expected a run"),
+        (runs, {"options": EmbeddingsOptions(ids="image")}, "these with one file alone"),
+        (runs, {"options": EmbeddingsOptions(images=tmp_path)}, "by --set data.root=PATH"),
+        ([tmp_path / "absent"], {}, "no such run, folder or file"),
         ([tmp_path], {}, "finished run"),
         (runs, {"hits": 0}, "1 or more"),
         (runs, {"queries": 500}, "at most 3,000 on a page"),
         ([], {}, "1 or more"),
-        ([file], {"options": EmbeddingsOptions(images=tmp_path)}, "--ids"),
+        ([bare], {"options": EmbeddingsOptions(images=tmp_path)}, "--ids"),
     ]
     for sources, options, message in cases:
         with pytest.raises(OptionError, match=message):

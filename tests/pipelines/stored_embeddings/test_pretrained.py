@@ -14,6 +14,7 @@ from PIL import Image
 from safetensors.torch import save_file
 from tiny_clip import MODEL, save_tiny_clip
 
+import hiertree as ht
 from hiertree.errors import MissingResourceError, RecipeError
 from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
@@ -53,6 +54,8 @@ def test_a_network_of_timm_embeds_as_timm_does(name: str, photos: Path, tmp_path
     found = np.load(made.embeddings[0])
     assert found.shape == own.shape
     centered = [each - each.mean(axis=0) for each in (found, own)]  # random networks give all images nearly one vector
+    model = ht.load_model(f"timm:{name}/{tmp_path / 'weights.safetensors'}", device="cpu")
+    np.testing.assert_allclose(model.embed(photos), found, atol=1e-6)
     agreement = (centered[0] * centered[1]).sum() / np.prod([np.linalg.norm(each) for each in centered])
     assert agreement > 0.99
     assert evaluate_file(tmp_path / "out", metrics=["H-AP", "AP[1]"]).summary().notna().all()
@@ -69,7 +72,9 @@ def test_a_tower_of_open_clip_embeds_as_open_clip_does(photos: Path, tmp_path: P
     with torch.inference_mode():
         own = model.eval().encode_image(torch.stack([view(Image.open(file)) for file in files(photos)])).numpy()
     own = own / np.linalg.norm(own, axis=1, keepdims=True)
-    np.testing.assert_allclose((np.load(made.embeddings[0]) * own).sum(axis=1), 1, atol=1e-3)
+    found = np.load(made.embeddings[0])
+    np.testing.assert_allclose((found * own).sum(axis=1), 1, atol=1e-3)
+    np.testing.assert_allclose(ht.load_model(f"open_clip:{MODEL}/{weights}").embed(photos), found, atol=1e-5)
 
 
 def test_the_crop_follows_the_size() -> None:
@@ -88,9 +93,13 @@ def test_weights_out_of_reach_and_names_unknown_are_one_line(
     monkeypatch.setenv("HIERTREE_PROGRESS", "1")
     with pytest.raises(MissingResourceError, match=r"timm\.create_model\('resnet18', pretrained=True\)"):
         embed("timm:resnet18", photos, tmp_path / "out", overrides=HERE)
+    with pytest.raises(MissingResourceError, match=r"create_model\('resnet18', pretrained=True\).*timm:NAME/FILE"):
+        ht.load_model("timm:resnet18")
     assert capsys.readouterr().err.count("\n") == 1  # what is embedded
     with pytest.raises(RecipeError, match=r"'resnet19': expected .*the name of a timm model"):
         embed("timm:resnet19", photos, tmp_path / "out")
     with pytest.raises(RecipeError, match="openai, laion400m_e31"):
         embed("open_clip:ViT-B-32", photos, tmp_path / "out", overrides=HERE)
+    with pytest.raises(MissingResourceError, match=r"nowhere\.pth: expected .* file that exists"):
+        ht.load_model("timm:resnet18/nowhere.pth")
     assert not (tmp_path / "out").exists()

@@ -1,0 +1,203 @@
+"""Lines of the documentation by which a person goes in with a folder of images and a table, run as they stand."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from PIL import Image
+from printed_commands import printed_by
+from project import ROOT
+from tiny_clip import MODEL, save_tiny_clip
+
+import hiertree as ht
+
+timm = pytest.importorskip("timm")
+pytest.importorskip("open_clip")
+pytest.importorskip("faiss")
+SMALL = {
+    "backbone: resnet50, pretrained: true, pooling: gem, embedding_size: 512": "width: 4, embedding_size: 8",
+    "size: 112": "size: 24",
+    "batch_size: 128": "batch_size: 8",
+    "epochs: 30, device: auto, precision: bf16-mixed": "epochs: 2, device: cpu",
+}
+LEVELS = ["kind", "supercategory", "landmark_id"]
+Lines = Callable[[str, str], str]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Photos in folders of their labels, images.csv, and weights of small networks in place of those of the pages."""
+    import torch
+    from safetensors.torch import save_file
+
+    folder, random, rows = tmp_path_factory.mktemp("home"), np.random.default_rng(0), []
+    for kind, above, own, number in product(("lake", "tower"), "ab", range(6), range(2)):
+        file = Path(kind, f"{kind} {above}", f"{kind} {above} {own}", f"{kind}-{above}{own}-{number}.png")
+        (folder / "photos" / file).parent.mkdir(parents=True, exist_ok=True)
+        shades = random.integers(0, 255, (3, 3, 3), dtype=np.uint8)
+        Image.fromarray(shades).resize((32, 28)).save(folder / "photos" / file)
+        rows.append((file.as_posix(), *file.parts[:1], file.parts[1], file.parts[2], ("train", "val", "test")[own % 3]))
+    pd.DataFrame(rows, columns=["file", *LEVELS, "split"]).to_csv(folder / "images.csv", index=False)
+    torch.manual_seed(0)
+    save_file(timm.create_model("resnet18").state_dict(), folder / "resnet18.safetensors")
+    save_tiny_clip(folder)
+    return folder
+
+
+@pytest.fixture
+def here(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(home)
+    return home
+
+
+def block(page: str, kind: str, beginning: str) -> str:
+    """The block of a page that begins so."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    (found,) = (
+        own for own in re.findall(rf"^```{kind}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE) if beginning in own
+    )
+    return str(found)
+
+
+def replaced(text: str, changes: dict[str, str]) -> str:
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def line(page: str, beginning: str, **changes: str) -> str:
+    """A command of a page, without what stands behind it there, run; what it prints."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    (found,) = re.findall(rf"^{re.escape(beginning)}[^#\n]*", text, flags=re.MULTILINE)
+    names = {"timm:resnet50": "timm:resnet18/resnet18.safetensors"} if "timm:" in found else {}
+    names |= (
+        {"open_clip:ViT-B-32/openai": f"open_clip:{MODEL}/open_clip_model.safetensors"} if "open_clip:" in found else {}
+    )
+    return printed_by(replaced(found, {**names, **changes}))
+
+
+@pytest.fixture(scope="module")
+def trained(home: Path) -> Path:
+    """The run of the page on training."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        Path("my-recipe.yaml").write_text(replaced(block("training.md", "yaml", "name: my-landmarks"), SMALL))
+        printed = line("training.md", "hiertree train my-recipe.yaml --out runs/mine --set optimizer.lr")
+        assert "H-AP" in printed
+    return home / "runs" / "mine"
+
+
+def test_a_pretrained_network_is_measured_without_recipe_or_training(here: Path) -> None:
+    printed = line("training.md", "hiertree embed timm:resnet50")
+    assert "embedded/resnet50/embeddings.npy with labels.csv" in printed
+    assert "H-AP" in line("training.md", "hiertree evaluate embedded/resnet50")
+    model = ht.load_model("timm:resnet18/resnet18.safetensors")
+    np.testing.assert_allclose(model.embed("photos/"), np.load("embedded/resnet50/embeddings.npy"), atol=1e-5)
+
+
+def test_networks_are_compared_on_photos(trained: Path, here: Path) -> None:
+    line("training.md", "hiertree compare timm:resnet50 open_clip:")
+    rows = pd.read_csv("compared/comparison.csv")
+    assert rows["recipe"].str.partition("/")[0].tolist() == ["timm:resnet18", f"open_clip:{MODEL}", "runs"]
+    tests = pd.read_csv("compared/comparison-tests.csv")
+    assert set(tests["row"]) == set(rows["recipe"][1:])
+    assert set(tests["queries"]) == {48}
+    assert "Not tested" not in Path("compared/comparison.md").read_text()
+    printed_by("hiertree report compared --out compared.html")
+    assert "open_clip" in Path("compared.html").read_text()
+
+
+def test_a_pretrained_network_stands_beside_the_recipe_on_its_test_split(trained: Path, here: Path) -> None:
+    line("training.md", "hiertree compare timm:resnet50 my-recipe.yaml", **{"0,1,2": "0"})
+    rows = pd.read_csv("runs/compared/comparison.csv")
+    assert rows["recipe"].tolist() == ["timm:resnet18/resnet18.safetensors", "my-landmarks"]
+    assert set(pd.read_csv("runs/compared/comparison-tests.csv")["queries"]) == {16}
+    metrics = json.loads(Path("runs/compared/my-landmarks/seed-0/metrics.json").read_text())
+    assert rows.loc[1, "H-AP"] == metrics["best_metrics"]["H-AP"]
+
+
+def test_the_same_commands_take_a_run_its_best_a_folder_and_a_file(trained: Path, here: Path) -> None:
+    printed_by("hiertree embed runs/mine/best photos --out embedded/mine")
+    for number, source in enumerate(("runs/mine", "runs/mine/best", "embedded/mine", "runs/mine/embeddings.npz")):
+        assert "H-AP" in printed_by(f"hiertree evaluate {source}")
+        printed_by(f"hiertree report {source} --out {number}.html --queries 1 --hits 2")
+        printed_by(f"hiertree audit {source}")
+        assert ("<img" in Path(f"{number}.html").read_text()) is (number < 3)
+        given = {"runs/sop": "runs/mine", "embedded": source, "--out index": f"--out index{number}"}
+        line("deployment.md", "hiertree export runs/sop --faiss --gallery", **given)
+    tables = [pd.read_csv(f"index{number}/index.csv") for number in range(4)]
+    assert [list(table.columns) for table in tables] == 3 * [["image", *LEVELS]] + [["image"]]
+    assert [len(table) for table in tables] == [16, 16, 48, 16]
+
+
+def test_a_table_without_splits_is_split(trained: Path, here: Path) -> None:
+    pd.read_csv("images.csv").drop(columns="split").to_csv("whole.csv", index=False)
+    command = re.search(r"`(hiertree split images\.csv [^`]*)`", (ROOT / "docs" / "faq.md").read_text())
+    assert command is not None
+    changes = {"images.csv --levels kind,landmark": f"whole.csv --levels {','.join(LEVELS)}"}
+    printed_by(replaced(" ".join(command[1].split()), changes))
+    table = pd.read_csv("images-split.csv")
+    assert set(table["split"]) == {"train", "val", "test"}
+    assert (table.groupby("landmark_id")["split"].nunique() == 1).all()
+
+
+@pytest.mark.parametrize("kind", ["folder", "table", "archives", "huggingface"])
+def test_a_recipe_takes_images_where_they_are(kind: str, trained: Path, here: Path) -> None:
+    page = block("datasets.md", "yaml", "extends: sop-happier")
+    (data,) = (yaml.safe_load(own) for own in re.findall(r"\{name:.*?\}", page) if f"name: {kind}," in own)
+    recipe = yaml.safe_load(Path("my-recipe.yaml").read_text()) | {"data": data | {"levels": LEVELS}, "name": kind}
+    del recipe["validation"]
+    Path(f"{kind}.yaml").write_text(yaml.safe_dump(recipe))
+    WRITERS.get(kind, lambda: None)()
+    printed_by(f"hiertree train {kind}.yaml --out runs/{kind}")
+    images = np.load(f"runs/{kind}/embeddings.npz")["names"]
+    assert len(images) == 24
+    trusted = "--set data.name=huggingface" if kind == "huggingface" else ""  # of the hub, it may download
+    printed_by(f"hiertree report runs/{kind} --out {kind}.html --queries 1 --hits 2 {trusted}")
+    assert "<img" in Path(f"{kind}.html").read_text()
+
+
+def halves() -> dict[str, pd.DataFrame]:
+    """The rows of a training and a test split, of other classes."""
+    table = pd.read_csv("images.csv")
+    is_test = table["landmark_id"].str[-1].isin(list("345"))
+    return {"train": table[~is_test], "test": table[is_test]}
+
+
+def write_archives() -> None:
+    """WebDataset's tars of both splits, made by tarfile."""
+    import io
+    import tarfile
+
+    Path("shards").mkdir()
+    for split, rows in halves().items():
+        with tarfile.open(f"shards/{split}-000.tar", "w") as archive:
+            for number, row in enumerate(rows.to_dict("records")):
+                labels = json.dumps({level: row[level] for level in LEVELS}).encode()
+                for suffix, content in (("png", Path("photos", row["file"]).read_bytes()), ("json", labels)):
+                    member = tarfile.TarInfo(f"{number:04}.{suffix}")
+                    member.size = len(content)
+                    archive.addfile(member, io.BytesIO(content))
+
+
+def write_huggingface() -> None:
+    """Both splits, saved to disk by datasets."""
+    datasets = pytest.importorskip("datasets")
+    splits = {}
+    for split, rows in halves().items():
+        columns = {level: rows[level].tolist() for level in LEVELS}
+        files = [f"photos/{file}" for file in rows["file"]]
+        splits[split] = datasets.Dataset.from_dict({"image": files, **columns}).cast_column("image", datasets.Image())
+    datasets.DatasetDict(splits).save_to_disk("saved")
+
+
+WRITERS: dict[str, Callable[[], None]] = {"archives": write_archives, "huggingface": write_huggingface}
