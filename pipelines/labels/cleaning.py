@@ -40,7 +40,7 @@ from .landmarks import (
     write_dropped,
     write_kept,
 )
-from .scrape.outcomes import ScrapeOutcome, hypernym_rows, outcomes
+from .scrape.outcomes import ScrapeOutcome, outcomes, stored_hypernyms
 from .scrape.store import Store
 from .scrape.titles import item_id_of
 from .steps import HYPERNYMS, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord, option
@@ -77,7 +77,7 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
     Raises:
         OptionError: another ``multi`` or ``unnamed``.
 
-    >>> scraped = [Landmark(1, "A", (InstanceValue("lake"),)), Landmark(2, "B", ()), Landmark(3, "C", None)]
+    >>> scraped = [Landmark("1", "A", (InstanceValue("lake"),)), Landmark("2", "B", ()), Landmark("3", "C", None)]
     >>> cleaned = clean_landmarks(scraped)
     >>> [kept.labels for kept in cleaned.kept], [dropped.reason for dropped in cleaned.dropped]
     ([('lake',)], ['no label', 'not scraped'])
@@ -92,7 +92,7 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
     for landmark, places in read:
         labels = _labels(places, spelling)
         if not labels and unnamed == "keep":
-            labels = {item: one.item_id for one in places if (item := item_id_of(one.text))}
+            labels = {item: item for one in places if (item := item_id_of(one.text))}
         about = (landmark.landmark_id, landmark.category)
         if (reason := _reason(landmark, places, labels, multi)) is None:
             taken = list(labels.items()) if multi == "all" else list(labels.items())[:1]
@@ -124,7 +124,7 @@ def _labels(values: Sequence[InstanceValue], spelling: dict[str, str]) -> dict[s
     for value in values:
         label = spelling[value.text]
         if label and not labels.get(label):
-            labels[label] = value.item_id
+            labels[label] = item_id_of(value.item_id) or value.item_id
     return labels
 
 
@@ -231,11 +231,8 @@ class CleanStep(LabelStep[tuple[Cleaned, dict[str, Any]]]):
 
     def _write(self, result: tuple[Cleaned, dict[str, Any]], folder: Path) -> None:
         write_cleaned(folder, *result)
-        if self.store is not None:
-            with Store(self.store, create=False) as opened:
-                edges = hypernym_rows(opened)
-            if edges:
-                write_table(folder / HYPERNYMS, (*EDGE_COLUMNS, "source"), edges)
+        if self.store is not None and (edges := stored_hypernyms(self.store)):
+            write_table(folder / HYPERNYMS, (*EDGE_COLUMNS, "source"), edges)
 
 
 def _read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> tuple[list[Landmark], int]:

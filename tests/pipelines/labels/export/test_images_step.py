@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hiertree.datasets import load_table
-from hiertree.errors import HiertreeError, ImageError, OptionError, TableError
+from hiertree.errors import HiertreeError, ImageError, OptionError
 from hiertree.io.tables import read_table
 from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.labels import ImagesSettings, build, images_step
 from hiertree.pipelines.labels.export.images import _held_out
-from hiertree.tree import LabelTree
 
 
 @pytest.fixture(scope="module")
@@ -90,13 +89,6 @@ def test_bad_options_are_refused_and_nothing_is_written(washington, tmp_path, op
     with pytest.raises(error):
         images_step(tree, out=tmp_path / "listed", settings=ImagesSettings(images=photos, image_table=table, **options))
     assert not (tmp_path / "listed").exists()
-
-
-def test_landmarks_without_integer_ids_are_refused(washington, tmp_path):
-    _, photos, table = washington
-    LabelTree.from_paths([("natural", "lake", "Lake Chelan")]).to_json(tmp_path / "tree.json")
-    with pytest.raises(TableError, match="Lake Chelan"):
-        images_step(tmp_path, out=tmp_path / "listed", settings=ImagesSettings(images=photos, image_table=table))
 
 
 def test_the_command_prints_the_section_of_a_recipe(washington, tmp_path):
