@@ -48,6 +48,7 @@ from .steps import HYPERNYMS, LABELS, REPORT, AnyPath, LabelStep, Settings, Step
 Multi: TypeAlias = Literal["drop", "first", "all"]
 Unnamed: TypeAlias = Literal["drop", "keep"]
 
+_ONLY_ID = "only a Wikidata id"
 _URL = re.compile(r"https?://\S+")
 _JOINED_BY = (";", ",")  # what may stand between values instead of the separator
 _NO_VALUE = {"unknown", "unknown value", "no value", "novalue", "somevalue", "nan", "none", "null", "na", "n/a"}
@@ -157,7 +158,7 @@ def _with_cause(origin: Origin, scraped: Sequence[str]) -> Origin:
     if origin.reason:
         return origin
     if texts and all(map(item_id_of, texts)):
-        return origin._replace(reason="only a Wikidata id")
+        return origin._replace(reason=_ONLY_ID)
     if texts and all(map(_URL.fullmatch, texts)):
         return origin._replace(reason="a URL")
     return origin._replace(reason="no letter") if any(texts) and not any(map(str.isalpha, "".join(texts))) else origin
@@ -299,6 +300,8 @@ def describe_cleaning(report: Mapping[str, Any]) -> str:
     for reason, number in report["dropped"].items():
         causes = ", ".join(f"{count} {cause}" for cause, count in report["because"].get(reason, {}).items())
         lines.append((number, f"dropped: {reason} ({causes})" if causes else f"dropped: {reason}"))
+    if lost := report["because"].get("no label", {}).get(_ONLY_ID):
+        lines.append((lost, "of these --unnamed keep keeps; 'labels hypernyms' asks what their classes are called"))
     lines.append((report["kept"], f"kept, with {report['distinct_labels']} distinct labels"))
     if mended := report.get("mended_labels"):
         first = ", ".join(f"{text!r} → {label!r}" for text, label in list(mended.items())[:_MENDED_SHOWN])
