@@ -143,6 +143,6 @@ def _held_out(paths: NDArray[np.int32], *, share: float, seed: int) -> list[bool
     held, drawn = np.zeros(len(paths), dtype=bool), 0
     for node in sorted(members):
         rows = generator.permutation(members[node])
-        before, drawn = round(share * drawn), drawn + len(rows)
-        held[rows[: round(share * drawn) - before]] = True
+        before, drawn = int(share * drawn + 0.5), drawn + len(rows)  # round() would leave pairs undivided
+        held[rows[: int(share * drawn + 0.5) - before]] = True
     return list(map(bool, held))

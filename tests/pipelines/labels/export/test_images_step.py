@@ -53,8 +53,8 @@ def test_washington_photos_become_two_splits_that_training_loads(washington, tmp
     assert all(landmark_of[file[:-4]] == leaf for file, leaf in zip(rows["image"], rows["landmark_id"], strict=True))
     assert min(Counter(rows["landmark_id"]).values()) >= 2
     sizes = rows.groupby("hierarchical_label")[["landmark_id", "split"]].nunique()
-    assert (sizes.loc[sizes["landmark_id"] >= 3, "split"] == 2).all()
-    assert (sizes["split"] == 2).mean() > 0.7, "most supercategories have landmarks in both splits"
+    assert (sizes.loc[sizes["landmark_id"] >= 2, "split"] == 2).all()
+    assert (sizes["split"] == 2).mean() > 0.75, "most supercategories have landmarks in both splits"
 
 
 def test_another_seed_draws_other_landmarks_and_the_same_seed_the_same_bytes(washington, tmp_path):
