@@ -118,9 +118,9 @@ def released_labels(table: Path) -> dict[str, str]:
     """The released label of each type, types cleaned as a build cleans them."""
     with table.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    landmarks = (Landmark(number, "", (InstanceValue(row["supercategory"]),)) for number, row in enumerate(rows))
+    landmarks = (Landmark(str(number), "", (InstanceValue(row["supercategory"]),)) for number, row in enumerate(rows))
     kept = clean_landmarks(landmarks).kept
-    return {landmark.labels[0]: rows[landmark.landmark_id]["hierarchical_label"] for landmark in kept}
+    return {landmark.labels[0]: rows[int(landmark.landmark_id)]["hierarchical_label"] for landmark in kept}
 
 
 def references(data: Path, part: str, nouns: Path | None) -> dict[str, dict[str, str]]:
@@ -314,7 +314,7 @@ def scale(data: Path, count: int, landmarks: int) -> None:
     labels = list(islice(dict.fromkeys(chain(map(str.lower, known), made)), count))
     with tempfile.TemporaryDirectory() as folder:
         table, store = Path(folder) / "table.csv", Path(folder) / "store.sqlite"
-        listed = [LandmarkRow(number, *[f"Category:Place {number}"] * 2, None) for number in range(landmarks)]
+        listed = [LandmarkRow(str(number), *[f"Category:Place {number}"] * 2, None) for number in range(landmarks)]
         write_table(table, ("landmark_id", "category"), (row[:2] for row in listed))
         fill_store(store, labels, listed)
         last = table
@@ -336,8 +336,8 @@ def fill_store(path: Path, labels: Sequence[str], listed: Sequence[LandmarkRow])
         store.add_landmarks(listed)
         store.save((Label(f"Q{number}", label, "en") for number, label in enumerate(labels)), source="api", time=0)
         for part in range(0, len(listed), 20_000):
-            asked = [row for row in listed[part : part + 20_000] if row.landmark_id % 50]
-            items = [f"Q{len(labels) + row.landmark_id}" for row in asked]
+            asked = [row for row in listed[part : part + 20_000] if int(row.landmark_id) % 50]
+            items = [f"Q{len(labels) + int(row.landmark_id)}" for row in asked]
             pages = (Page(str(row.key), "found", item=item) for row, item in zip(asked, items, strict=True))
             store.save(pages, source="api", time=part)
             store.save(map(item_of, asked, items, repeat(len(labels))), source="api", time=part)
@@ -345,7 +345,7 @@ def fill_store(path: Path, labels: Sequence[str], listed: Sequence[LandmarkRow])
 
 def item_of(row: LandmarkRow, key: str, count: int) -> Item:
     """The item of a landmark, with one label of so many, none or two."""
-    number = row.landmark_id
+    number = int(row.landmark_id)
     classes = (f"Q{number % count}", f"Q{(number + 1) % count}")[: 2 if number % 9 == 2 else number % 20 != 1]
     return Item(key, "found", instances=classes, revision=10**9 + number, modified=f"2026-01-{number % 28 + 1:02}")
 

@@ -39,7 +39,7 @@ CLASSES = 5700
 
 
 def landmarks(count: int) -> Iterator[LandmarkRow]:
-    return (LandmarkRow(number, f"{URL}{number}", f"{TITLE}{number}", None) for number in range(count))
+    return (LandmarkRow(str(number), f"{URL}{number}", f"{TITLE}{number}", None) for number in range(count))
 
 
 def statement(item: str, prop: str = "P31") -> dict[str, Any]:

@@ -39,6 +39,7 @@ from .checked_paths import (
 from .options import json_option, no_browser_option, port_option, print_report, settings_options, typed_options
 
 TABLE = click.option("--table", type=OUTPUT_FILE, help="CSV to write for 'labels build --instances'.")
+STORE = click.option("--store", type=GROWING_FILE, required=True, help="SQLite file; made if it does not exist.")
 LOG = click.option("--json-lines", "log", type=LOG_FILE, help="Log to append to; - for the terminal.")
 OUT = click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
 INSTANCES = click.option(
@@ -53,21 +54,33 @@ FAILED = 3  # the status with which a command ends that left landmarks without a
     then="hiertree labels clean {landmarks} --store {store} --out cleaned",
 )
 @click.argument("landmarks", type=INPUT_FILE)
-@click.option("--store", type=GROWING_FILE, required=True, help="SQLite file; made if it does not exist.")
+@STORE
 @settings_options("columns", ColumnNames, leave_out=("instance_of", "item_ids"))
 @TABLE
 @settings_options("settings", ScrapeSettings)
 @LOG
-def scrape(landmarks: Path, settings: ScrapeSettings, log: IO[str] | None, **options: Any) -> None:
+def scrape(**options: Any) -> None:
     """Ask Wikimedia what the landmarks of LANDMARKS are instances of; an interrupted run goes on where it was.
 
     LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
     """
-    if settings.dump is None:
-        _report(pipeline.scrape(landmarks, settings=settings, log=log, **options))
-    else:
-        found, reading = pipeline.scrape_dump(landmarks, settings=settings, **options)
-        _report(found, str(reading))
+    _scrape(**options)
+
+
+@command(
+    example="hiertree labels hypernyms cleaned --store store.sqlite --contact you@university.edu",
+    then="hiertree labels cluster {landmarks} --hypernyms {store} --out clustered",
+)
+@click.argument("landmarks", metavar="CLEANED", type=INPUT_FOLDER)
+@STORE
+@settings_options("settings", ScrapeSettings, leave_out=("source",))
+@LOG
+def hypernyms(**options: Any) -> None:
+    """Ask Wikidata what stands above the labels of CLEANED, as far as STORE does not know: what they are subclasses of.
+
+    CLEANED is a folder that 'labels clean' made of a table with Wikidata ids; 'labels scrape' asks for this by itself.
+    """
+    _scrape(**options)
 
 
 @command(example="hiertree labels status store.sqlite")
@@ -86,7 +99,7 @@ def status(store: Path, table: Path | None, as_json: bool) -> None:
 @LOG
 def retry(**options: Any) -> None:
     """Ask again for what failed in STORE, and for what it still lacks."""
-    _report(pipeline.scrape(None, failed_too=True, **options))
+    _report(pipeline.scrape(None, failed_too=True, **options), options["store"])
 
 
 @command(
@@ -271,10 +284,24 @@ def build(source: Path, out: Path | None, **settings: Any) -> None:
         click.get_current_context().exit(FAILED)
 
 
-def _report(found: Counter[tuple[str, str]], *more: str) -> None:
-    """Print landmarks by status and reason; end with status 3 if some failed."""
-    click.echo("\n".join([pipeline.describe_outcomes(found), *more]))
-    failed, landmarks = pipeline.count_failed(found)
+def _scrape(landmarks: Path, store: Path, settings: ScrapeSettings, log: IO[str] | None, **options: Any) -> None:
+    if settings.dump is None:
+        _report(pipeline.scrape(landmarks, store=store, settings=settings, log=log, **options), store)
+    else:
+        found, reading = pipeline.scrape_dump(landmarks, store=store, settings=settings, **options)
+        _report(found, store, str(reading))
+
+
+def _report(found: Counter[tuple[str, str]], store: Path, *more: str) -> None:
+    """Print landmarks by status and reason, or what a store without them holds; end with status 3 if some failed."""
+    if found:
+        (failed, asked), described = pipeline.count_failed(found), pipeline.describe_outcomes(found)
+        what = f"{asked} landmarks"
+    else:
+        report = pipeline.status(store)
+        failed, described = report["to_retry"]["class"], pipeline.describe_status(report)
+        what = f"{failed + report['rows']['classes']} classes"
+    click.echo("\n".join([described, *more]))
     if failed:
-        click.echo(f"{failed} of {landmarks} landmarks failed: ask again with 'hiertree labels retry'", err=True)
+        click.echo(f"{failed} of {what} failed: ask again with 'hiertree labels retry'", err=True)
         click.get_current_context().exit(FAILED)

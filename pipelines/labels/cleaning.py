@@ -40,7 +40,7 @@ from .landmarks import (
     write_dropped,
     write_kept,
 )
-from .scrape.outcomes import ScrapeOutcome, hypernym_rows, outcomes
+from .scrape.outcomes import ScrapeOutcome, outcomes, stored_hypernyms
 from .scrape.store import Store
 from .scrape.titles import item_id_of
 from .steps import HYPERNYMS, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord, option
@@ -49,6 +49,7 @@ Values: TypeAlias = "tuple[InstanceValue, ...]"
 Multi: TypeAlias = Literal["drop", "first", "all"]
 Unnamed: TypeAlias = Literal["drop", "keep"]
 
+_ONLY_ID = "only a Wikidata id"
 _URL = re.compile(r"https?://\S+")
 _JOINED_BY = (";", ",")  # what may stand between values instead of the separator
 _NO_VALUE = {"unknown", "unknown value", "no value", "novalue", "somevalue", "nan", "none", "null", "na", "n/a"}
@@ -78,7 +79,7 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
     Raises:
         OptionError: another ``multi`` or ``unnamed``.
 
-    >>> scraped = [Landmark(1, "A", (InstanceValue("lake"),)), Landmark(2, "B", ()), Landmark(3, "C", None)]
+    >>> scraped = [Landmark("1", "A", (InstanceValue("lake"),)), Landmark("2", "B", ()), Landmark("3", "C", None)]
     >>> cleaned = clean_landmarks(scraped)
     >>> [kept.labels for kept in cleaned.kept], [dropped.reason for dropped in cleaned.dropped]
     ([('lake',)], ['no label', 'not scraped'])
@@ -134,7 +135,7 @@ def _verdict(values: Values | None, spelling: dict[str, str], multi: Multi, unna
     places = _places(values)
     labels = _labels(places, spelling)
     if not labels and unnamed == "keep":
-        labels = {item: one.item_id for one in places if (item := item_id_of(one.text))}
+        labels = {item: item for one in places if (item := item_id_of(one.text))}
     taken = dict(list(labels.items())[: None if multi == "all" else 1])
     texts = SEPARATOR.join(one.text for one in places if spelling[one.text] in taken)
     scraped = tuple(value.text for value in values or ())
@@ -147,7 +148,7 @@ def _labels(values: Sequence[InstanceValue], spelling: dict[str, str]) -> dict[s
     for value in values:
         label = spelling[value.text]
         if label and not labels.get(label):
-            labels[label] = value.item_id
+            labels[label] = item_id_of(value.item_id) or value.item_id
     return labels
 
 
@@ -180,7 +181,7 @@ def _with_cause(origin: Origin, scraped: Sequence[str]) -> Origin:
     if origin.reason:
         return origin
     if texts and all(map(item_id_of, texts)):
-        return origin._replace(reason="only a Wikidata id")
+        return origin._replace(reason=_ONLY_ID)
     if texts and all(map(_URL.fullmatch, texts)):
         return origin._replace(reason="a URL")
     return origin._replace(reason="no letter") if any(texts) and not any(map(str.isalpha, "".join(texts))) else origin
@@ -254,11 +255,8 @@ class CleanStep(LabelStep[tuple[Cleaned, dict[str, Any]]]):
 
     def _write(self, result: tuple[Cleaned, dict[str, Any]], folder: Path) -> None:
         write_cleaned(folder, *result)
-        if self.store is not None:
-            with Store(self.store, create=False) as opened:
-                edges = hypernym_rows(opened)
-            if edges:
-                write_table(folder / HYPERNYMS, (*EDGE_COLUMNS, "source"), edges)
+        if self.store is not None and (edges := stored_hypernyms(self.store)):
+            write_table(folder / HYPERNYMS, (*EDGE_COLUMNS, "source"), edges)
 
 
 def _read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> tuple[list[Landmark], int]:
@@ -329,6 +327,8 @@ def describe_cleaning(report: Mapping[str, Any]) -> str:
     for reason, number in report["dropped"].items():
         causes = ", ".join(f"{count} {cause}" for cause, count in report["because"].get(reason, {}).items())
         lines.append((number, f"dropped: {reason} ({causes})" if causes else f"dropped: {reason}"))
+    if lost := report["because"].get("no label", {}).get(_ONLY_ID):
+        lines.append((lost, "of these --unnamed keep keeps; 'labels hypernyms' asks what their classes are called"))
     lines.append((report["kept"], f"kept, with {report['distinct_labels']} distinct labels"))
     if mended := report.get("mended_labels"):
         first = ", ".join(f"{text!r} → {label!r}" for text, label in list(mended.items())[:_MENDED_SHOWN])

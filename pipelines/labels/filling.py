@@ -36,7 +36,7 @@ from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, label_
 from .steps import REPORT, AnyPath, Count, LabelStep, StepRecord, hypernyms_of, option
 
 NEIGHBORS, TEMPERATURE, THRESHOLD = 5, 100.0, 0.5
-Images = Iterable[tuple[int, "NDArray[np.float32]"]]
+Images = Iterable[tuple[str, "NDArray[np.float32]"]]
 COMMAND = "hiertree labels fill"
 FILLED = "filled.csv"
 FILLABLE = ("no label", "not scraped")
@@ -45,7 +45,7 @@ FILLABLE = ("no label", "not scraped")
 class Filled(NamedTuple):
     """The label that a landmark's images give."""
 
-    landmark_id: int
+    landmark_id: str
     images: int  # how many there are
     label: str  # of most votes
     votes: float  # the share of images that voted for it
@@ -67,7 +67,7 @@ def fill_by_texts(
 def fill_by_neighbors(
     images: Images,
     known: Images,
-    label_of: Mapping[int, str],
+    label_of: Mapping[str, str],
     *,
     neighbors: int = NEIGHBORS,
     temperature: float = TEMPERATURE,
@@ -96,7 +96,7 @@ def fill_by_neighbors(
         yield _vote(landmark, probabilities, labels)
 
 
-def _vote(landmark: int, probabilities: NDArray[np.float64], labels: Sequence[str]) -> Filled:
+def _vote(landmark: str, probabilities: NDArray[np.float64], labels: Sequence[str]) -> Filled:
     votes = np.bincount(probabilities.argmax(axis=1), minlength=len(labels)) / len(probabilities)
     mean = probabilities.mean(axis=0)
     winner = int(np.lexsort((-mean, -votes))[0])
@@ -154,7 +154,7 @@ class Votes(NamedTuple):
 
     cleaned: Cleaned
     found: list[Filled]
-    taken: dict[int, Filled]
+    taken: dict[str, Filled]
     report: dict[str, Any]
 
 
@@ -210,11 +210,11 @@ def describe_filling(report: Mapping[str, Any]) -> str:
     return f"{describe_cleaning(report)}\n{given} got one from their {report['images']} images"
 
 
-def _unlabeled(dropped: Sequence[DroppedLandmark]) -> list[int]:
+def _unlabeled(dropped: Sequence[DroppedLandmark]) -> list[str]:
     return [drop.landmark_id for drop in dropped if drop.reason in FILLABLE]
 
 
-def _label_of(kept: Sequence[KeptLandmark]) -> dict[int, str]:
+def _label_of(kept: Sequence[KeptLandmark]) -> dict[str, str]:
     """The landmarks whose images can be neighbors: those with one label."""
     return {landmark.landmark_id: landmark.labels[0] for landmark in kept if len(landmark.labels) == 1}
 
@@ -231,7 +231,7 @@ def _filled(
     return fill_by_neighbors(images, known, label_of, neighbors=settings.neighbors, temperature=temperature)
 
 
-def _with_labels(kept: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark], taken: dict[int, Filled]) -> Cleaned:
+def _with_labels(kept: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark], taken: dict[str, Filled]) -> Cleaned:
     """The kept landmarks, followed by newly labeled ones in the order of their ids."""
     id_of = {label: item for landmark in kept for label, item in zip(landmark.labels, landmark.item_ids, strict=True)}
     new = []

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hiertree.errors import EmbeddingError, OptionError, ShapeError, TableError, require_package
 from hiertree.io.progress import track
-from hiertree.io.tables import integer_column, read_table
+from hiertree.io.tables import read_table
 
 from ..clip_model import load_clip
 from .encode.text_encoders import ClipEncoder, unit_rows
@@ -57,22 +57,22 @@ class ImageFolder:
         self._root = Path(folder).resolve()
         self._images_of = None if table is None else _image_ids(table)
 
-    def find(self, landmark: int) -> Path | None:
+    def find(self, landmark: str) -> Path | None:
         """The first image of a landmark, or None."""
         return next(self.all_of(landmark), None)
 
-    def all_of(self, landmark: int) -> Iterator[Path]:
+    def all_of(self, landmark: str) -> Iterator[Path]:
         """The existing images of a landmark; never one outside the folder."""
         for path in self._candidates(landmark):
             resolved = path.resolve()
             if resolved.is_file() and resolved.is_relative_to(self._root):
                 yield resolved
 
-    def _candidates(self, landmark: int) -> Iterable[Path]:
+    def _candidates(self, landmark: str) -> Iterable[Path]:
         if self._images_of is None:
             yield from (self._root / f"{landmark}{suffix}" for suffix in SUFFIXES)
-            within = self._root / str(landmark)
-            if within.is_dir():
+            within = (self._root / landmark).resolve()
+            if self._root in within.parents and within.is_dir():
                 yield from sorted(path for path in within.iterdir() if path.suffix.lower() in SUFFIXES)
             return
         for image in self._images_of.get(landmark, ()):
@@ -80,13 +80,13 @@ class ImageFolder:
                 yield from (folder / f"{image}{suffix}" for suffix in SUFFIXES)
 
 
-def _image_ids(path: str | os.PathLike[str]) -> Mapping[int, list[str]]:
+def _image_ids(path: str | os.PathLike[str]) -> Mapping[str, list[str]]:
     table = read_table(path, required=["landmark_id"])
     column = next((name for name in ("image_id", "id") if name in table.columns), None)
     if column is None:
         raise TableError(f"{path}: no column of images", expected="image_id or id")
-    landmarks = integer_column(table, "landmark_id", path=path).tolist()
-    found: defaultdict[int, list[str]] = defaultdict(list)
+    landmarks = table["landmark_id"].str.strip()
+    found: defaultdict[str, list[str]] = defaultdict(list)
     for line, landmark, image in zip(table.index, landmarks, table[column], strict=True):
         if not _SIMPLE.fullmatch(image) or ".." in image:
             raise TableError(f"{path}, line {line}: {column} {image!r}", expected="a plain file name without its end")
@@ -97,10 +97,10 @@ def _image_ids(path: str | os.PathLike[str]) -> Mapping[int, list[str]]:
 class ImageVectors(Protocol):
     """Where the vectors of a landmark's images come from."""
 
-    def of(self, landmarks: Iterable[int]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    def of(self, landmarks: Iterable[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
         """Landmarks that have images, each with (m, d) float32 rows of unit norm, in the order given."""
 
-    def identity(self, landmarks: Iterable[int]) -> dict[str, Any]:
+    def identity(self, landmarks: Iterable[str]) -> dict[str, Any]:
         """What the vectors depend on, as JSON values."""
 
 
@@ -111,7 +111,7 @@ class EncodedImages:
     folder: ImageFolder  # where the images are
     encoder: ClipEncoder  # whose model, weights, batch size and device are taken
 
-    def of(self, landmarks: Iterable[int]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    def of(self, landmarks: Iterable[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
         """See :class:`ImageVectors`."""
         found = [(landmark, paths) for landmark in landmarks if (paths := list(self.folder.all_of(landmark)))]
         if not found:
@@ -122,7 +122,7 @@ class EncodedImages:
             ends = np.cumsum([len(paths) for _, paths in chunk])
             yield from zip((landmark for landmark, _ in chunk), np.split(vectors, ends[:-1]), strict=True)
 
-    def identity(self, landmarks: Iterable[int]) -> dict[str, Any]:
+    def identity(self, landmarks: Iterable[str]) -> dict[str, Any]:
         """The model, and names and sizes of the images."""
         files = [path for landmark in landmarks for path in self.folder.all_of(landmark)]
         digest = hashlib.sha256("\n".join(f"{path.name} {path.stat().st_size}" for path in files).encode()).hexdigest()
@@ -130,7 +130,7 @@ class EncodedImages:
 
 
 class StoredVectors:
-    """Vectors in an ``.npz`` file: ``embeddings`` (n, d), any float, and ``landmark_ids`` (n,), integers."""
+    """Vectors in an ``.npz`` file: ``embeddings`` (n, d), any float, and ``landmark_ids`` (n,), integers or text."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
@@ -138,31 +138,31 @@ class StoredVectors:
                 embeddings, owners = stored["embeddings"], stored["landmark_ids"]
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise TableError(f"{path}: {error}", expected="an .npz of embeddings and landmark_ids") from None
-        if embeddings.ndim != 2 or owners.shape != embeddings.shape[:1] or owners.dtype.kind not in "iu":
+        if embeddings.ndim != 2 or owners.shape != embeddings.shape[:1] or owners.dtype.kind not in "iuU":
             given = f"{path}: embeddings {embeddings.shape}, landmark_ids {owners.shape} {owners.dtype}"
-            raise ShapeError(given, expected="(n, d) and n integers")
+            raise ShapeError(given, expected="(n, d) and n integers or texts")
         try:
             self._vectors = unit_rows(embeddings.astype(np.float64), [f"row {row}" for row in range(len(owners))])
         except EmbeddingError as error:
             raise EmbeddingError(f"{path}: {error.given}", expected="finite rows that are not zero") from None
-        self._rows: defaultdict[int, list[int]] = defaultdict(list)
-        for row, owner in enumerate(owners.tolist()):
+        self._rows: defaultdict[str, list[int]] = defaultdict(list)
+        for row, owner in enumerate(map(str, owners.tolist())):
             self._rows[owner].append(row)
 
-    def of(self, landmarks: Iterable[int]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    def of(self, landmarks: Iterable[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
         """See :class:`ImageVectors`."""
         for landmark in landmarks:
             if landmark in self._rows:
                 yield landmark, self._vectors[self._rows[landmark]]
 
-    def identity(self, landmarks: Iterable[int]) -> dict[str, Any]:
+    def identity(self, landmarks: Iterable[str]) -> dict[str, Any]:
         """The number of vectors; the file itself is hashed as an input."""
         return {"images": sum(len(self._rows.get(landmark, ())) for landmark in landmarks)}
 
 
-def _chunks(found: Sequence[tuple[int, list[Path]]]) -> Iterator[list[tuple[int, list[Path]]]]:
+def _chunks(found: Sequence[tuple[str, list[Path]]]) -> Iterator[list[tuple[str, list[Path]]]]:
     """Groups of whole landmarks with about ``_CHUNK`` images each."""
-    chunk: list[tuple[int, list[Path]]] = []
+    chunk: list[tuple[str, list[Path]]] = []
     images = 0
     for landmark, paths in found:
         chunk.append((landmark, paths))

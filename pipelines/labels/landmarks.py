@@ -16,7 +16,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from hiertree.errors import OptionError, TableError
-from hiertree.io.tables import check_columns, integer_column, read_table_parts, write_table
+from hiertree.io.tables import check_columns, read_table_parts, write_table
 
 from .steps import AnyPath, Settings, option
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Reason: TypeAlias = Literal["not scraped", "no label", "Wikimedia page", "several labels", "irrelevant label"]
 ITEM_IDS = "item_ids"
+_ID = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 _QUOTED = re.compile(r"""(["'])(.{0,300}?)\1(?=\s*[,\]])""")
 LANDMARKS, DROPPED, SEPARATOR = "landmarks.csv", "dropped.csv", "|"
 
@@ -76,7 +77,7 @@ NO_ORIGIN = Origin()
 class Landmark:
     """A landmark as read; ``values`` is None when the scraped table does not list it."""
 
-    landmark_id: int
+    landmark_id: str
     category: str
     values: tuple[InstanceValue, ...] | None
     origin: Origin = NO_ORIGIN
@@ -86,7 +87,7 @@ class Landmark:
 class KeptLandmark:
     """A landmark with its label, or its labels under ``multi="all"``."""
 
-    landmark_id: int
+    landmark_id: str
     category: str
     labels: tuple[str, ...]  # one or more
     item_ids: tuple[str, ...] = ()  # their Wikidata ids, empty texts where not known
@@ -99,7 +100,7 @@ class KeptLandmark:
 class DroppedLandmark:
     """A landmark left out, why, and what was scraped for it."""
 
-    landmark_id: int
+    landmark_id: str
     category: str
     values: tuple[str, ...]
     reason: Reason
@@ -126,16 +127,16 @@ def read_landmarks(
         The landmarks in the order of their table, and how many scraped ids are not among them.
 
     Raises:
-        TableError: a missing column, a broken row, no landmark at all, an id that is no integer, negative or there
-            twice; file, line and value are named.
+        TableError: a missing column, a broken row, no landmark at all, an id that is empty or there twice; file, line
+            and value are named. Or no id of the two tables is the same.
         OptionError: an empty separator.
     """
     if not separator:
         raise OptionError("separator=''", expected="at least one character, such as '|'")
     scraped_path = landmarks if instances is None else instances
     ids, categories = read_listed(landmarks, columns=columns, needs_category=False)
-    found: dict[int, tuple[tuple[InstanceValue, ...], Origin]] = {}
-    first: dict[int, int] = {}
+    found: dict[str, tuple[tuple[InstanceValue, ...], Origin]] = {}
+    first: dict[str, int] = {}
     for scraped in read_table_parts(scraped_path):
         if columns.item_ids is None and ITEM_IDS in scraped.columns:  # as 'labels scrape --table' writes them
             columns = columns.model_copy(update={"item_ids": ITEM_IDS})
@@ -148,21 +149,24 @@ def read_landmarks(
 
 
 def join_landmarks(
-    ids: Sequence[int], categories: Sequence[str], found: Mapping[int, tuple[tuple[InstanceValue, ...] | None, Origin]]
+    ids: Sequence[str], categories: Sequence[str], found: Mapping[str, tuple[tuple[InstanceValue, ...] | None, Origin]]
 ) -> tuple[list[Landmark], int]:
     """Listed landmarks with the values found for them, and how many ids with values are not listed."""
-    listed = zip(ids, categories, strict=True)
+    listed, unknown_ids = zip(ids, categories, strict=True), found.keys() - set(ids)
+    if found and len(unknown_ids) == len(found):
+        given = f"no landmark {next(iter(found))!r} among those listed, nor any other of the {len(found)} with values"
+        raise TableError(given, expected=f"ids such as {ids[0]!r}, written alike in both")
     read = [Landmark(key, category, *found.get(key, (None, NO_ORIGIN))) for key, category in listed]
-    return read, len(found.keys() - set(ids))
+    return read, len(unknown_ids)
 
 
 def read_listed(
     path: AnyPath, *, columns: ColumnNames = GLDV2_COLUMNS, needs_category: bool = True
-) -> tuple[list[int], list[str]]:
+) -> tuple[list[str], list[str]]:
     """The ids of a table of landmarks, and their categories: empty texts where a table without them will do."""
-    ids: list[int] = []
+    ids: list[str] = []
     categories: list[str] = []
-    first: dict[int, int] = {}
+    first: dict[str, int] = {}
     for table in read_table_parts(path):
         named = needs_category or columns.category in table.columns or columns.category != GLDV2_COLUMNS.category
         _check_columns(path, table, [columns.landmark_id, *([columns.category] if named else [])])
@@ -178,15 +182,16 @@ def _check_columns(path: AnyPath, table: pd.DataFrame, required: list[str]) -> N
     check_columns(path, list(table.columns), required, remedy=f"say what it is called: {options}")
 
 
-def unique_ids(table: pd.DataFrame, column: str, path: AnyPath, *, first: dict[int, int] | None = None) -> list[int]:
-    """A column of landmark ids, none negative, none there twice; ``first``: their lines, for the parts of a table."""
-    ids: list[int] = integer_column(table, column, path=path).tolist()
+def unique_ids(table: pd.DataFrame, column: str, path: AnyPath, *, first: dict[str, int] | None = None) -> list[str]:
+    """A column of landmark ids, any text, none there twice; ``first``: their lines, for the parts of a table."""
+    ids: list[str] = table[column].str.strip().tolist()
     first = {} if first is None else first
     for line, landmark_id in zip(table.index, ids, strict=True):
-        if landmark_id < 0:
-            raise TableError(f"{path}, line {line}: {column} {landmark_id}", expected="an id from 0")
+        if not _ID.fullmatch(landmark_id):
+            expected = "an id of 1 to 200 characters on one line"
+            raise TableError(f"{path}, line {line}: {column} {landmark_id!r:.80}", expected=expected)
         if landmark_id in first:
-            given = f"{path}, line {line}: {column} {landmark_id} again (first on line {first[landmark_id]})"
+            given = f"{path}, line {line}: {column} {landmark_id!r} again (first on line {first[landmark_id]})"
             remedy = "join several values of a landmark in one cell"
             raise TableError(given, expected="one row per landmark", remedy=remedy)
         first[landmark_id] = line
@@ -254,7 +259,7 @@ def read_kept(path: AnyPath) -> list[KeptLandmark]:
             labels, or a confidence outside 0 … 1; file, line and value are named.
 
     >>> import tempfile
-    >>> kept = [KeptLandmark(7, "Category:Pond", ("pond", "park"), ("Q3253281", ""))]
+    >>> kept = [KeptLandmark("7", "Category:Pond", ("pond", "park"), ("Q3253281", ""))]
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_kept(Path(folder) / LANDMARKS, kept)
     ...     read_kept(folder) == kept
@@ -284,10 +289,10 @@ def each_dropped(path: AnyPath) -> Iterator[DroppedLandmark]:
     return (_dropped(*row) for row in _rows(Path(path), DROPPED, DROPPED_COLUMNS))
 
 
-def _rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...], str]]:
+def _rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...], str]]:
     """The id of each row, its cells, and where it stands."""
     file = path / name if path.is_dir() else path
-    first: dict[int, int] = {}
+    first: dict[str, int] = {}
     for table in read_table_parts(file, required=columns):
         cells = zip(*(table[name].tolist() for name in columns), strict=True)
         ids = unique_ids(table, "landmark_id", file, first=first)
@@ -295,7 +300,7 @@ def _rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[int, 
             yield landmark_id, row, f"{file}, line {line}"
 
 
-def _dropped(landmark_id: int, cells: tuple[Any, ...], where: str) -> DroppedLandmark:
+def _dropped(landmark_id: str, cells: tuple[Any, ...], where: str) -> DroppedLandmark:
     _, category, values, reason, *origin = cells
     if reason not in get_args(Reason):
         raise TableError(f"{where}: reason {reason!r}", expected=f"one of {', '.join(get_args(Reason))}")
@@ -312,7 +317,7 @@ def _cells(landmark: KeptLandmark) -> Sequence[object]:
     return (key, landmark.category, joined, item_ids, landmark.confidence, landmark.scraped, *landmark.origin)
 
 
-def _kept(landmark_id: int, cells: tuple[str, ...], where: str) -> KeptLandmark:
+def _kept(landmark_id: str, cells: tuple[str, ...], where: str) -> KeptLandmark:
     _, category, labels, item_ids, confidence, scraped, *origin = cells
     names, ids = _parts(labels), _parts(item_ids)
     if not all(names) or len(ids) != len(names):

@@ -4,7 +4,8 @@
 
     landmarks: train_label_to_category.csv     # ids and Commons categories
     allow_failed: 0.01                         # share of landmarks that may fail to be scraped; default: none
-    scrape: {contact: me@university.edu}       # and, or instead, dump: latest-all.json.bz2; or instances: scraped.csv
+    scrape: {contact: me@university.edu}       # and, or instead, dump: latest-all.json.bz2
+    instances: scraped.csv                     # instead; beside scrape, that asks only what stands above its ids
     clean: {multi: drop}
     fill: {images: photos, method: knn}        # if wanted
     cluster: {encoder: place-nouns, clusters: 78, levels: 1}
@@ -41,7 +42,7 @@ from .export.tables import EXPORTED, TREE, Exported
 from .export.tree_page import TreeSettings, TreeStep
 from .filling import FillSettings, FillStep
 from .landmarks import ColumnNames
-from .scrape.outcomes import count_failed, describe_outcomes
+from .scrape.outcomes import count_failed, describe_outcomes, describe_status, status
 from .scrape.scraping import STORE, dump_step, scrape
 from .scrape.settings import ScrapeSettings
 from .steps import REPORT, AnyPath, LabelStep, Settings, beside
@@ -73,9 +74,8 @@ def read_plan(path: AnyPath) -> LabelsPlan:
         path: a YAML file.
 
     Raises:
-        RecipeError: no such file, no valid YAML, a key given twice, an unknown key, a value out of range, both
-            ``instances`` and ``scrape``, or a ``scrape`` with neither ``contact`` nor ``dump``; the message names
-            the place.
+        RecipeError: no such file, no valid YAML, a key given twice, an unknown key, a value out of range, or a
+            ``scrape`` with neither ``contact`` nor ``dump``; the message names the place.
     """
     file = Path(path)
     try:
@@ -104,8 +104,6 @@ def check_plan(values: Any, *, source: str = "plan") -> LabelsPlan:
         plan = LabelsPlan(**values)
     except OptionError as error:
         raise RecipeError(f"{source}: {error.given}", expected=error.expected, remedy=error.remedy) from None
-    if plan.instances is not None and plan.scrape is not None:
-        raise RecipeError(f"{source}: both instances and scrape", expected="one of them")
     if plan.scrape is not None and plan.scrape.contact is None and plan.scrape.dump is None:
         raise RecipeError(f"{source}: scrape: neither contact nor dump", expected="whom Wikimedia can reach, or a dump")
     return plan
@@ -161,11 +159,14 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
         expected = "a new folder or an earlier one of 'hiertree labels build'"
         raise OptionError(f"out={str(out)!r} holds other files", expected=expected)
     run = _Run(folder, say)
-    store = _scrape(plan, run)
+    store = None if plan.scrape is None or plan.instances else _scrape(plan, plan.scrape, plan.landmarks, run)
     folder = run.step(CLEANED, CleanStep(plan.landmarks, plan.instances, store, plan.columns, plan.clean))
     if plan.fill is not None:
         folder = run.step(FILLED, FillStep(folder, plan.fill))
-    folder = run.step(CLUSTERED, ClusterStep(folder, plan.cluster, plan.cluster.build()))
+    cluster = plan.cluster
+    if plan.scrape is not None and plan.instances and cluster.hypernyms is None:
+        cluster = cluster.model_copy(update={"hypernyms": _scrape(plan, plan.scrape, folder, run)})
+    folder = run.step(CLUSTERED, ClusterStep(folder, cluster, cluster.build()))
     exported = run.step(EXPORTED, ExportStep(folder, plan.review, plan.export))
     run.step(SHOWN, TreeStep(exported, plan.tree))
     if isinstance(made := run.results.get(EXPORTED), Exported):
@@ -197,21 +198,18 @@ class _Run:
         self._say(f"{name}: {message or 'unchanged'}")
 
 
-def _scrape(plan: LabelsPlan, run: _Run) -> Path | None:
+def _scrape(plan: LabelsPlan, settings: ScrapeSettings, asked: Path, run: _Run) -> Path:
     """The store, filled: a dump is read once, and Wikimedia is asked only for what is missing."""
-    settings = plan.scrape
-    if settings is None:
-        return None
+    store = run.folder / STORE
     if settings.dump is not None:
-        report = dump_step(plan.landmarks, settings=settings, columns=plan.columns, folder=run.folder)
+        report = dump_step(asked, settings=settings, columns=plan.columns, folder=run.folder)
         run.note("dump", report)
     if settings.contact is not None:
-        store = run.folder / STORE
-        found = scrape(plan.landmarks, store=store, settings=settings, columns=plan.columns, failed_too=True)
-        run.note("scraped", describe_outcomes(found))
+        found = scrape(asked, store=store, settings=settings, columns=plan.columns, failed_too=True)
+        run.note("scraped", describe_outcomes(found) if found else describe_status(status(store)))
         failed, landmarks = count_failed(found)
         if failed > plan.allow_failed * landmarks:
             expected = f"at most a share of {plan.allow_failed:g}"
             remedy = "run the plan again, which asks for them again, or set allow_failed"
             raise IncompleteScrapeError(f"{failed} of {landmarks} landmarks failed", expected=expected, remedy=remedy)
-    return run.folder / STORE
+    return store

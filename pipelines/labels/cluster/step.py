@@ -21,6 +21,8 @@ from ..encode.encoders import EncoderSettings
 from ..encode.hypernyms import Hypernyms, read_hypernyms, write_hypernyms
 from ..encode.text_encoders import TextEncoder
 from ..landmarks import DROPPED, LANDMARKS, KeptLandmark, label_counts, label_items, read_kept
+from ..scrape.outcomes import stored_hypernyms
+from ..scrape.store import is_store
 from ..steps import HYPERNYMS, LABELS, REPORT, AnyPath, Count, LabelStep, Seed, StepRecord, hypernyms_of, option
 from .clustering import RESTARTS
 from .embedding import embed
@@ -44,8 +46,8 @@ class ClusterSettings(EncoderSettings):
     levels: int = option(0, "Levels of groups above the clusters.", ge=0)
     hypernyms: Path | None = option(
         None,
-        "Table of 'subclass of' edges (child_qid, child_label, parent_qid, parent_label), beside those that come "
-        "with hiertree; default: those scraped with the labels, if any.",
+        "Table of 'subclass of' edges (child_qid, child_label, parent_qid, parent_label), or a store of 'labels "
+        "scrape', beside those that come with hiertree; default: those scraped with the labels, if any.",
     )
     references: tuple[Path, ...] = option(
         (), "TABLE:COLUMN, classes of labels to compare the clusters with.", name="reference"
@@ -106,7 +108,8 @@ class ClusterStep(LabelStep[Clustered]):
     @cached_property
     def hypernyms(self) -> Hypernyms:
         """The hypernyms of the labels."""
-        return read_hypernyms(next(iter(self.edges), None), items=label_items(self.kept))
+        tables = [stored_hypernyms(path) if is_store(path) else path for path in self.edges]
+        return read_hypernyms(*tables, items=label_items(self.kept))
 
     def record(self) -> StepRecord:
         """The cleaned landmarks, the references and the hypernyms; the encoder as it describes itself."""
@@ -126,7 +129,9 @@ class ClusterStep(LabelStep[Clustered]):
         embedding = embed(counts, self.encoder, hypernyms=self.hypernyms)
         options = settings.model_dump(include={"clusters", "seed", "restarts", "levels"})
         proposal = propose_for(embedding, counts, **options)
-        return Clustered(proposal, measure_quality(proposal, embedding, references=references))
+        quality = measure_quality(proposal, embedding, references=references)
+        lost = [] if self.edges else self.hypernyms.without_edges()
+        return Clustered(proposal, quality | ({"labels_without_chain": lost} if lost else {}))
 
     def _write(self, result: Clustered, folder: Path) -> None:
         write_proposal(folder / PROPOSAL, result.proposal)
@@ -146,6 +151,11 @@ def describe_clustered(found: Clustered) -> str:
     for name, values in numbers["references"].items():
         measures = ", ".join(f"{measure} {values[measure]:.3f}" for measure in ("ari", "nmi", "v_measure", "purity"))
         lines.append(f"{name}: {values['labels']} labels in {values['classes']} classes: {measures}")
+    if lost := numbers.get("labels_without_chain"):
+        lines.append(
+            f"{len(lost)} labels, {lost[0]!r} for instance, have Wikidata ids that are not known here: ask with "
+            "'hiertree labels hypernyms CLEANED --store STORE --contact YOU', and pass --hypernyms STORE"
+        )
     return "\n".join(lines)
 
 

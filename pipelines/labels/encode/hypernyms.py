@@ -14,6 +14,7 @@ Nor is a kind that of the nearest class whose kind is known. A walk that only go
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -81,6 +82,10 @@ class Hypernyms:
 
     def _given(self, label: str) -> tuple[str, ...]:
         return tuple(item for item in self.items.get(label, ()) if item in self._graph)
+
+    def without_edges(self) -> list[str]:
+        """The labels whose classes the source names, and of which no edge is known."""
+        return sorted(label for label in self.items if not self._given(label))
 
     def _called(self, names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
         found = next((self._named[words] for words in names if words in self._named), ())
@@ -232,18 +237,21 @@ def _names_of(label: str) -> Iterator[tuple[str, ...]]:
         yield words_of(phrase.sense)
 
 
-def read_hypernyms(path: AnyPath | None = None, *, items: Mapping[str, Sequence[str]] | None = None) -> Hypernyms:
+def read_hypernyms(
+    table: AnyPath | Sequence[Sequence[str]] = (), *, items: Mapping[str, Sequence[str]] | None = None
+) -> Hypernyms:
     """The edges of a table, and those of ``place_classes.parquet`` for the classes that it lacks.
 
     Args:
-        path: a table of child_qid, child_label, parent_qid and parent_label, perhaps with their source; default: none.
+        table: child_qid, child_label, parent_qid, parent_label and source of edges, or a file of them, perhaps without
+            their source; default: none.
         items: the classes that labels stand for.
     """
     edges: dict[tuple[str, str], str] = {}
     names: dict[str, str] = {}
-    for table in ([] if path is None else [path]) + [PLACE_CLASSES]:
+    for rows in (_rows(table) if isinstance(table, str | os.PathLike) else table, _rows(PLACE_CLASSES)):
         known = {child for child, _ in edges}
-        for child, child_name, parent, parent_name, source in _rows(table):
+        for child, child_name, parent, parent_name, source in rows:
             if child not in known:
                 edges.setdefault((child, parent), source)
                 names |= {

@@ -44,7 +44,8 @@ def compare_exports(a: AnyPath, b: AnyPath, *, table: AnyPath | None = None) -> 
     import pandas as pd
 
     before, after = _table(a), _table(b)
-    joined = before.add_suffix("_a").join(after.add_suffix("_b"), how="outer").sort_index()
+    either = before.index.union(after.index, sort=False)
+    joined = before.add_suffix("_a").reindex(either).join(after.add_suffix("_b"))
     both = joined.dropna()
     differs = pd.DataFrame({name: joined[f"{name}_a"] != joined[f"{name}_b"] for name in _COMPARED})
     differs.insert(0, "any", differs.any(axis="columns"))  # also where one side lacks a landmark

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hiertree.errors import ImageError, TableError
+from hiertree.errors import ImageError
 from hiertree.io.tables import write_table
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 
@@ -130,9 +130,7 @@ def _files_of(tree: LabelTree, folder: ImageFolder, *, root: Path) -> dict[Hasha
     """The images of every landmark, relative to their folder."""
     found: dict[Hashable, list[str]] = {}
     for landmark in tree.leaves:
-        if not isinstance(landmark, int):
-            raise TableError(f"landmark {landmark!r}", expected="integer ids, as GLDv2's landmarks have")
-        found[landmark] = [path.relative_to(root).as_posix() for path in folder.all_of(landmark)]
+        found[landmark] = [path.relative_to(root).as_posix() for path in folder.all_of(str(landmark))]
     return found
 
 
@@ -145,6 +143,6 @@ def _held_out(paths: NDArray[np.int32], *, share: float, seed: int) -> list[bool
     held, drawn = np.zeros(len(paths), dtype=bool), 0
     for node in sorted(members):
         rows = generator.permutation(members[node])
-        before, drawn = round(share * drawn), drawn + len(rows)
-        held[rows[: round(share * drawn) - before]] = True
+        before, drawn = int(share * drawn + 0.5), drawn + len(rows)  # round() would leave pairs undivided
+        held[rows[: int(share * drawn + 0.5) - before]] = True
     return list(map(bool, held))

@@ -102,7 +102,7 @@ class ExportStep(LabelStep[Exported]):
         final, irrelevant, counts = _reviewed(self.source, proposed, self.review)
         cluster_of, names = final.cluster_of(), [cluster.name for cluster in final.clusters]
         number_of = {name: number for number, name in enumerate(names)}
-        ids, numbers, labels, from_images = array("q"), array("q"), set[str](), 0
+        ids, numbers, labels, from_images = list[str](), array("q"), set[str](), 0
         dropped: list[DroppedLandmark] = []
         for landmark in each_relevant(self.source, irrelevant):
             if isinstance(landmark, DroppedLandmark):
@@ -153,8 +153,12 @@ def _counted_images(table: Path | None, landmarks: Sequence[Any]) -> dict[str, A
     """The images of a table, and how many of them are of these landmarks."""
     if table is None:
         return {}
-    of_image = read_columns(table, {"landmark_id": "integer"})["landmark_id"].to_numpy()
-    return {"table": table.name, "read": len(of_image), "kept": int(np.isin(of_image, landmarks).sum())}
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    of_image = read_columns(table, {"landmark_id": "text"})["landmark_id"]
+    kept = pc.sum(pc.is_in(of_image, value_set=pa.array(map(str, landmarks), pa.string()))).as_py()
+    return {"table": table.name, "read": len(of_image), "kept": kept}
 
 
 def _card(facts: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ moved`` and ``kind changed``, or ``irrelevant``; it is empty where nobody review
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 from hiertree.errors import TableError
 from hiertree.io.files import replacing
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
+from hiertree.tree.formats import as_integers
 from hiertree.tree.label_rows import Numbered, check_rows, number_nodes
 
 from ..cluster.proposal_files import cluster_of_most
@@ -37,7 +38,7 @@ _ORIGIN = ("wikidata_item", *Origin._fields[1:-1], "scrape_reason")
 class HierarchicalRow(NamedTuple):
     """A row of GLDv2's ``*_label_to_hierarchical.csv``; ``supercategory`` is the "instance of" label."""
 
-    landmark_id: int
+    landmark_id: str
     category: str
     supercategory: str
     hierarchical_label: str
@@ -62,7 +63,7 @@ def each_relevant(source: AnyPath, irrelevant: Set[str]) -> Iterator[KeptLandmar
     return (relevant(landmark, irrelevant) for landmark in each_kept(source))
 
 
-def label_tree(landmarks: Sequence[int], numbers: Sequence[int], proposal: Proposal) -> LabelTree:
+def label_tree(landmarks: Sequence[str], numbers: Sequence[int], proposal: Proposal) -> LabelTree:
     """Kind → groups above, if any → supercategory → landmark; ``numbers`` are those of the landmarks' clusters.
 
     Without groups, the same as ``LabelTree.from_csv`` reads from the published columns.
@@ -75,7 +76,7 @@ def label_tree(landmarks: Sequence[int], numbers: Sequence[int], proposal: Propo
     clusters = [proposal.clusters[number] for number in first_seen.tolist()]
     rows = [(cluster.kind, *cluster.above, cluster.name) for cluster in clusters]
     above = number_nodes(*check_rows(rows, repeats="error", leaf="path", where=lambda row: f"cluster {row}"))
-    leaves: list[Hashable] = list(landmarks)
+    leaves = list(as_integers(landmarks))
     paths = np.column_stack([above.paths[place], np.arange(len(leaves), dtype=np.int32)])
     return LabelTree(Numbered(leaves, paths, [*above.labels, leaves]), [coarsest, *groups, *others])
 
@@ -141,7 +142,7 @@ def write_provenance(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     import pyarrow.parquet as pq
 
     texts, lists = pa.string(), pa.list_(pa.string())
-    fields = [("landmark_id", pa.int64()), *((name, texts) for name in _TEXTS), *((name, lists) for name in _LISTS)]
+    fields = [("landmark_id", texts), *((name, texts) for name in _TEXTS), *((name, lists) for name in _LISTS)]
     fields += [("cluster", pa.int32()), ("confidence", pa.float64())]
     fields += [(name, texts) for name in (*_PROPOSED, *_ORIGIN)]
     schema, left = pa.schema(fields), iter(rows)

@@ -19,6 +19,7 @@ from hiertree.errors import TableError
 from hiertree.io.files import replacing, write_text
 from hiertree.io.tables import read_table
 from hiertree.tree import LabelTree
+from hiertree.tree.formats import as_integers
 
 from ...pages import STYLE, data_uri, fill_page
 from ..encode.phrases import NATURAL
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = 6
 _LEVELS = {"natural_or_human_made": "kind", "hierarchical_label": "supercategory"}
-Example = tuple[int, str]  # a landmark's id and name
+Example = tuple[str, str]  # a landmark's id and name
 _HEIGHT, _SMALLEST_TEXT = 11.0, 0.009  # inches; share of the whole below which a block has no name
 _PALER = (0.95, 0.75, 0.55, 0.4, 0.3)
 _NATURAL_COLOR, _HUMAN_MADE_COLOR, _INK = "#2c7a4b", "#5747b8", "#23211e"
@@ -74,7 +75,7 @@ def tree_of(export: AnyPath, *, examples: int = EXAMPLES) -> TreeNode:
     if not ids:
         raise TableError(f"{file} without a landmark", expected="a table with rows")
     levels = [_LEVELS.get(name, name.replace("_", " ")) for name in tree.level_names[:-1]]
-    paths = [tuple(map(str, tree.labels_of(path)[:-1])) for path in tree.paths(ids).tolist()]
+    paths = [tuple(map(str, tree.labels_of(path)[:-1])) for path in tree.paths(as_integers(ids)).tolist()]
     labels = [(label.split(SEPARATOR)[0],) for label in table["supercategory"]]
     landmarks = zip(ids, map(landmark_name, table["category"]), strict=True)
     rows = [(path + label, example) for path, label, example in zip(paths, labels, landmarks, strict=True)]
@@ -168,7 +169,7 @@ class TreeSettings(ImageFolderSettings):
 
     title: str = option("Landmark labels", "Title of the page.")
 
-    def pictured(self, root: TreeNode) -> dict[int, Path]:
+    def pictured(self, root: TreeNode) -> dict[str, Path]:
         """The images of examples, up to six of each supercategory, as far as there are any.
 
         Raises:
@@ -178,7 +179,7 @@ class TreeSettings(ImageFolderSettings):
         if folder is None:
             return {}
         nodes = (node for node in root.below() if node.children and not node.children[0].children)
-        wanted = sorted({landmark for node in nodes for landmark, _ in node.examples})
+        wanted = dict.fromkeys(landmark for node in nodes for landmark, _ in node.examples)
         return {landmark: path for landmark in wanted if (path := folder.find(landmark)) is not None}
 
 

@@ -50,7 +50,7 @@ _ANNOTATOR = re.compile(r"\w[\w .@-]{0,59}")
 class Example:
     """A landmark that carries a label: its id, its name, whether there is an image of it, and its page."""
 
-    landmark: int
+    landmark: str
     name: str
     image: bool
     link: str = ""  # to its category on Commons, or its item of Wikidata; empty where its cell names neither
@@ -137,7 +137,7 @@ class Review:
 
     async def image(self, request: Request) -> Response:
         """A small image of a landmark."""
-        path = self.images and self.images.find(request.path_params["landmark"])
+        path = self.images and self.images.find(request.query_params.get("landmark", ""))
         return image_response(await run_in_threadpool(thumbnail, path) if path else None)
 
     @cached_property
@@ -172,7 +172,7 @@ def review_app(review: Review, *, token: str, port: int) -> ASGIApp:
         Route("/api/news", review.news),
         Route("/api/act", review.act, methods=["POST"]),
         Route("/api/landmarks", review.listed),
-        Route("/images/{landmark:int}", review.image),
+        Route("/images", review.image),
     ]
     return local_app(__package__, routes, token=token, port=port, handlers={OSError: _unwritten})
 

@@ -52,8 +52,8 @@ class ScrapeOutcome(Landmark):
 
 
 def outcomes(store: Store) -> Iterator[ScrapeOutcome]:
-    """Every landmark, in order of its id."""
-    rows = store.connection.cursor().execute("SELECT * FROM landmarks ORDER BY landmark_id")
+    """Every landmark, in the order of the tables."""
+    rows = store.connection.cursor().execute("SELECT * FROM landmarks ORDER BY rowid")
     yield from (_outcome(store, LandmarkRow(*row)) for row in rows)
 
 
@@ -76,14 +76,15 @@ def _row(found: ScrapeOutcome) -> tuple[object, ...]:
     return (found.landmark_id, found.category, texts, ids.strip("|") and ids, found.status, *found.origin)
 
 
-def hypernym_rows(store: Store) -> list[tuple[str, str, str, str, str]]:
-    """What is a subclass of what above the landmarks: child, its label, parent, its label (or nothing), source."""
+def stored_hypernyms(path: AnyPath) -> list[tuple[str, str, str, str, str]]:
+    """What a store says is a subclass of what: child, its label, parent, its label (or nothing), source."""
     text = "coalesce((SELECT json_extract(answer, '$.text') FROM answers WHERE (stage, key) = ('label', {})), '')"
-    found = store.connection.execute(
-        f"SELECT key, {text.format('leads.key')}, next_key, {text.format('next_key')}, source"  # noqa: S608
-        " FROM leads JOIN answers USING (stage, key) WHERE stage = 'class' ORDER BY key, position"
-    )
-    return found.fetchall()
+    with Store(path, create=False) as opened:
+        found = opened.connection.execute(
+            f"SELECT key, {text.format('leads.key')}, next_key, {text.format('next_key')}, source"  # noqa: S608
+            " FROM leads JOIN answers USING (stage, key) WHERE stage = 'class' ORDER BY key, position"
+        )
+        return found.fetchall()
 
 
 def _outcome(store: Store, landmark: LandmarkRow) -> ScrapeOutcome:
@@ -209,7 +210,8 @@ def describe_status(report: dict[str, Any]) -> str:
     found = Counter({(row["status"], row["reason"]): row["landmarks"] for row in report["outcomes"]})
     rows = ", ".join(f"{count} {name}" for name, count in report["rows"].items())
     times = f"; pages of {report['oldest_page']} … {report['newest_page']}" if report["oldest_page"] else ""
-    lines = [describe_outcomes(found), f"stored: {rows}{times}", f"to ask: {_keys(report['to_ask'])}"]
+    lines = [describe_outcomes(found)] if found else []
+    lines += [f"stored: {rows}{times}", f"to ask: {_keys(report['to_ask'])}"]
     if any(report["to_retry"].values()):
         lines.append(f"failed, waiting for 'hiertree labels retry': {_keys(report['to_retry'])}")
     return "\n".join(lines)

@@ -2,13 +2,16 @@
 -- which is asked once. Answers are JSON (facts.py says of what), with their source and time (seconds since 1970).
 
 CREATE TABLE landmarks (
-    landmark_id INTEGER PRIMARY KEY,
+    landmark_id TEXT PRIMARY KEY,    -- in the order of the rows
     category TEXT NOT NULL,          -- as published
     key TEXT,                        -- a title of Commons or an item of Wikidata; NULL where the category is malformed
     reason TEXT                      -- why it is
 );
 
-CREATE TABLE answers (
+-- Classes of labels that came from elsewhere: what stands above them is asked, too.
+CREATE TABLE IF NOT EXISTS classes (key TEXT PRIMARY KEY) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS answers (
     stage TEXT NOT NULL,             -- page, item, class (what it is a subclass of) or label
     key TEXT NOT NULL,               -- as asked
     answer TEXT NOT NULL,
@@ -17,7 +20,7 @@ CREATE TABLE answers (
     PRIMARY KEY (stage, key)
 ) WITHOUT ROWID;
 
-CREATE TABLE leads (
+CREATE TABLE IF NOT EXISTS leads (
     stage TEXT NOT NULL,
     key TEXT NOT NULL,
     position INTEGER NOT NULL,
@@ -27,7 +30,7 @@ CREATE TABLE leads (
     FOREIGN KEY (stage, key) REFERENCES answers ON DELETE CASCADE
 ) WITHOUT ROWID;
 
-CREATE TABLE failures (
+CREATE TABLE IF NOT EXISTS failures (
     stage TEXT NOT NULL,
     key TEXT NOT NULL,
     reason TEXT NOT NULL,
@@ -36,7 +39,7 @@ CREATE TABLE failures (
 ) WITHOUT ROWID;
 
 -- When Wikimedia may be asked again, so that a pause outlives the process.
-CREATE TABLE next_request (
+CREATE TABLE IF NOT EXISTS next_request (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     time REAL NOT NULL
 );

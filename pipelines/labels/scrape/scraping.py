@@ -18,12 +18,12 @@ from hiertree.io.files import write_json
 from hiertree.io.progress import show_progress
 from hiertree.io.provenance import check_outputs, sha256
 
-from ..landmarks import GLDV2_COLUMNS, ColumnNames, read_listed
+from ..landmarks import GLDV2_COLUMNS, LANDMARKS, ColumnNames, label_items, read_kept, read_listed
 from ..steps import AnyPath
 from . import action_api, category_page
 from .client import REAL_TIME, Client, Clock, Refused, Transport, Unanswered, Unusable
 from .dump import DumpReading, dump_file, read_dump
-from .facts import PLURALS, Fact, SourceName, Stage
+from .facts import PLURALS, Fact, SourceName, Stage, is_item_id
 from .outcomes import Tally, describe_outcomes, tally, write_instances
 from .settings import ScrapeSettings
 from .store import LandmarkRow, Store
@@ -141,7 +141,8 @@ def scrape(
 
     Args:
         landmarks: CSV or Parquet with ids and Commons categories, as GLDv2's ``train_label_to_category.csv``, or with
-            Wikidata's items; None for those that an existing store lists.
+            Wikidata's items; a folder made by ``labels clean``, to ask what stands above its labels' classes; None for
+            what an existing store lists.
         store: SQLite file, made where there is none; every answer is in it as soon as it has come.
         settings: whom to ask, and how.
         columns: what the columns are called.
@@ -160,12 +161,12 @@ def scrape(
         ScrapeError: the store is another's or in use, or the servers refuse or stay silent.
     """
     check_outputs([table], inputs=[path for path in (landmarks, store) if path is not None], force=True)
-    rows = [] if landmarks is None else read_categories(landmarks, columns=columns)
+    subjects = Subjects() if landmarks is None else read_subjects(landmarks, columns=columns)
     days = settings.refresh_older_than
     before = 0 if days is None else int(clock.now().timestamp() - days * _DAY)
     transport = Transport(settings, clock=clock)  # before the store is made: there may be no contact
     with Store(store, create=landmarks is not None) as opened, opened.alone():
-        opened.add_landmarks(rows)
+        subjects.add_to(opened)
         if failed_too:
             opened.forget_failures()
         client = Client(transport, settings=settings, clock=clock, memory=opened, log=log)
@@ -188,19 +189,37 @@ def scrape_dump(
     if settings.dump is None:
         raise ScrapeError("no dump", expected="the path of a Wikidata dump")
     check_outputs([table], inputs=[landmarks, store, settings.dump], force=True)
-    rows, file = read_categories(landmarks, columns=columns), dump_file(settings.dump)
+    subjects, file = read_subjects(landmarks, columns=columns), dump_file(settings.dump)
     with Store(store) as opened, opened.alone():
-        opened.add_landmarks(rows)
+        subjects.add_to(opened)
         reading = read_dump(file, opened, processes=settings.processes)
         return _finished(opened, table), reading
 
 
-def read_categories(path: AnyPath, *, columns: ColumnNames = GLDV2_COLUMNS) -> list[LandmarkRow]:
-    """Read landmarks and the titles of their categories; a malformed one is kept with the reason."""
-    return [_landmark(*row) for row in zip(*read_listed(path, columns=columns), strict=True)]
+class Subjects(NamedTuple):
+    """What is asked about."""
+
+    landmarks: Sequence[LandmarkRow] = ()
+    classes: Sequence[str] = ()  # those of labels that came from elsewhere
+
+    def add_to(self, store: Store) -> None:
+        """Note it in a store."""
+        store.add_landmarks(self.landmarks)
+        store.add_classes(self.classes)
 
 
-def _landmark(landmark_id: int, category: str) -> LandmarkRow:
+def read_subjects(path: AnyPath, *, columns: ColumnNames = GLDV2_COLUMNS) -> Subjects:
+    """The landmarks of a table, a malformed category with the reason; or the classes of a cleaned folder's labels."""
+    if not Path(path).is_dir():
+        return Subjects([_landmark(*row) for row in zip(*read_listed(path, columns=columns), strict=True)])
+    ids = {item for items in label_items(read_kept(path)).values() for item in items if is_item_id(item)}
+    if not ids:
+        remedy = "scrape the table of landmarks instead"
+        raise ScrapeError(f"{path}: no label has a Wikidata id", expected="ids such as Q23397", remedy=remedy)
+    return Subjects(classes=sorted(ids))
+
+
+def _landmark(landmark_id: str, category: str) -> LandmarkRow:
     try:
         return LandmarkRow(landmark_id, category, landmark_key(category), None)
     except CategoryError as error:
@@ -219,8 +238,9 @@ def dump_step(landmarks: Path, *, settings: ScrapeSettings, columns: ColumnNames
     A dump of a hundred gigabytes is known by its name, size and time, not by its hash.
     """
     dump, note = dump_file(settings.dump or ""), folder / DUMP_READ
+    listed = landmarks / LANDMARKS if landmarks.is_dir() else landmarks
     found = dump.stat()
-    known = {"dump": dump.name, "bytes": found.st_size, "modified": found.st_mtime_ns, "landmarks": sha256(landmarks)}
+    known = {"dump": dump.name, "bytes": found.st_size, "modified": found.st_mtime_ns, "landmarks": sha256(listed)}
     if (folder / STORE).exists() and _noted(note) == known:
         return None
     tally, reading = scrape_dump(landmarks, store=folder / STORE, settings=settings, columns=columns)

@@ -22,12 +22,17 @@ from hiertree.errors import ScrapeError
 
 from .facts import JSON, MOST_MOVES, MOST_STEPS_UP, MOVED, PLURALS, STAGES, Fact, SourceName, Stage
 
-APPLICATION, VERSION = 0x68697274, 2  # "hirt"
+APPLICATION, VERSION = 0x68697274, 3  # "hirt"
+_NUMBERED = 2  # the version whose landmarks have integers as ids
+_FROM_NUMBERED = "DROP VIEW stages; ALTER TABLE landmarks RENAME TO numbered;"
+_TO_TEXT = "INSERT INTO landmarks SELECT * FROM numbered ORDER BY landmark_id; DROP TABLE numbered;"
+_SQLITE = b"SQLite format 3\0"
 _READ_ONLY = re.compile("readonly|unable to open database file")
 
 _MISSING = """
     WITH RECURSIVE reached (stage, key, hop) AS (
         SELECT DISTINCT iif(key LIKE 'Category:%', 'page', 'item'), key, 0 FROM landmarks WHERE key IS NOT NULL
+        UNION SELECT 'class', key, 0 FROM classes
         UNION
         SELECT next_stage, next_key, iif(next_stage = stage, hop + 1, 0) FROM reached JOIN leads USING (stage, key)
         WHERE next_stage <> stage OR hop < CASE stage WHEN 'page' THEN :moves WHEN 'class' THEN :steps ELSE 1 END
@@ -42,10 +47,19 @@ _MISSING = """
     EXCEPT SELECT stage, key FROM failures ORDER BY stage, key"""
 
 
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins like a store."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError:
+        return False
+
+
 class LandmarkRow(NamedTuple):
     """A landmark as asked for: ``key`` is a title of Commons, an item of Wikidata, or None, and ``reason`` says why."""
 
-    landmark_id: int
+    landmark_id: str
     category: str
     key: str | None
     reason: str | None
@@ -83,26 +97,29 @@ class Store:
             remedy = "copy both to a folder that can be written to"
             raise ScrapeError(f"{self.path} is read-only and {log.name} was not merged into it", remedy=remedy)
         self.connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
-        self._check_version()
+        if self._check_version() == _NUMBERED:
+            remedy = "copy it to a folder that can be written to, where it is brought up to date"
+            raise ScrapeError(f"{self.path} is read-only and of an earlier version", remedy=remedy)
 
-    def _check_version(self) -> bool:
-        """Refuse another file than a store; whether there are tables."""
+    def _check_version(self) -> int:
+        """Refuse another file than a store; its version, 0 where there is no table."""
         one = self.connection.execute
         application, version = one("PRAGMA application_id").fetchone()[0], one("PRAGMA user_version").fetchone()[0]
         known = one("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
-        if known and (application, version) != (APPLICATION, VERSION):
+        if known and (application != APPLICATION or version not in (_NUMBERED, VERSION)):
             raise ScrapeError(f"{self.path}", expected=f"a store of 'labels scrape', version {VERSION}")
-        return bool(known)
+        return int(version) if known else 0
 
     def _prepare(self) -> None:
-        one, known = self.connection.execute, self._check_version()
+        one, version = self.connection.execute, self._check_version()
         one("PRAGMA journal_mode = WAL")
         one("PRAGMA synchronous = NORMAL")
         one("PRAGMA foreign_keys = ON")
-        if not known:
+        if version != VERSION:
             schema = files("hiertree.pipelines.labels.scrape").joinpath("schema.sql").read_text(encoding="utf-8")
             header = f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
-            self.connection.executescript(f"{header} {schema} COMMIT;")
+            before, after = (_FROM_NUMBERED, _TO_TEXT) if version == _NUMBERED else ("", "")
+            self.connection.executescript(f"{header} {before} {schema} {after} COMMIT;")
 
     def __enter__(self) -> Store:
         return self
@@ -148,6 +165,11 @@ class Store:
                 raise ScrapeError(problem, remedy="give another table its own --store")
         with self.connection as connection:
             connection.executemany("INSERT OR IGNORE INTO landmarks VALUES (?, ?, ?, ?)", given)
+
+    def add_classes(self, keys: Iterable[str]) -> None:
+        """Add classes to ask what stands above them."""
+        with self.connection as connection:
+            connection.executemany("INSERT OR IGNORE INTO classes VALUES (?)", ((key,) for key in keys))
 
     def missing(self, *, before: int = 0) -> dict[Stage, list[str]]:
         """The keys still to be asked in each stage, in order; answers older than ``before`` count as missing."""

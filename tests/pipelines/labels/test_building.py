@@ -3,11 +3,27 @@
 import csv
 import json
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import hiertree as ht
 from hiertree.errors import OptionError, RecipeError, TableError
-from hiertree.pipelines.labels import build, read_proposal
+from hiertree.pipelines.labels import (
+    FillSettings,
+    ImagesSettings,
+    TreeSettings,
+    build,
+    cluster_step,
+    compare_exports,
+    export_step,
+    fill_step,
+    images_step,
+    read_kept,
+    read_proposal,
+)
+from hiertree.pipelines.labels.export.tree_page import tree_of
+from hiertree.pipelines.labels.landmark_images import ImageFolderSettings
 from hiertree.tree import H_GLDV2_LEVELS
 
 STEPS = ("cleaned", "clustered", "exported", "tree")
@@ -91,6 +107,42 @@ def test_all_labels_of_a_landmark_vote_for_its_cluster(small, tmp_path):
     row = next(row for row in rows(result.exported / "hierarchical.csv") if row["landmark_id"] == "15")
     assert row["supercategory"] == "castle|palace"
     assert row["hierarchical_label"] == read_proposal(result.folder / "clustered").cluster_of()["castle"].name
+
+
+def test_ids_may_be_any_text_and_keep_their_order_at_every_step(tmp_path):
+    ids = ["jp-0012", "A/B", "001", "Ünïcode", "1", "x, y", "10", "2"]
+    labels = ["lake", "castle", "lake", "", "castle", "lake", "castle", "lake"]
+    with (tmp_path / "table.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("landmark_id", "instance_of"), *zip(ids, labels, strict=True)])
+    for image in ("jp-0012/a.jpg", "A/B.jpg", "A/B/c.png", "Ünïcode.jpg", "1/b.jpg", "x, y.jpg"):
+        (tmp_path / "photos" / image).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "photos" / image)
+    images = ImageFolderSettings(images=tmp_path / "photos")
+    plan = {"landmarks": tmp_path / "table.csv", "cluster": {"clusters": 2}, "tree": vars(images)}
+    result = build(plan, out=tmp_path / "out")
+    kept = [key for key in ids if key != "Ünïcode"]
+    assert [row["landmark_id"] for row in rows(result.exported / "hierarchical.csv")] == kept
+    assert set(result.tree.leaves) == set(kept)
+    assert [row["landmark_id"] for row in rows(result.exported / "dropped.csv")] == ["Ünïcode"]
+    from_csv = ht.LabelTree.from_csv(result.exported / "hierarchical.csv", levels=H_GLDV2_LEVELS)
+    assert list(from_csv.leaves) == kept
+    assert {"jp-0012", "A/B", "1", "x, y"} == set(TreeSettings(**vars(images)).pictured(tree_of(result.folder)))
+    listed = images_step(result.folder, out=tmp_path / "listed", settings=ImagesSettings(**vars(images), min_images=1))
+    assert sorted(row["landmark_id"] for row in rows(listed.table)) == ["1", "A/B", "A/B", "jp-0012", "x, y"]
+    vectors = np.eye(3, dtype=np.float32)[[0, 1, 0]]
+    np.savez(tmp_path / "v.npz", embeddings=vectors, landmark_ids=np.array(["001", "1", "Ünïcode"]))
+    filling = FillSettings(embeddings=tmp_path / "v.npz", method="knn", neighbors=1)
+    fill_step(result.folder / "cleaned", out=tmp_path / "filled", settings=filling)
+    assert {one.landmark_id: one.labels for one in read_kept(tmp_path / "filled")}["Ünïcode"] == ("lake",)
+    export_step(cluster_step(tmp_path / "filled", out=tmp_path / "c") and tmp_path / "c", out=tmp_path / "e")
+    changes = compare_exports(result.folder, tmp_path / "e", table=tmp_path / "changes.csv")
+    assert (changes["landmarks"]["both"], rows(tmp_path / "changes.csv")[-1]["landmark_id"]) == (7, "Ünïcode")
+
+
+def test_two_tables_without_a_common_id_are_refused(landmarks, tmp_path):
+    (tmp_path / "scraped.csv").write_text("landmark_id,instance_of\n1.0,lake\n2.0,pond\n")
+    with pytest.raises(TableError, match=r"no landmark '[12]\.0' among those listed.*ids such as '0'"):
+        build({"landmarks": landmarks, "instances": tmp_path / "scraped.csv"}, out=tmp_path / "out")
 
 
 def test_a_build_reports_every_step_and_a_summary(small, tmp_path):

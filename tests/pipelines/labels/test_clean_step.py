@@ -38,7 +38,7 @@ def store(tmp_path):
         Label("Q4167410", "Wikimedia disambiguation page", "en"),
     ]
     with Store(path) as opened:
-        opened.add_landmarks(LandmarkRow(n, f"C{n}", f"Category:{'ABCD'[n]}", None) for n in range(4))
+        opened.add_landmarks(LandmarkRow(str(n), f"C{n}", f"Category:{'ABCD'[n]}", None) for n in range(4))
         opened.save(facts, source="api", time=1_700_000_000)
     return path
 
@@ -57,7 +57,7 @@ def test_a_table_is_cleaned_into_a_folder_with_its_counts(landmarks, instances, 
     assert (report["landmarks"], report["scraped"], report["with_label"], report["kept"]) == (19, 18, 17, 15)
     assert report["dropped"] == {"Wikimedia page": 1, "no label": 1, "not scraped": 1, "several labels": 1}
     kept, dropped = read_kept(tmp_path / "out"), read_dropped(tmp_path / "out")
-    assert [landmark.landmark_id for landmark in kept] == list(range(15))
+    assert [landmark.landmark_id for landmark in kept] == list(map(str, range(15)))
     assert [drop.values for drop in dropped] == [("castle", "palace"), ("Wikimedia category",), (), ()]
     assert (tmp_path / "out" / "labels.csv").read_text().splitlines()[1:3] == ["road bridge,3", "church building,2"]
 
@@ -66,15 +66,15 @@ def test_a_store_gives_ids_revisions_times_and_reasons(store, listed, tmp_path):
     columns, settings = ColumnNames(landmark_id="id"), CleanSettings(multi="all")
     report = clean_step(listed, store=store, out=tmp_path / "out", columns=columns, settings=settings)
     (kept,) = read_kept(tmp_path / "out")
-    assert (kept.landmark_id, kept.labels, kept.item_ids) == (0, ("lake", "pond"), ("Q23397", "Q3253281"))
+    assert (kept.landmark_id, kept.labels, kept.item_ids) == ("0", ("lake", "pond"), ("Q23397", "Q3253281"))
     origin = kept.origin
     assert (origin.item, origin.revision, origin.modified) == ("Q1", "77", "2024-01-02T03:04:05Z")
     assert (origin.source, origin.time, origin.redirects) == ("api", "1700000000", '["Category:Old A"]')
     reasons = {drop.landmark_id: (drop.reason, drop.origin.reason) for drop in read_dropped(tmp_path / "out")}
     assert reasons == {
-        1: ("no label", "no instance of"),
-        2: ("not scraped", "not asked for yet"),
-        3: ("Wikimedia page", "Wikimedia page"),
+        "1": ("no label", "no instance of"),
+        "2": ("not scraped", "not asked for yet"),
+        "3": ("Wikimedia page", "Wikimedia page"),
     }
     assert "1 dropped: no label (1 no instance of)" in describe_cleaning(report)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
@@ -83,8 +83,11 @@ def test_a_store_gives_ids_revisions_times_and_reasons(store, listed, tmp_path):
 
 def test_files_hold_every_field(tmp_path):
     origin = Origin(*"abcdefgh")
-    kept = [KeptLandmark(1, "C, 1", ("a", "b"), ("Q1", ""), 0.75, origin), KeptLandmark(2, "", ("é",), ("",))]
-    dropped = [DroppedLandmark(3, "C", ("a", "b"), "several labels", origin), DroppedLandmark(4, "", (), "no label")]
+    kept = [KeptLandmark("1", "C, 1", ("a", "b"), ("Q1", ""), 0.75, origin), KeptLandmark("ü/2", "", ("é",), ("",))]
+    dropped = [
+        DroppedLandmark("03", "C", ("a", "b"), "several labels", origin),
+        DroppedLandmark("4", "", (), "no label"),
+    ]
     write_kept(tmp_path / "landmarks.csv", kept)
     write_dropped(tmp_path / "dropped.csv", dropped)
     assert read_kept(tmp_path) == kept
@@ -94,7 +97,7 @@ def test_files_hold_every_field(tmp_path):
 @pytest.mark.parametrize(
     ("cells", "complaint"),
     [
-        ("x,C,lake,,", "landmark_id 'x'"),
+        (" ,C,lake,,", "landmark_id ''"),
         ("1,C,,,", "a label"),
         ("1,C,lake,Q1|Q2,", "as many ids"),
         ("1,C,lake,,high", "confidence 'high'"),

@@ -85,12 +85,12 @@ def test_wikimedias_own_pages_are_known_by_item_id_whatever_their_text():
 def test_every_drop_has_its_reason(landmarks, instances):
     cleaned = clean_landmarks(read_landmarks(landmarks, instances)[0])
     assert {drop.landmark_id: drop.reason for drop in cleaned.dropped} == {
-        15: "several labels",
-        16: "Wikimedia page",
-        17: "no label",
-        18: "not scraped",
+        "15": "several labels",
+        "16": "Wikimedia page",
+        "17": "no label",
+        "18": "not scraped",
     }
-    assert [kept.landmark_id for kept in cleaned.kept] == list(range(15))
+    assert [kept.landmark_id for kept in cleaned.kept] == list(map(str, range(15)))
 
 
 def test_repeats_and_spellings_of_one_label_are_one_label():
@@ -139,6 +139,7 @@ def test_published_raw_types_are_put_into_one_form_and_the_report_says_so():
     ]
     report = cleaning_report(cleaned, unknown_ids=0)
     assert report["because"] == {"no label": {"only a Wikidata id": 1}}
+    assert "1 of these --unnamed keep keeps" in describe_cleaning(report)
     assert [drop.origin.reason for drop in cleaned.dropped] == ["only a Wikidata id"]
     assert report["mended_labels"]["fortresses of Brazil"] == "fortress"
     assert "5 texts put into the form of their label: 'Shinto shrine' → 'shinto shrine'" in describe_cleaning(report)
@@ -150,7 +151,7 @@ def test_published_types_are_joined_only_where_the_annotators_joined_them_too(sh
     cleaned = clean_landmarks(landmark(number, text) for number, (text, _) in enumerate(pairs))
     released = defaultdict(set)
     for kept in cleaned.kept:
-        released[kept.labels[0]].add(pairs[kept.landmark_id][1])
+        released[kept.labels[0]].add(pairs[int(kept.landmark_id)][1])
     assert (len(pairs), len(released)) == (160, 143)
     assert all(len(labels) == 1 for labels in released.values())
     assert [drop.values for drop in cleaned.dropped] == [("Q25416095",)]

@@ -187,7 +187,6 @@ def exported_from(store, landmarks, folder):
         ({"landmarks": "a", "cluster": {"clusters": 0}}, "cluster: clusters=0"),
         ({"landmarks": "a", "clean": {"multi": "some"}}, "clean: multi='some'"),
         ({"landmarks": "a", "scrape": {}}, "scrape: neither contact nor dump"),
-        ({"landmarks": "a", "instances": "b", "scrape": {"contact": "c@d.org"}}, "both instances and scrape"),
         (["landmarks"], "list: expected a mapping"),
     ],
 )

@@ -15,7 +15,7 @@ def write(folder, text):
 
 def test_two_tables_are_joined_by_id_and_strangers_counted(landmarks, instances):
     read, unknown_ids = read_landmarks(landmarks, instances)
-    assert [landmark.landmark_id for landmark in read] == list(range(19))
+    assert [landmark.landmark_id for landmark in read] == list(map(str, range(19)))
     assert read[0].category == "http://commons.wikimedia.org/wiki/Category:Place,_0"
     assert read[15].values == (InstanceValue("castle"), InstanceValue("palace"))
     assert read[17].values == ()
@@ -40,7 +40,7 @@ def test_a_table_of_ids_and_types_needs_no_categories(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text("id,type\n4,lake\n9,castle\n")
     read, _ = read_landmarks(path, columns=ColumnNames(landmark_id="id", instance_of="type"))
-    assert [(landmark.landmark_id, landmark.category) for landmark in read] == [(4, ""), (9, "")]
+    assert [(landmark.landmark_id, landmark.category) for landmark in read] == [("4", ""), ("9", "")]
     with pytest.raises(TableError, match="no column 'place'"):
         read_landmarks(path, columns=ColumnNames(landmark_id="id", category="place", instance_of="type"))
     with pytest.raises(TableError, match=r"no column 'landmark_id'.*say what it is called: --id-column"):
@@ -53,12 +53,13 @@ def test_a_table_of_ids_and_types_needs_no_categories(tmp_path):
         ("landmark_id,category\n1,A\n", r"no column 'instance_of'"),
         ("landmark_id,category,instance\n1,A,lake\n", r"did you mean 'instance'"),
         ("landmark_id,category,instance_of\n1,A\n", r"line 2: 2 cells"),
-        ("landmark_id,category,instance_of\n1,A,lake\nx,B,lake\n", r"line 3: landmark_id 'x': expected an integer"),
-        ("landmark_id,category,instance_of\n1.0,A,lake\n", r"landmark_id '1\.0'"),
-        ("landmark_id,category,instance_of\n-1,A,lake\n", r"landmark_id -1: expected an id from 0"),
-        ("landmark_id,category,instance_of\n1,A,lake\n2,B,lake\n1,C,pond\n", r"line 4: landmark_id 1 again .*line 2"),
+        (
+            "landmark_id,category,instance_of\n1,A,lake\n ,B,lake\n",
+            r"line 3: landmark_id '': expected an id of 1 to 200",
+        ),
+        ("landmark_id,category,instance_of\n1,A,lake\n2,B,lake\n1,C,pond\n", r"line 4: landmark_id '1' again .*line 2"),
     ],
-    ids=["no column", "closest", "short row", "text id", "float id", "negative id", "duplicate"],
+    ids=["no column", "closest", "short row", "empty id", "duplicate"],
 )
 def test_bad_tables_name_file_line_and_value(tmp_path, text, message):
     path = write(tmp_path, text)

@@ -17,7 +17,7 @@ from hiertree.pipelines.labels import (
 )
 from hiertree.pipelines.labels.review import Approve, MarkLabels, Merge, Move, Rename, Session, SetKind
 from hiertree.pipelines.labels.scrape.outcomes import write_instances
-from hiertree.pipelines.labels.scrape.scraping import read_categories
+from hiertree.pipelines.labels.scrape.scraping import read_subjects
 from hiertree.pipelines.labels.scrape.store import Store
 
 SOURCES = ("api", "html")
@@ -30,7 +30,7 @@ def scraped(shared_data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("washington")
     for name in SOURCES:
         with Wikimedia(World.washington(landmarks)) as wikimedia, Store(folder / f"{name}.sqlite") as store:
-            store.add_landmarks(read_categories(landmarks))
+            read_subjects(landmarks).add_to(store)
             scrape(store, wikimedia, FakeTime(), source=name)
             write_instances(store, folder / f"{name}.csv")
     return landmarks, folder
@@ -40,7 +40,7 @@ def scraped(shared_data, tmp_path_factory):
 def test_both_sources_differ_from_the_scraped_column_only_where_that_is_wrong_or_empty(scraped, source):
     landmarks, folder = scraped
     with landmarks.open(encoding="utf-8-sig", newline="") as file:
-        column = {int(row["landmark_id"]): row["supercategory"] for row in csv.DictReader(file)}
+        column = {row["landmark_id"]: row["supercategory"] for row in csv.DictReader(file)}
     read, unknown_ids = read_landmarks(landmarks, folder / f"{source}.csv", columns=ColumnNames(item_ids="item_ids"))
     found = {landmark.landmark_id: [value.text for value in landmark.values] for landmark in read}
     different = {key: (column[key], found[key]) for key in column if found[key] != [column[key]]}

@@ -39,7 +39,7 @@ class FakeTime:
 
 def places(count: int) -> list[LandmarkRow]:
     """The landmarks of ``World.numbered``."""
-    return [LandmarkRow(number, f"c{number}", f"Category:Place {number}", None) for number in range(count)]
+    return [LandmarkRow(str(number), f"c{number}", f"Category:Place {number}", None) for number in range(count)]
 
 
 def scrape(

@@ -96,7 +96,7 @@ function examples(known) {
   if (!named.length) return null;
   return h("div", { class: "examples" },
     images.length ? h("div", { class: "images" }, images.map((example) => h("img", {
-      src: `/images/${example.landmark}`, alt: example.name, title: example.name, loading: "lazy", width: 72, height: 72,
+      src: `/images?landmark=${encodeURIComponent(example.landmark)}`, alt: example.name, title: example.name, loading: "lazy", width: 72, height: 72,
       draggable: false,
     }))) : null,
     h("p", { class: "quiet" }, named.flatMap((example, place) => [place ? " · " : "", linked(example, -1)])));

@@ -101,12 +101,12 @@ def test_the_files_of_an_export_agree(clustered, tmp_path):
     assert len(tree.leaves) == 13
     rows = provenance(made.folder)
     assert len(rows) == made.report["landmarks"] == 14
-    assert rows[13]["status"] == "dropped"
-    assert rows[13]["reason"] == "no label"
-    assert rows[12]["labels"] == ["lake", "church building"]
-    assert rows[12]["label_ids"] == ["Q5", "Q5"]
-    assert rows[0]["proposed_label"] == rows[0]["hierarchical_label"]
-    assert rows[0]["review"] is None
+    assert rows["13"]["status"] == "dropped"
+    assert rows["13"]["reason"] == "no label"
+    assert rows["12"]["labels"] == ["lake", "church building"]
+    assert rows["12"]["label_ids"] == ["Q5", "Q5"]
+    assert rows["0"]["proposed_label"] == rows["0"]["hierarchical_label"]
+    assert rows["0"]["review"] is None
     card = (made.folder / "README.md").read_text()
     assert "Nobody has reviewed" in card
     assert "where they are those of Google Landmarks Dataset v2" in card  # a table may hold others
@@ -134,14 +134,18 @@ def test_the_card_counts_the_images_of_the_landmarks_it_has(clustered, log, tmp_
 def test_a_review_is_carried_out_and_told_row_by_row(clustered, log, tmp_path):
     made = export_step(clustered, out=tmp_path / "out", review=log)
     rows = provenance(made.folder)
-    assert rows[0]["hierarchical_label"] == "standing water"
-    assert rows[0]["review"] == "cluster renamed"
-    assert rows[4]["review"] == "kind changed"
-    assert rows[7]["review"] == "label moved, kind changed"
-    assert rows[7]["hierarchical_label"] == rows[3]["hierarchical_label"]
-    assert rows[10]["review"] == "as proposed"
-    assert (rows[8]["status"], rows[8]["reason"], rows[8]["review"]) == ("dropped", "irrelevant label", "irrelevant")
-    assert rows[12]["labels"] == ["lake"]
+    assert rows["0"]["hierarchical_label"] == "standing water"
+    assert rows["0"]["review"] == "cluster renamed"
+    assert rows["4"]["review"] == "kind changed"
+    assert rows["7"]["review"] == "label moved, kind changed"
+    assert rows["7"]["hierarchical_label"] == rows["3"]["hierarchical_label"]
+    assert rows["10"]["review"] == "as proposed"
+    assert (rows["8"]["status"], rows["8"]["reason"], rows["8"]["review"]) == (
+        "dropped",
+        "irrelevant label",
+        "irrelevant",
+    )
+    assert rows["12"]["labels"] == ["lake"]
     assert made.report["dropped"] == {"irrelevant label": 1, "no label": 1}
     assert made.report["kept"] == len(made.tree.leaves) == 12
     assert made.report["review"] == {"events": 4, "approved": 0, "irrelevant": 1}

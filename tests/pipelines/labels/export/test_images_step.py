@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hiertree.datasets import load_table
-from hiertree.errors import HiertreeError, ImageError, OptionError, TableError
+from hiertree.errors import HiertreeError, ImageError, OptionError
 from hiertree.io.tables import read_table
 from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.labels import ImagesSettings, build, images_step
 from hiertree.pipelines.labels.export.images import _held_out
-from hiertree.tree import LabelTree
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +53,8 @@ def test_washington_photos_become_two_splits_that_training_loads(washington, tmp
     assert all(landmark_of[file[:-4]] == leaf for file, leaf in zip(rows["image"], rows["landmark_id"], strict=True))
     assert min(Counter(rows["landmark_id"]).values()) >= 2
     sizes = rows.groupby("hierarchical_label")[["landmark_id", "split"]].nunique()
-    assert (sizes.loc[sizes["landmark_id"] >= 3, "split"] == 2).all()
-    assert (sizes["split"] == 2).mean() > 0.7, "most supercategories have landmarks in both splits"
+    assert (sizes.loc[sizes["landmark_id"] >= 2, "split"] == 2).all()
+    assert (sizes["split"] == 2).mean() > 0.75, "most supercategories have landmarks in both splits"
 
 
 def test_another_seed_draws_other_landmarks_and_the_same_seed_the_same_bytes(washington, tmp_path):
@@ -90,13 +89,6 @@ def test_bad_options_are_refused_and_nothing_is_written(washington, tmp_path, op
     with pytest.raises(error):
         images_step(tree, out=tmp_path / "listed", settings=ImagesSettings(images=photos, image_table=table, **options))
     assert not (tmp_path / "listed").exists()
-
-
-def test_landmarks_without_integer_ids_are_refused(washington, tmp_path):
-    _, photos, table = washington
-    LabelTree.from_paths([("natural", "lake", "Lake Chelan")]).to_json(tmp_path / "tree.json")
-    with pytest.raises(TableError, match="Lake Chelan"):
-        images_step(tmp_path, out=tmp_path / "listed", settings=ImagesSettings(images=photos, image_table=table))
 
 
 def test_the_command_prints_the_section_of_a_recipe(washington, tmp_path):

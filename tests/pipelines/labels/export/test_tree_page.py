@@ -62,7 +62,7 @@ def test_counts_and_examples_are_those_of_the_table(export):
     water = natural.children[0].children[0]
     assert (water.name, water.level, water.count) == ("water", "supercategory", 9)
     assert [(child.name, child.count) for child in water.children] == [("lake", 8), ("pond", 1)]
-    assert water.examples[0] == (0, "Lake 0")
+    assert water.examples[0] == ("0", "Lake 0")
     assert len(water.examples) == 6
 
 

@@ -15,7 +15,7 @@ from hiertree.pipelines.labels import CleanSettings, ColumnNames, clean_step, re
 from hiertree.pipelines.labels.landmarks import InstanceValue
 from hiertree.pipelines.labels.scrape.facts import Item, Label, item_fact, label_fact
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
-from hiertree.pipelines.labels.scrape.scraping import read_categories
+from hiertree.pipelines.labels.scrape.scraping import read_subjects
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
 
 
@@ -30,7 +30,7 @@ def washington(shared_data, tmp_path_factory):
     path = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
     folder = tmp_path_factory.mktemp("washington")
     with Wikimedia(World.washington(path)) as wikimedia, Store(folder / "store.sqlite") as store:
-        store.add_landmarks(read_categories(path))
+        read_subjects(path).add_to(store)
         counts = scrape(store, wikimedia, FakeTime())
         return counts, wikimedia.asked, tally(store)
 
@@ -72,7 +72,7 @@ def test_every_complication_has_its_outcome(store):
     store.add_landmarks(places(40))
     with Wikimedia(World.numbered(40), pages_an_answer=7) as wikimedia:
         scrape(store, wikimedia, FakeTime())
-    found = {outcome.landmark_id: outcome for outcome in outcomes(store)}
+    found = {int(outcome.landmark_id): outcome for outcome in outcomes(store)}
     texts = {key: [instance.text for instance in outcome.values] for key, outcome in found.items()}
     assert texts[0] == ["kind 0"]
     assert (texts[1], found[1].origin.redirects) == (["kind 1"], '["Category:New 1"]')  # soft
@@ -122,7 +122,7 @@ def test_a_chain_of_moves_ends_after_five(store):
 def test_malformed_categories_are_kept_with_their_reason_and_never_asked(store, tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("landmark_id,category\n1,https://en.wikipedia.org/wiki/A\n2,../../etc/passwd\n3,\n4,Q0\n5,P31\n")
-    store.add_landmarks(read_categories(table))
+    read_subjects(table).add_to(store)
     with Wikimedia(World()) as wikimedia:
         scrape(store, wikimedia, FakeTime())
         assert wikimedia.asked == []
@@ -139,7 +139,7 @@ def test_landmarks_may_be_given_by_their_wikidata_items(store, tmp_path, source)
     table = tmp_path / "t.csv"
     items = ["Q10000", "https://www.wikidata.org/wiki/Q10005", "http://www.wikidata.org/entity/Q10009 ", "Q77"]
     table.write_text("landmark_id,wikidata_id\n" + "".join(f"{key},{item}\n" for key, item in enumerate(items)))
-    store.add_landmarks(read_categories(table, columns=ColumnNames(category="wikidata_id")))
+    read_subjects(table, columns=ColumnNames(category="wikidata_id")).add_to(store)
     with Wikimedia(World.numbered(20)) as wikimedia:
         scrape(store, wikimedia, FakeTime(), source=source)
         assert all("ids" in asked.parameters for asked in wikimedia.asked)
@@ -179,14 +179,14 @@ def test_old_facts_are_asked_again_and_replaced(store):
         assert len(wikimedia.asked) == first + 4  # all keys of a stage are known at once now
         scrape(store, wikimedia, time, before=int(time.now().timestamp()) - 500)
         assert len(wikimedia.asked) == first + 4
-    found = {outcome.landmark_id: outcome for outcome in outcomes(store)}
+    found = {int(outcome.landmark_id): outcome for outcome in outcomes(store)}
     assert found[15].values[0].text == "renamed"
 
 
 def test_a_store_of_another_table_is_refused_untouched(store):
     store.add_landmarks(places(3))
     with pytest.raises(ScrapeError, match="landmark 1 is 'c1' there and 'other' here"):
-        store.add_landmarks([LandmarkRow(9, "new", None, ""), LandmarkRow(1, "other", None, "")])
+        store.add_landmarks([LandmarkRow("9", "new", None, ""), LandmarkRow("1", "other", None, "")])
     assert store.counts()["landmarks"] == 3
 
 
@@ -205,7 +205,7 @@ def test_the_stages_of_a_landmark_can_be_followed_in_sql(store):
     store.add_landmarks(places(6))
     with Wikimedia(World.numbered(6)) as wikimedia:
         scrape(store, wikimedia, FakeTime())
-    read = store.connection.execute("SELECT stage, key, source FROM stages WHERE landmark_id = ?", (5,)).fetchall()
+    read = store.connection.execute("SELECT stage, key, source FROM stages WHERE landmark_id = ?", ("5",)).fetchall()
     assert sorted(read) == [
         ("category", "c5", None),
         ("item", "Q10005", "api"),
@@ -236,7 +236,7 @@ def test_published_ids_are_found_from_published_urls(shared_data, store):
         title = unquote(landmark.category.split("/wiki/")[1]).replace("_", " ")
         world.pages[title] = CommonsPage(landmark.values[0].text)
         world.add(entity(landmark.values[0].text, statement("Q39614")))
-    store.add_landmarks(read_categories(path))
+    read_subjects(path).add_to(store)
     with Wikimedia(world) as wikimedia:
         scrape(store, wikimedia, FakeTime())
         assert len(wikimedia.asked) == 5
@@ -265,7 +265,7 @@ def test_a_class_that_wikidata_does_not_have_settles_and_is_marked(store, source
     with Wikimedia(gone_classes()) as wikimedia:
         counts = scrape(store, wikimedia, time, source=source)
         again = scrape(store, wikimedia, time, source=source)
-    found = {outcome.landmark_id: outcome for outcome in outcomes(store)}
+    found = {int(outcome.landmark_id): outcome for outcome in outcomes(store)}
     assert not any(outcome.status in ("failed", "pending") for outcome in found.values())
     assert {key: found[key].origin.reason for key in (20, 21, 22)} == dict.fromkeys((20, 21, 22), "missing class")
     assert [one.text for one in found[20].values] == ["Q5001"]
@@ -284,6 +284,6 @@ def test_landmarks_without_a_named_class_are_dropped_or_keep_its_id(store, tmp_p
     dropped = clean_step(table, store=store.path, out=tmp_path / "dropped")
     assert dropped["because"]["no label"]["missing class"] == 2
     clean_step(table, store=store.path, out=tmp_path / "kept", settings=CleanSettings(unnamed="keep"))
-    labels = {one.landmark_id: (one.labels, one.origin.reason) for one in read_kept(tmp_path / "kept")}
+    labels = {int(one.landmark_id): (one.labels, one.origin.reason) for one in read_kept(tmp_path / "kept")}
     assert labels[20] == labels[22] == (("Q5001",), "missing class")
     assert labels[21] == (("kind 1",), "missing class")

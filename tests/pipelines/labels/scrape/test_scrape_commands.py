@@ -1,8 +1,10 @@
 """``hiertree labels scrape``, ``status`` and ``retry`` as they are typed, and what they refuse."""
 
+import csv
 import json
 import os
 import shutil
+import sqlite3
 import tempfile
 import time
 from contextlib import contextmanager
@@ -12,11 +14,14 @@ import pytest
 from wikimedia import Wikimedia, World
 from wikimedia.dump import dump_text
 from wikimedia.tools import CONTACT
+from wikimedia.world import entity, statement
 
 from hiertree.errors import OptionError, ScrapeError
+from hiertree.io.tables import read_table
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import build
 from hiertree.pipelines.labels.scrape import ScrapeSettings, count_failed, scrape
+from hiertree.pipelines.labels.scrape.outcomes import outcomes
 from hiertree.pipelines.labels.scrape.store import Store
 
 URL = "http://commons.wikimedia.org/wiki/Category:Place_"
@@ -119,11 +124,11 @@ def test_bad_options_end_with_status_2_and_no_store(table, tmp_path, capsys, opt
     ("text", "message"),
     [
         (f"1,{URL}1\n", "no column"),
-        (f"landmark_id,category\n1,{URL}1\n1,{URL}2\n", "landmark_id 1 again"),
-        (f"landmark_id,category\nx,{URL}1\n", "expected an integer"),
+        (f"landmark_id,category\n1,{URL}1\n1,{URL}2\n", "landmark_id '1' again"),
+        (f"landmark_id,category\n,{URL}1\n", "expected an id"),
         (f"landmark_id,category\n1,{'x' * 10_000_000}\n", "line 2: field larger than"),
     ],
-    ids=["no header", "duplicate", "not an integer", "10 MB"],
+    ids=["no header", "duplicate", "no id", "10 MB"],
 )
 def test_bad_tables_end_with_status_2_and_no_store(tmp_path, capsys, text, message):
     (tmp_path / "t.csv").write_text(text)
@@ -288,6 +293,94 @@ def test_a_read_only_store_with_a_log_that_was_not_merged_is_refused(shared_fold
     (shared_folder / "s.sqlite-wal").write_bytes(b"something")
     with read_only(shared_folder), pytest.raises(ScrapeError, match=r"was not merged.*copy both to a folder"):
         Store(shared_folder / "s.sqlite", create=False)
+
+
+def test_a_store_whose_ids_are_numbers_is_brought_up_to_date_and_loses_nothing(table, tmp_path, capsys):
+    store = tmp_path / "s.sqlite"
+    with Wikimedia(World.numbered(60)) as wikimedia:
+        assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 0
+        now = capsys.readouterr().out
+        with sqlite3.connect(store) as earlier:
+            earlier.executescript(
+                "DROP VIEW stages; DROP TABLE classes; ALTER TABLE landmarks RENAME TO texts;"
+                "CREATE TABLE landmarks (landmark_id INTEGER PRIMARY KEY, category TEXT, key TEXT, reason TEXT);"
+                "INSERT INTO landmarks SELECT * FROM texts; DROP TABLE texts; PRAGMA user_version = 2;"
+                "CREATE VIEW stages AS SELECT * FROM landmarks;"
+            )
+        earlier.close()
+        asked = len(wikimedia.asked)
+        assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 0
+        assert len(wikimedia.asked) == asked
+    assert capsys.readouterr().out == now
+    with Store(store) as opened:
+        assert [found.landmark_id for found in outcomes(opened)] == [str(number) for number in range(60)]
+        (of_7,) = opened.connection.execute("SELECT count(*) FROM stages WHERE landmark_id = '7'").fetchone()
+    assert of_7 > 2
+
+
+@pytest.fixture
+def springs():
+    """A world of classes that do not come with hiertree, and a table of landmarks of two of them."""
+    world = World()
+    names = {"Q60001": "onsen", "Q60002": "hot spring", "Q60011": "samba venue", "Q60012": "parade ground"}
+    above = {"Q60001": "Q60002", "Q60002": "Q15324", "Q60011": "Q60012", "Q60012": "Q811979"}
+    names |= {"Q15324": "body of water", "Q811979": "architectural structure"}
+    for item, name in names.items():
+        parents = [statement(above[item], prop="P279")] if item in above else []
+        world.add(entity(item, *parents, labels={"en": name}))
+    rows = ["jp-0012,C,onsen,http://www.wikidata.org/entity/Q60001", "001,C,samba venue,Q60011", "1,C,lake,"]
+    return world, "\n".join(["landmark_id,category,instance_of,item_ids", *rows]) + "\n"
+
+
+def test_what_was_scraped_without_hypernyms_gets_them_by_one_command(springs, tmp_path, capsys):
+    world, rows = springs
+    table, cleaned, store = tmp_path / "table.csv", tmp_path / "cleaned", tmp_path / "s.sqlite"
+    table.write_text(rows)
+    assert run("clean", table, "--out", cleaned) == 0
+    assert run("cluster", cleaned, "--out", tmp_path / "bare") == 0
+    printed = capsys.readouterr().out
+    assert "2 labels, 'onsen' for instance, have Wikidata ids that are not known here" in printed
+    assert "hiertree labels hypernyms CLEANED --store STORE" in printed
+    with Wikimedia(world) as wikimedia:
+        wikimedia.refuse = lambda asked: "Q60011" in asked.keys
+        assert run("hypernyms", cleaned, "--store", store, *web_options(wikimedia)) == 3
+        assert "1 of 4 classes failed: ask again with 'hiertree labels retry'" in capsys.readouterr().err
+        wikimedia.refuse = lambda asked: False
+        assert run("retry", store, *web_options(wikimedia)) == 0
+        asked = [key for request in wikimedia.asked for key in request.keys]
+        assert run("hypernyms", cleaned, "--store", store, *web_options(wikimedia)) == 0
+        assert [key for request in wikimedia.asked for key in request.keys] == asked
+    assert asked.count("Q60001") == 2  # refused together with its neighbor, then alone
+    assert run("cluster", cleaned, "--hypernyms", store, "--out", tmp_path / "clustered") == 0
+    assert "not known here" not in capsys.readouterr().out
+    with (tmp_path / "clustered" / "labels.csv").open(encoding="utf-8", newline="") as file:
+        chains = {row["label"]: row["hypernyms"] for row in csv.DictReader(file)}
+    assert chains["onsen"] == "onsen → hot spring → body of water"
+    assert chains["samba venue"] == "samba venue → parade ground → architectural structure"
+    table.write_text("landmark_id,instance_of\n1,lake\n")
+    assert run("clean", table, "--out", tmp_path / "nameless") == 0
+    assert run("hypernyms", tmp_path / "nameless", "--store", tmp_path / "n.sqlite", "--contact", CONTACT) == 2
+    assert "nameless: no label has a Wikidata id: expected ids such as Q23397" in capsys.readouterr().err
+    assert not (tmp_path / "n.sqlite").exists()
+
+
+@pytest.mark.parametrize("source", ["contact", "dump"])
+def test_a_plan_of_scraped_values_asks_for_the_hypernyms_alone(springs, tmp_path, source):
+    world, rows = springs
+    (tmp_path / "table.csv").write_text(rows)
+    (tmp_path / "dump.json").write_text(dump_text(world))
+    said = []
+    with Wikimedia(world) as wikimedia:
+        asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
+        scraping = asking if source == "contact" else {"dump": tmp_path / "dump.json", "processes": 1}
+        plan = {"landmarks": tmp_path / "table.csv", "instances": tmp_path / "table.csv", "scrape": scraping}
+        first = build({**plan, "cluster": {"clusters": 2}}, out=tmp_path / "out", say=said.append)
+        again = build({**plan, "cluster": {"clusters": 2}}, out=tmp_path / "out")
+    assert "clustered" in first.steps
+    assert "clustered" not in again.steps
+    assert all(asked.keys[0].startswith("Q") for asked in wikimedia.asked)
+    edges = read_table(tmp_path / "out" / "exported" / "hypernyms.csv")
+    assert {"onsen", "samba venue"} < set(edges["child_label"])
 
 
 @pytest.mark.parametrize(("stage", "key"), [("page", "Category:Place 0"), ("item", "Q10000"), ("label", "Q100")])

@@ -34,7 +34,7 @@ def store(tmp_path):
 
 def by_landmark(store):
     return {
-        found.landmark_id: (found.status, found.values, found.origin._replace(modified="", source="", time=""))
+        int(found.landmark_id): (found.status, found.values, found.origin._replace(modified="", source="", time=""))
         for found in outcomes(store)
     }
 

@@ -14,7 +14,7 @@ from hiertree.pipelines.labels.scrape.category_page import read_page
 from hiertree.pipelines.labels.scrape.client import TryAgain, Unusable
 from hiertree.pipelines.labels.scrape.dump import read_dump
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
-from hiertree.pipelines.labels.scrape.scraping import read_categories
+from hiertree.pipelines.labels.scrape.scraping import read_subjects
 from hiertree.pipelines.labels.scrape.store import Store
 
 TITLE = "<title>Category:A - Wikimedia Commons</title>"
@@ -147,13 +147,15 @@ def test_one_world_by_api_html_and_dump_gives_one_store(tmp_path, noted):
                 read_dump(tmp_path / "dump.json", store, processes=1)
             scrape(store, wikimedia, FakeTime(), source="html" if source == "html" else "api")
             found[source] = {
-                outcome.landmark_id: (outcome.status, outcome.origin.item, outcome.values)
+                int(outcome.landmark_id): (outcome.status, outcome.origin.item, outcome.values)
                 for outcome in outcomes(store)
                 if outcome.status != "unlabeled"
             }
             if source == "html":
                 reasons = {
-                    outcome.landmark_id: outcome.origin.reason for outcome in outcomes(store) if outcome.origin.reason
+                    int(outcome.landmark_id): outcome.origin.reason
+                    for outcome in outcomes(store)
+                    if outcome.origin.reason
                 }
     assert found["api"] == found["html"] == found["dump"]
     assert len(found["api"]) == 40 - len(reasons)
@@ -170,7 +172,7 @@ def test_one_world_by_api_html_and_dump_gives_one_store(tmp_path, noted):
 def test_washington_costs_a_page_a_landmark_and_one_for_each_move_and_a_few_for_the_classes(shared_data, tmp_path):
     path = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
     with Wikimedia(World.washington(path)) as wikimedia, Store(tmp_path / "store.sqlite") as store:
-        store.add_landmarks(read_categories(path))
+        read_subjects(path).add_to(store)
         scrape(store, wikimedia, FakeTime(), source="html")
         assert tally(store)["labeled", ""] == 841
         paths = [asked.path for asked in wikimedia.asked if "ids" not in asked.parameters]

@@ -124,7 +124,7 @@ class Scraping(RuleBasedStateMachine):
         if not self.store.exists():
             return {}
         with Store(self.store, create=False) as store:
-            return {outcome.landmark_id: outcome for outcome in outcomes(store)}
+            return {int(outcome.landmark_id): outcome for outcome in outcomes(store)}
 
     def scrape(self, faults: list[str | None], kill_at: int = -1) -> tuple[int, int] | None:
         """Scrape; returns how many failed of how many, or None where the run did not come to its end."""
@@ -182,7 +182,7 @@ class Scraping(RuleBasedStateMachine):
         scrape_dump(self.root / "landmarks.csv", store=store, settings=read)
         with Store(store, create=False) as opened:
             for outcome in outcomes(opened):
-                assert outcome.status == "pending" or seen(outcome) == self.truth()[outcome.landmark_id]
+                assert outcome.status == "pending" or seen(outcome) == self.truth()[int(outcome.landmark_id)]
         asked, self.folder = self.store, store.parent
         self.arrivals, self.earliest = [], []  # each store keeps its own pace
         assert self.scrape([]) == (0, len(self.universe.urls))
