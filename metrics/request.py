@@ -6,8 +6,8 @@ A new metric takes one line of ``_FAMILIES`` here and one module of :mod:`hiertr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
@@ -36,7 +36,7 @@ class _Family(NamedTuple):
     """The metrics that share a formula."""
 
     kind: str  # what they are called without their options
-    options: str  # a regular expression of what follows the kind in a name
+    options: str  # a regular expression of what follows the kind; groups but k and level are the formula's parameters
     formula: str  # the module of hiertree.metrics.formulas that computes them, and its function unless compute
     of_level: bool = True  # a name without a level means the finest one, rather than all
     lowest: int = 1  # the coarsest level that may be asked for
@@ -68,7 +68,7 @@ class Metric:
     formula: str  # the module that computes it
     level: int = 0  # 1 … L, or 0 … L of first-error; 0 where the metric has none
     cutoff: int | None = None  # k, or None for the whole list
-    alpha: float | None = None  # of H-AP(alpha=…); None for the relevance of all other H-APs
+    parameters: Mapping[str, float] = field(default_factory=dict)  # alpha of H-AP(alpha=3)
 
     @property
     def has_level(self) -> bool:
@@ -123,7 +123,8 @@ def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
     if family.codes_only and not of_codes:
         remedy = f"m{name} divides by min(k, positives)"
         raise OptionError(f"metric {name!r}", expected="binary codes for hashing's AP@k", remedy=remedy)
-    level, cutoff, alpha = (found.groupdict().get(option) for option in ("level", "k", "alpha"))
+    options = {option: text for option, text in found.groupdict().items() if text is not None}
+    level, cutoff = options.pop("level", None), options.pop("k", None)
     if level is not None and not family.lowest <= int(level) <= num_levels:
         levels = f"a level between {family.lowest} (coarsest) and {num_levels} (finest)"
         raise OptionError(f"metric {name!r}", expected=levels)
@@ -135,7 +136,7 @@ def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
         family.formula,
         level=int(level or 0) if level is not None or not family.of_level else num_levels,
         cutoff=None if cutoff is None else int(cutoff),
-        alpha=None if alpha is None else float(alpha),
+        parameters={parameter: float(text) for parameter, text in options.items()},
     )
 
 
@@ -231,8 +232,8 @@ class MetricRequest:
         The largest of a query is about 1, lest sums overflow: H-AP is a quotient, in which a power of two cancels.
         """
         relevance: Relevance = self.relevance
-        if metric.alpha is not None:
-            relevance = partial(relevances.hap, alpha=metric.alpha)
+        if metric.parameters:
+            relevance = partial(relevances.hap, **metric.parameters)
         table = _checked_table(relevance(counts), counts.shape) if callable(relevance) else relevance[rows]
         scaled: NDArray[np.float64] = np.ldexp(table, -np.frexp(table.max(axis=1, keepdims=True))[1])
         return scaled

@@ -52,22 +52,22 @@ def reviewed_by_two(clustered: Path) -> tuple[Path, Path]:
     logs = (clustered.with_name("anna.jsonl"), clustered.with_name("bert.jsonl"))
     anna = open_review(clustered, annotator="anna", log=logs[0]).session
     bert = open_review(clustered, annotator="bert", log=logs[1]).session
-    number = {cluster.name: place for place, cluster in enumerate(anna.proposal.clusters)}
+    number = {member.label: place for place, cluster in enumerate(anna.proposal.clusters) for member in cluster.labels}
     water = tuple(number[name] for name in ("lake", "river", "waterfall"))
-    done = tuple(number[name] for name in ("museum", "bridge", "mountain", "lighthouse", "library"))
+    done = tuple(number[name] for name in ("museum", "road bridge", "mountain", "lighthouse", "library"))
     church = number["church building"]
     shared: list[ClusterAction | LabelAction] = [Merge(clusters=(number["temple"], church), into=church)]
     annas: list[ClusterAction | LabelAction] = [
         Move(labels=("studio glass",), to=number["museum"]),
         MarkLabels(labels=("local museum",), irrelevant=True),
         SetAbove(clusters=water, above=("water",)),
-        Comment(cluster=number["settlement"], text="Is a historic district a settlement? Ask Bert."),
+        Comment(cluster=number["neighborhood"], text="Is a historic district a settlement? Ask Bert."),
         Approve(clusters=done, approved=True),
     ]
     berts: list[ClusterAction | LabelAction] = [
-        Rename(cluster=number["sea and coast"], name="coast"),
+        Rename(cluster=number["bay"], name="coast"),
         MarkLabels(labels=("local museum", "studio glass", "tourist attraction"), irrelevant=True),
-        Move(labels=("beach",), name="beach", kind="natural"),
+        Move(labels=("movie theater",), name="cinema", kind="human-made"),
         Move(labels=("mansion",), to=number["house"]),
         SetKind(clusters=(number["park"],), kind="natural"),
     ]
@@ -88,7 +88,7 @@ def main(washington: Path) -> None:
     """Save the four pictures."""
     with tempfile.TemporaryDirectory() as folder:
         clustered = cluster(washington, Path(folder))
-        with chromium(1280, 717) as browser:
+        with chromium(1280, 600) as browser:
             browser.get(tree_page(clustered.with_name("cleaned"), Path(folder)).as_uri())
             browser.find_element(By.TAG_NAME, "input").send_keys("lake")
             keep(browser, "label_tree.png")
@@ -101,7 +101,7 @@ def main(washington: Path) -> None:
             for chip in chips:
                 chip.click()
             chips[0].send_keys("m")
-            browser.switch_to.active_element.send_keys("natural")
+            browser.switch_to.active_element.send_keys("rock")
             keep(browser, "review_moving.png")
         chief = open_review(clustered, annotator="chief", log=Path(folder) / "chief.jsonl", adjudicate=(anna, bert))
         with served(chief) as url, chromium(1100, 980, dark=True) as browser:

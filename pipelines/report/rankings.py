@@ -50,7 +50,7 @@ def choose_queries(paths: NDArray[np.integer], *, count: int, seed: int) -> list
 def extreme_queries(
     values: NDArray[np.float64], *, count: int, classes: NDArray[np.integer] | None = None
 ) -> dict[str, list[int]]:
-    """Indices of the queries with the least, the median and the greatest values; the smaller index first in a tie.
+    """Indices of the queries with the smallest, the median and the largest values; the smaller index first in a tie.
 
     Queries without a value are not chosen, and none is of two kinds: there are fewer of each where there are too few.
     A kind has one query of each class, as far as there are as many classes.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .queries_and_gallery import QueriesAndGallery
     from .sources import Measurement
 
-QUANTILES = {"least": 0.0, "5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "greatest": 1.0}
+QUANTILES = {"smallest": 0.0, "5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "largest": 1.0}
 _OF_COMPARISONS = (
     "Each row of the comparison is shown by its first seed; comparison.html, in its folder, has the means over seeds."
 )
@@ -87,10 +87,10 @@ def make_report(
         judged_by=judged_by,
         title=title,
         lead=[_OF_COMPARISONS] if any(is_comparison(Path(source)) for source in sources) else [],
-        rule=f"The queries are those with the least, the median and the greatest {judged_by}"
-        + (", the mean over the models" if several else "")
+        rule=f"The queries are those with the smallest, the median and the largest {judged_by}"
+        + (" (the mean over the models)" if several else "")
         + ", each of another class where there are enough"
-        + (f"; and those whose {judged_by} the last model changes the most." if several else "."),
+        + (f", and those whose {judged_by} the last model changes most." if several else "."),
         figures=learning_curves(
             {name: run.history for name, run in found.items() if run.history},
             metrics=_curves(found),

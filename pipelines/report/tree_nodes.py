@@ -44,7 +44,7 @@ class NodeMeans:
 
 
 def answered_nodes(data: QueriesAndGallery, values: NDArray[np.float64]) -> dict[str, list[NodeMeans]]:
-    """For each level above the finest (or that one alone) its nodes with queries, those of the least means first.
+    """For each level above the finest (or that one alone) its nodes with queries, those of the smallest means first.
 
     ``values`` are (Q, R): a metric of each query, a column for each run; NaN where it has none.
     """

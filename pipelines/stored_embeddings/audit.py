@@ -152,12 +152,11 @@ def not_installed() -> list[str]:
 
 
 def print_audit(table: pd.DataFrame) -> None:
-    """Show the table, and what is not installed, on standard output."""
-    rows = (
-        (str(row.metric), str(row.library), f"{row.ours:.4f}", f"{row.theirs:.4f}", str(row.reason) or "agree")
-        for row in table.itertuples()
-    )
-    print_table(list(table.columns), rows, right=("ours", "theirs"))
+    """Show the table, libraries that agree in one row, and what is not installed, on standard output."""
+    numbers = {name: table[name].map("{:.4f}".format) for name in ("ours", "theirs")}
+    shown = table.assign(**numbers, reason=table["reason"].replace("", "agree"))
+    joined = shown.groupby(["metric", "ours", "theirs", "reason"], sort=False)["library"].agg(", ".join).reset_index()
+    print_table(list(table.columns), joined[table.columns].to_numpy().tolist(), right=("ours", "theirs"))
     if missing := not_installed():
         print(f'not installed: {", ".join(missing)} (pip install "hiertree[interop]")')
 

@@ -17,7 +17,7 @@ def test_names_without_a_level_mean_the_finest():
     assert [metric.level for metric in metrics] == [3, 1, 3, 2, 3, 0, 0]
     assert [metric.cutoff for metric in metrics] == [None, None, 10, None, 100, 5, None]
     assert [metric.kind for metric in metrics] == ["AP", "AP", "R", "mAP@R", "mAP", "NDCG", "H-AP"]
-    assert metrics[-1].alpha == 0.5
+    assert metrics[-1].parameters == {"alpha": 0.5}
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ from hiertree.metrics import evaluate_scores
 from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.labels.encode.encoders import EncoderSettings
 
-tied = evaluate_scores([[0.5, 0.5, 0.5, 0.1]], [[1, 0, 0, 1]], metrics=["RR"])
-assert np.isclose(tied.summary()["RR"], (1 + 1 / 2 + 1 / 3) / 3)
+tied = evaluate_scores([[0.5, 0.5, 0.5, 0.1]], [[1, 0, 0, 1]], metrics=["RBP(p=0.8)"])
+assert np.isclose(tied.summary()["RBP(p=0.8)"], 0.2 * ((1 + 0.8 + 0.8**2) / 3 + 0.8**3))
 paths = torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]])
 assert SupLinearHAP()(torch.eye(4), paths) > 0
 open("train.txt", "w").write("rosa canina a.jpg\\nrosa gallica b.jpg\\n")

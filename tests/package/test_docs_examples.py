@@ -20,7 +20,7 @@ PAGES = {
     "concepts.md": (),
     "faq.md": (),
     "hierarchy.md": (),
-    "metrics.md": ("torchmetrics", "pytorch_metric_learning"),
+    "metrics.md": ("faiss",),
     "python.md": ("faiss", "onnxruntime", "torchmetrics"),
     "statistics.md": (),
     "report.md": (),

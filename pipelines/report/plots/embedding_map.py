@@ -107,11 +107,16 @@ def plot_embeddings(places: NDArray[np.float64], groups: Sequence[str], *, axes:
     axes = axes_or_new(axes, height=4.2)
     for number, (name, (rows, color, marker)) in enumerate(group_looks(groups).items()):
         look: dict[str, Any] = {"color": color or mpl.rcParams["text.color"], "alpha": 0.75 if color else 0.35}
+        look["linewidths"] = 0.0
+        if color and number >= len(mpl.rcParams["axes.prop_cycle"]):  # colors repeat from here on
+            look |= {"facecolors": "none", "linewidths": 0.9}
         x, y = places[rows].T
-        axes.scatter(x, y, s=14, marker=marker, linewidths=0, label=shortened(name), gid=f"points-{number}", **look)
+        axes.scatter(x, y, s=14, marker=marker, label=shortened(name), gid=f"points-{number}", **look)
     axes.set(xticks=[], yticks=[])
     axes.spines[["left", "bottom"]].set_visible(False)
-    axes.legend(frameon=False, fontsize="small", ncols=2, loc="upper center", bbox_to_anchor=(0.5, 0.0))
+    axes.legend(
+        frameon=False, fontsize="small", markerscale=1.5, ncols=2, loc="upper center", bbox_to_anchor=(0.5, 0.0)
+    )
     return axes
 
 
