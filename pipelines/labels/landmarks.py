@@ -70,6 +70,7 @@ class Origin(NamedTuple):
 
 
 NO_ORIGIN = Origin()
+Values: TypeAlias = "tuple[InstanceValue, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +145,16 @@ def read_landmarks(
         keys = unique_ids(scraped, columns.landmark_id, scraped_path, first=first)
         values = zip(_values(scraped, columns, separator, scraped_path), _origins(scraped), strict=True)
         found |= zip(keys, values, strict=True)
-    return join_landmarks(ids, categories, found)
+    read, unknown_ids = join_landmarks(ids, categories, found)
+    return list(read), unknown_ids
 
 
 def join_landmarks(
     ids: Sequence[int], categories: Sequence[str], found: Mapping[int, tuple[tuple[InstanceValue, ...] | None, Origin]]
-) -> tuple[list[Landmark], int]:
+) -> tuple[Iterator[Landmark], int]:
     """Listed landmarks with the values found for them, and how many ids with values are not listed."""
     listed = zip(ids, categories, strict=True)
-    read = [Landmark(key, category, *found.get(key, (None, NO_ORIGIN))) for key, category in listed]
+    read = (Landmark(key, category, *found.get(key, (None, NO_ORIGIN))) for key, category in listed)
     return read, len(found.keys() - set(ids))
 
 
