@@ -7,10 +7,14 @@ line on which each row begins (for Parquet: the row, from 1), for later messages
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 import sys
+import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -62,6 +66,20 @@ def write_table(path: str | os.PathLike[str], header: Sequence[str], rows: Itera
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)
+
+
+class TemporaryRows:
+    """Rows of plain values in a temporary file, for one reader at a time: read again and again, they take no memory."""
+
+    def __init__(self, rows: Iterable[Sequence[object]]) -> None:
+        with ExitStack() as stack:
+            self._file = stack.enter_context(tempfile.TemporaryFile("w+", encoding="ascii"))
+            weakref.finalize(self, stack.pop_all().close)
+        self._file.writelines(f"{json.dumps(row)}\n" for row in rows)
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        self._file.seek(0)
+        return map(json.loads, self._file)
 
 
 def integer_column(table: pd.DataFrame, column: str, *, path: str | os.PathLike[str]) -> NDArray[np.int64]:

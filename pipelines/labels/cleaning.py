@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import write_json
@@ -33,19 +34,17 @@ from .landmarks import (
     Landmark,
     Origin,
     Reason,
-    join_landmarks,
+    Values,
     label_counts,
     read_landmarks,
-    read_listed,
     write_dropped,
     write_kept,
 )
-from .scrape.outcomes import ScrapeOutcome, outcomes, stored_hypernyms
-from .scrape.store import Store
+from .scrape.outcomes import read_stored, stored_hypernyms
 from .scrape.titles import item_id_of
 from .steps import HYPERNYMS, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord, option
 
-Values: TypeAlias = "tuple[InstanceValue, ...]"
+Item = TypeVar("Item")
 Multi: TypeAlias = Literal["drop", "first", "all"]
 Unnamed: TypeAlias = Literal["drop", "keep"]
 
@@ -61,9 +60,14 @@ _MENDED_SHOWN = 3
 class Cleaned:
     """The outcome: landmarks kept and dropped, and the texts that were corrected (as scraped → label)."""
 
-    kept: list[KeptLandmark]
-    dropped: list[DroppedLandmark]
+    kept: Collection[KeptLandmark]
+    dropped: Collection[DroppedLandmark]
     mended: dict[str, str]
+
+    @cached_property
+    def labels(self) -> Counter[str]:
+        """Distinct labels, and how many landmarks carry each."""
+        return label_counts(self.kept)
 
 
 def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unnamed: Unnamed = "drop") -> Cleaned:
@@ -85,7 +89,12 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
     ([('lake',)], ['no label', 'not scraped'])
     """
     CleanSettings(multi=multi, unnamed=unnamed)  # checks them
-    read = list(landmarks)
+    cleaned = _cleaned(list(landmarks), multi, unnamed)
+    return Cleaned(list(cleaned.kept), list(cleaned.dropped), cleaned.mended)
+
+
+def _cleaned(read: Iterable[Landmark], multi: Multi, unnamed: Unnamed) -> Cleaned:
+    """Clean landmarks, which each iteration over the result reads again, so that none is held in memory."""
     counts = Counter(landmark.values for landmark in read)  # most landmarks share theirs
     named = _with_names(counts)
     texts: Counter[str] = Counter()
@@ -94,18 +103,42 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
             texts[value.text] += counts[values]
     spelling = _common_spellings(texts)
     verdicts = {values: _verdict(own, spelling, multi, unnamed) for values, own in named.items()}
-    kept: list[KeptLandmark] = []
-    dropped: list[DroppedLandmark] = []
-    for landmark in read:
-        about, verdict = (landmark.landmark_id, landmark.category), verdicts[landmark.values]
-        if verdict.reason is None:
-            labels = (verdict.labels, verdict.item_ids)
-            kept.append(KeptLandmark(*about, *labels, origin=landmark.origin, scraped=verdict.label_texts))
-        else:
-            origin = _with_cause(landmark.origin, verdict.scraped)
-            dropped.append(DroppedLandmark(*about, verdict.scraped, verdict.reason, origin))
+    number = sum(count for values, count in counts.items() if verdicts[values].reason is None)
+    kept, dropped = partial(_each_kept, read, verdicts), partial(_each_dropped, read, verdicts)
     mended = {text: label for text in sorted(texts) if (label := spelling[text]) and label != text}
-    return Cleaned(kept, dropped, mended)
+    return Cleaned(_Each(kept, number), _Each(dropped, counts.total() - number), mended)
+
+
+class _Each(Collection[Item]):
+    """A collection whose items are made anew for each iteration."""
+
+    def __init__(self, make: Callable[[], Iterator[Item]], length: int) -> None:
+        self._make, self._length = make, length
+
+    def __iter__(self) -> Iterator[Item]:
+        return self._make()
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __contains__(self, item: object) -> bool:
+        return any(own == item for own in self)
+
+
+def _each_kept(read: Iterable[Landmark], verdicts: Verdicts) -> Iterator[KeptLandmark]:
+    for landmark in read:
+        reason, labels, item_ids, texts, _ = verdicts[landmark.values]
+        if reason is None:
+            about = (landmark.landmark_id, landmark.category, labels, item_ids)
+            yield KeptLandmark(*about, origin=landmark.origin, scraped=texts)
+
+
+def _each_dropped(read: Iterable[Landmark], verdicts: Verdicts) -> Iterator[DroppedLandmark]:
+    for landmark in read:
+        reason, *_, scraped = verdicts[landmark.values]
+        if reason is not None:
+            origin = _with_cause(landmark.origin, scraped)
+            yield DroppedLandmark(landmark.landmark_id, landmark.category, scraped, reason, origin)
 
 
 class _Verdict(NamedTuple):
@@ -116,6 +149,9 @@ class _Verdict(NamedTuple):
     item_ids: tuple[str, ...]
     label_texts: str  # of the labels, as scraped
     scraped: tuple[str, ...]
+
+
+Verdicts: TypeAlias = "Mapping[Values | None, _Verdict]"
 
 
 def _with_names(values: Iterable[Values | None]) -> dict[Values | None, Values | None]:
@@ -244,36 +280,20 @@ class CleanStep(LabelStep[tuple[Cleaned, dict[str, Any]]]):
 
     def _compute(self) -> tuple[Cleaned, dict[str, Any]]:
         columns, separator = self.columns, self.settings.separator
+        read: Iterable[Landmark]
         if self.store is None:
             read, unknown_ids = read_landmarks(self.landmarks, self.instances, columns=columns, separator=separator)
         else:
-            read, unknown_ids = _read_stored(self.landmarks, self.store, columns=columns)
-        cleaned = clean_landmarks(read, multi=self.settings.multi, unnamed=self.settings.unnamed)
+            read, unknown_ids = read_stored(self.landmarks, self.store, columns=columns)
+        cleaned = _cleaned(read, self.settings.multi, self.settings.unnamed)
         report = cleaning_report(cleaned, unknown_ids=unknown_ids)
-        joined = _joined_values(label_counts(cleaned.kept), separator)
+        joined = _joined_values(cleaned.labels, separator)
         return cleaned, report | ({"joined_values": joined} if joined else {})
 
     def _write(self, result: tuple[Cleaned, dict[str, Any]], folder: Path) -> None:
         write_cleaned(folder, *result)
         if self.store is not None and (edges := stored_hypernyms(self.store)):
             write_table(folder / HYPERNYMS, (*EDGE_COLUMNS, "source"), edges)
-
-
-def _read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> tuple[list[Landmark], int]:
-    """The landmarks of a table with the values that a store has for them; see :func:`read_landmarks`."""
-    ids, categories = read_listed(landmarks, columns=columns)
-    known: dict[Values | None, Values | None] = {}  # most landmarks share theirs
-    with Store(store, create=False) as opened:
-        found = {
-            outcome.landmark_id: (known.setdefault(outcome.values, outcome.values), _origin_of(outcome).shared())
-            for outcome in outcomes(opened)
-        }
-    return join_landmarks(ids, categories, found)
-
-
-def _origin_of(outcome: ScrapeOutcome) -> Origin:
-    waits = outcome.status == "pending" and not outcome.origin.reason
-    return outcome.origin._replace(reason="not asked for yet") if waits else outcome.origin
 
 
 def cleaning_report(cleaned: Cleaned, *, unknown_ids: int) -> dict[str, Any]:
@@ -307,7 +327,7 @@ def landmark_counts(cleaned: Cleaned) -> dict[str, Any]:
         "dropped": dict(sorted(Counter(drop.reason for drop in cleaned.dropped).items())),
         "because": _causes(cleaned.dropped),
         "kept": len(cleaned.kept),
-        "distinct_labels": len(label_counts(cleaned.kept)),
+        "distinct_labels": len(cleaned.labels),
     }
 
 
@@ -344,8 +364,7 @@ def describe_cleaning(report: Mapping[str, Any]) -> str:
 def write_cleaned(folder: Path, cleaned: Cleaned, report: Mapping[str, Any]) -> None:
     """Write every file but the manifest into a folder."""
     write_kept(folder / LANDMARKS, cleaned.kept)
-    counts = label_counts(cleaned.kept)
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ordered = sorted(cleaned.labels.items(), key=lambda item: (-item[1], item[0]))
     write_table(folder / LABELS, ("label", "landmarks"), ordered)
     write_dropped(folder / DROPPED, cleaned.dropped)
     write_json(folder / REPORT, report)

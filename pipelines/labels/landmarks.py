@@ -71,6 +71,7 @@ class Origin(NamedTuple):
 
 
 NO_ORIGIN = Origin()
+Values: TypeAlias = "tuple[InstanceValue, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +146,19 @@ def read_landmarks(
         keys = unique_ids(scraped, columns.landmark_id, scraped_path, first=first)
         values = zip(_values(scraped, columns, separator, scraped_path), _origins(scraped), strict=True)
         found |= zip(keys, values, strict=True)
-    return join_landmarks(ids, categories, found)
+    read, unknown_ids = join_landmarks(ids, categories, found)
+    return list(read), unknown_ids
 
 
 def join_landmarks(
     ids: Sequence[str], categories: Sequence[str], found: Mapping[str, tuple[tuple[InstanceValue, ...] | None, Origin]]
-) -> tuple[list[Landmark], int]:
+) -> tuple[Iterator[Landmark], int]:
     """Listed landmarks with the values found for them, and how many ids with values are not listed."""
     listed, unknown_ids = zip(ids, categories, strict=True), found.keys() - set(ids)
     if found and len(unknown_ids) == len(found):
         given = f"no landmark {next(iter(found))!r} among those listed, nor any other of the {len(found)} with values"
         raise TableError(given, expected=f"ids such as {ids[0]!r}, written alike in both")
-    read = [Landmark(key, category, *found.get(key, (None, NO_ORIGIN))) for key, category in listed]
+    read = (Landmark(key, category, *found.get(key, (None, NO_ORIGIN))) for key, category in listed)
     return read, len(unknown_ids)
 
 

@@ -201,7 +201,7 @@ def read_sources(
         raise OptionError("images of a run", expected="its data set", remedy="name the place by --set data.root=PATH")
     if overrides and not is_run[0]:
         raise OptionError("--set with embeddings", expected="a run", remedy="name the images' folder by --images")
-    images = given.pop("images", None)
+    images: Any = given.pop("images", None)
     found = [read_run(path) if kind_of(path) == "run" else _measured_file(path, **given) for path in folders]
     measured = _named(found, list(folders.values()) if all(folders.values()) else [])
     first = found[0]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from hiertree.io.provenance import check_outputs
-from hiertree.io.tables import write_table
+from hiertree.io.tables import TemporaryRows, write_table
 
 from ..label_texts import is_wikimedia_page
-from ..landmarks import InstanceValue, Landmark, Origin
+from ..landmarks import ColumnNames, InstanceValue, Landmark, Origin, Values, join_landmarks, read_listed
 from ..steps import AnyPath
 from .facts import (
     FOUND,
@@ -55,6 +55,12 @@ def outcomes(store: Store) -> Iterator[ScrapeOutcome]:
     """Every landmark, in the order of the tables."""
     rows = store.connection.cursor().execute("SELECT * FROM landmarks ORDER BY rowid")
     yield from (_outcome(store, LandmarkRow(*row)) for row in rows)
+
+
+def outcome_of(store: Store, landmark_id: object) -> ScrapeOutcome | None:
+    """That of one landmark; None for one that was never asked for."""
+    row = store.connection.execute("SELECT * FROM landmarks WHERE landmark_id = ?", (landmark_id,)).fetchone()
+    return None if row is None else _outcome(store, LandmarkRow(*row))
 
 
 def tally(store: Store) -> Tally:
@@ -223,3 +229,52 @@ def _keys(counts: dict[Stage, int]) -> str:
 
 def _date(seconds: int | None) -> str | None:
     return None if seconds is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> tuple[Iterable[Landmark], int]:
+    """The landmarks of a table with the values that a store has for them; see ``read_landmarks``."""
+    ids, categories = read_listed(landmarks, columns=columns)
+    with Store(store, create=False) as opened:
+        read, unknown_ids = join_landmarks(ids, categories, _Found(opened))
+        return _OnDisk(read), unknown_ids
+
+
+class _OnDisk(Iterable[Landmark]):
+    """Landmarks in a temporary file; values that several share are held once."""
+
+    def __init__(self, landmarks: Iterable[Landmark]) -> None:
+        number: dict[Values | None, int] = {}
+        self._values = number.keys()
+        self._rows = TemporaryRows(
+            (one.landmark_id, one.category, number.setdefault(one.values, len(number)), *one.origin)
+            for one in landmarks
+        )
+
+    def __iter__(self) -> Iterator[Landmark]:
+        values = list(self._values)
+        for landmark_id, category, number, *origin in self._rows:
+            yield Landmark(landmark_id, category, values[number], Origin._make(origin))
+
+
+class _Found(Mapping[str, "tuple[Values | None, Origin]"]):
+    """Values and origins by the ids of a store's landmarks."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getitem__(self, landmark_id: str) -> tuple[Values | None, Origin]:
+        outcome = outcome_of(self._store, landmark_id)
+        if outcome is None:
+            raise KeyError(landmark_id)
+        return outcome.values, _origin_of(outcome)
+
+    def __iter__(self) -> Iterator[str]:
+        return (row[0] for row in self._store.connection.execute("SELECT landmark_id FROM landmarks"))
+
+    def __len__(self) -> int:
+        return int(self._store.connection.execute("SELECT count(*) FROM landmarks").fetchone()[0])
+
+
+def _origin_of(outcome: ScrapeOutcome) -> Origin:
+    waits = outcome.status == "pending" and not outcome.origin.reason
+    return outcome.origin._replace(reason="not asked for yet") if waits else outcome.origin
