@@ -53,7 +53,7 @@ def load_ijbc(
     """Read the faces of IJB-C from ``ijbc_metadata.csv``: every image of a person is a query, all others its gallery.
 
     As Smooth-AP has it (Brown et al., ECCV 2020, Sec. 5.1), people with fewer than 5 images are left out, and here so
-    are rows without a box. Frames are images of their own, as Smooth-AP's Tab. 1 counts them; its text averages a video.
+    are rows without a box. Frames are images of their own, as Smooth-AP's Tab. 1 counts; its text averages a video.
 
     Args:
         root: the folder that holds ``protocols`` and ``images``, or its parent, if it is called ``IJB-C``.
