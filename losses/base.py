@@ -12,7 +12,7 @@ from hiertree.errors import OptionError
 from hiertree.options import check_integer
 
 from .pairs.blocks import LossPerQuery, in_blocks, in_chunks
-from .pairs.inputs import check_references
+from .pairs.inputs import CheckedEmbeddings, check_references, checked_batch
 from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
 
 DEFAULTS = {"level": "finest", "num_bins": "bits", "sampled_classes": "all"}
@@ -70,6 +70,14 @@ class Loss(nn.Module):
 
     def _check_parameters(self) -> None:
         """Refuse parameters that a loss cannot be computed with."""
+
+    def _checked_batch(self, embeddings: Any, *others: Any) -> tuple[Any, Any, Any, Any]:
+        """What the loss is called with, and its parameters, checked once for all of its parts."""
+        batch = checked_batch(embeddings, *others)
+        if not isinstance(embeddings, CheckedEmbeddings):
+            for part in self.with_parts():
+                part._check_parameters()
+        return batch
 
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pytorch_metric_learning import losses as library
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -53,6 +54,13 @@ LOSSES: dict[str, Callable[[], losses.Loss]] = {
     "BlackboxAP": losses.BlackboxAP,
     "CSL": lambda: losses.CSL(np.stack([np.arange(CLASSES) // 2, np.arange(CLASSES)], axis=1), SIZE),
     "DistributedLoss": lambda: losses.DistributedLoss(losses.HAPPIER(CLASSES, SIZE)),
+    "LevelSum": lambda: losses.LevelSum(lambda size: losses.ProxyDecomposability(size, SIZE), (4, CLASSES)),
+    "LevelSum of sums": lambda: losses.LevelSum(lambda size: losses.HAPPIER(size, SIZE), (4, CLASSES)),
+    "memory": lambda: losses.CrossBatchMemory(losses.HAPPIER(CLASSES, SIZE), SIZE, 2, batch_loss=True),
+    "memory first": lambda: losses.CrossBatchMemory(losses.SupAP(), SIZE, 2, enqueue="before"),
+    "the library's softmax": lambda: losses.LevelSum(
+        lambda size: losses.PytorchMetricLearning("NormalizedSoftmaxLoss", (size,), SIZE), (4, CLASSES)
+    ),
 }
 
 
@@ -98,18 +106,31 @@ def watched() -> Iterator[Watched]:
         yield mode
 
 
-def assert_looks_before_products(watched: Watched) -> None:
-    first = watched.found.index("product")
-    assert 1 <= watched.found[:first].count("look") <= 2  # at embeddings, and at proxies
+def put_parameters(module: torch.nn.Module, _dtype: torch.dtype, device: torch.device) -> None:
+    """New parameters on a device: fake ones cannot be given other data."""
+    for name, parameter in list(module.named_parameters()):
+        if parameter.device != device:
+            setattr(module, name, torch.nn.Parameter(torch.randn(parameter.shape, device=device)))
+
+
+def assert_looks_before_products(watched: Watched, loss: losses.Loss) -> None:
+    first, is_memory = watched.found.index("product"), isinstance(loss, losses.CrossBatchMemory)
+    most = 1 + len(list(loss.parameters())) + 2 * is_memory  # at embeddings, at proxies; for the memory, and at it
+    assert 1 <= watched.found[:first].count("look") <= most
     assert set(watched.found[first:]) <= {"product", "other"}
     assert "wait" not in watched.found
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_a_loss_looks_at_its_inputs_and_then_at_nothing(name: str, watched: Watched) -> None:
+def test_a_loss_looks_at_its_inputs_and_then_at_nothing(
+    name: str, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library.NormalizedSoftmaxLoss, "cast_types", put_parameters)
     paths = np.stack([np.arange(16) // 4, np.arange(16) // 2], axis=1)
     with torch.device(DEVICE):
         loss, embeddings = LOSSES[name](), torch.randn(16, SIZE, requires_grad=HAS_BACKWARD)
+    if isinstance(loss, losses.CrossBatchMemory):
+        loss(embeddings.detach(), paths)
     watched.found.clear()
     with torch.set_grad_enabled(HAS_BACKWARD):
         value = loss(embeddings, paths)
@@ -118,7 +139,7 @@ def test_a_loss_looks_at_its_inputs_and_then_at_nothing(name: str, watched: Watc
         assert embeddings.grad is not None
         assert embeddings.grad.device == embeddings.device
     assert value.device.type == DEVICE
-    assert_looks_before_products(watched)
+    assert_looks_before_products(watched, loss)
 
 
 @pytest.mark.skipif(not HAS_BACKWARD, reason="torch has no backward pass there")
@@ -130,4 +151,4 @@ def test_a_step_of_training_looks_at_its_inputs_and_then_at_nothing(watched: Wat
     watched.found.clear()
     loss(network(images).flatten(1), np.arange(16) // 2).backward()
     optimizer.step()
-    assert_looks_before_products(watched)
+    assert_looks_before_products(watched, loss)
