@@ -13,15 +13,25 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 LOOKS = {
     getattr(torch.ops.aten, name).default
-    for name in ("_local_scalar_dense", "nonzero", "equal", "masked_select", "unique_dim", "_unique2")
+    for name in (
+        "_local_scalar_dense",
+        "item",
+        "is_nonzero",
+        "nonzero",
+        "equal",
+        "masked_select",
+        "unique_dim",
+        "_unique2",
+    )
 }
 PRODUCTS = {getattr(torch.ops.aten, name).default for name in ("mm", "addmm", "addmm_", "bmm")}
-COPIES = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
+COPIES = ("aten::_to_copy", "aten::to", "aten::copy_")
 
 
 class Watched(TorchDispatchMode):
@@ -36,23 +46,19 @@ class Watched(TorchDispatchMode):
         self.precisions: set[str] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = False if func in LOOKS else func(*args, **(kwargs or {}))
-        kind = "look" if func in LOOKS else "product" if func in PRODUCTS else "other"
+        is_look = func in LOOKS
+        result = args[0].is_floating_point() if is_look else func(*args, **(kwargs or {}))  # 1.0, or nothing bad
+        kind = "product" if func in PRODUCTS else "look" if is_look and args[0].device.type != "cpu" else "other"
         if kind == "product":
-            self.precisions.add(precision_of(result.device).fp32_precision)
-        if func in COPIES:
-            source = args[-1 if func is COPIES[1] else 0]
+            backend: Any = torch.backends.cuda if result.device.type == "cuda" else torch.backends.mkldnn
+            self.precisions.add(backend.matmul.fp32_precision)
+        if func.name().split(".")[0] in COPIES:
+            source = args[1 if func is torch.ops.aten.copy_.default else 0]
             if result.device != source.device:
-                waits = not (kwargs or {}).get("non_blocking")
+                waits = not any(given is True for given in (*args, (kwargs or {}).get("non_blocking")))
                 kind = "copy to host" if result.device.type == "cpu" else "wait" if waits else kind
         self.found.append(kind)
         return result
-
-
-def precision_of(device: torch.device) -> Any:
-    """Where torch keeps the precision of products there."""
-    backend: Any = torch.backends.cuda if device.type == "cuda" else torch.backends.mkldnn
-    return backend.matmul
 
 
 @contextmanager
@@ -60,7 +66,8 @@ def watched_device() -> Iterator[Watched]:
     """Watch what is done; on a device of a user's, after :func:`set_up`."""
     with (
         patch.object(torch.Tensor, "numpy", _zeros_of_fakes),
-        FakeTensorMode(allow_non_fake_inputs=True),
+        patch.object(fake_tensor, "CONSTANT_NUMEL_LIMIT", -1),  # or no number and one would be copied in earnest
+        FakeTensorMode(),
         torch.autograd.set_multithreading_enabled(False),
         Watched() as mode,
     ):
@@ -83,6 +90,17 @@ def set_up(name: str) -> None:
     module: Any = ModuleType(name)
     module.is_available = module.is_initialized = lambda: True
     module._is_in_bad_fork = lambda: False
+    module.manual_seed_all = lambda _: None
     module.device_count, module.current_device = (lambda: 1), (lambda: 0)
     module.get_amp_supported_dtype = lambda: [torch.bfloat16]
     _setup_privateuseone_for_python_backend(name, module)
+
+
+def move(module: torch.nn.Module, device: torch.device | str) -> None:
+    """Give a module new parameters and buffers on a device, for good: fake ones cannot be given other data."""
+    vars(module)["to"] = lambda *_, **__: module
+    for part in module.modules():
+        for name, parameter in list(part.named_parameters(recurse=False)):
+            setattr(part, name, torch.nn.Parameter(torch.randn(parameter.shape, device=device)))
+        for name, buffer in list(part.named_buffers(recurse=False)):
+            setattr(part, name, torch.zeros(buffer.shape, dtype=buffer.dtype, device=device))
