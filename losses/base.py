@@ -99,7 +99,7 @@ class Loss(nn.Module):
         valid: Any = None,
         indices_tuple: None = None,
     ) -> Tensor:
-        """The loss of a batch.
+        """The loss of a batch; to torch.compile it is one call that is not compiled, whatever surrounds it.
 
         Args:
             embeddings: (B, d) float tensor. Rank losses and proxies normalize it inside, in float32 or better;
@@ -115,7 +115,13 @@ class Loss(nn.Module):
             Scalar, differentiable.
         """
         check_references(ref_embeddings, ref_paths, indices_tuple)
-        return self.total(self.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid))
+        evaluate: Callable[..., Tensor] = self._evaluate
+        if torch.compiler.is_compiling():  # into dozens of parts: a loss looks at its inputs and starts threads
+            evaluate = torch.compiler.disable(evaluate)
+        return evaluate(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
+
+    def _evaluate(self, *batch: Any, valid: Any) -> Tensor:
+        return self.total(self.terms(*batch, valid=valid))
 
     def extra_repr(self) -> str:
         """The options, for ``print(loss)``."""
