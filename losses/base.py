@@ -12,7 +12,7 @@ from hiertree.errors import OptionError
 from hiertree.options import check_integer
 
 from .pairs.blocks import LossPerQuery, in_blocks, in_chunks
-from .pairs.inputs import RowGrades, check_references
+from .pairs.inputs import CheckedEmbeddings, RowGrades, check_references, checked_batch
 from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
 
 if TYPE_CHECKING:
@@ -104,6 +104,14 @@ class Loss(nn.Module):
     def _check_parameters(self) -> None:
         """Refuse parameters from which no loss can be computed."""
 
+    def _checked_batch(self, embeddings: Any, *others: Any) -> tuple[Any, Any, Any, Any]:
+        """What the loss is called with, and its parameters, checked once for all of its parts."""
+        batch = checked_batch(embeddings, *others)
+        if not isinstance(embeddings, CheckedEmbeddings):
+            for part in self.with_parts():
+                part._check_parameters()
+        return batch
+
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
@@ -124,7 +132,7 @@ class Loss(nn.Module):
         valid: Any = None,
         indices_tuple: None = None,
     ) -> Tensor:
-        """The loss of a batch.
+        """The loss of a batch; to torch.compile it is one call that is not compiled, whatever surrounds it.
 
         Args:
             embeddings: (B, d) float tensor. Rank losses and proxies normalize it inside, in float32 or better;
@@ -140,7 +148,13 @@ class Loss(nn.Module):
             Scalar, differentiable.
         """
         check_references(ref_embeddings, ref_paths, indices_tuple)
-        return self.total(self.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid))
+        evaluate: Callable[..., Tensor] = self._evaluate
+        if torch.compiler.is_compiling():  # into dozens of parts: a loss looks at its inputs and starts threads
+            evaluate = torch.compiler.disable(evaluate)
+        return evaluate(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
+
+    def _evaluate(self, *batch: Any, valid: Any) -> Tensor:
+        return self.total(self.terms(*batch, valid=valid))
 
     def extra_repr(self) -> str:
         """The options, for ``print(loss)``."""

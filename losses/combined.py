@@ -12,7 +12,6 @@ from hiertree.options import check_choice, check_number, split_options, with_opt
 
 from .base import Loss, PairLoss
 from .decomposability import PairDecomposability
-from .pairs.inputs import checked_batch
 from .pairs.objectives import SplitBy, StepOptions, SupStep
 from .proxies import ProxyDecomposability, ProxyOptions
 from .ranking import SupAP, SupHAP, SupNDCG
@@ -38,8 +37,7 @@ class _Decomposable(Loss):
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
-        batch = checked_batch(embeddings, paths, ref_embeddings, ref_paths)
-        self.decomposability._check_parameters()
+        batch = self._checked_batch(embeddings, paths, ref_embeddings, ref_paths)
         return {**self.rank.terms(*batch, valid=valid), **self.decomposability.terms(*batch, valid=valid)}
 
     @property

@@ -29,7 +29,8 @@ class PytorchMetricLearning(Loss):
     """A loss of pytorch-metric-learning at one level of the hierarchy.
 
     The column of that level gives the library's flat labels; embeddings are computed with in float32 or better, also
-    under autocast. Reference embeddings and miners work for the losses that take them in the library.
+    under autocast. Reference embeddings and miners work for the losses that take them in the library. Its losses of
+    pairs list these, for which the program waits for a GPU.
 
     Args:
         loss: the name of a class in ``pytorch_metric_learning.losses``, or an object of one.
@@ -86,8 +87,9 @@ class PytorchMetricLearning(Loss):
         vectors, columns = self._labeled(embeddings, paths, "embeddings", "paths")
         refs, ref_columns = None, None
         if _learns_proxies(type(self.loss)):
-            queries = has_candidate(valid, vectors, ref_embeddings)
-            vectors, columns, valid = vectors[queries], columns[queries], None
+            if valid is not None:
+                queries = has_candidate(valid, vectors, ref_embeddings)
+                vectors, columns, valid = vectors[queries], columns[queries], None
             if len(vectors) == 0:
                 return {type(self.loss).__name__: vectors.sum()}
         elif ref_embeddings is not None and ref_embeddings is not embeddings:
@@ -116,12 +118,13 @@ class PytorchMetricLearning(Loss):
 
     def _labeled(self, embeddings: Any, paths: Any, name: str, paths_name: str) -> tuple[Tensor, Tensor]:
         vectors = finite_vectors(embeddings, name=name)
-        columns, ids = checked_paths(paths, vectors, name=paths_name)
-        level = ids.shape[1] if self.level is None else self.level
-        require(level <= ids.shape[1], "level", level, f"a level of these labels, 1 to {ids.shape[1]}")
+        checked = checked_paths(paths, vectors, name=paths_name)
+        num_levels = checked.tensor.shape[1]
+        level = num_levels if self.level is None else self.level
+        require(level <= num_levels, "level", level, f"a level of these labels, 1 to {num_levels}")
         if self.num_classes is not None and _learns_proxies(type(self.loss)):
-            check_classes(ids[:, level - 1], self.num_classes)
-        return vectors, columns[:, :level]
+            check_classes(checked.ids[:, level - 1], self.num_classes)
+        return vectors, checked.tensor[:, :level]
 
     def _sizes(self, loss: Any, embedding_size: int | None) -> dict[str, int]:
         if not isinstance(loss, str) or not _learns_proxies(library_class("losses", loss)):
@@ -167,12 +170,13 @@ class LevelSum(Loss):
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
         """The loss of each level."""
-        own = self._checked(paths, embeddings, "paths")
-        refs = None if ref_paths is None else self._checked(ref_paths, ref_embeddings, "ref_paths")
+        vectors, paths, ref_vectors, ref_paths = self._checked_batch(embeddings, paths, ref_embeddings, ref_paths)
+        own = self._checked(paths, vectors, "paths")
+        refs = None if ref_paths is None else self._checked(ref_paths, ref_vectors, "ref_paths")
         terms = {}
         for column, (name, loss) in enumerate(self._by_level().items()):
             ref_column = None if refs is None else refs.column(column)
-            terms[name] = loss(embeddings, own.column(column), ref_embeddings, ref_column, valid=valid)
+            terms[name] = loss(vectors, own.column(column), ref_vectors, ref_column, valid=valid)
         return terms
 
     def _by_level(self) -> Mapping[str, Loss]:
@@ -181,7 +185,7 @@ class LevelSum(Loss):
 
     def _checked(self, paths: Any, embeddings: Any, name: str) -> CheckedPaths:
         checked = checked_paths(paths, float_vectors(embeddings), name=name)
-        given = checked.ids.shape[1]
+        given = checked.tensor.shape[1]
         if given != len(self.losses):
             raise ShapeError(f"{name} of {given} levels", expected=f"{len(self.losses)}, as level_sizes has")
         return checked

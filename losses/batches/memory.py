@@ -11,7 +11,7 @@ from hiertree.errors import ShapeError
 from hiertree.options import check_choice, check_integer
 
 from ..base import Loss, check_loss
-from ..pairs.inputs import checked_paths, finite_vectors, full_mask
+from ..pairs.inputs import CheckedEmbeddings, CheckedPaths, checked_paths, finite_vectors, full_mask
 
 Enqueue: TypeAlias = Literal["before", "after"]
 
@@ -86,11 +86,13 @@ class CrossBatchMemory(Loss):
         self.register_buffer("paths", torch.zeros(size, num_levels, dtype=torch.int64))
         self.register_buffer("num_enqueued", torch.zeros((), dtype=torch.int64))
         self.register_buffer("num_batches", torch.zeros((), dtype=torch.int64))
+        self._enqueued, self._batches = 0, 0  # the same counts; reading those on a device would wait for it
+        self.register_load_state_dict_post_hook(_read_counts)
 
     @property
     def num_remembered(self) -> int:
         """Embeddings in the memory."""
-        return min(int(self.num_enqueued), self.size)
+        return min(self._enqueued, self.size)
 
     @property
     def last_num_skipped(self) -> int:
@@ -106,26 +108,28 @@ class CrossBatchMemory(Loss):
         """
         if ref_embeddings is not None or ref_paths is not None:
             raise ShapeError("reference embeddings with a memory", expected="none", remedy="call the loss itself")
-        vectors = finite_vectors(embeddings)
-        own = checked_paths(paths, vectors).tensor
-        self._check(vectors, own)
-        warming_up = self.training and int(self.num_batches) < self.warm_up
+        checked, own, *_ = self._checked_batch(embeddings, paths, None, None)
+        own = checked_paths(own, checked.tensor)
+        self._check(finite_vectors(checked), own.tensor)
+        warming_up = self.training and self._batches < self.warm_up
         enters_first = self.training and self.enqueue == "before"
         early = self.training and self._epoch < self.from_epoch
         if warming_up or early or (self.num_remembered == 0 and not enters_first):
-            terms = self.loss.terms(vectors, own, valid=valid)
+            terms = self.loss.terms(checked, own, valid=valid)
         else:
-            terms = self._with_memory(vectors, own, valid)
+            terms = self._with_memory(checked, own, valid)
             if self.batch_loss:
-                alone = self.loss.terms(vectors, own, valid=valid)
+                alone = self.loss.terms(checked, own, valid=valid)
                 terms = {name: (value + alone[name]) / 2 for name, value in terms.items()}
         if self.training:
             self.num_batches += 1
+            self._batches += 1
             if (self.enqueue == "after" or early) and not warming_up:
-                self._enqueue(vectors, own)
+                self._enqueue(checked.tensor, own.tensor)
         return terms
 
-    def _with_memory(self, vectors: Tensor, own: Tensor, valid: Any) -> dict[str, Tensor]:
+    def _with_memory(self, checked: CheckedEmbeddings, own: CheckedPaths, valid: Any) -> dict[str, Tensor]:
+        vectors = checked.tensor
         within = full_mask(valid, (len(vectors), len(vectors)), vectors.device)
         if not self.include_self:
             within.fill_diagonal_(False)
@@ -133,15 +137,14 @@ class CrossBatchMemory(Loss):
         if self.enqueue == "after":
             memory, memory_paths = self._remembered()
             mask = torch.cat([within, sees_memory[:, None].expand(-1, len(memory))], dim=1)
-            return self.loss.terms(
-                vectors, own, torch.cat([vectors, memory]), torch.cat([own, memory_paths]), valid=mask
-            )
-        rows = self._enqueue(vectors, own) if self.training else None
+            candidates = torch.cat([vectors, memory]), CheckedPaths(torch.cat([own.tensor, memory_paths]))
+            return self.loss.terms(checked, own, *candidates, valid=mask)
+        rows = self._enqueue(vectors, own.tensor) if self.training else None
         memory, memory_paths = self._remembered()
         mask = sees_memory[:, None].repeat(1, len(memory))
         if rows is not None:
             mask[:, rows] = within
-        return self.loss.terms(vectors, own, memory, memory_paths, valid=mask)
+        return self.loss.terms(checked, own, memory, CheckedPaths(memory_paths), valid=mask)
 
     def _remembered(self) -> tuple[Tensor, Tensor]:
         num = self.num_remembered
@@ -150,10 +153,11 @@ class CrossBatchMemory(Loss):
     @torch.no_grad()
     def _enqueue(self, vectors: Tensor, own: Tensor) -> Tensor:
         """Let the batch in; returns the rows it has now."""
-        rows = (self.num_enqueued + torch.arange(len(vectors), device=self.embeddings.device)) % self.size
+        rows = (self._enqueued + torch.arange(len(vectors), device=self.embeddings.device)) % self.size
         self.embeddings[rows] = vectors.detach().to(self.embeddings)
         self.paths[rows] = own.to(self.paths.device)
         self.num_enqueued += len(vectors)
+        self._enqueued += len(vectors)
         return rows
 
     def _check(self, vectors: Tensor, own: Tensor) -> None:
@@ -162,3 +166,8 @@ class CrossBatchMemory(Loss):
         if len(vectors) > size or vectors.shape[1] != dimensions or own.shape[1] != num_levels:
             expected = f"at most {size} of {dimensions} dimensions, {num_levels} levels: the memory's"
             raise ShapeError(given, expected=expected)
+
+
+def _read_counts(memory: Any, _keys: object) -> None:
+    """Count on from a loaded state."""
+    memory._enqueued, memory._batches = int(memory.num_enqueued), int(memory.num_batches)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from hiertree.arrays import as_integer_paths
+from hiertree.arrays import as_integer_paths, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.metrics.engine.device import sent
 
@@ -22,24 +23,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CheckedEmbeddings:
-    """Embeddings without a NaN, infinite or zero row, for the parts of a loss: on a GPU each check waits for it."""
+    """Embeddings that are checked once for all parts of a loss: on a GPU each check waits for it."""
 
     tensor: Tensor  # (n, d)
-    unit: Tensor  # (n, d)
+    name: str
 
     def __len__(self) -> int:
         return len(self.tensor)
 
+    @cached_property
+    def unit(self) -> Tensor:
+        """(n, d), see :func:`unit_vectors`."""
+        return unit_vectors(self.tensor, name=self.name)
 
-class CheckedPaths(NamedTuple):
+    @cached_property
+    def finite(self) -> Tensor:
+        """(n, d), see :func:`finite_vectors`."""
+        return finite_vectors(self.tensor, name=self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedPaths:
     """Paths on the device of the embeddings, and the same on the processor, where looking at them does not wait."""
 
     tensor: Tensor  # (n, L) int64
-    ids: NDArray[np.int64]  # (n, L)
+    read: NDArray[np.int64] | None = None  # the same, unless they are only on the device
+
+    @cached_property
+    def ids(self) -> NDArray[np.int64]:
+        """(n, L) on the processor."""
+        return to_numpy(self.tensor) if self.read is None else self.read
 
     def column(self, level: int) -> CheckedPaths:
         """The ids of one level, counted from 0."""
-        return CheckedPaths(self.tensor[:, level, None], self.ids[:, level, None])
+        read = None if self.read is None else self.read[:, level, None]
+        return CheckedPaths(self.tensor[:, level, None], read)
 
 
 def unit_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
@@ -79,6 +97,8 @@ class _Normalized(OneBatch):
 
 def finite_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
     """(n, d) floats in float32 or better, or an EmbeddingError that names the rows that hold NaN or infinite values."""
+    if isinstance(embeddings, CheckedEmbeddings):
+        return embeddings.finite
     vectors = float_vectors(embeddings, name=name)
     refuse_rows(~vectors.isfinite().all(dim=1), f"{name} hold NaN or infinite values")
     return vectors
@@ -188,7 +208,7 @@ def checked_paths(paths: Any, vectors: Tensor, *, name: str = "paths") -> Checke
 
 
 def checked_batch(embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any) -> tuple[Any, Any, Any, Any]:
-    """What a loss is called with, checked once for all of its parts."""
+    """What a loss is called with, to be checked once for all of its parts."""
     check_references(ref_embeddings, ref_paths)
     within_batch = ref_embeddings is embeddings
     own = _checked(embeddings, paths, "")
@@ -197,10 +217,11 @@ def checked_batch(embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: A
 
 
 def _checked(embeddings: Any, paths: Any, prefix: str) -> tuple[CheckedEmbeddings, CheckedPaths | GivenLevels]:
-    vectors = float_vectors(embeddings, name=f"{prefix}embeddings")
-    checked = CheckedEmbeddings(vectors, unit_vectors(vectors, name=f"{prefix}embeddings"))
-    is_known = isinstance(paths, GivenLevels)
-    return checked, paths if is_known else checked_paths(paths, vectors, name=f"{prefix}paths")
+    name = f"{prefix}embeddings"
+    checked, is_known = embeddings, isinstance(paths, GivenLevels)
+    if not isinstance(embeddings, CheckedEmbeddings):
+        checked = CheckedEmbeddings(float_vectors(embeddings, name=name), name)
+    return checked, paths if is_known else checked_paths(paths, checked.tensor, name=f"{prefix}paths")
 
 
 def checked_mask(valid: Any, shape: tuple[int, int], device: torch.device) -> Tensor:

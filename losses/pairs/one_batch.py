@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from hiertree.errors import OptionError
+from hiertree.metrics.engine.device import float32_products
 
 
 class OneBatch(Function):
@@ -93,15 +94,6 @@ class _FirstDerivative(_Whole):
 
 @contextmanager
 def in_full_precision(device: torch.device) -> Iterator[None]:
-    """Products in the type of their factors, whatever the program has set: τ needs more digits than autocast or TF32.
-
-    The setting is one for all threads: where it is already as it should be, as on a thread of a block, it is left.
-    """
-    backend: Any = torch.backends.cuda if device.type == "cuda" else torch.backends.mkldnn
-    products = backend.matmul
-    before = products.fp32_precision
-    with torch.autocast(device.type, enabled=False), ExitStack() as restoring:
-        if before not in ("ieee", "none"):
-            restoring.callback(setattr, products, "fp32_precision", before)
-            products.fp32_precision = "ieee"
+    """Products in the type of their factors, whatever the program has set: τ needs more digits than others have."""
+    with torch.autocast(device.type, enabled=False), float32_products(device):
         yield

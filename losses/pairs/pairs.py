@@ -33,7 +33,7 @@ from .inputs import (
     full_mask,
     unit_vectors,
 )
-from .one_batch import in_full_precision, plain
+from .one_batch import OneBatch, in_full_precision, plain
 
 
 class ScoredPairs(NamedTuple):
@@ -149,8 +149,30 @@ def cosine(queries: Tensor, candidates: Tensor) -> Tensor:
     if queries.shape[1] != candidates.shape[1]:
         raise ShapeError(f"vectors of {queries.shape[1]} and {candidates.shape[1]} dimensions", expected="the same")
     dtype = torch.promote_types(queries.dtype, candidates.dtype)
-    with in_full_precision(queries.device):
-        return queries.to(dtype) @ candidates.to(dtype).T
+    scores: Tensor = _Product.apply(queries.to(dtype), candidates.to(dtype))
+    return scores
+
+
+class _Product(OneBatch):
+    """In full precision, and so is its gradient."""
+
+    @staticmethod
+    def forward(queries: Tensor, candidates: Tensor) -> Tensor:
+        with in_full_precision(queries.device):
+            return queries @ candidates.T
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], _output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        queries, candidates = ctx.saved_tensors
+        with in_full_precision(upstream.device):
+            return (
+                upstream @ candidates if ctx.needs_input_grad[0] else None,
+                upstream.T @ queries if ctx.needs_input_grad[1] else None,
+            )
 
 
 def kernel_for(backend: Backend, device: torch.device) -> type[PairKernel]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -83,7 +83,7 @@ class Device:
 
     def _multiply(self, queries: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
         """Products of bfloat16 are exact in float32 and summed in it."""
-        with _tf32(self.precision == "tf32"):
+        with float32_products(self.where, "tf32" if self.precision == "tf32" else "ieee"):
             if self.precision != "bfloat16":
                 return queries @ items.T
             if self.where.type == "cuda":
@@ -102,11 +102,18 @@ def current(device: torch.device) -> AbstractContextManager[object]:
 
 
 @contextmanager
-def _tf32(allowed: bool) -> Iterator[None]:
-    """Products of float32 on a GPU with or without tf32, whatever the program has set, and that again afterwards."""
-    matmul = torch.backends.cuda.matmul
-    before, matmul.fp32_precision = matmul.fp32_precision, "tf32" if allowed else "ieee"
+def float32_products(device: torch.device, precision: Literal["ieee", "tf32"] = "ieee") -> Iterator[None]:
+    """Products of float32 there in this precision, whatever the program has set, and that again afterwards.
+
+    The setting is one for all threads: where it is already as it should be, as on a thread of a block, it is left.
+    """
+    backend: Any = torch.backends.cuda if device.type == "cuda" else torch.backends.mkldnn
+    before = backend.matmul.fp32_precision
+    if before == precision or (before, precision) == ("none", "ieee"):
+        yield
+        return
+    backend.matmul.fp32_precision = precision
     try:
         yield
     finally:
-        matmul.fp32_precision = before
+        backend.matmul.fp32_precision = before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -113,6 +114,13 @@ def test_triton_interpreted_does_so_too(chosen):
     assert " skipped" not in done.stdout
 
 
+def test_on_a_device_an_evaluation_waits_for_nothing_but_its_counts():
+    cases = str(Path(__file__).with_name("waiting_cases.py"))
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", cases]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.fixture(scope="module")
 def retrieval():
     random = np.random.default_rng(5)
@@ -163,17 +171,17 @@ def test_items_behind_the_last_positive_are_not_added_to_one_cell(retrieval, mon
     np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
 
 
-def test_tf32_is_off_and_then_as_it_was(retrieval, monkeypatch):
-    matmul, seen = torch.backends.cuda.matmul, []
+def test_coarse_products_are_off_and_then_as_they_were(retrieval, monkeypatch):
+    matmul, seen = torch.backends.mkldnn.matmul, []
     multiply = torch.Tensor.__matmul__
     monkeypatch.setattr(torch.Tensor, "__matmul__", lambda *both: seen.append(matmul.fp32_precision) or multiply(*both))
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
+    torch.set_float32_matmul_precision("medium")
     try:
         evaluate(*retrieval, device="cpu")
         assert set(seen) == {"ieee"}
-        assert torch.get_float32_matmul_precision() == "high"
-        assert matmul.allow_tf32
+        assert torch.get_float32_matmul_precision() == "medium"
+        assert matmul.fp32_precision == "bf16"
     finally:
         torch.set_float32_matmul_precision(before)
 
