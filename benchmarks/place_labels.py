@@ -386,7 +386,8 @@ def main() -> None:
         speed(arguments.data, arguments.speed)
     else:
         chosen = [way for way in (kinds, members, groups) if getattr(arguments, way.__name__)]
-        (*chosen, compare)[0](arguments.data, arguments.part, arguments.nouns)
+        for way in chosen or [compare]:
+            way(arguments.data, arguments.part, arguments.nouns)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from hiertree.tree import LabelTree
 
 from ..yaml_files import read_yaml
 from .cleaning import CleanSettings, CleanStep
-from .cluster.step import ClusterSettings, ClusterStep
+from .cluster.step import Clustered, ClusterSettings, ClusterStep, describe_unknown_ids
 from .export.step import ExportSettings, ExportStep, describe_exported
 from .export.tables import EXPORTED, TREE, Exported
 from .export.tree_page import TreeSettings, TreeStep
@@ -171,6 +171,9 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
     run.step(SHOWN, TreeStep(exported, plan.tree))
     if isinstance(made := run.results.get(EXPORTED), Exported):
         say(describe_exported(made, clusters=True))
+    if isinstance(clustered := run.results.get(CLUSTERED), Clustered):
+        for line in describe_unknown_ids(clustered):
+            say(line)
     report = json.loads((exported / REPORT).read_text(encoding="utf-8"))
     return BuildResult(run.folder, tuple(run.results), LabelTree.from_json(exported / TREE), report)
 

@@ -151,12 +151,17 @@ def describe_clustered(found: Clustered) -> str:
     for name, values in numbers["references"].items():
         measures = ", ".join(f"{measure} {values[measure]:.3f}" for measure in ("ari", "nmi", "v_measure", "purity"))
         lines.append(f"{name}: {values['labels']} labels in {values['classes']} classes: {measures}")
-    if lost := numbers.get("labels_without_chain"):
-        lines.append(
-            f"{len(lost)} labels, {lost[0]!r} for instance, have Wikidata ids that are not known here: ask with "
-            "'hiertree labels hypernyms CLEANED --store STORE --contact YOU', and pass --hypernyms STORE"
-        )
-    return "\n".join(lines)
+    return "\n".join([*lines, *describe_unknown_ids(found)])
+
+
+def describe_unknown_ids(found: Clustered) -> list[str]:
+    """How to ask what stands above labels of which nothing is known but their Wikidata ids, if there are any."""
+    lost = found.quality.get("labels_without_chain", ())
+    return [
+        f"{len(lost)} labels, {label!r} for instance, have Wikidata ids that are not known here: ask with "
+        "'hiertree labels hypernyms CLEANED --store STORE --contact YOU', and pass --hypernyms STORE"
+        for label in lost[:1]
+    ]
 
 
 def describe_proposal(proposal: Proposal) -> str:

@@ -213,7 +213,7 @@ def test_long_names_without_spaces_wrap(browser, tmp_path, width):
     long = 2 * "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
     proposal = proposal_of({(long, "natural"): {long[1:]: 3, "lake": 1}, ("pond", "natural"): {"pond": 2}})
     doubtful = [replace(cluster, doubt=f"between {long} and lake") for cluster in proposal.clusters]
-    kept = [KeptLandmark(1, long, (long[1:],))]
+    kept = [KeptLandmark("1", long, (long[1:],))]
     with running(tmp_path / "log.jsonl", replace(proposal, clusters=tuple(doubtful)), kept=kept) as server:
         server.act({"do": "above", "clusters": [0], "above": [long]})
         server.act({"do": "comment", "cluster": 0, "text": long})
@@ -386,8 +386,8 @@ def test_hostile_texts_stay_texts(browser, tmp_path):
     proposal = proposal_of(
         {(HOSTILE, "natural"): {QUOTED: 3, HOSTILE: 2, "{{7*7}}": 1}, ("lake", "natural"): {"lake": 1}}
     )
-    kept = [KeptLandmark(1, HOSTILE, (QUOTED,)), KeptLandmark(2, QUOTED, (QUOTED,))]
-    Image.new("RGB", (9, 9)).save(tmp_path / "1.jpg")
+    kept = [KeptLandmark("é?#&", HOSTILE, (QUOTED,)), KeptLandmark("2", QUOTED, (QUOTED,))]
+    Image.new("RGB", (9, 9)).save(tmp_path / "é?#&.jpg")
     with running(tmp_path / "log.jsonl", proposal, kept=kept, images=ImageFolder(tmp_path)) as server:
         page = Page(browser, server)
         page.run("document.getElementById('cluster-0').focus()")
@@ -398,6 +398,7 @@ def test_hostile_texts_stay_texts(browser, tmp_path):
         assert page.names()[0] == HOSTILE
         shown = page.run("return [...document.querySelectorAll('#cluster-0 .text')].map(text => text.textContent)")
         assert shown == [QUOTED, HOSTILE, "{{7*7}}"]
+        page.until(lambda: page.run("return document.querySelector('#cluster-0 img').naturalWidth"))
         assert page.run("return document.querySelectorAll('main script, main [onerror]').length") == 0
         with pytest.raises(Exception, match="TrustedHTML"):
             page.run("document.body.innerHTML = '<p>'")

@@ -341,6 +341,8 @@ def test_what_was_scraped_without_hypernyms_gets_them_by_one_command(springs, tm
     printed = capsys.readouterr().out
     assert "2 labels, 'onsen' for instance, have Wikidata ids that are not known here" in printed
     assert "hiertree labels hypernyms CLEANED --store STORE" in printed
+    assert run("build", table, "--out", tmp_path / "built") == 0
+    assert "2 labels, 'onsen' for instance, have Wikidata ids" in capsys.readouterr().out
     with Wikimedia(world) as wikimedia:
         wikimedia.refuse = lambda asked: "Q60011" in asked.keys
         assert run("hypernyms", cleaned, "--store", store, *web_options(wikimedia)) == 3
