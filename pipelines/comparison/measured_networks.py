@@ -83,10 +83,10 @@ def _prepared(name: str, out: Path, images: Images, known: Sequence[Recipe]) -> 
     if images.place is None:
         known[0].data.require_trusted()  # as it becomes an override, which is
         data, overrides = known[0].data.options(), [f"data={json.dumps(known[0].as_dict()['data'])}"]
-    asked = hash_of([*images, recipe_of(name, overrides).fingerprint()])  # what else is asked has another folder
+    place = str(Path(images.place).resolve()) if images.place and Path(images.place).exists() else images.place
+    asked = hash_of([place, *images[1:], recipe_of(name, overrides).fingerprint()])  # each has a folder of its own
     folder = out / EMBEDDED / f"{safe_name(name)},{asked}"
     if written_in(folder) is None:
-        embed(
-            name, images.place, folder, split=images.split, levels=images.levels, overrides=overrides, own_format=False
-        )
+        options: Any = {**images._asdict(), "overrides": overrides, "own_format": False}
+        embed(name, options.pop("place"), folder, **options)
     return MeasuredNetwork(name, folder, data)

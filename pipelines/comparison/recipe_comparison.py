@@ -17,7 +17,7 @@ from ..training.run.experiment import train
 from .comparison_files import write_comparison
 from .measured_networks import Images, MeasuredNetwork, is_measured, prepare_networks
 from .planned_runs import Grid, PlannedRun, plan_runs, require_distinct, require_own
-from .result_table import make_table, runs_table
+from .result_table import make_table, rows_of_runs, runs_table
 from .significance import QueryValues, choose_reference, compare_with_reference, describe_tests, query_values
 
 if TYPE_CHECKING:
@@ -69,13 +69,9 @@ def compare(
     rows = dict.fromkeys(_as_typed(names, [run.row for run in planned], measured))
     reference = choose_reference(list(rows), against)
     networks = prepare_networks(list(measured), target, images or Images(), [run.recipe for run in planned])
-    (launch or train_in_turn)(planned)
-    found = {network.name: network.measure(_measured_as(planned, networks)) for network in networks}
-    of_runs = [(run.recipe.name, run.settings, run.recipe.seed, run.metrics() or {}) for run in planned]
-    of_networks: dict[str, Any] = {name: (name, {}, None, means) for name, (means, _) in found.items()}
-    runs = runs_table(_as_typed(names, of_runs, of_networks))
-    of_rows = values_of_rows(planned) | {name: lists for name, (_, lists) in found.items()}
-    values = {row: of_rows[row] for row in rows}
+    if planned:
+        (launch or train_in_turn)(planned)
+    runs, values = _tabulated(names, planned, networks)
     tests = compare_with_reference(values, reference)
     table = make_table(
         runs,
@@ -95,6 +91,19 @@ def compare(
     }
     write_comparison(target, runs=runs, tests=tests, table=table, parameters=parameters)
     return runs
+
+
+def _tabulated(
+    names: Sequence[str], planned: Sequence[PlannedRun], networks: Sequence[MeasuredNetwork]
+) -> tuple[pd.DataFrame, dict[str, QueryValues | None]]:
+    """The table of runs and networks, in the order of the names, and the values of the queries of each row."""
+    options = _measured_as(planned, networks)
+    found = {network.name: network.measure(options) for network in networks}
+    of_runs = [(run.recipe.name, run.settings, run.recipe.seed, run.metrics() or {}) for run in planned]
+    of_networks: dict[str, Any] = {name: (name, {}, None, means) for name, (means, _) in found.items()}
+    runs = runs_table(_as_typed(names, of_runs, of_networks))
+    values = values_of_rows(planned) | {name: lists for name, (_, lists) in found.items()}
+    return runs, {row: values[row] for row in rows_of_runs(runs)}
 
 
 def _as_typed(names: Sequence[str], runs: Sequence[Row], networks: Mapping[str, Row]) -> list[Row]:

@@ -20,7 +20,7 @@ from hiertree.errors import CheckpointError, HiertreeError, OptionError
 from hiertree.io.provenance import MANIFEST, manifest
 from hiertree.metrics import evaluate
 
-from ..browse.embedded_images import find_pictures
+from ..stored_embeddings.embedded_pictures import find_pictures
 from ..stored_embeddings.embeddings_files import LabelFiles, naming_files, read_embeddings
 from ..stored_embeddings.label_columns import PathLike
 from ..stored_embeddings.locations import files_read, kind_of
@@ -193,7 +193,7 @@ def read_sources(
 ) -> tuple[dict[str, Measurement], QueriesAndGallery]:
     """Read the models' measurements, by name, and the queries and gallery that they were measured on."""
     folders = _sources_in([Path(source) for source in sources])
-    given = {name: value for name, value in (options or {}).items() if value}
+    given: dict[str, Any] = {name: value for name, value in (options or {}).items() if value}
     is_run = [kind_of(path) == "run" for path in folders]
     if given.keys() - {"images"} and (any(is_run) or len(folders) > 1):
         raise OptionError("labels or a gallery with runs or several sources", expected="these with one file alone")

@@ -1,0 +1,62 @@
+"""Where the images of embeddings are: in a folder that is given, or where they were embedded from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hiertree.datasets.input_images import load_input_images
+from hiertree.datasets.readers.images import FileImages, SelectedImages, inside
+from hiertree.errors import HiertreeError, OptionError
+from hiertree.io.provenance import MANIFEST
+
+from .label_columns import PathLike
+
+if TYPE_CHECKING:
+    from hiertree.datasets import ImageSource
+
+
+def find_pictures(source: Path, names: Sequence[str], images: PathLike | None) -> tuple[ImageSource | None, str]:
+    """The images of these names, or None and the reason."""
+    if images is not None:
+        if not Path(images).is_dir():
+            raise OptionError(f"no folder {images}", expected="the one below which the images lie")
+        return _files(Path(images), names, source), ""
+    if not source.is_dir():
+        return None, "No folder of images was given (--images)."
+    try:
+        made = json.loads((source / MANIFEST).read_text(encoding="utf-8"))["parameters"]
+        if "embedded" in made:
+            found = load_input_images(made["embedded"], made.get("split"), labeled=False).dataset.images
+            if isinstance(found, FileImages):
+                return _files(found.root, names, source), ""
+            listed = [list(map(found.name, range(len(found))))]
+        else:
+            found, listed = _of_recipe(made, source=source / MANIFEST)
+    except (HiertreeError, OSError, KeyError, ValueError) as error:
+        return None, f"The images are not where they were embedded from: {error}"
+    if list(names) not in listed:
+        return None, "There are other images now where these were embedded from."
+    return found, ""
+
+
+def _files(root: Path, names: Sequence[str], folder: Path) -> FileImages:
+    return FileImages(root, inside(names, lambda row: f"{folder}, image {row + 1}"))
+
+
+def _of_recipe(made: dict[str, Any], *, source: Path) -> tuple[ImageSource, list[list[str]]]:
+    """The images of the split that a recipe names, and their names or ids, in the order of the tables."""
+    from ..training.data.splits import load_split
+    from ..training.recipe.reading import check_recipe
+
+    split = made.pop("split", "test")  # which a run's manifest does not name
+    dataset = load_split(check_recipe(made, source=str(source)), split)
+    parts = [part for part in (dataset.queries, dataset.gallery) if part is not None]
+    rows = np.concatenate(parts) if parts else np.arange(len(dataset))
+    images = SelectedImages(dataset.images, rows) if parts else dataset.images
+    ids = [] if dataset.ids is None else [list(map(str, dataset.ids[rows]))]
+    return images, [list(map(dataset.images.name, rows.tolist())), *ids]
