@@ -182,6 +182,7 @@ def test_a_job_that_fails_says_why_and_is_submitted_again(
     line = rf"^error: the job of hiertree embed .*failed \(\S*ImageError: .*{last.name}.*submits it again$"
     assert len(re.findall(line, said, flags=re.MULTILINE)) == 1
     shutil.copy2(photos / last.relative_to(copied), last)
+    shutil.rmtree(tmp_path / "out")  # which is of the bad image
     hiertree(*words, variables=cluster)
     assert parts(tmp_path / "out") == parts(embedded)
 
