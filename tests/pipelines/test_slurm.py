@@ -59,7 +59,7 @@ DEVICES = "Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n"  # GPUs that SLUR
 def cluster() -> Iterator[dict[str, str]]:
     """The environment in which SLURM's commands reach the cluster."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))  # of a short name: sockets
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)))
         folder.chmod(0o755)
         (folder / "state").mkdir()
         (folder / "key").write_bytes(os.urandom(1024))
