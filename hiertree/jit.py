@@ -50,12 +50,13 @@ def _compiled(kernel: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
 
 
 def _load(stored: Any, signature: Any, target: Any) -> Any:
-    """The machine code on disk for a signature, or None; the one place that names what is private in numba.
+    """The machine code on disk for a signature, or None; it and :func:`_compiled` alone name what is private in numba.
 
     It stands for ``FunctionCache.load_overload`` of numba 0.60 to 0.68, for two reasons. That method first imports all
     that the compiler knows, and loading then imports numba's implementation of arrays: 0.4 s of a first call, while
     machine code needs only the functions that allocate arrays, and of a module its name. And it fails where a stored
-    signature names a type that was since renamed or moved; here such a cache is emptied.
+    signature names a type that was since renamed or moved; here such a cache is emptied. numba calls it with its lock
+    held, so that no other thread loads or compiles while modules are not imported.
     """
     from numba.core.runtime.nrt import rtsys
 

@@ -132,7 +132,9 @@ class Loss(nn.Module):
         valid: Any = None,
         indices_tuple: None = None,
     ) -> Tensor:
-        """The loss of a batch; to torch.compile it is one call that is not compiled, whatever surrounds it.
+        """The loss of a batch.
+
+        It looks at its inputs, so that no CUDA graph can hold it; to torch.compile it is a call that stays uncompiled.
 
         Args:
             embeddings: (B, d) float tensor. Rank losses and proxies normalize it inside, in float32 or better;
@@ -148,10 +150,11 @@ class Loss(nn.Module):
             Scalar, differentiable.
         """
         check_references(ref_embeddings, ref_paths, indices_tuple)
-        evaluate: Callable[..., Tensor] = self._evaluate
+        evaluate: Any = self._evaluate
         if torch.compiler.is_compiling():  # into dozens of parts: a loss looks at its inputs and starts threads
-            evaluate = torch.compiler.disable(evaluate)
-        return evaluate(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
+            evaluate = torch.compiler.disable(evaluate)  # type: ignore[no-untyped-call] # torch has no type for it
+        value: Tensor = evaluate(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
+        return value
 
     def _evaluate(self, *batch: Any, valid: Any) -> Tensor:
         return self.total(self.terms(*batch, valid=valid))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -87,7 +87,7 @@ class CrossBatchMemory(Loss):
         self.register_buffer("num_enqueued", torch.zeros((), dtype=torch.int64))
         self.register_buffer("num_batches", torch.zeros((), dtype=torch.int64))
         self._enqueued, self._batches = 0, 0  # the same counts; reading those on a device would wait for it
-        self.register_load_state_dict_post_hook(_read_counts)
+        cast(Any, self).register_load_state_dict_post_hook(_read_counts)
 
     @property
     def num_remembered(self) -> int:
