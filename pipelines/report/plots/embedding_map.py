@@ -105,11 +105,10 @@ def plot_embeddings(places: NDArray[np.float64], groups: Sequence[str], *, axes:
     import matplotlib as mpl
 
     axes = axes_or_new(axes, height=4.2)
+    colors = len(mpl.rcParams["axes.prop_cycle"])
     for number, (name, (rows, color, marker)) in enumerate(group_looks(groups).items()):
         look: dict[str, Any] = {"color": color or mpl.rcParams["text.color"], "alpha": 0.75 if color else 0.35}
-        look["linewidths"] = 0.0
-        if color and number >= len(mpl.rcParams["axes.prop_cycle"]):  # colors repeat from here on
-            look |= {"facecolors": "none", "linewidths": 0.9}
+        look |= {"facecolors": "none", "linewidths": 0.9} if color and number >= colors else {"linewidths": 0}
         x, y = places[rows].T
         axes.scatter(x, y, s=14, marker=marker, label=shortened(name), gid=f"points-{number}", **look)
     axes.set(xticks=[], yticks=[])
