@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from project import ROOT
 
@@ -184,7 +185,8 @@ def test_a_job_that_fails_says_why_and_is_submitted_again(
     shutil.copy2(photos / last.relative_to(copied), last)
     shutil.rmtree(tmp_path / "out")  # which is of the bad image
     hiertree(*words, variables=cluster)
-    assert parts(tmp_path / "out") == parts(embedded)
+    again, alone = (pq.read_table(sorted(made.glob("part-*"))) for made in (tmp_path / "out", embedded))
+    assert again.equals(alone)  # but for what they know of the images' files
 
 
 def test_the_example_of_four_machines_runs_on_two(cluster: Variables, recipe: Path, tmp_path: Path) -> None:
