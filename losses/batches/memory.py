@@ -131,9 +131,9 @@ class CrossBatchMemory(Loss):
     def _with_memory(self, checked: CheckedEmbeddings, own: CheckedPaths, valid: Any) -> dict[str, Tensor]:
         vectors = checked.tensor
         within = full_mask(valid, (len(vectors), len(vectors)), vectors.device)
+        sees_memory = within.any(dim=1)
         if not self.include_self:
             within.fill_diagonal_(False)
-        sees_memory = full_mask(valid, (len(vectors), len(vectors)), vectors.device).any(dim=1)
         if self.enqueue == "after":
             memory, memory_paths = self._remembered()
             mask = torch.cat([within, sees_memory[:, None].expand(-1, len(memory))], dim=1)

@@ -149,11 +149,11 @@ def cosine(queries: Tensor, candidates: Tensor) -> Tensor:
     if queries.shape[1] != candidates.shape[1]:
         raise ShapeError(f"vectors of {queries.shape[1]} and {candidates.shape[1]} dimensions", expected="the same")
     dtype = torch.promote_types(queries.dtype, candidates.dtype)
-    scores: Tensor = _Product.apply(queries.to(dtype), candidates.to(dtype))
+    scores: Tensor = _Cosines.apply(queries.to(dtype), candidates.to(dtype))
     return scores
 
 
-class _Product(OneBatch):
+class _Cosines(OneBatch):
     """In full precision, and so is its gradient."""
 
     @staticmethod
