@@ -48,7 +48,7 @@ def test_every_class_is_divided_by_images(folder: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ("--column kind --out split.csv", "name another by --column"),
+        ("--column kind --out split.csv", "choose another with --column"),
         ("--test 0.01 --out split.csv", "test=0.01 of 4 classes"),
         ("--test 0.75 --val 0.5 --out split.csv", "test=0.75 and val=0.5 of 4 classes"),
         ("--out split.txt", "ends in .csv"),
