@@ -84,7 +84,8 @@ def _ignore_sigterm(_worker: int) -> None:
 @atexit.register
 def _end_workers() -> None:
     """At the exit multiprocessing would wait for workers that an error has left and that ignore its SIGTERM."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # by which torch would report each of them as failed
+    if hasattr(signal, "SIGCHLD"):  # not on Windows
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # by which torch would report each of them as failed
     for child in active_children():
         if child.daemon:
             child.kill()
