@@ -62,7 +62,10 @@ def _logger(recipe: Recipe, folder: Path, step: int) -> Any:
 
     try:
         if kind == "mlflow":
-            return MLFlowLogger("hiertree", run_name=recipe.name, save_dir=place)
+            here = f"sqlite:///{folder.resolve() / 'mlflow.db'}"  # MLflow 3 has given up folders of files
+            return MLFlowLogger(
+                "hiertree", run_name=recipe.name, tracking_uri=os.environ.get("MLFLOW_TRACKING_URI", here)
+            )
         run = sha256(f"{folder.resolve()} {recipe.fingerprint()}".encode()).hexdigest()[:16]
         return WandbLogger(recipe.name, save_dir=place, id=run, project="hiertree", resume="allow")
     except ModuleNotFoundError as error:
