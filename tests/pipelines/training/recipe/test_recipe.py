@@ -218,7 +218,7 @@ RECORDED = {  # without the later keys sampler.small_supers, model.backbone_opti
     "sop-happier": "dab743b8a1f142a9a4407e343d896cb9a036f139b7cf99a802b9854bffbea8b4",
     "h-gldv2-happier": "49732db28ea41b784527097d1229542ee293d37c6656fbc2611cdcc1fe38196f",
     "inat-full-smooth-ap": "b75d63ffdcef82837d6ef078bc27a12124628fd7a984a6abdd09f755a675d960",
-    "dyml-vehicle-happier": "d352bb47c36dc52e019d11c531336bf70f670d6a17b4a121562116a96fa51de9",
+    "dyml-vehicle-happier": "51b1eecc3b8cc88e91610b55834a3fb0ebfd44456a3ff09bd8e7862b1df9f98b",
 }
 
 
