@@ -38,7 +38,13 @@ FIRST = "rows-000000000-000000005.npy"  # the first of the shards of five images
 def trained(name: str, recipe: str, folder: Path, *overrides: str) -> tuple[Path, dict[str, float]]:
     """A run of a few steps on a small benchmark, whose files move away afterwards."""
     write_benchmark(name, folder / "data")
-    small = ["images.size=16", "images.workers=0", "model.backbone=small_cnn", "model.pretrained=false"]
+    small = [
+        "images.size=16",
+        "images.workers=0",
+        "model.backbone=small_cnn",
+        "model.backbone_options={}",
+        "model.pretrained=false",
+    ]
     few = ["sampler.batch_size=4", "sampler.images_per_class=2", "model.width=4", "model.embedding_size=8"]
     short = ["training.epochs=1", "training.device=cpu", "training.precision=32-true"]
     data = [f"data.root={folder / 'data'}", "data.verify=structure"]

@@ -114,7 +114,13 @@ def test_parts_hold_what_arrays_hold(run: Path, photos: Path, alone: Path, tmp_p
 
 def test_queries_and_gallery_are_folders_with_labels(tmp_path: Path) -> None:
     write_benchmark("dyml-vehicle", tmp_path / "data")
-    small = ["images.size=16", "images.workers=0", "model.backbone=small_cnn", "model.pretrained=false"]
+    small = [
+        "images.size=16",
+        "images.workers=0",
+        "model.backbone=small_cnn",
+        "model.backbone_options={}",
+        "model.pretrained=false",
+    ]
     few = ["sampler.batch_size=4", "sampler.images_per_class=2", "model.width=4", "model.embedding_size=8"]
     short = ["training.epochs=1", "training.device=cpu", "training.precision=32-true", "data.verify=structure"]
     recipe = load_recipe("dyml-vehicle-happier", [*small, *few, *short, f"data.root={tmp_path / 'data'}"])

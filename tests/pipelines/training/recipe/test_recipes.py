@@ -32,6 +32,7 @@ SMALL = (
     "images.cache=true",
     "images.workers=0",
     "model.backbone=small_cnn",
+    "model.backbone_options={}",
     "model.pretrained=false",
     "model.width=4",
     "model.embedding_size=24",
