@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -150,9 +150,9 @@ class Loss(nn.Module):
             Scalar, differentiable.
         """
         check_references(ref_embeddings, ref_paths, indices_tuple)
-        evaluate: Any = self._evaluate
-        if torch.compiler.is_compiling():  # into dozens of parts: a loss looks at its inputs and starts threads
-            evaluate = torch.compiler.disable(evaluate)  # type: ignore[no-untyped-call] # torch has no type for it
+        evaluate, compiler = self._evaluate, cast(Any, torch.compiler)  # which has no types
+        if compiler.is_compiling():  # into dozens of parts: a loss looks at its inputs and starts threads
+            evaluate = compiler.disable(evaluate)
         value: Tensor = evaluate(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
         return value
 

@@ -31,7 +31,7 @@ Grid: TypeAlias = Mapping[str, Sequence[Any]]
 Settings: TypeAlias = Mapping[str, Any]
 
 EMBEDDED = "embedded"  # the folder of networks that are only measured
-_OWN = ("jobs", EMBEDDED)
+_OWN = ("jobs", EMBEDDED)  # folders of a comparison beside those of its recipes
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.,=+-]")
 _LONGEST_FOLDER = 120
 _NOT_VARIED = {"seed": "give --seeds", "name": "a recipe keeps its name"}
@@ -228,9 +228,7 @@ def require_own(out: Path) -> None:
     foreign = [
         path.name
         for path in sorted(out.iterdir())
-        if path.name not in ("jobs", EMBEDDED)
-        and not path.name.startswith(".")
-        and next(path.glob("**/seed-*"), None) is None
+        if path.name not in _OWN and not path.name.startswith(".") and next(path.glob("**/seed-*"), None) is None
     ]
     if foreign:
         expected = "a new or empty folder, or that of an earlier comparison"

@@ -428,6 +428,21 @@ SHAPES = {
 
 
 NAMES = sorted(_WRITERS)
+FEW_STEPS = [  # overrides by which a built-in recipe takes seconds on such files
+    "images.size=16",
+    "images.workers=0",
+    "data.verify=structure",
+    "sampler.batch_size=4",
+    "sampler.images_per_class=2",
+    "model.backbone=small_cnn",
+    "model.backbone_options={}",
+    "model.pretrained=false",
+    "model.width=4",
+    "model.embedding_size=8",
+    "training.epochs=1",
+    "training.device=cpu",
+    "training.precision=32-true",
+]
 
 
 def write_benchmark(name: str, root: Path) -> None:

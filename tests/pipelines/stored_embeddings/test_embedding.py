@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmark_files import write_benchmark
+from benchmark_files import FEW_STEPS, write_benchmark
 from PIL import Image
 from safetensors.torch import save_file
 from sklearn.decomposition import PCA
@@ -38,17 +38,8 @@ FIRST = "rows-000000000-000000005.npy"  # the first of the shards of five images
 def trained(name: str, recipe: str, folder: Path, *overrides: str) -> tuple[Path, dict[str, float]]:
     """A run of a few steps on a small benchmark, whose files move away afterwards."""
     write_benchmark(name, folder / "data")
-    small = [
-        "images.size=16",
-        "images.workers=0",
-        "model.backbone=small_cnn",
-        "model.backbone_options={}",
-        "model.pretrained=false",
-    ]
-    few = ["sampler.batch_size=4", "sampler.images_per_class=2", "model.width=4", "model.embedding_size=8"]
-    short = ["training.epochs=1", "training.device=cpu", "training.precision=32-true"]
-    data = [f"data.root={folder / 'data'}", "data.verify=structure"]
-    metrics = train(load_recipe(recipe, [*small, *few, *short, *data, *overrides]), folder / "run").metrics
+    overrides = (*FEW_STEPS, f"data.root={folder / 'data'}", *overrides)
+    metrics = train(load_recipe(recipe, overrides), folder / "run").metrics
     (folder / "data").rename(folder / "elsewhere")
     return folder / "run", metrics
 

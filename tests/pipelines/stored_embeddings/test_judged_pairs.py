@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmark_files import write_benchmark, write_distractors
+from benchmark_files import FEW_STEPS, write_benchmark, write_distractors
 from reference_metrics import revisitop_average_precision, revisitop_precision_at_k
 
 from hiertree.datasets import load_nus_wide, load_revisited
@@ -129,21 +129,7 @@ def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands
     write_benchmark("sop", tmp_path / "sop")
     write_benchmark("roxford5k", tmp_path / "roxford5k")
     write_distractors(tmp_path / "revisitop1m")
-    small = [
-        "images.size=16",
-        "images.workers=0",
-        "model.backbone=small_cnn",
-        "model.pretrained=false",
-        "model.width=4",
-    ]
-    few = ["sampler.batch_size=4", "sampler.images_per_class=2", "model.embedding_size=8", "training.epochs=1"]
-    where = [
-        "training.device=cpu",
-        "training.precision=32-true",
-        f"data.root={tmp_path / 'sop'}",
-        "data.verify=structure",
-    ]
-    train(load_recipe("sop-happier", [*small, *few, *where]), tmp_path / "run")
+    train(load_recipe("sop-happier", [*FEW_STEPS, f"data.root={tmp_path / 'sop'}"]), tmp_path / "run")
     data = f"{{name: revisited, distractors: {tmp_path}, root: {tmp_path}, verify: structure}}"
     command = [
         "embed",

@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import pyarrow.parquet as pq
 import pytest
-from benchmark_files import write_benchmark
+from benchmark_files import FEW_STEPS, write_benchmark
 from forked_processes import run_together
 from PIL import Image
 from sharing_processes import digest_images
@@ -114,16 +114,7 @@ def test_parts_hold_what_arrays_hold(run: Path, photos: Path, alone: Path, tmp_p
 
 def test_queries_and_gallery_are_folders_with_labels(tmp_path: Path) -> None:
     write_benchmark("dyml-vehicle", tmp_path / "data")
-    small = [
-        "images.size=16",
-        "images.workers=0",
-        "model.backbone=small_cnn",
-        "model.backbone_options={}",
-        "model.pretrained=false",
-    ]
-    few = ["sampler.batch_size=4", "sampler.images_per_class=2", "model.width=4", "model.embedding_size=8"]
-    short = ["training.epochs=1", "training.device=cpu", "training.precision=32-true", "data.verify=structure"]
-    recipe = load_recipe("dyml-vehicle-happier", [*small, *few, *short, f"data.root={tmp_path / 'data'}"])
+    recipe = load_recipe("dyml-vehicle-happier", [*FEW_STEPS, f"data.root={tmp_path / 'data'}"])
     train(recipe, tmp_path / "run")
     options = {"split": "test_middle", "shard_size": 2}
     arrays = embed(tmp_path / "run", tmp_path / "data", tmp_path / "arrays", **options)
