@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
+_disable: Any = torch.compiler.disable  # torch has no type for it
 DEFAULTS = {"level": "finest", "num_bins": "bits", "sampled_classes": "all"}
 """What None stands for."""
 
@@ -150,9 +151,9 @@ class Loss(nn.Module):
             Scalar, differentiable.
         """
         check_references(ref_embeddings, ref_paths, indices_tuple)
-        evaluate, compiler = self._evaluate, cast(Any, torch.compiler)  # which has no types
-        if compiler.is_compiling():  # into dozens of parts: a loss looks at its inputs and starts threads
-            evaluate = compiler.disable(evaluate)
+        evaluate: Any = self._evaluate
+        if torch.compiler.is_compiling():  # into dozens of parts: a loss looks at its inputs and starts threads
+            evaluate = _disable(evaluate)
         value: Tensor = evaluate(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
         return value
 
