@@ -82,7 +82,7 @@ def roots(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         if family == "cifar10":  # S1 takes 600 images of a class
             return [*place, "data.setting=published", "sampler.batch_size=8"]
         if family == "imagenet100":
-            return [*place, "sampler.batch_size=3"]
+            return [*place, "images.augmentation={name: none}", "sampler.batch_size=3"]
         if family == "nus":  # of 2,500 images
             drawn = ["data.queries_per_label=3", "data.training_per_label=8", "model.embedding_size=64"]
             return [*place, *drawn, "images.augmentation={name: none}", "sampler.batch_size=8"]
