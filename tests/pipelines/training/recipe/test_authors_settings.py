@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
+from hiertree.pipelines.training.network.backbones import input_statistics
 from hiertree.pipelines.training.recipe.built_in import BuiltInRecipe, all_built_in_recipes
 from hiertree.pipelines.training.recipe.layers import Setting
 from hiertree.pipelines.training.recipe.reading import load_recipe
@@ -86,7 +87,11 @@ def place(recipe: BuiltInRecipe, key: str) -> list[str]:
 
 def ours(recipe: BuiltInRecipe, key: str) -> Any:
     """The value that the recipe has, with what null stands for."""
-    values = load_recipe(recipe.name).as_dict()
+    loaded = load_recipe(recipe.name)
+    if key in ("model.mean", "model.std"):
+        statistics = input_statistics(loaded.model, channels=loaded.images.channels)
+        return list(statistics[key == "model.std"])
+    values = loaded.as_dict()
     found: Any = values
     for part in place(recipe, key):
         found = found[part]
