@@ -53,12 +53,10 @@ class OwnLoss(Loss):
         return {name: value}
 
 
-def build_loss(recipe: Recipe, *, class_paths: Paths) -> Loss:
+def build_loss(recipe: Recipe, *, class_paths: Paths, embedding_size: int) -> Loss:
     """Build the loss that a recipe asks for, with the sizes that follow from the (C, L) paths of its classes."""
-    if recipe.model.embedding_size is None:
-        raise RecipeError("model.embedding_size=null, to be trained", expected="the dimensions of an embedding")
     try:
-        return _built(recipe.loss, class_paths, recipe.model.embedding_size)
+        return _built(recipe.loss, class_paths, embedding_size)
     except OptionError as error:
         raise RecipeError(f"loss: {error.given}", expected=error.expected, remedy=error.remedy) from error
 

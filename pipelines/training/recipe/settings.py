@@ -144,7 +144,7 @@ class ModelSettings(Section):
     layer_norm: bool = _key(True, "normalize the pooled features, without affine parameters")
     l2_norm: bool = _key(False, "instead scale the pooled features to unit length, as networks for landmarks do")
     embedding_size: Count | None = _key(
-        128, "dimensions of an embedding; null: the features as they are, without a projection, which cannot be trained"
+        128, "dimensions of an embedding; null: the features as they are, without a projection"
     )
     projection_bias: bool = _key(True, "whether the linear projection adds a bias")
     projection_init: Literal["random", "pca", "pca_whitened"] = _key(
@@ -172,8 +172,9 @@ class ModelSettings(Section):
     def _check(self) -> ModelSettings:
         if self.layer_norm and self.l2_norm:
             raise custom_error("two_norms", "layer_norm and l2_norm exclude each other: set one to false")
-        if self.embedding_size is None and self.projection_init != "random":
-            raise custom_error("no_projection", f"projection_init: {self.projection_init} needs an embedding_size")
+        if self.embedding_size is None and (self.projection_init != "random" or self.freeze_backbone_epochs):
+            problem = "projection_init and freeze_backbone_epochs are for a projection: set an embedding_size"
+            raise custom_error("no_projection", problem)
         if len(self.mean or ()) != len(self.std or ()) or (self.mean is not None and len(self.mean) not in (1, 3)):
             raise custom_error("statistics", "mean and std go together, with one value per channel each")
         return self

@@ -151,14 +151,14 @@ def test_losses_that_wrap_others_are_built_for_the_tree(tmp_path: Path) -> None:
     class_paths = np.array([[0, 0], [0, 1], [1, 2]])
     nested = "loss={name: CrossBatchMemory, size: 30, loss: {name: HAPPIER, alpha: 3}}"
     recipe = load_recipe(write(tmp_path, MINIMAL), [nested, "loss.loss.eta=0.1"])
-    memory = build_loss(recipe, class_paths=class_paths)
+    memory = build_loss(recipe, class_paths=class_paths, embedding_size=128)
     assert isinstance(memory, losses.CrossBatchMemory)
     assert memory.paths.shape == (30, 2)
     assert memory.weights == losses.HAPPIER(3, 2).weights
     assert recipe.as_dict()["loss"]["loss"]["eta"] == 0.1
     summed = load_recipe(write(tmp_path, MINIMAL), ["loss={name: LevelSum, loss: {name: ProxyDecomposability}}"])
-    proxies = [tuple(parameter.shape) for parameter in build_loss(summed, class_paths=class_paths).parameters()]
-    assert proxies == [(2, 128), (3, 128)]
+    loss = build_loss(summed, class_paths=class_paths, embedding_size=128)
+    assert [tuple(parameter.shape) for parameter in loss.parameters()] == [(2, 128), (3, 128)]
 
 
 def test_wrong_setting_of_a_wrapped_loss_is_refused_with_its_place(tmp_path: Path) -> None:
