@@ -157,9 +157,9 @@ def _factors(
         return float(settings.factor ** sum(step >= milestone for milestone in milestones))
 
     compute = {"cosine": cosine, "step": steps, "constant": lambda _final, _step: 1.0}[settings.name]
-    of_proxies = settings.final if settings.proxies_final is None else settings.proxies_final
-    finals = [of_proxies if group["name"] == "proxies" else settings.final for group in optimizer.param_groups]
-    return [partial(compute, final) for final in finals]
+    own = {"head": settings.head_final, "proxies": settings.proxies_final}
+    finals = [own.get(group["name"]) for group in optimizer.param_groups]
+    return [partial(compute, settings.final if final is None else final) for final in finals]
 
 
 def moving_average(network: nn.Module, decay: float) -> AveragedModel:

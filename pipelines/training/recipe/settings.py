@@ -237,6 +237,7 @@ class ScheduleSettings(AnySchedule):
 
     name: Literal["cosine", "step", "constant"] = "cosine"
     final: Fraction = _key(0.0, "fraction of the learning rate at the end")
+    head_final: Fraction | None = _key(None, "the same for the head; null means `final`")
     proxies_final: Fraction | None = _key(None, "the same for the loss's parameters; null means `final`")
     milestones: tuple[Positive, ...] = _key(
         (), "of `step`: after each of these epochs every learning rate is multiplied by `factor`; twice if listed twice"
