@@ -19,6 +19,7 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Statistics = tuple[Annotated[float, Field(allow_inf_nan=False)], ...]
 LARGEST_SIDE = 8192  # pixels; an RGB image of this side takes 200 MB
+Side = Annotated[int, Field(ge=1, le=LARGEST_SIDE)]
 
 
 def _key(default: Any, meaning: str) -> Any:
@@ -81,10 +82,12 @@ def _augmentation(value: Any, info: ValidationInfo) -> Section | Transforms:
 class ImageSettings(Section):
     """How an image file becomes a tensor."""
 
-    size: Annotated[int, Field(ge=1, le=LARGEST_SIDE)] = _key(32, "height and width in pixels")
+    size: Side = _key(32, "height and width in pixels")
     channels: Literal[1, 3] = _key(3, "1 (gray) or 3 (RGB)")
-    resize: Annotated[int, Field(ge=1, le=LARGEST_SIDE)] | None = _key(
-        None, "at evaluation: shorter side before the central crop; null squeezes the whole image into the square"
+    resize: Side | tuple[Side, Side] | None = _key(
+        None,
+        "at evaluation: shorter side, or height and width, before the central crop; null squeezes the whole image into "
+        "the square",
     )
     cache: bool = _key(
         True, "decode every image once and keep the evaluation's view of it, in memory or in `cache_folder`"
@@ -93,7 +96,7 @@ class ImageSettings(Section):
         None,
         "folder of memory-mapped files with those views, which runs share; null keeps them in memory, for tiny images",
     )
-    cache_size: Annotated[int, Field(ge=1, le=LARGEST_SIDE)] | None = _key(
+    cache_size: Side | None = _key(
         None, "height and width of the views kept; null means `size`. Larger views keep detail for crops"
     )
     augmentation: Annotated[SerializeAsAny[Section] | Transforms, BeforeValidator(_augmentation)] = _key(
@@ -115,9 +118,14 @@ class ImageSettings(Section):
     )
 
     @property
+    def resized_sides(self) -> tuple[int, ...]:
+        """The shorter side, or height and width, before the central crop; none where there is no crop."""
+        return self.resize if isinstance(self.resize, tuple) else tuple(filter(None, [self.resize]))
+
+    @property
     def largest_view(self) -> int:
         """The side of the largest view that is made of an image."""
-        return max(self.size, self.resize or 0, self.cache_size or 0)
+        return max(self.size, *self.resized_sides, self.cache_size or 0)
 
 
 class ModelSettings(Section):
