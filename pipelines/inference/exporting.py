@@ -186,9 +186,9 @@ def export(
 def _compared_images(model: TrainedModel, run: Path, images: str | os.PathLike[str] | None) -> Tensor:
     """(n, C, S, S) uint8: the first few images, prepared as the network takes them."""
     source = _test_images(run) if images is None else as_image_source(images)
-    settings, count = model.preprocessing, min(_COMPARED, len(source))
+    settings, count = model.preprocessing.image_settings(), min(_COMPARED, len(source))
     decoded = [pixels(source[row], channels=settings.channels) for row in range(count)]
-    views = [plain_view(image, size=settings.size, resize=settings.resize) for image in decoded]
+    views = [plain_view(image, size=settings.size, sides=settings.resized_sides) for image in decoded]
     return torch.stack(views if count > 1 else [*views, views[0].flip(-1)])
 
 

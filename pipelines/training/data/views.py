@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -97,9 +98,9 @@ class ImageViews(Dataset[ImageBatch]):
 
     def _square(self, index: int, size: int) -> Tensor:
         """The evaluation view of an image, decoded at the size of the cache."""
-        resize = self.settings.resize
-        scaled = None if resize is None else max(size, round(resize * size / self.settings.size))
-        return plain_view(self._pixels(index), size=size, resize=scaled)
+        scale = size / self.settings.size
+        sides = [max(size, round(side * scale)) for side in self.settings.resized_sides]
+        return plain_view(self._pixels(index), size=size, sides=sides)
 
     def _batch(self, key: BatchKey) -> Tensor:
         augmentation = self.augmentation
@@ -127,10 +128,10 @@ class ImageViews(Dataset[ImageBatch]):
         return transforms
 
     def _plain_batch(self, indices: list[int]) -> Tensor:
-        size, resize = self.settings.size, self.settings.resize
+        size, sides = self.settings.size, self.settings.resized_sides
         if self._cache is not None:
-            return plain_view(self._cache[indices], size=size, resize=None)
-        return torch.stack([plain_view(self._pixels(row), size=size, resize=resize) for row in indices])
+            return plain_view(self._cache[indices], size=size)
+        return torch.stack([plain_view(self._pixels(row), size=size, sides=sides) for row in indices])
 
     def _decode(self, index: int) -> Tensor:
         return self._pixels(index) if self._cache is None else self._cache[[index]][0]
@@ -154,10 +155,10 @@ def _require_memory(count: int, bytes_each: int) -> None:
         )
 
 
-def plain_view(image: Tensor, *, size: int, resize: int | None) -> Tensor:
-    """Give the evaluation view of an image, or of a batch."""
-    if resize is not None:
-        return cast(Tensor, functional.center_crop(functional.resize(image, [resize], antialias=True), [size, size]))
+def plain_view(image: Tensor, *, size: int, sides: Sequence[int] = ()) -> Tensor:
+    """Give the evaluation view of an image, or of a batch: resized to some sides, then the central crop."""
+    if sides:
+        return cast(Tensor, functional.center_crop(functional.resize(image, [*sides], antialias=True), [size, size]))
     if image.shape[-2:] == (size, size):
         return image
     return cast(Tensor, functional.resize(image, [size, size], antialias=True))

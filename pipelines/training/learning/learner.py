@@ -74,7 +74,7 @@ class Learner:
             torch.manual_seed(recipe.seed)
             pretrained = recipe.training.start_from is None
             self.embedder = Embedder(model, channels=images.channels, size=images.size, load_weights=pretrained)
-            self.loss = build_loss(recipe, class_paths=class_paths)
+            self.loss = build_loss(recipe, class_paths=class_paths, embedding_size=self.embedder.embedding_size)
         if model.sync_batch_norm:
             backbone = self.embedder.backbone
             self.embedder.backbone = synchronized_batch_norm(backbone, self.processes, self.fabric.device)

@@ -53,12 +53,10 @@ class OwnLoss(Loss):
         return {name: value}
 
 
-def build_loss(recipe: Recipe, *, class_paths: Paths) -> Loss:
+def build_loss(recipe: Recipe, *, class_paths: Paths, embedding_size: int) -> Loss:
     """Build the loss that a recipe asks for, with the sizes that follow from the (C, L) paths of its classes."""
-    if recipe.model.embedding_size is None:
-        raise RecipeError("model.embedding_size=null, to be trained", expected="the dimensions of an embedding")
     try:
-        return _built(recipe.loss, class_paths, recipe.model.embedding_size)
+        return _built(recipe.loss, class_paths, embedding_size)
     except OptionError as error:
         raise RecipeError(f"loss: {error.given}", expected=error.expected, remedy=error.remedy) from error
 
@@ -159,9 +157,9 @@ def _factors(
         return float(settings.factor ** sum(step >= milestone for milestone in milestones))
 
     compute = {"cosine": cosine, "step": steps, "constant": lambda _final, _step: 1.0}[settings.name]
-    of_proxies = settings.final if settings.proxies_final is None else settings.proxies_final
-    finals = [of_proxies if group["name"] == "proxies" else settings.final for group in optimizer.param_groups]
-    return [partial(compute, final) for final in finals]
+    own = {"head": settings.head_final, "proxies": settings.proxies_final}
+    finals = [own.get(group["name"]) for group in optimizer.param_groups]
+    return [partial(compute, settings.final if final is None else final) for final in finals]
 
 
 def moving_average(network: nn.Module, decay: float) -> AveragedModel:

@@ -24,7 +24,7 @@ from ..recipe.schema import Recipe
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-_HEAD, _PROJECTION = "head.", "head.1.weight"
+_HEAD = "head."
 _SMALLEST_VARIANCE = 1e-9  # relative to the largest; directions below it are rounding
 
 
@@ -52,8 +52,8 @@ def start_from_earlier(embedder: Embedder, recipe: Recipe) -> dict[str, Any] | N
     kept = {name: tensor for name, tensor in weights.items() if not (differing and name.startswith(_HEAD))}
     embedder.load_state_dict(kept, strict=False)
     if differing:
-        sizes = [len(head[_PROJECTION]) for head in (weights, wanted)]
-        print(f"{folder}: its head, {sizes[0]} dimensions, is not used; one of {sizes[1]} starts anew", file=sys.stderr)
+        size = embedder.embedding_size
+        print(f"{folder}: its head is not used: here embeddings have {size} dimensions", file=sys.stderr)
     return {"path": str(folder / WEIGHTS), **describe_file(folder / WEIGHTS)}
 
 

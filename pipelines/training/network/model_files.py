@@ -31,8 +31,8 @@ class Preprocessing(Section):
 
     size: int = Field(description="height and width in pixels")
     channels: Literal[1, 3] = Field(description="1 (gray) or 3 (RGB)")
-    resize: int | None = Field(
-        description="shorter side before the central crop; null squeezes the whole image into the square"
+    resize: int | tuple[int, int] | None = Field(
+        description="shorter side, or height and width, before the central crop; null squeezes it into the square"
     )
     exif_orientation: bool = Field(False, description="whether images are turned upright as their EXIF says")
     mean: tuple[float, ...] = Field(description="subtracted from pixels in [0, 1], by channel")

@@ -19,6 +19,7 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Statistics = tuple[Annotated[float, Field(allow_inf_nan=False)], ...]
 LARGEST_SIDE = 8192  # pixels; an RGB image of this side takes 200 MB
+Side = Annotated[int, Field(ge=1, le=LARGEST_SIDE)]
 
 
 def _key(default: Any, meaning: str) -> Any:
@@ -81,10 +82,12 @@ def _augmentation(value: Any, info: ValidationInfo) -> Section | Transforms:
 class ImageSettings(Section):
     """How an image file becomes a tensor."""
 
-    size: Annotated[int, Field(ge=1, le=LARGEST_SIDE)] = _key(32, "height and width in pixels")
+    size: Side = _key(32, "height and width in pixels")
     channels: Literal[1, 3] = _key(3, "1 (gray) or 3 (RGB)")
-    resize: Annotated[int, Field(ge=1, le=LARGEST_SIDE)] | None = _key(
-        None, "at evaluation: shorter side before the central crop; null squeezes the whole image into the square"
+    resize: Side | tuple[Side, Side] | None = _key(
+        None,
+        "at evaluation: shorter side, or height and width, before the central crop; null squeezes the whole image into "
+        "the square",
     )
     cache: bool = _key(
         True, "decode every image once and keep the evaluation's view of it, in memory or in `cache_folder`"
@@ -93,7 +96,7 @@ class ImageSettings(Section):
         None,
         "folder of memory-mapped files with those views, which runs share; null keeps them in memory, for tiny images",
     )
-    cache_size: Annotated[int, Field(ge=1, le=LARGEST_SIDE)] | None = _key(
+    cache_size: Side | None = _key(
         None, "height and width of the views kept; null means `size`. Larger views keep detail for crops"
     )
     augmentation: Annotated[SerializeAsAny[Section] | Transforms, BeforeValidator(_augmentation)] = _key(
@@ -115,9 +118,14 @@ class ImageSettings(Section):
     )
 
     @property
+    def resized_sides(self) -> tuple[int, ...]:
+        """The shorter side, or height and width, before the central crop; none where there is no crop."""
+        return self.resize if isinstance(self.resize, tuple) else tuple(filter(None, [self.resize]))
+
+    @property
     def largest_view(self) -> int:
         """The side of the largest view that is made of an image."""
-        return max(self.size, self.resize or 0, self.cache_size or 0)
+        return max(self.size, *self.resized_sides, self.cache_size or 0)
 
 
 class ModelSettings(Section):
@@ -144,7 +152,7 @@ class ModelSettings(Section):
     layer_norm: bool = _key(True, "normalize the pooled features, without affine parameters")
     l2_norm: bool = _key(False, "instead scale the pooled features to unit length, as networks for landmarks do")
     embedding_size: Count | None = _key(
-        128, "dimensions of an embedding; null: the features as they are, without a projection, which cannot be trained"
+        128, "dimensions of an embedding; null: the features as they are, without a projection"
     )
     projection_bias: bool = _key(True, "whether the linear projection adds a bias")
     projection_init: Literal["random", "pca", "pca_whitened"] = _key(
@@ -172,8 +180,9 @@ class ModelSettings(Section):
     def _check(self) -> ModelSettings:
         if self.layer_norm and self.l2_norm:
             raise custom_error("two_norms", "layer_norm and l2_norm exclude each other: set one to false")
-        if self.embedding_size is None and self.projection_init != "random":
-            raise custom_error("no_projection", f"projection_init: {self.projection_init} needs an embedding_size")
+        if self.embedding_size is None and (self.projection_init != "random" or self.freeze_backbone_epochs):
+            problem = "projection_init and freeze_backbone_epochs are for a projection: set an embedding_size"
+            raise custom_error("no_projection", problem)
         if len(self.mean or ()) != len(self.std or ()) or (self.mean is not None and len(self.mean) not in (1, 3)):
             raise custom_error("statistics", "mean and std go together, with one value per channel each")
         return self
@@ -236,6 +245,7 @@ class ScheduleSettings(AnySchedule):
 
     name: Literal["cosine", "step", "constant"] = "cosine"
     final: Fraction = _key(0.0, "fraction of the learning rate at the end")
+    head_final: Fraction | None = _key(None, "the same for the head; null means `final`")
     proxies_final: Fraction | None = _key(None, "the same for the loss's parameters; null means `final`")
     milestones: tuple[Positive, ...] = _key(
         (), "of `step`: after each of these epochs every learning rate is multiplied by `factor`; twice if listed twice"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
 from hiertree.datasets import ImageDataset, load_synthetic
+from hiertree.datasets.readers.images import ArrayImages
 from hiertree.errors import MissingResourceError
 from hiertree.pipelines.training.data.batches import BatchKey, EpochKeys, batch_loader, keys_in_order
 from hiertree.pipelines.training.data.views import NUMBERS, ImageViews, batch_numbers, crop_photo, move_glyphs
@@ -116,6 +118,15 @@ def test_evaluation_can_crop_the_center_of_a_larger_image(dataset: ImageDataset)
     view = ImageViews(dataset.images, ImageSettings(size=12, resize=16))[BatchKey(0, 0, [2])].images[0]
     plain = torch.from_numpy(np.array(dataset.images[2])).permute(2, 0, 1)
     assert torch.equal(view, plain[:, 2:14, 2:14])
+
+
+def test_evaluation_can_squeeze_an_image_before_the_crop_as_pillow_does() -> None:
+    """The authors' view of Stanford Online Products: 256 × 256 whatever the aspect ratio, of which the middle 224."""
+    photo = np.random.default_rng(0).integers(0, 256, (40, 90, 3), dtype=np.uint8)
+    settings = ImageSettings.model_validate({"size": 20, "resize": [24, 24], "cache": False})
+    view = ImageViews(ArrayImages(photo[None], names=["wide"]), settings)[BatchKey(0, 0, [0])].images[0]
+    squeezed = np.array(Image.fromarray(photo).resize((24, 24), Image.Resampling.BILINEAR))[2:22, 2:22]
+    assert np.abs(view.permute(1, 2, 0).numpy().astype(int) - squeezed).max() <= 1
 
 
 def test_gray_images_have_one_channel(dataset: ImageDataset) -> None:

@@ -42,10 +42,10 @@ def settings(**options: object) -> ImageSettings:
     return ImageSettings.model_validate({"size": 16, "augmentation": PhotoAugmentation(), **options})
 
 
-@pytest.mark.parametrize("resize", [None, 20])
+@pytest.mark.parametrize("resize", [None, 20, (20, 24)])
 @pytest.mark.parametrize("augment", [None, 3])
 def test_files_give_the_views_that_memory_gives(
-    photos: ImageDataset, tmp_path: Path, resize: int | None, augment: int | None
+    photos: ImageDataset, tmp_path: Path, resize: int | tuple[int, int] | None, augment: int | None
 ) -> None:
     in_memory = ImageViews(photos.images, settings(cache=True, resize=resize), augment=augment)
     in_files = ImageViews(
@@ -56,7 +56,7 @@ def test_files_give_the_views_that_memory_gives(
 
 
 def test_evaluation_view_through_a_larger_cache_is_near_that_of_the_photo(photos: ImageDataset) -> None:
-    for resize in (None, 20):
+    for resize in (None, 20, (20, 20)):
         plain = ImageViews(photos.images, settings(cache=False, resize=resize))[EVERYTHING[0]].images.float()
         through = ImageViews(photos.images, settings(cache=True, cache_size=32, resize=resize))[
             EVERYTHING[0]

@@ -97,6 +97,8 @@ def test_interrupted_run_does_not_compute_its_pca_again(tiny_recipe: Tiny, tmp_p
         (("model.projection_images=8",), "more than 8 images"),
         (("model.embedding_size=32", "model.layer_norm=true"), "vary along 31 directions"),
         (("model.layer_norm=true", "model.l2_norm=true"), "exclude each other"),
+        (("model.embedding_size=null",), "set an embedding_size"),
+        (("model.embedding_size=null", "model.projection_init=random", "model.freeze_backbone_epochs=1"), "projection"),
     ],
 )
 def test_pca_that_cannot_be_is_refused_before_the_run_writes(

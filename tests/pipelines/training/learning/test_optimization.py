@@ -214,12 +214,12 @@ def test_milestones_without_steps_and_steps_without_milestones_are_refused(sched
         ScheduleSettings.model_validate(schedule)
 
 
-def test_proxies_can_end_elsewhere(embedder: Embedder, happier: HAPPIER) -> None:
-    optimizer = build_optimizer(embedder, happier, asked(lr=1e-3, proxies_lr=10.0))
-    schedule = ScheduleSettings(final=0.0, proxies_final=0.01)
+def test_head_and_proxies_can_end_elsewhere(embedder: Embedder, happier: HAPPIER) -> None:
+    optimizer = build_optimizer(embedder, happier, asked(lr=1e-3, head_lr=2e-3, proxies_lr=10.0))
+    schedule = ScheduleSettings(final=0.0, head_final=0.5, proxies_final=0.01)
     Schedule(optimizer, schedule, total=100, steps_per_epoch=10).set(100)
     found = {group["name"]: group["lr"] for group in optimizer.param_groups}
-    assert found == pytest.approx({"backbone": 0.0, "head": 0.0, "proxies": 0.1})
+    assert found == pytest.approx({"backbone": 0.0, "head": 1e-3, "proxies": 0.1})
 
 
 def test_held_rates_are_those_of_torchs_scheduler_that_starts_late(embedder: Embedder) -> None:

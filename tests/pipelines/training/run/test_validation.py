@@ -237,9 +237,14 @@ def test_network_starts_with_the_weights_of_an_earlier_run(
     assert recorded["sha256"] in {entry["sha256"] for entry in outputs if entry["name"] == "model.safetensors"}
 
     train(tiny_recipe(*frozen, start, "model.embedding_size=4"), tmp_path / "head")
-    assert "its head, 8 dimensions, is not used; one of 4 starts anew" in capsys.readouterr().err
+    assert "its head is not used: here embeddings have 4 dimensions" in capsys.readouterr().err
     warm, other = weights(tmp_path / "warm"), weights(tmp_path / "head")
     assert all(torch.equal(warm[name], other[name]) for name in warm if name.startswith("backbone."))
+
+    train(tiny_recipe(*frozen, start, "model.embedding_size=null"), tmp_path / "bare")
+    assert "its head is not used: here embeddings have 16 dimensions" in capsys.readouterr().err
+    assert not any(name.startswith("head.") for name in weights(tmp_path / "bare"))
+    assert ht.load_model(tmp_path / "bare").embedding_size == 16
 
     with pytest.raises(RecipeError, match=r"another network .*backbone\.0\.weight"):
         train(tiny_recipe(*frozen, start, "model.width=8"), tmp_path / "other")
