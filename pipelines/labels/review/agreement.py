@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,28 +43,10 @@ _NAMES = {
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """How far two annotators agree; κ, ARI and NMI are 1 when they do throughout."""
-
-    labels: int  # how many there are
-    relevant: int  # how many both kept
-    relevance_kappa: float | None  # κ of keeping or leaving out, over all labels
-    kind_share: float | None  # the part of the labels kept by both that have one kind
-    kind_kappa: float | None  # κ of their kinds
-    place_share: float | None  # the part that is placed alike
-    place_kappa: float | None  # κ of their clusters, after matching
-    ari: float | None  # adjusted Rand index of the two partitions
-    nmi: float | None  # their normalized mutual information (arithmetic mean of the entropies)
-    clusters: tuple[int, int]  # how many clusters each left
-    matched: int  # how many are matched
-    name_share: float | None  # the part of the matched clusters that bear one name
-
-
-@dataclass(frozen=True)
 class Comparison:
     """Two states compared."""
 
-    agreement: Agreement  # how far they agree
+    agreement: dict[str, Any]  # how far they agree, by the names that agreement.json has
     matches: dict[int, int]  # which clusters are matched, first → second
     # those placed differently, with the numbers of their two clusters, None where they were left out
     labels: tuple[tuple[str, int | None, int | None], ...]
@@ -95,20 +77,20 @@ def compare(first: State, second: State) -> Comparison:
     # in the second's numbers; a cluster of the first that has no match keeps one that the second cannot have
     places = [[matches.get(number, -1 - number) for number in numbers[0]], numbers[1]]
     scores = partition_agreement(*numbers) if both else {}
-    agreement = Agreement(
-        labels=len(everything),
-        relevant=len(both),
-        relevance_kappa=cohen_kappa(*([label in home for label in everything] for home in homes)),
-        kind_share=_share(*kinds),
-        kind_kappa=cohen_kappa(*kinds),
-        place_share=_share(*places),
-        place_kappa=cohen_kappa(*places),
-        ari=scores.get("ari"),
-        nmi=scores.get("nmi"),
-        clusters=(_count(first), _count(second)),
-        matched=len(matches),
-        name_share=_share([one.name for one, _ in pairs], [other.name for _, other in pairs]),
-    )
+    agreement = {  # κ, ARI and NMI are 1 where they agree throughout, and None where they have no value
+        "labels": len(everything),
+        "relevant": len(both),  # labels that both kept; what follows is over these
+        "relevance_kappa": cohen_kappa(*([label in home for label in everything] for home in homes)),  # over all labels
+        "kind_share": _share(*kinds),
+        "kind_kappa": cohen_kappa(*kinds),
+        "place_share": _share(*places),
+        "place_kappa": cohen_kappa(*places),
+        "ari": scores.get("ari"),
+        "nmi": scores.get("nmi"),
+        "clusters": (_count(first), _count(second)),
+        "matched": len(matches),
+        "name_share": _share([one.name for one, _ in pairs], [other.name for _, other in pairs]),
+    }
     sides = ((label, placed[0].get(label), placed[1].get(label)) for label in everything)
     alike: dict[int | None, int | None] = dict([*matches.items(), (None, None)])  # None: left out on both sides
     labels = ((label, one, other) for label, one, other in sides if alike.get(one, "no match") != other)
@@ -178,7 +160,7 @@ class Adjudication:
 
         return {
             "annotators": [self.first.annotator, self.second.annotator],
-            "agreement": asdict(compared.agreement),
+            "agreement": compared.agreement,
             "labels": [{"label": label, **sides(one, other)} for label, one, other in compared.labels],
             "clusters": [sides(one, other) for one, other in compared.clusters],
         }

@@ -88,19 +88,20 @@ def test_no_other_matching_holds_more_labels(pairs):
 def test_the_numbers_and_differences_of_two_small_reviews():
     start = initial_state(SMALL)
     anna, bert = History.beginning(start, annotator="anna"), History.beginning(start, annotator="bert")
-    assert compare(anna.state, bert.state).agreement.place_kappa == 1
+    assert compare(anna.state, bert.state).agreement["place_kappa"] == 1
     for action in ANNA:
         anna = anna.after(action)
     for action in BERT:
         bert = bert.after(action)
     found = compare(anna.state, bert.state)
     numbers = found.agreement
-    assert (numbers.labels, numbers.relevant, numbers.clusters, numbers.matched) == (15, 14, (4, 6), 4)
+    counted = {"labels": 15, "relevant": 14, "clusters": (4, 6), "matched": 4}
+    assert numbers.items() >= counted.items()
     # kept by both: all but pond. Of other kinds: museum and art museum for bert, church's three labels for anna
-    assert numbers.kind_share == pytest.approx((14 - 2 - 3) / 14)
+    assert numbers["kind_share"] == pytest.approx((14 - 2 - 3) / 14)
     # of mountain and church, merged by anna, one is matched; castle left museum
-    assert numbers.place_share == pytest.approx((14 - 3 - 1) / 14)
-    assert numbers.name_share == pytest.approx(3 / 4)  # crossing is no bridge
+    assert numbers["place_share"] == pytest.approx((14 - 3 - 1) / 14)
+    assert numbers["name_share"] == pytest.approx(3 / 4)  # crossing is no bridge
     assert {label for label, *_ in found.labels} == {
         "pond",
         "castle",
