@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,16 +94,6 @@ def _image_ids(path: str | os.PathLike[str]) -> Mapping[str, list[str]]:
     return found
 
 
-class ImageVectors(Protocol):
-    """Where the vectors of a landmark's images come from."""
-
-    def of(self, landmarks: Iterable[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
-        """Landmarks that have images, each with (m, d) float32 rows of unit norm, in the order given."""
-
-    def identity(self, landmarks: Iterable[str]) -> dict[str, Any]:
-        """What the vectors depend on, as JSON values."""
-
-
 @dataclass(frozen=True)
 class EncodedImages:
     """Images in a folder, through CLIP's image tower."""
@@ -112,7 +102,7 @@ class EncodedImages:
     encoder: ClipEncoder  # whose model, weights, batch size and device are taken
 
     def of(self, landmarks: Iterable[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
-        """See :class:`ImageVectors`."""
+        """Landmarks that have images, each with (m, d) float32 rows of unit norm, in the order given."""
         found = [(landmark, paths) for landmark in landmarks if (paths := list(self.folder.all_of(landmark)))]
         if not found:
             return
@@ -150,7 +140,7 @@ class StoredVectors:
             self._rows[owner].append(row)
 
     def of(self, landmarks: Iterable[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
-        """See :class:`ImageVectors`."""
+        """Landmarks that have images, each with (m, d) float32 rows of unit norm, in the order given."""
         for landmark in landmarks:
             if landmark in self._rows:
                 yield landmark, self._vectors[self._rows[landmark]]

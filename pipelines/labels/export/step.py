@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
@@ -52,6 +52,7 @@ from .tables import (
 )
 
 COMMAND, CARD = "hiertree labels export", "README.md"
+_ONE_RUN = f"{PROPOSAL} and {LANDMARKS} of one run"
 
 
 class ExportSettings(Settings):
@@ -108,12 +109,14 @@ class ExportStep(LabelStep[Exported]):
             if isinstance(landmark, DroppedLandmark):
                 dropped.append(landmark)
                 continue
+            if lost := [label for label in landmark.labels if label not in cluster_of]:
+                raise TableError(f"{self.source}: no cluster holds the label {lost[0]!r}", expected=_ONE_RUN)
+            ids.append(landmark.landmark_id)
+            numbers.append(number_of[cluster_of_most(landmark.labels, cluster_of).name])
             labels.update(landmark.labels)
             from_images += landmark.confidence is not None
-            if cluster_of.keys() >= set(landmark.labels):  # the others are refused below
-                ids.append(landmark.landmark_id)
-                numbers.append(number_of[cluster_of_most(landmark.labels, cluster_of).name])
-        _check_labels(labels, final, self.source)
+        if not ids:
+            raise TableError(f"{self.source}: no landmark is left", expected=_ONE_RUN)
         landmarks = dict(zip(names, np.bincount(numbers, minlength=len(names)).tolist(), strict=True))
         reasons = Counter(drop.reason for drop in chain(each_dropped(self.source), dropped))
         report = read_report(self.source) | {"dropped": dict(sorted(reasons.items())), "kept": len(ids)}
@@ -194,14 +197,6 @@ def _reviewed(
     counts = {"events": found.events, "approved": found.approved, "irrelevant": len(found.irrelevant)}
     counts |= {"torn_bytes": found.torn} if found.torn else {}
     return found.proposal, found.irrelevant, counts
-
-
-def _check_labels(labels: Set[str], final: Proposal, source: AnyPath) -> None:
-    """Check that there are landmarks and that every label is in a cluster."""
-    missing = sorted(labels - final.cluster_of().keys())
-    if missing or not labels:
-        problem = f"no cluster holds the label {missing[0]!r}" if missing else "no landmark is left"
-        raise TableError(f"{source}: {problem}", expected=f"{PROPOSAL} and {LANDMARKS} of one run")
 
 
 def _proposal_report(proposal: Proposal, landmarks: Mapping[str, int]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ Each answer is stored at once. What failed is asked again on request.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -19,7 +18,7 @@ from hiertree.io.progress import show_progress
 from hiertree.io.provenance import check_outputs, sha256
 
 from ..landmarks import GLDV2_COLUMNS, LANDMARKS, ColumnNames, label_items, read_kept, read_listed
-from ..steps import AnyPath
+from ..steps import AnyPath, read_record
 from . import action_api, category_page
 from .client import REAL_TIME, Client, Clock, Refused, Transport, Unanswered, Unusable
 from .dump import DumpReading, dump_file, read_dump
@@ -241,15 +240,8 @@ def dump_step(landmarks: Path, *, settings: ScrapeSettings, columns: ColumnNames
     listed = landmarks / LANDMARKS if landmarks.is_dir() else landmarks
     found = dump.stat()
     known = {"dump": dump.name, "bytes": found.st_size, "modified": found.st_mtime_ns, "landmarks": sha256(listed)}
-    if (folder / STORE).exists() and _noted(note) == known:
+    if (folder / STORE).exists() and read_record(note) == known:  # where it cannot be read, the dump is read again
         return None
     tally, reading = scrape_dump(landmarks, store=folder / STORE, settings=settings, columns=columns)
     write_json(note, known)
     return f"{reading}\n{describe_outcomes(tally)}"
-
-
-def _noted(note: Path) -> object:
-    try:
-        return json.loads(note.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None  # nothing that can be trusted: the dump is read again

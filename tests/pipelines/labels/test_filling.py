@@ -76,7 +76,7 @@ def test_what_makes_no_sense_is_refused():
     with pytest.raises(ShapeError, match="4 dimensions"):
         list(fill_by_texts([(7, unit(0, 2, 4))], unit(1, 3, 8), LABELS))
     with pytest.raises(OptionError, match="temperature=0"):
-        list(fill_by_texts([], unit(1, 3, 8), LABELS, temperature=0))
+        FillSettings(temperature=0)
     with pytest.raises(OptionError, match="5 neighbors among 0 images"):
         list(fill_by_neighbors([], [], {}))
     with pytest.raises(OptionError, match="threshold=2"):
