@@ -29,6 +29,7 @@ from .store import LandmarkRow, Store
 from .titles import landmark_key
 
 Ask: TypeAlias = Callable[[Sequence[str]], Sequence[Fact]]
+Answer: TypeAlias = Sequence[Fact] | Unanswered | Refused  # the facts about keys asked together, or why there are none
 LONGEST_BATCH = 6000  # bytes of keys in a URL; servers refuse above 8 KiB
 MOST_FAILURES_IN_A_ROW = 3
 STORE, DUMP_READ = "store.sqlite", "dump.json"
@@ -58,15 +59,6 @@ def sources(client: Client) -> dict[Stage, Source]:
     return found
 
 
-class AnsweredBatch(NamedTuple):
-    """Keys asked together, and their facts, or the reason for none and whether the server may be at fault."""
-
-    asked: Sequence[str]
-    facts: Sequence[Fact]
-    reason: str = ""
-    outage: bool = False
-
-
 def ask_missing(store: Store, client: Client, *, before: int = 0) -> Counter[str]:
     """Ask stage by stage for everything that is missing; how many keys had which answer, as ``"stage status"``."""
     counts: Counter[str] = Counter()
@@ -75,39 +67,38 @@ def ask_missing(store: Store, client: Client, *, before: int = 0) -> Counter[str
         stage, keys = missing[0]
         statuses: Counter[str] = Counter()
         with show_progress(description=PLURALS[stage], total=len(keys)) as advance:
-            for batch in _ask_all(found[stage].ask, keys, found[stage].batch):
-                now = int(client.clock.now().timestamp())
-                if batch.reason:
-                    store.fail(stage, batch.asked, reason=batch.reason, time=now)
+            for batch, answer in _ask_all(found[stage].ask, keys, found[stage].batch):
+                now, reason = int(client.clock.now().timestamp()), ""
+                if isinstance(answer, Exception):
+                    reason, answers = str(answer), Counter(failed=len(batch))
+                    store.fail(stage, batch, reason=reason, time=now)
                 else:
-                    store.save(batch.facts, source=found[stage].name, time=now)
-                answers = Counter([fact.status for fact in batch.facts] or ["failed"] * len(batch.asked))
-                client.note("batch", stage=stage, asked=len(batch.asked), answers=answers, reason=batch.reason)
-                failures = failures + 1 if batch.outage else 0
+                    answers = Counter(fact.status for fact in answer)
+                    store.save(answer, source=found[stage].name, time=now)
+                client.note("batch", stage=stage, asked=len(batch), answers=answers, reason=reason)
+                failures = failures + 1 if isinstance(answer, Unanswered | Unusable) else 0
                 if failures == MOST_FAILURES_IN_A_ROW:
-                    problem = f"{failures} requests in a row without an answer ({batch.reason})"
+                    problem = f"{failures} requests in a row without an answer ({reason})"
                     raise ScrapeError(problem, remedy="what is stored stays; later, 'labels retry' goes on")
                 statuses += answers
-                advance(len(batch.asked), ", ".join(f"{status} {count}" for status, count in statuses.most_common(6)))
+                advance(len(batch), ", ".join(f"{status} {count}" for status, count in statuses.most_common(6)))
         counts.update({f"{stage} {status}": count for status, count in statuses.items()})
     return counts
 
 
-def _ask_all(ask: Ask, keys: Sequence[str], size: int) -> Iterator[AnsweredBatch]:
+def _ask_all(ask: Ask, keys: Sequence[str], size: int) -> Iterator[tuple[Sequence[str], Answer]]:
     """Ask for all keys; a batch that is refused, or whose answer is of no use, is halved down to the key at fault."""
     waiting = list(reversed(list(batches(keys, size))))
     while waiting:
         batch = waiting.pop()
         try:
-            yield AnsweredBatch(batch, ask(batch))
-        except Unanswered as error:
-            yield AnsweredBatch(batch, (), str(error), outage=True)
-        except Refused as error:
-            half = len(batch) // 2
-            if half:
+            yield batch, ask(batch)
+        except (Unanswered, Refused) as error:
+            if len(batch) > 1 and isinstance(error, Refused):
+                half = len(batch) // 2
                 waiting += [batch[half:], batch[:half]]
             else:
-                yield AnsweredBatch(batch, (), str(error), outage=isinstance(error, Unusable))
+                yield batch, error
 
 
 def batches(keys: Sequence[str], size: int) -> Iterator[list[str]]:
