@@ -32,7 +32,7 @@ from .cleaning import COMMAND as CLEAN_COMMAND
 from .cleaning import Cleaned, describe_cleaning, landmark_counts, read_report, write_cleaned
 from .encode.encoders import ClipSettings
 from .landmark_images import EncodedImages, ImageFolderSettings, StoredVectors
-from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, label_counts, read_dropped, read_kept
+from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, each_dropped, label_counts, read_kept
 from .steps import REPORT, AnyPath, Count, LabelStep, StepRecord, hypernyms_of, option
 
 NEIGHBORS, TEMPERATURE, THRESHOLD = 5, 100.0, 0.5
@@ -166,7 +166,7 @@ class FillStep(LabelStep[Votes]):
     def record(self) -> StepRecord:
         """The cleaned landmarks, and the images that are looked at."""
         settings, by_texts = self.settings, self.settings.method == "clip"
-        looked_at = _unlabeled(read_dropped(self.source))
+        looked_at = _unlabeled(each_dropped(self.source))
         looked_at += [] if by_texts else list(_label_of(read_kept(self.source)))
         parameters = {
             **{name: getattr(settings, name) for name in ("method", "threshold", "neighbors", "temperature")},
@@ -177,7 +177,7 @@ class FillStep(LabelStep[Votes]):
         return StepRecord(COMMAND, parameters, (*self.read_files, *hypernyms_of(self.source), *files))
 
     def _compute(self) -> Votes:
-        kept, dropped = read_kept(self.source), read_dropped(self.source)
+        kept, dropped = read_kept(self.source), list(each_dropped(self.source))
         if not kept:
             raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labeled landmarks")
         found = list(self._filled(kept, dropped))
@@ -210,7 +210,7 @@ def describe_filling(report: Mapping[str, Any]) -> str:
     return f"{describe_cleaning(report)}\n{given} got one from their {report['images']} images"
 
 
-def _unlabeled(dropped: Sequence[DroppedLandmark]) -> list[str]:
+def _unlabeled(dropped: Iterable[DroppedLandmark]) -> list[str]:
     return [drop.landmark_id for drop in dropped if drop.reason in FILLABLE]
 
 

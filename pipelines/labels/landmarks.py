@@ -191,8 +191,9 @@ def unique_ids(table: pd.DataFrame, column: str, path: AnyPath, *, first: dict[s
     first = {} if first is None else first
     for line, landmark_id in zip(table.index, ids, strict=True):
         if not _ID.fullmatch(landmark_id):
-            expected = "an id of 1 to 200 characters on one line"
-            raise TableError(f"{path}, line {line}: {column} {landmark_id!r:.80}", expected=expected)
+            raise TableError(
+                f"{path}, line {line}: {column} {landmark_id!r:.80}", expected="one line of up to 200 characters"
+            )
         if landmark_id in first:
             given = f"{path}, line {line}: {column} {landmark_id!r} again (first on line {first[landmark_id]})"
             remedy = "join several values of a landmark in one cell"
@@ -282,13 +283,8 @@ def write_dropped(path: AnyPath, dropped: Iterable[DroppedLandmark]) -> None:
     write_table(path, DROPPED_COLUMNS, rows)
 
 
-def read_dropped(path: AnyPath) -> list[DroppedLandmark]:
-    """Read what :func:`write_dropped` wrote."""
-    return list(each_dropped(path))
-
-
 def each_dropped(path: AnyPath) -> Iterator[DroppedLandmark]:
-    """Yield what :func:`read_dropped` returns."""
+    """Read what :func:`write_dropped` wrote."""
     return (_dropped(*row) for row in _rows(Path(path), DROPPED, DROPPED_COLUMNS))
 
 

@@ -111,8 +111,7 @@ class StepRecord:
         others = sorted(found - {MANIFEST, *(file["name"] for file in made)} if made else found)
         if others:
             given = f"out={str(path)!r} holds other files, {others[0]!r} for instance"
-            expected = f"a new folder or an earlier one of '{self.command}'"
-            raise OptionError(given, expected=expected, remedy="name another")
+            raise OptionError(given, expected=f"a new folder or one of '{self.command}'", remedy="name another")
 
     def is_current(self, folder: AnyPath) -> bool:
         """Whether this version made the folder from the same inputs and settings, and its files are as they were."""

@@ -112,13 +112,11 @@ class LogFile:
         self.notices.append(f"{self.path} {said}")
 
     def _check(self, found: Header, wanted: Header) -> None:
-        remedy = "name another --log"
         if found.proposal != wanted.proposal:
-            given = f"{self.path} reviews another proposal"
-            raise ReviewError(given, expected="the one it began with", remedy=remedy)
+            raise ReviewError(f"{self.path} reviews another proposal", remedy="name another --log")
         if found.annotator != wanted.annotator:
             given = f"{self.path} is {found.annotator}'s, not {wanted.annotator}'s"
-            raise ReviewError(given, expected="one log an annotator", remedy=remedy)
+            raise ReviewError(given, remedy="name another --log")
 
 
 def _lines(content: bytes) -> tuple[list[bytes], bytes]:

@@ -56,8 +56,7 @@ def two_means(cluster: ReviewCluster, counts: Mapping[str, int], encoder: TextEn
     if len(labels) < 2:
         raise ReviewError(f"{cluster.name!r} has one label", expected="two or more to split")
     weights = 1 + np.log([max(counts[label], 1) for label in labels])
-    given = f"2-means sees no two groups in {cluster.name!r}"
-    alike = ReviewError(given, expected="labels that differ", remedy="select some and split")
+    alike = ReviewError(f"2-means sees no two groups in {cluster.name!r}", remedy="select some labels and split")
     try:
         with np.errstate(divide="ignore", invalid="ignore"):  # labels without any variance
             assignment = spherical_kmeans(encoder.encode(labels), 2, weights=weights).assignment
@@ -128,8 +127,7 @@ class Session:
             self._catch_up()
             if seq != self._history.seq:
                 given = f"an action on event {seq}, but the log is at event {self._history.seq}"
-                remedy = "look at what changed, then do it again"
-                raise ReviewConflictError(given, expected="the latest state", remedy=remedy)
+                raise ReviewConflictError(given, remedy="look at what changed, then do it again")
             self._do(request)
             return self._since(seq)
 

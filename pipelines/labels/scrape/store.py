@@ -84,9 +84,8 @@ class Store:
             self.connection = sqlite3.connect(self.path, isolation_level="IMMEDIATE", timeout=30)
             self._prepare()
         except sqlite3.DatabaseError as error:
-            wanted = "a store of 'labels scrape'"
             if create or not _READ_ONLY.search(str(error)):
-                raise ScrapeError(f"{self.path}: {error}", expected=wanted) from None
+                raise ScrapeError(f"{self.path}: {error}", expected="a store of 'labels scrape'") from None
             self._open_read_only()
 
     def _open_read_only(self) -> None:
