@@ -36,7 +36,7 @@ from ..cluster.step import COMMAND as CLUSTER_COMMAND
 from ..cluster.step import describe_proposal
 from ..encode.phrases import KINDS
 from ..landmarks import DROPPED, LANDMARKS, DroppedLandmark, each_dropped, write_dropped
-from ..review import reviewed
+from ..review.log_file import Reviewed, reviewed
 from ..steps import HISTORY, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord, history_of, hypernyms_of, option
 from .tables import (
     HIERARCHICAL,
@@ -100,7 +100,8 @@ class ExportStep(LabelStep[Exported]):
 
     def _compute(self) -> Exported:
         proposed = read_proposal(self.source)
-        final, irrelevant, counts = _reviewed(self.source, proposed, self.review)
+        found = Reviewed(proposed, frozenset()) if self.review is None else reviewed(self.source, self.review)
+        final, irrelevant = found.proposal, found.irrelevant
         cluster_of, names = final.cluster_of(), [cluster.name for cluster in final.clusters]
         number_of = {name: number for number, name in enumerate(names)}
         ids, numbers, labels, from_images = list[str](), array("q"), set[str](), 0
@@ -121,7 +122,7 @@ class ExportStep(LabelStep[Exported]):
         reasons = Counter(drop.reason for drop in chain(each_dropped(self.source), dropped))
         report = read_report(self.source) | {"dropped": dict(sorted(reasons.items())), "kept": len(ids)}
         report |= {"distinct_labels": len(labels), "labeled_from_images": from_images}
-        report |= _proposal_report(final, landmarks) | ({"review": counts} if counts else {})
+        report |= _proposal_report(final, landmarks) | ({} if self.review is None else {"review": _counted(found)})
         tree = label_tree(ids, numbers, final)
         return Exported(final, proposed, tree, report, landmarks, irrelevant, dropped)
 
@@ -187,16 +188,10 @@ def describe_exported(exported: Exported, *, clusters: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _reviewed(
-    source: AnyPath, proposed: Proposal, log: AnyPath | None
-) -> tuple[Proposal, frozenset[str], dict[str, Any]]:
-    """The clusters as people left them, the labels they marked irrelevant, and the counts of the review."""
-    if log is None:
-        return proposed, frozenset(), {}
-    found = reviewed(source, log)
+def _counted(found: Reviewed) -> dict[str, int]:
+    """The counts of a review."""
     counts = {"events": found.events, "approved": found.approved, "irrelevant": len(found.irrelevant)}
-    counts |= {"torn_bytes": found.torn} if found.torn else {}
-    return found.proposal, found.irrelevant, counts
+    return counts | ({"torn_bytes": found.torn} if found.torn else {})
 
 
 def _proposal_report(proposal: Proposal, landmarks: Mapping[str, int]) -> dict[str, Any]:

@@ -87,7 +87,8 @@ def check_status(answer: HttpAnswer, now: datetime) -> None:
     """Return for status 200 or 404; raise the error that any other status means."""
     if answer.status in (200, 404):
         return
-    message = f"HTTP {answer.status}: {_beginning(answer.body)}"
+    beginning = " ".join(answer.body[:300].decode("utf-8", "replace").split())
+    message = f"HTTP {answer.status}: {beginning[:120]}"
     if answer.status in (401, 403):
         raise ScrapeError(message, expected="permission", remedy="give a real --contact; see Wikimedia's robot policy")
     if answer.status in (408, 429) or answer.status >= 500:
@@ -132,10 +133,6 @@ def _bearable(seconds: float | None) -> float | None:
         remedy = "run the command again after that time; it goes on where it was"
         raise ScrapeError(f"the server asks to wait {seconds:.0f} s", expected=expected, remedy=remedy)
     return seconds
-
-
-def _beginning(body: bytes) -> str:
-    return " ".join(body[:300].decode("utf-8", "replace").split())[:120]
 
 
 @dataclass(frozen=True)
