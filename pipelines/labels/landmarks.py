@@ -191,9 +191,8 @@ def unique_ids(table: pd.DataFrame, column: str, path: AnyPath, *, first: dict[s
     first = {} if first is None else first
     for line, landmark_id in zip(table.index, ids, strict=True):
         if not _ID.fullmatch(landmark_id):
-            raise TableError(
-                f"{path}, line {line}: {column} {landmark_id!r:.80}", expected="one line of up to 200 characters"
-            )
+            expected = "an id of 1 to 200 characters on one line"
+            raise TableError(f"{path}, line {line}: {column} {landmark_id!r:.80}", expected=expected)
         if landmark_id in first:
             given = f"{path}, line {line}: {column} {landmark_id!r} again (first on line {first[landmark_id]})"
             remedy = "join several values of a landmark in one cell"

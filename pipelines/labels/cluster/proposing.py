@@ -155,15 +155,12 @@ def propose_for(
     kinds = [kind_of(margin) for margin in cluster_margins]
     above = groups_above(centers[: len(named)], kinds, names, named, levels=levels, chains=chains)
     places = _places(embedding, counts, assignment, centers, names)
-    made = [
-        _cluster(
-            name, margin, [place for place, number in zip(places, assignment, strict=True) if number == own], groups
-        )
-        for own, (name, margin, groups) in enumerate(zip(names, cluster_margins.tolist(), above, strict=True))
-    ]
-    if not known.all():
-        lost = [place for place, its in zip(places, known, strict=True) if not its]
-        made.append(_cluster(UNKNOWN, 0.0, lost, (UNKNOWN,) * levels))
+    described = [*zip(names, cluster_margins.tolist(), above, strict=True)]
+    described += [] if known.all() else [(UNKNOWN, 0.0, (UNKNOWN,) * levels)]
+    members: list[list[LabelPlace]] = [[] for _ in described]
+    for place, number in zip(places, assignment, strict=True):
+        members[number].append(place)
+    made = [_cluster(*about, inside) for about, inside in zip(described, members, strict=True)]
     return Proposal(tuple(sorted(made, key=lambda cluster: (-cluster.landmarks, cluster.name))), scores)
 
 
@@ -207,7 +204,7 @@ def _guess(vector: Vectors, centers: Vectors, names: Sequence[str]) -> str:
     return f"unknown: {' or '.join(near)}?" if near else UNKNOWN
 
 
-def _cluster(name: str, margin: float, places: list[LabelPlace], above: tuple[str, ...]) -> Cluster:
+def _cluster(name: str, margin: float, above: tuple[str, ...], places: list[LabelPlace]) -> Cluster:
     doubtful = sum(place.landmarks for place in places if place.doubt)
     doubts = ["kind"] if abs(margin) < 1 else []
     doubts += ["labels"] if 3 * doubtful > sum(place.landmarks for place in places) else []

@@ -8,7 +8,6 @@ has.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -82,7 +81,11 @@ class ImagesStep(LabelStep[ImageList]):
         settings, source = self.settings, _tree_file(self.export)
         levels, root = H_GLDV2_LEVELS, settings.images
         tree = LabelTree.from_json(source) if source.suffix == ".json" else LabelTree.from_csv(source, levels=levels)
-        found = _files_of(tree, ImageFolder(root, settings.image_table), root=root.resolve())
+        folder, inside = ImageFolder(root, settings.image_table), root.resolve()
+        found = {
+            landmark: [path.relative_to(inside).as_posix() for path in folder.all_of(str(landmark))]
+            for landmark in tree.leaves
+        }
         kept = [landmark for landmark in tree.leaves if len(found[landmark]) >= settings.min_images]
         if not kept:
             given = f"{root}: no landmark of {source} has {settings.min_images} images"
@@ -126,14 +129,6 @@ def _tree_file(export: AnyPath) -> Path:
     return tree if tree.is_file() else hierarchical_table(export)
 
 
-def _files_of(tree: LabelTree, folder: ImageFolder, *, root: Path) -> dict[Hashable, list[str]]:
-    """The images of every landmark, relative to their folder."""
-    found: dict[Hashable, list[str]] = {}
-    for landmark in tree.leaves:
-        found[landmark] = [path.relative_to(root).as_posix() for path in folder.all_of(str(landmark))]
-    return found
-
-
 def _held_out(paths: NDArray[np.int32], *, share: float, seed: int) -> list[bool]:
     """For each landmark, whether it is in the test split."""
     members: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
@@ -145,4 +140,4 @@ def _held_out(paths: NDArray[np.int32], *, share: float, seed: int) -> list[bool
         rows = generator.permutation(members[node])
         before, drawn = int(share * drawn + 0.5), drawn + len(rows)  # round() would leave pairs undivided
         held[rows[: int(share * drawn + 0.5) - before]] = True
-    return list(map(bool, held))
+    return held.tolist()

@@ -29,6 +29,7 @@ from ...local_pages.local_server import (
     served_in_background,
     thumbnail,
 )
+from ...settings import first_complaint
 from ..cluster.proposal_files import read_proposal
 from ..encode.text_encoders import TextEncoder
 from ..landmark_images import ImageFolder
@@ -122,8 +123,7 @@ class Review:
         try:
             posted = PostedAction.model_validate_json(await _body(request))
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            raise HTTPException(400, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+            raise HTTPException(400, first_complaint(error)) from None
         try:
             return JSONResponse(_news_json(await run_in_threadpool(self.session.act, posted.action, seq=posted.seq)))
         except ReviewConflictError as error:

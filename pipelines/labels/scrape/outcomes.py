@@ -47,7 +47,7 @@ class ScrapeOutcome(Landmark):
         values = self.values if status == "failed" else self.values or ()
         return replace(self, status=status, values=values, origin=self.origin._replace(reason=reason))
 
-    def found_by(self, found: Known, **origin: str) -> ScrapeOutcome:
+    def sourced(self, found: Known, **origin: str) -> ScrapeOutcome:
         """A copy with the origin that a fact gives."""
         return replace(self, origin=self.origin._replace(source=found.source, time=str(found.time), **origin))
 
@@ -102,7 +102,7 @@ def _outcome(store: Store, landmark: LandmarkRow) -> ScrapeOutcome:
             return _unanswered(store, known, "page", seen[-1])
         page: Page = found.fact
         way += [*page.redirects, *([page.target] if page.target else [])]
-        known = known.found_by(found, item=page.item or "", redirects=json.dumps(way, ensure_ascii=False) if way else "")
+        known = known.sourced(found, item=page.item or "", redirects=json.dumps(way, ensure_ascii=False) if way else "")
         if page.target is None:
             return _of_page(store, known, page)
         if page.target in seen:
@@ -136,7 +136,7 @@ def _of_item(store: Store, known: ScrapeOutcome, key: str) -> ScrapeOutcome:
             return _unanswered(store, known, "item", key)
         item: Item = found.fact
         revision = "" if item.revision is None else str(item.revision)
-        known = known.found_by(found, item=key, revision=revision, modified=item.modified or "")
+        known = known.sourced(found, item=key, revision=revision, modified=item.modified or "")
         if item.status != FOUND:
             return known.because(f"{item.status} {hop}")
         if not item.is_category:

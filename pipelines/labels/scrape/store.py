@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from hiertree.errors import ScrapeError
 
+from ...settings import first_complaint
 from .facts import JSON, MOST_MOVES, MOST_STEPS_UP, MOVED, PLURALS, STAGES, Fact, SourceName, Stage
 
 APPLICATION, VERSION = 0x68697274, 3  # "hirt"
@@ -184,7 +185,7 @@ class Store:
         try:
             return None if row is None else Known(JSON[stage].validate_json(row[0]), *row[1:])
         except ValidationError as error:
-            given = f"{self.path}: the answer to {stage} {key!r} is damaged ({error.errors()[0]['msg']})"
+            given = f"{self.path}: the answer to {stage} {key!r} is damaged ({first_complaint(error)})"
             remedy = "restore the store from a copy, or scrape with --refresh-older-than 0"
             raise ScrapeError(given, expected="the JSON that 'labels scrape' wrote", remedy=remedy) from None
 
