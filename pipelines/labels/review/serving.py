@@ -47,23 +47,15 @@ MOST_BYTES = 4 << 20  # of a request: all labels of a large review, several time
 _ANNOTATOR = re.compile(r"\w[\w .@-]{0,59}")
 
 
-@dataclass(frozen=True)
-class Example:
+def _example(kept: KeptLandmark, images: ImageFolder | None = None) -> dict[str, Any]:
     """A landmark that carries a label: its id, its name, whether there is an image of it, and its page."""
-
-    landmark: str
-    name: str
-    image: bool
-    link: str = ""  # to its category on Commons, or its item of Wikidata; empty where its cell names neither
-
-    @classmethod
-    def of(cls, kept: KeptLandmark, images: ImageFolder | None = None) -> Example:
-        """The example for a landmark."""
-        image = bool(images and images.find(kept.landmark_id))
-        return cls(kept.landmark_id, landmark_name(kept.category), image, _link(kept.category))
+    image = bool(images and images.find(kept.landmark_id))
+    name, link = landmark_name(kept.category), _link(kept.category)
+    return {"landmark": kept.landmark_id, "name": name, "image": image, "link": link}
 
 
 def _link(category: str) -> str:
+    """The page of a landmark's category on Commons, or of its item of Wikidata; empty where its cell names neither."""
     try:
         key = landmark_key(category)
     except CategoryError:
@@ -81,10 +73,10 @@ def by_label(kept: Iterable[KeptLandmark]) -> dict[str, list[KeptLandmark]]:
     return of_label
 
 
-def examples(landmarks: Sequence[KeptLandmark], images: ImageFolder | None = None) -> list[Example]:
+def examples(landmarks: Sequence[KeptLandmark], images: ImageFolder | None = None) -> list[dict[str, Any]]:
     """Up to six of the first landmarks of a label, those with an image first."""
-    found = (Example.of(landmark, images) for landmark in landmarks[:LOOKED_AT])
-    return sorted(found, key=lambda example: not example.image)[:SHOWN]
+    found = (_example(landmark, images) for landmark in landmarks[:LOOKED_AT])
+    return sorted(found, key=lambda example: not example["image"])[:SHOWN]
 
 
 class PostedAction(StrictModel):
@@ -133,7 +125,7 @@ class Review:
     async def listed(self, request: Request) -> Response:
         """The landmarks of a label, at most 2,000, and how many it has."""
         found = self.landmarks.get(request.query_params.get("label", ""), [])
-        return JSONResponse({"of": len(found), "landmarks": [vars(Example.of(kept)) for kept in found[:MOST_LISTED]]})
+        return JSONResponse({"of": len(found), "landmarks": [_example(kept) for kept in found[:MOST_LISTED]]})
 
     async def image(self, request: Request) -> Response:
         """A small image of a landmark."""
@@ -142,7 +134,7 @@ class Review:
 
     @cached_property
     def _examples(self) -> dict[str, list[dict[str, Any]]]:
-        return {label: list(map(vars, examples(own, self.images))) for label, own in self.landmarks.items()}
+        return {label: examples(own, self.images) for label, own in self.landmarks.items()}
 
     def _unchanging(self) -> dict[str, Any]:
         clusters = self.session.proposal.clusters

@@ -15,22 +15,13 @@ from sklearn.metrics import cohen_kappa_score
 from hiertree.errors import ReviewError
 from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
-from hiertree.pipelines.labels.review import (
-    Approve,
-    History,
-    MarkLabels,
-    Merge,
-    Move,
-    Rename,
-    Session,
-    SetKind,
-    Settle,
-    Undo,
-    initial_state,
-    reviewed,
-)
+from hiertree.pipelines.labels.review import reviewed
+from hiertree.pipelines.labels.review.actions import Approve, MarkLabels, Merge, Move, Rename, SetKind, Settle
 from hiertree.pipelines.labels.review.agreement import Adjudication, cohen_kappa, compare, match_clusters
+from hiertree.pipelines.labels.review.history import History, Undo
 from hiertree.pipelines.labels.review.log_file import replayed
+from hiertree.pipelines.labels.review.session import Session
+from hiertree.pipelines.labels.review.state import initial_state
 
 ANNA = (
     Rename(cluster=0, name="crossing"),

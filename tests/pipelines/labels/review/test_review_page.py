@@ -11,10 +11,11 @@ from PIL import Image
 from review_server import CLUSTERS, SMALL, proposal_of, running
 
 from hiertree.pipelines.labels.landmarks import KeptLandmark
-from hiertree.pipelines.labels.review import History, Rename, SetKind, initial_state
-from hiertree.pipelines.labels.review.actions import MarkLabels, Move
+from hiertree.pipelines.labels.review.actions import MarkLabels, Move, Rename, SetKind
 from hiertree.pipelines.labels.review.agreement import Adjudication
+from hiertree.pipelines.labels.review.history import History
 from hiertree.pipelines.labels.review.serving import ImageFolder
+from hiertree.pipelines.labels.review.state import initial_state
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium is not installed").Keys
 ActionChains = pytest.importorskip("selenium.webdriver").ActionChains
