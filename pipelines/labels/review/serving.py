@@ -37,7 +37,7 @@ from ..landmarks import LANDMARKS, KeptLandmark, read_kept
 from ..scrape.titles import PREFIX, landmark_key, landmark_name, page_path
 from ..steps import AnyPath
 from .actions import Number, StrictModel
-from .agreement import Adjudication
+from .agreement import Adjudication, compare
 from .log_file import replayed
 from .session import News, PostedRequest, Session, load_two_means
 
@@ -211,7 +211,7 @@ def open_review(
     landmarks = by_label(read_kept(listed) if listed.is_file() else [])
     two = tuple(replayed(proposal, path) for path in adjudicate or ())
     session = Session(proposal, log or default_log(clustered, annotator), annotator, encoder=encoder)
-    adjudication = Adjudication.of(*two) if two else None
+    adjudication = compare(*two) if two else None
     if adjudication:
         adjudication.begin(session)
     return Review(session, landmarks, images, adjudication)

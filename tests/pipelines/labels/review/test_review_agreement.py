@@ -17,7 +17,7 @@ from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
 from hiertree.pipelines.labels.review import reviewed
 from hiertree.pipelines.labels.review.actions import Approve, MarkLabels, Merge, Move, Rename, SetKind, Settle
-from hiertree.pipelines.labels.review.agreement import Adjudication, cohen_kappa, compare, match_clusters
+from hiertree.pipelines.labels.review.agreement import cohen_kappa, compare, match_clusters
 from hiertree.pipelines.labels.review.history import History, Undo
 from hiertree.pipelines.labels.review.log_file import replayed
 from hiertree.pipelines.labels.review.session import Session
@@ -79,12 +79,12 @@ def test_no_other_matching_holds_more_labels(pairs):
 def test_the_numbers_and_differences_of_two_small_reviews():
     start = initial_state(SMALL)
     anna, bert = History.beginning(start, annotator="anna"), History.beginning(start, annotator="bert")
-    assert compare(anna.state, bert.state).agreement["place_kappa"] == 1
+    assert compare(anna, bert).agreement["place_kappa"] == 1
     for action in ANNA:
         anna = anna.after(action)
     for action in BERT:
         bert = bert.after(action)
-    found = compare(anna.state, bert.state)
+    found = compare(anna, bert)
     numbers = found.agreement
     counted = {"labels": 15, "relevant": 14, "clusters": (4, 6), "matched": 4}
     assert numbers.items() >= counted.items()
@@ -118,7 +118,7 @@ def test_the_command_prints_the_numbers_and_writes_everything(logs, tmp_path):
 def test_a_log_is_not_compared_with_itself(logs):
     folder, anna, _ = logs
     with pytest.raises(ReviewError, match="two logs of anna"):
-        Adjudication.of(replayed(SMALL, anna), replayed(SMALL, anna))
+        compare(replayed(SMALL, anna), replayed(SMALL, anna))
     run = CliRunner().invoke(commands, ["labels", "agreement", str(folder), str(anna), str(anna)])
     assert run.exit_code != 0
 
@@ -126,7 +126,7 @@ def test_a_log_is_not_compared_with_itself(logs):
 def test_an_adjudication_begins_with_the_first_and_stands_alone(logs, tmp_path):
     folder, anna, bert = logs
     chief = session(tmp_path / "chief.jsonl", "chief")
-    adjudication = Adjudication.of(replayed(SMALL, anna), replayed(SMALL, bert))
+    adjudication = compare(replayed(SMALL, anna), replayed(SMALL, bert))
     adjudication.begin(chief)
     adjudication.begin(chief)  # going on is not beginning anew
     chief.act(Settle(labels=("castle",), choice="second", name="fort", kind="human-made"), seq=1)
@@ -147,10 +147,10 @@ def test_an_adjudication_begins_with_the_first_and_stands_alone(logs, tmp_path):
 def test_an_adjudication_does_not_go_on_with_reviews_that_changed(logs, tmp_path):
     _, anna, bert = logs
     chief = session(tmp_path / "chief.jsonl", "chief")
-    Adjudication.of(replayed(SMALL, anna), replayed(SMALL, bert)).begin(chief)
+    compare(replayed(SMALL, anna), replayed(SMALL, bert)).begin(chief)
     session(anna, "anna", Rename(cluster=1, name="water"))
     with pytest.raises(ReviewError, match="began from anna's 3 events and bert's 2 events, not from anna's 4"):
-        Adjudication.of(replayed(SMALL, anna), replayed(SMALL, bert)).begin(chief)
+        compare(replayed(SMALL, anna), replayed(SMALL, bert)).begin(chief)
     started = session(tmp_path / "other.jsonl", "chief", Rename(cluster=1, name="water"))
     with pytest.raises(ReviewError, match="began from the proposal"):
-        Adjudication.of(replayed(SMALL, anna), replayed(SMALL, bert)).begin(started)
+        compare(replayed(SMALL, anna), replayed(SMALL, bert)).begin(started)
