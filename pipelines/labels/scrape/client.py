@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from email.message import Message
 from email.utils import parsedate_to_datetime
-from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urljoin
 
 import hiertree
@@ -208,13 +208,6 @@ class Unanswered(Exception):  # noqa: N818
     """No usable answer after every retry."""
 
 
-class Getter(Protocol):
-    """The interface of a :class:`Transport`: a single request."""
-
-    def get(self, url: str, parameters: Mapping[str, str] | None = None) -> HttpAnswer:
-        """The complete answer."""
-
-
 class Pace:
     """Decides when the next request may start: evenly spaced, and after pauses that servers request."""
 
@@ -249,7 +242,7 @@ class Client:
 
     def __init__(
         self,
-        transport: Getter,
+        transport: Transport,
         *,
         settings: ScrapeSettings,
         clock: Clock = REAL_TIME,

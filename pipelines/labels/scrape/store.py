@@ -124,14 +124,10 @@ class Store:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self.close()
+        self.connection.close()
         if isinstance(error, sqlite3.Error):
             remedy = "what is stored stays; mend that and run the command again"
             raise ScrapeError(f"{self.path}: {error}", expected="a whole store and room on its disk", remedy=remedy)
-
-    def close(self) -> None:
-        """Close the file."""
-        self.connection.close()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
