@@ -140,4 +140,4 @@ def _held_out(paths: NDArray[np.int32], *, share: float, seed: int) -> list[bool
         rows = generator.permutation(members[node])
         before, drawn = int(share * drawn + 0.5), drawn + len(rows)  # round() would leave pairs undivided
         held[rows[: int(share * drawn + 0.5) - before]] = True
-    return held.tolist()
+    return list(map(bool, held))

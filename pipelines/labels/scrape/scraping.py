@@ -176,10 +176,8 @@ def scrape_dump(
     table: AnyPath | None = None,
 ) -> tuple[Tally, DumpReading]:
     """Take the types of landmarks from a Wikidata dump; landmarks by status and reason, and how it was read."""
-    if settings.dump is None:
-        raise ScrapeError("no dump", expected="the path of a Wikidata dump")
     check_outputs([table], inputs=[landmarks, store, settings.dump], force=True)
-    subjects, file = read_subjects(landmarks, columns=columns), dump_file(settings.dump)
+    subjects, file = read_subjects(landmarks, columns=columns), dump_file(settings.dump or "")
     with Store(store) as opened, opened.alone():
         subjects.add_to(opened)
         reading = read_dump(file, opened, processes=settings.processes)

@@ -6,7 +6,6 @@ request in flight and nothing else. ``schema.sql`` describes the tables.
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -20,6 +19,7 @@ from pydantic import ValidationError
 from hiertree.errors import ScrapeError
 
 from ...settings import first_complaint
+from ..steps import AnyPath
 from .facts import JSON, MOST_MOVES, MOST_STEPS_UP, MOVED, PLURALS, STAGES, Fact, SourceName, Stage
 
 APPLICATION, VERSION = 0x68697274, 3  # "hirt"
@@ -47,7 +47,7 @@ _MISSING = """
     EXCEPT SELECT stage, key FROM failures ORDER BY stage, key"""
 
 
-def is_store(path: str | os.PathLike[str]) -> bool:
+def is_store(path: AnyPath) -> bool:
     """Whether a file begins like a store."""
     try:
         with Path(path).open("rb") as file:
@@ -76,7 +76,7 @@ class Known(NamedTuple):
 class Store:
     """A store on disk; a context manager that closes it, and makes a ScrapeError of SQLite's errors."""
 
-    def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
+    def __init__(self, path: AnyPath, *, create: bool = True) -> None:
         self.path = Path(path)
         if not create and (not self.path.is_file() or not self.path.stat().st_size):
             raise ScrapeError(f"{self.path}", expected="an existing store", remedy="make one with 'labels scrape'")
