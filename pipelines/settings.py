@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, get_args
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from hiertree.errors import nearest_name
@@ -66,6 +66,12 @@ def complaint(error: Any) -> str:
         near = nearest_name(error["input"], known)
         problem += f"; did you mean {near!r}?" if near else ""
     return f"{place}: {problem}" if place else problem
+
+
+def first_complaint(error: ValidationError) -> str:
+    """The first of pydantic's errors in words: the place, unless it is the whole, and what is wrong."""
+    first = error.errors(include_url=False)[0]
+    return ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))
 
 
 def _kinds_of(annotation: Any) -> Iterator[Any]:

@@ -18,7 +18,16 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from hiertree.pipelines.cli.application import commands
-from hiertree.pipelines.labels.review import Approve, Comment, MarkLabels, Merge, Move, Rename, SetAbove, SetKind
+from hiertree.pipelines.labels.review.actions import (
+    Approve,
+    Comment,
+    MarkLabels,
+    Merge,
+    Move,
+    Rename,
+    SetAbove,
+    SetKind,
+)
 from hiertree.pipelines.labels.review.history import ClusterAction, LabelAction
 from hiertree.pipelines.labels.review.serving import open_review, served
 

@@ -36,7 +36,7 @@ Node = tuple[int, ...]  # the first numbers of a path; empty for the whole tree
 
 
 class Searching:
-    """Answers the page: the images of a node, and the neighbors of an image."""
+    """Answers the requests of the page; each is answered in a thread of its own."""
 
     def __init__(self, shown: EmbeddedImages) -> None:
         self.shown = shown
@@ -51,51 +51,65 @@ class Searching:
         """(n,) a number for each photograph, equal if it is both a query and in the gallery."""
         return np.unique(np.asarray(self.shown.names, dtype=str), return_inverse=True)[1].reshape(-1)
 
-    def children(self, node: Node) -> list[dict[str, Any]]:
+    def everything(self, _: Request) -> Response:
+        """The initial data of the page."""
+        shown = self.shown
+        sizes = {"images": len(shown.names), "gallery": len(shown.gallery_rows) if shown.separate else None}
+        names = {"models": [model.name for model in shown.models], "levels": list(self._level_names)}
+        return JSONResponse({**names, **sizes, "without": shown.without})
+
+    def children(self, request: Request) -> Response:
         """The nodes below a node, sorted by label: number, label and number of images."""
-        tree, paths = self.shown.tree, self.shown.paths
+        node, tree, paths = _node(request, "node"), self.shown.tree, self.shown.paths
         if tree is None or len(node) >= tree.num_levels:
-            return []
+            return JSONResponse([])
         numbers, counts = np.unique(paths[self._inside(node), len(node)], return_counts=True)
         labels = [str(tree.labels_of([*node, number])[-1]) for number in numbers.tolist()]
         found = sorted(zip(labels, numbers.tolist(), counts.tolist(), strict=True))
-        return [{"label": label, "number": number, "images": count} for label, number, count in found]
+        return JSONResponse([{"label": label, "number": number, "images": count} for label, number, count in found])
 
-    def images(self, node: Node, *, start: int = 0) -> dict[str, Any]:
+    def images(self, request: Request) -> Response:
         """Some queries of a node, and their total number."""
-        rows = self._queries(node)
-        return {"images": [self._image(row) for row in rows[start : start + AT_ONCE].tolist()], "of": len(rows)}
+        start, rows = _number(request, "start", below=len(self.shown.names)), self._queries(_node(request, "node"))
+        images = [self._image(row) for row in rows[start : start + AT_ONCE].tolist()]
+        return JSONResponse({"images": images, "of": len(rows)})
 
-    def random(self, node: Node) -> int:
+    def random(self, request: Request) -> Response:
         """One query of a node."""
-        rows = self._queries(node)
+        rows = self._queries(_node(request, "node"))
         if not len(rows):
             raise OptionError("a node without queries", expected="a node with images that are queries")
-        return int(np.random.default_rng().choice(rows))
+        return JSONResponse(int(np.random.default_rng().choice(rows)))
 
-    def neighbors(self, query: int, *, model: int = 0, within: Node = (), count: int = AT_ONCE) -> dict[str, Any]:
-        """The gallery's images most similar to an image by cosine, and how many share each level with it.
+    def neighbors(self, request: Request) -> Response:
+        """The gallery's images of a node most similar to an image by cosine, and how many share each level with it.
 
         ``query`` and each of ``neighbors`` have the row, name and labels; a neighbor also its ``similarity``
         and its ``level``, the depth of the lowest common ancestor. ``at_level`` counts those at each level, 0 … L.
         """
-        shown, embedded, rows = self.shown, self.shown.models[model], self.shown.gallery_rows
-        kept = self._inside(within)[rows] & (self._photograph[rows] != self._photograph[query])
-        vector, left_out = embedded.vector(query), [np.flatnonzero(~kept)]
-        (nearest,) = nearest_images(vector, embedded.gallery, count=count, left_out=left_out)
+        shown, rows = self.shown, self.shown.gallery_rows
+        query = _number(request, "query", below=len(shown.names))
+        model = shown.models[_number(request, "model", below=len(shown.models))]
+        kept = self._inside(_node(request, "within"))[rows] & (self._photograph[rows] != self._photograph[query])
+        vector, left_out = model.vector(query), [np.flatnonzero(~kept)]
+        (nearest,) = nearest_images(vector, model.gallery, count=AT_ONCE, left_out=left_out)
         depths = levels(shown.paths[[query]], shown.paths[rows])[0] if shown.tree else np.zeros(len(rows), np.uint8)
-        similarities = _cosines(vector[0], embedded.gallery[nearest])
+        similarities = _cosines(vector[0], model.gallery[nearest])
         found = zip(rows[nearest].tolist(), depths[nearest].tolist(), similarities.tolist(), strict=True)
-        return {
-            "query": self._image(query),
-            "neighbors": [
-                {**self._image(row), "level": level, "similarity": similarity} for row, level, similarity in found
-            ],
-            "at_level": np.bincount(depths[kept], minlength=len(self.level_names) + 1).tolist(),
-        }
+        neighbors = [{**self._image(row), "level": level, "similarity": similarity} for row, level, similarity in found]
+        at_level = np.bincount(depths[kept], minlength=len(self._level_names) + 1).tolist()
+        return JSONResponse({"query": self._image(query), "neighbors": neighbors, "at_level": at_level})
+
+    def picture(self, request: Request) -> Response:
+        """One image: small and square, or larger and whole."""
+        row = request.path_params["row"]
+        if self.shown.images is None or row >= len(self.shown.names):
+            raise HTTPException(404, "no image")
+        large = request.url.path.startswith("/large/")
+        return image_response(picture_of(self.shown.images, row, side=LARGE if large else THUMBNAIL, crop=not large))
 
     @property
-    def level_names(self) -> Sequence[str]:
+    def _level_names(self) -> Sequence[str]:
         """Names of the levels, coarse → fine; none without labels."""
         return () if self.shown.tree is None else self.shown.tree.level_names
 
@@ -107,8 +121,8 @@ class Searching:
 
     def _inside(self, node: Node) -> NDArray[np.bool_]:
         """(n,) booleans: the images below a node."""
-        if len(node) > len(self.level_names):
-            raise OptionError(f"node {node}", expected=f"at most {len(self.level_names)} numbers, one per level")
+        if len(node) > len(self._level_names):
+            raise OptionError(f"node {node}", expected=f"at most {len(self._level_names)} numbers, one per level")
         return np.asarray((self.shown.paths[:, : len(node)] == np.array(node, np.int32)).all(axis=1))
 
 
@@ -120,41 +134,11 @@ def _cosines(vector: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def search_app(shown: EmbeddedImages, *, token: str, port: int) -> ASGIApp:
-    """The page behind its guard; each request is answered in a thread of its own."""
-    searching = Searching(shown)
-
-    def everything(_: Request) -> Response:
-        """The initial data of the page."""
-        sizes = {"images": len(shown.names), "gallery": len(shown.gallery_rows) if shown.separate else None}
-        names = {"models": [model.name for model in shown.models], "levels": list(searching.level_names)}
-        return JSONResponse({**names, **sizes, "without": shown.without})
-
-    def children(request: Request) -> Response:
-        return JSONResponse(searching.children(_node(request, "node")))
-
-    def images(request: Request) -> Response:
-        start = _number(request, "start", below=len(shown.names))
-        return JSONResponse(searching.images(_node(request, "node"), start=start))
-
-    def random(request: Request) -> Response:
-        return JSONResponse(searching.random(_node(request, "node")))
-
-    def neighbors(request: Request) -> Response:
-        """An image, and the most similar ones of a node by a model."""
-        query = _number(request, "query", below=len(shown.names))
-        model = _number(request, "model", below=len(shown.models))
-        return JSONResponse(searching.neighbors(query, model=model, within=_node(request, "within")))
-
-    def picture(request: Request) -> Response:
-        """One image: small and square, or larger and whole."""
-        row = request.path_params["row"]
-        if shown.images is None or row >= len(shown.names):
-            raise HTTPException(404, "no image")
-        large = request.url.path.startswith("/large/")
-        return image_response(picture_of(shown.images, row, side=LARGE if large else THUMBNAIL, crop=not large))
-
-    routes = [Route(f"/api/{answer.__name__}", answer) for answer in (everything, children, images, random, neighbors)]
-    routes += [Route(f"/{size}/{{row:int}}", picture) for size in ("images", "large")]
+    """The page behind its guard."""
+    page = Searching(shown)
+    answers = (page.everything, page.children, page.images, page.random, page.neighbors)
+    routes = [Route(f"/api/{answer.__name__}", answer) for answer in answers]
+    routes += [Route(f"/{size}/{{row:int}}", page.picture) for size in ("images", "large")]
     return local_app(__package__, routes, token=token, port=port)
 
 

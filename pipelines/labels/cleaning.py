@@ -322,23 +322,16 @@ def _joined_values(labels: Collection[str], separator: str) -> dict[str, list[st
 
 
 def landmark_counts(cleaned: Cleaned) -> dict[str, Any]:
-    """The numbers of landmarks dropped, by reason, and kept, and of labels."""
-    return {
-        "dropped": dict(sorted(Counter(drop.reason for drop in cleaned.dropped).items())),
-        "because": _causes(cleaned.dropped),
-        "kept": len(cleaned.kept),
-        "distinct_labels": len(cleaned.labels),
-    }
-
-
-def _causes(dropped: Iterable[DroppedLandmark]) -> dict[str, dict[str, int]]:
-    """The known causes behind a reason for dropping landmarks, counted."""
-    counts = Counter((drop.reason, drop.origin.reason) for drop in dropped)
-    found: dict[str, dict[str, int]] = {}
+    """The numbers of landmarks dropped, by reason and by known cause, and kept, and of labels."""
+    dropped: Counter[str] = Counter()
+    because: dict[str, dict[str, int]] = {}
+    counts = Counter((drop.reason, drop.origin.reason) for drop in cleaned.dropped)
     for (reason, cause), count in sorted(counts.items()):
+        dropped[reason] += count
         if cause not in ("", reason):
-            found.setdefault(reason, {})[cause] = count
-    return found
+            because.setdefault(reason, {})[cause] = count
+    labels = len(cleaned.labels)
+    return {"dropped": dict(dropped), "because": because, "kept": len(cleaned.kept), "distinct_labels": labels}
 
 
 def describe_cleaning(report: Mapping[str, Any]) -> str:

@@ -31,8 +31,8 @@ from hiertree.io.tables import write_table
 from .cleaning import COMMAND as CLEAN_COMMAND
 from .cleaning import Cleaned, describe_cleaning, landmark_counts, read_report, write_cleaned
 from .encode.encoders import ClipSettings
-from .landmark_images import EncodedImages, ImageFolderSettings, ImageVectors, StoredVectors
-from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, label_counts, read_dropped, read_kept
+from .landmark_images import EncodedImages, ImageFolderSettings, StoredVectors
+from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, each_dropped, label_counts, read_kept
 from .steps import REPORT, AnyPath, Count, LabelStep, StepRecord, hypernyms_of, option
 
 NEIGHBORS, TEMPERATURE, THRESHOLD = 5, 100.0, 0.5
@@ -56,12 +56,11 @@ def fill_by_texts(
     images: Images, texts: NDArray[np.float32], labels: Sequence[str], *, temperature: float = TEMPERATURE
 ) -> Iterator[Filled]:
     """Label landmarks by the texts that their images are most similar to."""
-    _check(temperature)
     for landmark, vectors in images:
         if vectors.shape[1] != texts.shape[1]:
             given = f"images of {vectors.shape[1]} dimensions"
             raise ShapeError(given, expected=f"{texts.shape[1]}, as the texts have")
-        yield _vote(landmark, _softmax(temperature * (vectors @ texts.T).astype(np.float64)), labels)
+        yield _vote(landmark, _softmax(vectors @ texts.T, temperature), labels)
 
 
 def fill_by_neighbors(
@@ -75,24 +74,20 @@ def fill_by_neighbors(
     """Label landmarks by the labeled landmarks whose images are most similar to theirs."""
     import faiss
 
-    _check(temperature)
     owned = list(known)
+    if not owned:
+        raise OptionError(f"{neighbors} neighbors among 0 images", expected="images of labeled landmarks")
     label_of_image = [label_of[landmark] for landmark, vectors in owned for _ in vectors]
-    if neighbors < 1 or not owned:
-        raise OptionError(f"{neighbors} neighbors among {len(label_of_image)} images", expected="at least one of each")
     labels = sorted(set(label_of_image))
     place = {label: number for number, label in enumerate(labels)}
     label_at = np.array([place[label] for label in label_of_image])
     index = faiss.IndexFlatIP(owned[0][1].shape[1])
     index.add(np.concatenate([vectors for _, vectors in owned]))
     for landmark, vectors in images:
-        if vectors.shape[1] != index.d:
-            given = f"images of {vectors.shape[1]} dimensions"
-            raise ShapeError(given, expected=f"{index.d}, as the labeled ones have")
         cosines, nearest = index.search(vectors, min(neighbors, len(label_of_image)))
         probabilities = np.zeros((len(vectors), len(labels)))
         rows = np.arange(len(vectors))[:, None]
-        np.add.at(probabilities, (rows, label_at[nearest]), _softmax(temperature * cosines.astype(np.float64)))
+        np.add.at(probabilities, (rows, label_at[nearest]), _softmax(cosines, temperature))
         yield _vote(landmark, probabilities, labels)
 
 
@@ -103,14 +98,10 @@ def _vote(landmark: str, probabilities: NDArray[np.float64], labels: Sequence[st
     return Filled(landmark, len(probabilities), labels[winner], float(votes[winner]), float(mean[winner]))
 
 
-def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+def _softmax(cosines: NDArray[np.float32], temperature: float) -> NDArray[np.float64]:
+    from scipy.special import softmax
 
-
-def _check(temperature: float) -> None:
-    if not 0 < temperature < np.inf:
-        raise OptionError(f"temperature={temperature}", expected="a positive number")
+    return np.asarray(softmax(temperature * cosines.astype(np.float64), axis=1))
 
 
 class FillSettings(ImageFolderSettings, ClipSettings):
@@ -122,7 +113,7 @@ class FillSettings(ImageFolderSettings, ClipSettings):
     neighbors: Count = option(NEIGHBORS, "Nearest images that vote, for knn.")
     temperature: float = option(TEMPERATURE, "Temperature of the softmax over cosines.", gt=0, allow_inf_nan=False)
 
-    def vectors(self) -> ImageVectors:
+    def vectors(self) -> EncodedImages | StoredVectors:
         """Where the vectors of images come from.
 
         Raises:
@@ -168,14 +159,14 @@ class FillStep(LabelStep[Votes]):
     reads = (LANDMARKS, DROPPED, REPORT)
 
     @cached_property
-    def vectors(self) -> ImageVectors:
+    def vectors(self) -> EncodedImages | StoredVectors:
         """The image vectors, read or encoded once."""
         return self.settings.vectors()
 
     def record(self) -> StepRecord:
         """The cleaned landmarks, and the images that are looked at."""
         settings, by_texts = self.settings, self.settings.method == "clip"
-        looked_at = _unlabeled(read_dropped(self.source))
+        looked_at = _unlabeled(each_dropped(self.source))
         looked_at += [] if by_texts else list(_label_of(read_kept(self.source)))
         parameters = {
             **{name: getattr(settings, name) for name in ("method", "threshold", "neighbors", "temperature")},
@@ -186,15 +177,24 @@ class FillStep(LabelStep[Votes]):
         return StepRecord(COMMAND, parameters, (*self.read_files, *hypernyms_of(self.source), *files))
 
     def _compute(self) -> Votes:
-        kept, dropped = read_kept(self.source), read_dropped(self.source)
+        kept, dropped = read_kept(self.source), list(each_dropped(self.source))
         if not kept:
             raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labeled landmarks")
-        found = list(_filled(kept, dropped, self.vectors, self.settings))
+        found = list(self._filled(kept, dropped))
         taken = {one.landmark_id: one for one in found if one.confidence >= self.settings.threshold}
         cleaned = _with_labels(kept, dropped, taken)
         counts = {"unlabeled_with_images": len(found), "labeled_from_images": len(taken)}
         counts["images"] = sum(one.images for one in found)
         return Votes(cleaned, found, taken, read_report(self.source) | landmark_counts(cleaned) | counts)
+
+    def _filled(self, kept: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark]) -> Iterator[Filled]:
+        settings, images = self.settings, self.vectors.of(_unlabeled(dropped))
+        if settings.method == "clip":
+            labels = sorted(label_counts(kept))
+            return fill_by_texts(images, settings.clip().encode(labels), labels, temperature=settings.temperature)
+        label_of = _label_of(kept)
+        known, temperature = self.vectors.of(label_of), settings.temperature
+        return fill_by_neighbors(images, known, label_of, neighbors=settings.neighbors, temperature=temperature)
 
     def _write(self, result: Votes, folder: Path) -> None:
         write_cleaned(folder, result.cleaned, result.report)
@@ -210,25 +210,13 @@ def describe_filling(report: Mapping[str, Any]) -> str:
     return f"{describe_cleaning(report)}\n{given} got one from their {report['images']} images"
 
 
-def _unlabeled(dropped: Sequence[DroppedLandmark]) -> list[str]:
+def _unlabeled(dropped: Iterable[DroppedLandmark]) -> list[str]:
     return [drop.landmark_id for drop in dropped if drop.reason in FILLABLE]
 
 
 def _label_of(kept: Sequence[KeptLandmark]) -> dict[str, str]:
     """The landmarks whose images can be neighbors: those with one label."""
     return {landmark.landmark_id: landmark.labels[0] for landmark in kept if len(landmark.labels) == 1}
-
-
-def _filled(
-    kept: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark], vectors: ImageVectors, settings: FillSettings
-) -> Iterator[Filled]:
-    images = vectors.of(_unlabeled(dropped))
-    if settings.method == "clip":
-        labels = sorted(label_counts(kept))
-        return fill_by_texts(images, settings.clip().encode(labels), labels, temperature=settings.temperature)
-    label_of = _label_of(kept)
-    known, temperature = vectors.of(label_of), settings.temperature
-    return fill_by_neighbors(images, known, label_of, neighbors=settings.neighbors, temperature=temperature)
 
 
 def _with_labels(kept: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark], taken: dict[str, Filled]) -> Cleaned:

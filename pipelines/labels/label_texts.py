@@ -65,9 +65,9 @@ def _without_place(label: str) -> str:
     """
     found = _OF_A_PLACE.fullmatch(label)
     last = found[1].split()[-1] if found else ""
-    return (
-        found[1].removesuffix(last) + singular(last) if found and last.islower() and singular(last) != last else label
-    )
+    if found is None or not last.islower() or singular(last) == last:
+        return label
+    return found[1].removesuffix(last) + singular(last)
 
 
 def spelling_key(label: str) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ from hiertree.io.tables import read_table
 
 from ..clip_model import load_clip
 from .encode.text_encoders import ClipEncoder, unit_rows
-from .steps import Settings, option
+from .steps import AnyPath, Settings, option
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 _SIMPLE = re.compile(r"[\w.-]+")
@@ -51,7 +50,7 @@ class ImageFolder:
     Nothing outside the folder is ever read, whatever links lead there.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], table: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, folder: AnyPath, table: AnyPath | None = None) -> None:
         if not Path(folder).is_dir():
             raise OptionError(f"no folder {folder}", expected="one of landmarks' images")
         self._root = Path(folder).resolve()
@@ -80,7 +79,7 @@ class ImageFolder:
                 yield from (folder / f"{image}{suffix}" for suffix in SUFFIXES)
 
 
-def _image_ids(path: str | os.PathLike[str]) -> Mapping[str, list[str]]:
+def _image_ids(path: AnyPath) -> Mapping[str, list[str]]:
     table = read_table(path, required=["landmark_id"])
     column = next((name for name in ("image_id", "id") if name in table.columns), None)
     if column is None:
@@ -94,16 +93,6 @@ def _image_ids(path: str | os.PathLike[str]) -> Mapping[str, list[str]]:
     return found
 
 
-class ImageVectors(Protocol):
-    """Where the vectors of a landmark's images come from."""
-
-    def of(self, landmarks: Iterable[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
-        """Landmarks that have images, each with (m, d) float32 rows of unit norm, in the order given."""
-
-    def identity(self, landmarks: Iterable[str]) -> dict[str, Any]:
-        """What the vectors depend on, as JSON values."""
-
-
 @dataclass(frozen=True)
 class EncodedImages:
     """Images in a folder, through CLIP's image tower."""
@@ -112,7 +101,7 @@ class EncodedImages:
     encoder: ClipEncoder  # whose model, weights, batch size and device are taken
 
     def of(self, landmarks: Iterable[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
-        """See :class:`ImageVectors`."""
+        """Landmarks that have images, each with (m, d) float32 rows of unit norm, in the order given."""
         found = [(landmark, paths) for landmark in landmarks if (paths := list(self.folder.all_of(landmark)))]
         if not found:
             return
@@ -132,7 +121,7 @@ class EncodedImages:
 class StoredVectors:
     """Vectors in an ``.npz`` file: ``embeddings`` (n, d), any float, and ``landmark_ids`` (n,), integers or text."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: AnyPath) -> None:
         try:
             with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
                 embeddings, owners = stored["embeddings"], stored["landmark_ids"]
@@ -150,7 +139,7 @@ class StoredVectors:
             self._rows[owner].append(row)
 
     def of(self, landmarks: Iterable[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
-        """See :class:`ImageVectors`."""
+        """Landmarks that have images, each with (m, d) float32 rows of unit norm, in the order given."""
         for landmark in landmarks:
             if landmark in self._rows:
                 yield landmark, self._vectors[self._rows[landmark]]

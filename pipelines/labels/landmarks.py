@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -72,6 +72,7 @@ class Origin(NamedTuple):
 
 NO_ORIGIN = Origin()
 Values: TypeAlias = "tuple[InstanceValue, ...]"
+FindValues: TypeAlias = "Callable[[str], tuple[Values | None, Origin]]"  # by the id of a landmark
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +147,19 @@ def read_landmarks(
         keys = unique_ids(scraped, columns.landmark_id, scraped_path, first=first)
         values = zip(_values(scraped, columns, separator, scraped_path), _origins(scraped), strict=True)
         found |= zip(keys, values, strict=True)
-    read, unknown_ids = join_landmarks(ids, categories, found)
+    read, unknown_ids = join_landmarks(ids, categories, found, lambda key: found.get(key, (None, NO_ORIGIN)))
     return list(read), unknown_ids
 
 
 def join_landmarks(
-    ids: Sequence[str], categories: Sequence[str], found: Mapping[str, tuple[tuple[InstanceValue, ...] | None, Origin]]
+    ids: Sequence[str], categories: Sequence[str], known: Collection[str], find: FindValues
 ) -> tuple[Iterator[Landmark], int]:
-    """Listed landmarks with the values found for them, and how many ids with values are not listed."""
-    listed, unknown_ids = zip(ids, categories, strict=True), found.keys() - set(ids)
-    if found and len(unknown_ids) == len(found):
-        given = f"no landmark {next(iter(found))!r} among those listed, nor any other of the {len(found)} with values"
+    """Listed landmarks with the values that ``find`` gives, and how many of the ``known`` ids are not listed."""
+    unknown_ids = set(known).difference(ids)
+    if known and len(unknown_ids) == len(known):
+        given = f"no landmark {next(iter(known))!r} among those listed, nor any other of the {len(known)} with values"
         raise TableError(given, expected=f"ids such as {ids[0]!r}, written alike in both")
-    read = (Landmark(key, category, *found.get(key, (None, NO_ORIGIN))) for key, category in listed)
+    read = (Landmark(key, category, *find(key)) for key, category in zip(ids, categories, strict=True))
     return read, len(unknown_ids)
 
 
@@ -281,13 +282,8 @@ def write_dropped(path: AnyPath, dropped: Iterable[DroppedLandmark]) -> None:
     write_table(path, DROPPED_COLUMNS, rows)
 
 
-def read_dropped(path: AnyPath) -> list[DroppedLandmark]:
-    """Read what :func:`write_dropped` wrote."""
-    return list(each_dropped(path))
-
-
 def each_dropped(path: AnyPath) -> Iterator[DroppedLandmark]:
-    """Yield what :func:`read_dropped` returns."""
+    """Read what :func:`write_dropped` wrote."""
     return (_dropped(*row) for row in _rows(Path(path), DROPPED, DROPPED_COLUMNS))
 
 

@@ -156,8 +156,7 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
         raise RecipeError(f"review: no file {plan.review}", expected=expected, remedy=remedy)
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or (folder / MANIFEST).exists()):
-        expected = "a new folder or an earlier one of 'hiertree labels build'"
-        raise OptionError(f"out={str(out)!r} holds other files", expected=expected)
+        raise OptionError(f"out={str(out)!r} holds other files", expected="a new folder or one of 'labels build'")
     run = _Run(folder, say)
     store = None if plan.scrape is None or plan.instances else _scrape(plan, plan.scrape, plan.landmarks, run)
     folder = run.step(CLEANED, CleanStep(plan.landmarks, plan.instances, store, plan.columns, plan.clean))

@@ -62,8 +62,7 @@ def _option_error(error: ValidationError) -> OptionError:
     name = str(first["loc"][0]) if first["loc"] else ""
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, OptionError):
-        given = cause.given or str(cause)
-        given = f"{name}: {given}" if name and not given.startswith(f"{name}=") else given
+        given = cause.given if not name or cause.given.startswith(f"{name}=") else f"{name}: {cause.given}"
         return OptionError(given, expected=cause.expected, remedy=cause.remedy)
     if not name:
         return OptionError(first["msg"])
@@ -107,17 +106,16 @@ class StepRecord:
         if not path.exists():
             return
         found = {entry.name for entry in path.iterdir()} if path.is_dir() else {path.name}
-        record = _manifest_of(path) or {}
+        record = read_record(path / MANIFEST) or {}
         made = record.get("outputs", []) if record.get("command") == self.command else []
         others = sorted(found - {MANIFEST, *(file["name"] for file in made)} if made else found)
         if others:
             given = f"out={str(path)!r} holds other files, {others[0]!r} for instance"
-            expected = f"a new folder or an earlier one of '{self.command}'"
-            raise OptionError(given, expected=expected, remedy="name another")
+            raise OptionError(given, expected=f"a new folder or one of '{self.command}'", remedy="name another")
 
     def is_current(self, folder: AnyPath) -> bool:
         """Whether this version made the folder from the same inputs and settings, and its files are as they were."""
-        record = _manifest_of(folder)
+        record = read_record(Path(folder) / MANIFEST)
         if record is None:
             return False
         asked = {
@@ -128,7 +126,8 @@ class StepRecord:
             "inputs": [sha256(path) for path in self.inputs],
         }
         made = {**record, "inputs": [file["sha256"] for file in record.get("inputs", [])]}
-        untouched = all(_is_whole(Path(folder), file) for file in record.get("outputs", []))
+        files = [(Path(folder) / file["name"], file["sha256"]) for file in record.get("outputs", [])]
+        untouched = all(path.is_file() and sha256(path) == digest for path, digest in files)
         return untouched and all(made.get(name) == value for name, value in asked.items())
 
 
@@ -186,7 +185,7 @@ def hypernyms_of(folder: AnyPath) -> tuple[Path, ...]:
 def history_of(folder: AnyPath) -> list[dict[str, Any]]:
     """The steps that led to a folder, its own the last: command, settings, seed, version and files, without times."""
     path = Path(folder)
-    record, earlier = _manifest_of(path), path / HISTORY
+    record, earlier = read_record(path / MANIFEST), path / HISTORY
     if record is None:
         raise TableError(f"{path} holds no {MANIFEST}", expected="a folder made by 'hiertree labels'")
     try:
@@ -196,14 +195,10 @@ def history_of(folder: AnyPath) -> list[dict[str, Any]]:
         raise TableError(f"{path}: {error}", expected=f"{MANIFEST} and {HISTORY} as they were made") from None
 
 
-def _manifest_of(folder: AnyPath) -> dict[str, Any] | None:
+def read_record(file: Path) -> dict[str, Any] | None:
+    """The JSON object in a file; None where there is none that can be read."""
     try:
-        record = json.loads((Path(folder) / MANIFEST).read_text(encoding="utf-8"))
+        record = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return record if isinstance(record, dict) else None
-
-
-def _is_whole(folder: Path, file: Mapping[str, Any]) -> bool:
-    path = folder / file["name"]
-    return path.is_file() and sha256(path) == str(file["sha256"])

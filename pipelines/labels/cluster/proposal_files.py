@@ -27,6 +27,7 @@ from hiertree.errors import TableError
 from hiertree.io.files import write_json
 from hiertree.io.tables import write_table
 
+from ...settings import first_complaint
 from ..encode.hypernyms import ARROW
 from ..encode.phrases import KINDS
 from ..landmarks import SEPARATOR, KeptLandmark
@@ -147,9 +148,7 @@ def _parsed(file: Path) -> _File:
     except OSError as error:
         raise TableError(f"{file}: {error.strerror}", expected="a proposal of 'labels cluster'") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise TableError(f"{file}: {place}: {first['msg']}", expected=f"a proposal in the format {FORMAT}") from None
+        raise TableError(f"{file}: {first_complaint(error)}", expected=f"a proposal in the format {FORMAT}") from None
 
 
 def cluster_of_most(labels: Iterable[str], cluster_of: Mapping[str, Cluster]) -> Cluster:

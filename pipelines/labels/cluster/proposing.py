@@ -1,7 +1,10 @@
 """From distinct labels to proposed supercategories: embed, cluster, settle the kinds, name. No files here.
 
-Where the encoder knows only letters, the labels of which neither list nor graph knows anything stand in a cluster of
-their own, *unknown*, for people.
+A label is natural if its margin reaches ``LIKELY``, and human-made otherwise: most landmarks are, so that is the better
+guess where nothing is known; people are asked to look at uncertain ones. A cluster takes the sign of the sum of its
+labels' margins, and labels of the other kind move to the nearest cluster of their own, so that every supercategory has
+exactly one kind and the result is a tree. Where the encoder knows only letters, the labels of which neither list nor
+graph knows anything stand in a cluster of their own, *unknown*, for people.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +21,12 @@ from hiertree.errors import OptionError
 
 from ..encode.hypernyms import Hypernyms
 from ..encode.text_encoders import TextEncoder
-from .clustering import RESTARTS, Integers, Vectors, choose_k, silhouettes, spherical_kmeans, unit_centers
-from .embedding import Embedding, embed, kind_of, natural_probability
+from .clustering import RESTARTS, Floats, Integers, Vectors, choose_k, silhouettes, spherical_kmeans, unit_centers
+from .embedding import LIKELY, Embedding, embed, kind_of, natural_probability
 from .naming import GENERAL, groups_above, propose_names
-from .settling import are_near, settle_kinds, settle_senses, with_parents
 
 UNKNOWN = "unknown"
+_NEAR = 0.2  # of the median silhouette: below, another cluster is near
 _FEW = 3  # labels of one sense in a cluster: they do not vouch for each other
 _GUESSES, _ALIKE = 3, 0.02  # clusters named for an unknown label, and from which cosine
 
@@ -152,15 +155,12 @@ def propose_for(
     kinds = [kind_of(margin) for margin in cluster_margins]
     above = groups_above(centers[: len(named)], kinds, names, named, levels=levels, chains=chains)
     places = _places(embedding, counts, assignment, centers, names)
-    made = [
-        _cluster(
-            name, margin, [place for place, number in zip(places, assignment, strict=True) if number == own], groups
-        )
-        for own, (name, margin, groups) in enumerate(zip(names, cluster_margins.tolist(), above, strict=True))
-    ]
-    if not known.all():
-        lost = [place for place, its in zip(places, known, strict=True) if not its]
-        made.append(_cluster(UNKNOWN, 0.0, lost, (UNKNOWN,) * levels))
+    described = [*zip(names, cluster_margins.tolist(), above, strict=True)]
+    described += [] if known.all() else [(UNKNOWN, 0.0, (UNKNOWN,) * levels)]
+    members: list[list[LabelPlace]] = [[] for _ in described]
+    for place, number in zip(places, assignment, strict=True):
+        members[number].append(place)
+    made = [_cluster(*about, inside) for about, inside in zip(described, members, strict=True)]
     return Proposal(tuple(sorted(made, key=lambda cluster: (-cluster.landmarks, cluster.name))), scores)
 
 
@@ -204,9 +204,56 @@ def _guess(vector: Vectors, centers: Vectors, names: Sequence[str]) -> str:
     return f"unknown: {' or '.join(near)}?" if near else UNKNOWN
 
 
-def _cluster(name: str, margin: float, places: list[LabelPlace], above: tuple[str, ...]) -> Cluster:
+def _cluster(name: str, margin: float, above: tuple[str, ...], places: list[LabelPlace]) -> Cluster:
     doubtful = sum(place.landmarks for place in places if place.doubt)
     doubts = ["kind"] if abs(margin) < 1 else []
     doubts += ["labels"] if 3 * doubtful > sum(place.landmarks for place in places) else []
     ordered = tuple(sorted(places, key=lambda place: (-place.landmarks, place.label)))
     return Cluster(name, kind_of(margin), round(margin, 4), ordered, ", ".join(doubts), above)
+
+
+def are_near(inside: Floats, assignment: Integers) -> NDArray[np.bool_]:
+    """(n,) booleans: another cluster is almost as near as the row's own, by silhouette."""
+    return (np.bincount(assignment)[assignment] > 1) & (inside < _NEAR * np.median(inside))
+
+
+def settle_senses(vectors: Vectors, assignment: Integers, senses: NDArray[Any]) -> Integers:
+    """Labels at the edge of a cluster of another sense move to one of their own, or make one together."""
+    common = [Counter(senses[assignment == own]).most_common(1)[0][0] for own in range(assignment.max() + 1)]
+    home = {sense: own for own, sense in reversed(list(enumerate(common)))}
+    settled = assignment.copy()
+    for row in np.flatnonzero(are_near(silhouettes(vectors, assignment), assignment)):
+        if senses[row] not in ("", common[assignment[row]]):
+            settled[row] = home.setdefault(senses[row], len(home) + len(common))
+    return np.unique(settled, return_inverse=True)[1].astype(np.int64)
+
+
+def with_parents(assignment: Integers, parents: Integers, senses: NDArray[Any]) -> Integers:
+    """Each label goes to the cluster of the one above it, up to where two senses are known to differ."""
+    differ = (senses != senses[parents]) & (senses != "") & (senses[parents] != "")
+    upper = np.where(differ, np.arange(len(parents)), parents)
+    for _ in range(len(upper).bit_length()):
+        upper = upper[upper]
+    return assignment[upper]
+
+
+def settle_kinds(vectors: Vectors, assignment: Integers, centers: Vectors, margins: Floats) -> tuple[Integers, Floats]:
+    """Give every cluster one kind, and move the labels of the other.
+
+    Returns:
+        The new assignment (clusters from 0 in the same order, none empty), and the (k,) mean margin of each cluster,
+        where uncertain labels count as 0; it is positive for the clusters of natural labels alone.
+    """
+    settled = assignment.copy()
+    label_is_natural = margins >= LIKELY
+    votes = np.where(label_is_natural | (margins <= -1), margins, 0.0)
+    is_natural = np.bincount(assignment, weights=votes) > 0
+    for natural in (True, False):
+        homes = np.flatnonzero(is_natural == natural)
+        movers = np.flatnonzero((label_is_natural == natural) & (is_natural[assignment] != natural))
+        if len(movers) and len(homes):
+            settled[movers] = homes[np.argmax(vectors[movers] @ centers[homes].T, axis=1)]
+        elif len(movers):
+            settled[movers] = len(centers)  # no cluster of that kind: these labels make one
+    settled = np.unique(settled, return_inverse=True)[1].astype(np.int64)
+    return settled, np.bincount(settled, weights=votes) / np.bincount(settled)

@@ -254,11 +254,9 @@ def read_hypernyms(
         for child, child_name, parent, parent_name, source in rows:
             if child not in known:
                 edges.setdefault((child, parent), source)
-                names |= {
-                    item: name
-                    for item, name in ((child, child_name), (parent, parent_name))
-                    if name and item not in names
-                }
+                for item, name in ((child, child_name), (parent, parent_name)):
+                    if name:
+                        names.setdefault(item, name)
     return Hypernyms(edges, names, items or {})
 
 

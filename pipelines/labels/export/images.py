@@ -8,7 +8,6 @@ has.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -82,7 +81,11 @@ class ImagesStep(LabelStep[ImageList]):
         settings, source = self.settings, _tree_file(self.export)
         levels, root = H_GLDV2_LEVELS, settings.images
         tree = LabelTree.from_json(source) if source.suffix == ".json" else LabelTree.from_csv(source, levels=levels)
-        found = _files_of(tree, ImageFolder(root, settings.image_table), root=root.resolve())
+        folder, inside = ImageFolder(root, settings.image_table), root.resolve()
+        found = {
+            landmark: [path.relative_to(inside).as_posix() for path in folder.all_of(str(landmark))]
+            for landmark in tree.leaves
+        }
         kept = [landmark for landmark in tree.leaves if len(found[landmark]) >= settings.min_images]
         if not kept:
             given = f"{root}: no landmark of {source} has {settings.min_images} images"
@@ -124,14 +127,6 @@ def _tree_file(export: AnyPath) -> Path:
     """The tree of a folder, which has groups if there are any, or its table."""
     tree = export_folder(export) / TREE
     return tree if tree.is_file() else hierarchical_table(export)
-
-
-def _files_of(tree: LabelTree, folder: ImageFolder, *, root: Path) -> dict[Hashable, list[str]]:
-    """The images of every landmark, relative to their folder."""
-    found: dict[Hashable, list[str]] = {}
-    for landmark in tree.leaves:
-        found[landmark] = [path.relative_to(root).as_posix() for path in folder.all_of(str(landmark))]
-    return found
 
 
 def _held_out(paths: NDArray[np.int32], *, share: float, seed: int) -> list[bool]:

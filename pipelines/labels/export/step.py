@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
@@ -36,7 +36,7 @@ from ..cluster.step import COMMAND as CLUSTER_COMMAND
 from ..cluster.step import describe_proposal
 from ..encode.phrases import KINDS
 from ..landmarks import DROPPED, LANDMARKS, DroppedLandmark, each_dropped, write_dropped
-from ..review import reviewed
+from ..review.log_file import Reviewed, reviewed
 from ..steps import HISTORY, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord, history_of, hypernyms_of, option
 from .tables import (
     HIERARCHICAL,
@@ -52,6 +52,7 @@ from .tables import (
 )
 
 COMMAND, CARD = "hiertree labels export", "README.md"
+_ONE_RUN = f"{PROPOSAL} and {LANDMARKS} of one run"
 
 
 class ExportSettings(Settings):
@@ -99,7 +100,8 @@ class ExportStep(LabelStep[Exported]):
 
     def _compute(self) -> Exported:
         proposed = read_proposal(self.source)
-        final, irrelevant, counts = _reviewed(self.source, proposed, self.review)
+        found = Reviewed(proposed, frozenset()) if self.review is None else reviewed(self.source, self.review)
+        final, irrelevant = found.proposal, found.irrelevant
         cluster_of, names = final.cluster_of(), [cluster.name for cluster in final.clusters]
         number_of = {name: number for number, name in enumerate(names)}
         ids, numbers, labels, from_images = list[str](), array("q"), set[str](), 0
@@ -108,17 +110,19 @@ class ExportStep(LabelStep[Exported]):
             if isinstance(landmark, DroppedLandmark):
                 dropped.append(landmark)
                 continue
+            if lost := [label for label in landmark.labels if label not in cluster_of]:
+                raise TableError(f"{self.source}: no cluster holds the label {lost[0]!r}", expected=_ONE_RUN)
+            ids.append(landmark.landmark_id)
+            numbers.append(number_of[cluster_of_most(landmark.labels, cluster_of).name])
             labels.update(landmark.labels)
             from_images += landmark.confidence is not None
-            if cluster_of.keys() >= set(landmark.labels):  # the others are refused below
-                ids.append(landmark.landmark_id)
-                numbers.append(number_of[cluster_of_most(landmark.labels, cluster_of).name])
-        _check_labels(labels, final, self.source)
+        if not ids:
+            raise TableError(f"{self.source}: no landmark is left", expected=_ONE_RUN)
         landmarks = dict(zip(names, np.bincount(numbers, minlength=len(names)).tolist(), strict=True))
         reasons = Counter(drop.reason for drop in chain(each_dropped(self.source), dropped))
         report = read_report(self.source) | {"dropped": dict(sorted(reasons.items())), "kept": len(ids)}
         report |= {"distinct_labels": len(labels), "labeled_from_images": from_images}
-        report |= _proposal_report(final, landmarks) | ({"review": counts} if counts else {})
+        report |= _proposal_report(final, landmarks) | ({} if self.review is None else {"review": _counted(found)})
         tree = label_tree(ids, numbers, final)
         return Exported(final, proposed, tree, report, landmarks, irrelevant, dropped)
 
@@ -184,24 +188,10 @@ def describe_exported(exported: Exported, *, clusters: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _reviewed(
-    source: AnyPath, proposed: Proposal, log: AnyPath | None
-) -> tuple[Proposal, frozenset[str], dict[str, Any]]:
-    """The clusters as people left them, the labels they marked irrelevant, and the counts of the review."""
-    if log is None:
-        return proposed, frozenset(), {}
-    found = reviewed(source, log)
+def _counted(found: Reviewed) -> dict[str, int]:
+    """The counts of a review."""
     counts = {"events": found.events, "approved": found.approved, "irrelevant": len(found.irrelevant)}
-    counts |= {"torn_bytes": found.torn} if found.torn else {}
-    return found.proposal, found.irrelevant, counts
-
-
-def _check_labels(labels: Set[str], final: Proposal, source: AnyPath) -> None:
-    """Check that there are landmarks and that every label is in a cluster."""
-    missing = sorted(labels - final.cluster_of().keys())
-    if missing or not labels:
-        problem = f"no cluster holds the label {missing[0]!r}" if missing else "no landmark is left"
-        raise TableError(f"{source}: {problem}", expected=f"{PROPOSAL} and {LANDMARKS} of one run")
+    return counts | ({"torn_bytes": found.torn} if found.torn else {})
 
 
 def _proposal_report(proposal: Proposal, landmarks: Mapping[str, int]) -> dict[str, Any]:

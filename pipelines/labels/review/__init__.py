@@ -1,7 +1,9 @@
 """People review the proposed clusters on a page of this machine; every action goes to a log that replays exactly.
 
 >>> from hiertree.pipelines.labels.cluster.proposing import Cluster, LabelPlace, Proposal
->>> from hiertree.pipelines.labels.review import History, Rename, initial_state
+>>> from hiertree.pipelines.labels.review.actions import Rename
+>>> from hiertree.pipelines.labels.review.history import History
+>>> from hiertree.pipelines.labels.review.state import initial_state
 >>> place = LabelPlace("pond", 3, 0.9, 0.2, 0.5, "")
 >>> proposal = Proposal((Cluster("lake", "natural", 0.5, (place,), ""),), {})
 >>> history = History.beginning(initial_state(proposal), annotator="anna").after(Rename(cluster=0, name="lake or pond"))
@@ -9,27 +11,6 @@
 'Renamed lake to lake or pond'
 """
 
-from .actions import Approve, Comment, MarkLabels, Merge, Move, Rename, SetAbove, SetKind, Settle, Split
-from .history import History, Redo, Undo
 from .log_file import reviewed
-from .session import Session
-from .state import initial_state
 
-__all__ = [
-    "Approve",
-    "Comment",
-    "History",
-    "MarkLabels",
-    "Merge",
-    "Move",
-    "Redo",
-    "Rename",
-    "Session",
-    "SetAbove",
-    "SetKind",
-    "Settle",
-    "Split",
-    "Undo",
-    "initial_state",
-    "reviewed",
-]
+__all__ = ["reviewed"]

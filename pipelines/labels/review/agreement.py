@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from ..steps import AnyPath
 from .history import Adopt, AdoptedCluster, History, LogVersion
 from .log_file import replayed
 from .session import Session
-from .state import ReviewCluster, State
+from .state import ReviewCluster
 
 COMMAND = "hiertree labels agreement"
 _NAMES = {
@@ -43,32 +43,44 @@ _NAMES = {
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """How far two annotators agree; κ, ARI and NMI are 1 when they do throughout."""
+class Adjudication:
+    """Two reviews of one proposal, compared."""
 
-    labels: int  # how many there are
-    relevant: int  # how many both kept
-    relevance_kappa: float | None  # κ of keeping or leaving out, over all labels
-    kind_share: float | None  # the part of the labels kept by both that have one kind
-    kind_kappa: float | None  # κ of their kinds
-    place_share: float | None  # the part that is placed alike
-    place_kappa: float | None  # κ of their clusters, after matching
-    ari: float | None  # adjusted Rand index of the two partitions
-    nmi: float | None  # their normalized mutual information (arithmetic mean of the entropies)
-    clusters: tuple[int, int]  # how many clusters each left
-    matched: int  # how many are matched
-    name_share: float | None  # the part of the matched clusters that bear one name
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two states compared."""
-
-    agreement: Agreement  # how far they agree
+    first: History
+    second: History
+    agreement: dict[str, Any]  # how far they agree, by the names that agreement.json has
     matches: dict[int, int]  # which clusters are matched, first → second
     # those placed differently, with the numbers of their two clusters, None where they were left out
     labels: tuple[tuple[str, int | None, int | None], ...]
     clusters: tuple[tuple[int, int], ...]  # matched ones, by number, of different name, kind or groups above
+
+    def begin(self, session: Session) -> None:
+        """Adopt the first annotator's clusters in a new log; go on with one that did."""
+        history = session.news(0).history
+        sources = (_source(self.first), _source(self.second))
+        if history.seq == 0:
+            clusters = tuple(map(_adopted, self.first.state.clusters.values()))
+            session.act(Adopt(sources=sources, groups=clusters), seq=0)
+        elif history.sources != sources:
+            given = f"{session.log.path} began from {_describe(history.sources)}, not from {_describe(sources)}"
+            remedy = "name another --log to begin anew"
+            raise ReviewError(given, expected="the two logs as they were then", remedy=remedy)
+
+    def as_json(self) -> dict[str, Any]:
+        """What the page shows: who, how far they agree, and each difference with both sides."""
+        there = {other: one for one, other in self.matches.items()}  # the second's clusters in the third log
+
+        def sides(one: int | None, other: int | None) -> dict[str, Any]:
+            mine = None if one is None else _side(self.first.state.cluster(one), one)
+            theirs = None if other is None else _side(self.second.state.cluster(other), there.get(other))
+            return {"first": mine, "second": theirs}
+
+        return {
+            "annotators": [self.first.annotator, self.second.annotator],
+            "agreement": self.agreement,
+            "labels": [{"label": label, **sides(one, other)} for label, one, other in self.labels],
+            "clusters": [sides(one, other) for one, other in self.clusters],
+        }
 
 
 def cohen_kappa(first: Sequence[Hashable], second: Sequence[Hashable]) -> float | None:
@@ -80,40 +92,42 @@ def cohen_kappa(first: Sequence[Hashable], second: Sequence[Hashable]) -> float 
     return float(cohen_kappa_score(list(first), list(second)))
 
 
-def compare(first: State, second: State) -> Comparison:
+def compare(first: History, second: History) -> Adjudication:
     """Compare what two annotators made of one proposal."""
-    if first.labels != second.labels:
+    if first.annotator == second.annotator:
+        raise ReviewError(f"two logs of {first.annotator}", expected="logs of two annotators")
+    if first.state.labels != second.state.labels:
         raise ReviewError("two reviews of different labels", expected="two reviews of one proposal")
-    everything = sorted(first.labels)
-    homes = [{label: own for own in state.clusters.values() for label in own.relevant} for state in (first, second)]
+    everything, states = sorted(first.state.labels), (first.state, second.state)
+    homes = [{label: own for own in state.clusters.values() for label in own.relevant} for state in states]
     both = [label for label in everything if all(label in home for home in homes)]
     placed = [{label: own.number for label, own in home.items()} for home in homes]
     numbers = [[place[label] for label in both] for place in placed]
     kinds = [[home[label].kind for label in both] for home in homes]
     matches = match_clusters(list(zip(*numbers, strict=True)))
-    pairs = [(first.clusters[one], second.clusters[other]) for one, other in sorted(matches.items())]
+    pairs = [(first.state.cluster(one), second.state.cluster(other)) for one, other in sorted(matches.items())]
     # in the second's numbers; a cluster of the first that has no match keeps one that the second cannot have
     places = [[matches.get(number, -1 - number) for number in numbers[0]], numbers[1]]
     scores = partition_agreement(*numbers) if both else {}
-    agreement = Agreement(
-        labels=len(everything),
-        relevant=len(both),
-        relevance_kappa=cohen_kappa(*([label in home for label in everything] for home in homes)),
-        kind_share=_share(*kinds),
-        kind_kappa=cohen_kappa(*kinds),
-        place_share=_share(*places),
-        place_kappa=cohen_kappa(*places),
-        ari=scores.get("ari"),
-        nmi=scores.get("nmi"),
-        clusters=(_count(first), _count(second)),
-        matched=len(matches),
-        name_share=_share([one.name for one, _ in pairs], [other.name for _, other in pairs]),
-    )
+    agreement = {  # κ, ARI and NMI are 1 where they agree throughout, and None where they have no value
+        "labels": len(everything),
+        "relevant": len(both),  # labels that both kept; what follows is over these
+        "relevance_kappa": cohen_kappa(*([label in home for label in everything] for home in homes)),  # over all labels
+        "kind_share": _share(*kinds),
+        "kind_kappa": cohen_kappa(*kinds),
+        "place_share": _share(*places),
+        "place_kappa": cohen_kappa(*places),
+        "ari": scores.get("ari"),
+        "nmi": scores.get("nmi"),
+        "clusters": tuple(sum(bool(own.relevant) for own in state.clusters.values()) for state in states),
+        "matched": len(matches),
+        "name_share": _share([one.name for one, _ in pairs], [other.name for _, other in pairs]),
+    }
     sides = ((label, placed[0].get(label), placed[1].get(label)) for label in everything)
     alike: dict[int | None, int | None] = dict([*matches.items(), (None, None)])  # None: left out on both sides
     labels = ((label, one, other) for label, one, other in sides if alike.get(one, "no match") != other)
     clusters = ((one.number, other.number) for one, other in pairs if _seen(one) != _seen(other))
-    return Comparison(agreement, matches, tuple(labels), tuple(clusters))
+    return Adjudication(first, second, agreement, matches, tuple(labels), tuple(clusters))
 
 
 def match_clusters(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
@@ -130,58 +144,9 @@ def _seen(cluster: ReviewCluster) -> tuple[str, str, tuple[str, ...]]:
     return cluster.name, cluster.kind, cluster.above
 
 
-def _count(state: State) -> int:
-    return sum(bool(cluster.relevant) for cluster in state.clusters.values())
-
-
 def _share(first: Sequence[Hashable], second: Sequence[Hashable]) -> float | None:
     """The share of equal items, or None without items."""
     return sum(one == other for one, other in zip(first, second, strict=True)) / len(first) if first else None
-
-
-@dataclass(frozen=True)
-class Adjudication:
-    """The two reviews that are adjudicated, and how they compare."""
-
-    first: History
-    second: History
-    comparison: Comparison
-
-    @classmethod
-    def of(cls, first: History, second: History) -> Adjudication:
-        """Compare two reviews."""
-        if first.annotator == second.annotator:
-            raise ReviewError(f"two logs of {first.annotator}", expected="logs of two annotators")
-        return cls(first, second, compare(first.state, second.state))
-
-    def begin(self, session: Session) -> None:
-        """Adopt the first annotator's clusters in a new log; go on with one that did."""
-        history = session.news(0).history
-        sources = (_source(self.first), _source(self.second))
-        if history.seq == 0:
-            clusters = tuple(map(_adopted, self.first.state.clusters.values()))
-            session.act(Adopt(sources=sources, groups=clusters), seq=0)
-        elif history.sources != sources:
-            given = f"{session.log.path} began from {_describe(history.sources)}, not from {_describe(sources)}"
-            remedy = "name another --log to begin anew"
-            raise ReviewError(given, expected="the two logs as they were then", remedy=remedy)
-
-    def as_json(self) -> dict[str, Any]:
-        """What the page shows: who, how far they agree, and each difference with both sides."""
-        compared = self.comparison
-        there = {other: one for one, other in compared.matches.items()}  # the second's clusters in the third log
-
-        def sides(one: int | None, other: int | None) -> dict[str, Any]:
-            mine = None if one is None else _side(self.first.state.cluster(one), one)
-            theirs = None if other is None else _side(self.second.state.cluster(other), there.get(other))
-            return {"first": mine, "second": theirs}
-
-        return {
-            "annotators": [self.first.annotator, self.second.annotator],
-            "agreement": asdict(compared.agreement),
-            "labels": [{"label": label, **sides(one, other)} for label, one, other in compared.labels],
-            "clusters": [sides(one, other) for one, other in compared.clusters],
-        }
 
 
 def agreement_report(
@@ -189,7 +154,7 @@ def agreement_report(
 ) -> dict[str, Any]:
     """Compare two reviews of one proposal: :meth:`Adjudication.as_json`, written to ``out`` with its provenance."""
     proposal = read_proposal(clustered)
-    compared = Adjudication.of(replayed(proposal, log_a), replayed(proposal, log_b)).as_json()
+    compared = compare(replayed(proposal, log_a), replayed(proposal, log_b)).as_json()
     if out is not None:
         read = Path(clustered) / PROPOSAL if Path(clustered).is_dir() else Path(clustered)
         record = manifest(command=COMMAND, parameters={}, inputs=[read, log_a, log_b])

@@ -25,6 +25,7 @@ from pydantic import ValidationError
 
 from hiertree.errors import ReviewError
 
+from ...settings import first_complaint
 from ..cluster.proposal_files import check_proposal, read_proposal
 from ..cluster.proposing import Cluster, LabelPlace, Proposal
 from ..steps import AnyPath
@@ -112,13 +113,11 @@ class LogFile:
         self.notices.append(f"{self.path} {said}")
 
     def _check(self, found: Header, wanted: Header) -> None:
-        remedy = "name another --log"
         if found.proposal != wanted.proposal:
-            given = f"{self.path} reviews another proposal"
-            raise ReviewError(given, expected="the one it began with", remedy=remedy)
+            raise ReviewError(f"{self.path} reviews another proposal", remedy="name another --log")
         if found.annotator != wanted.annotator:
             given = f"{self.path} is {found.annotator}'s, not {wanted.annotator}'s"
-            raise ReviewError(given, expected="one log an annotator", remedy=remedy)
+            raise ReviewError(given, remedy="name another --log")
 
 
 def _lines(content: bytes) -> tuple[list[bytes], bytes]:
@@ -143,9 +142,7 @@ def _parsed(model: type[Line], line: bytes, source: str, number: int) -> Line:
     try:
         return model.model_validate_json(line)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the line"
-        given = f"{source}, line {number}: {place}: {first['msg']}"
+        given = f"{source}, line {number}: {first_complaint(error)}"
         remedy = "only its last line may be cut short; restore the log from a copy"
         raise ReviewError(given, expected="a line of a review log", remedy=remedy) from None
 

@@ -29,6 +29,7 @@ from ...local_pages.local_server import (
     served_in_background,
     thumbnail,
 )
+from ...settings import first_complaint
 from ..cluster.proposal_files import read_proposal
 from ..encode.text_encoders import TextEncoder
 from ..landmark_images import ImageFolder
@@ -36,7 +37,7 @@ from ..landmarks import LANDMARKS, KeptLandmark, read_kept
 from ..scrape.titles import PREFIX, landmark_key, landmark_name, page_path
 from ..steps import AnyPath
 from .actions import Number, StrictModel
-from .agreement import Adjudication
+from .agreement import Adjudication, compare
 from .log_file import replayed
 from .session import News, PostedRequest, Session, load_two_means
 
@@ -46,23 +47,15 @@ MOST_BYTES = 4 << 20  # of a request: all labels of a large review, several time
 _ANNOTATOR = re.compile(r"\w[\w .@-]{0,59}")
 
 
-@dataclass(frozen=True)
-class Example:
+def _example(kept: KeptLandmark, images: ImageFolder | None = None) -> dict[str, Any]:
     """A landmark that carries a label: its id, its name, whether there is an image of it, and its page."""
-
-    landmark: str
-    name: str
-    image: bool
-    link: str = ""  # to its category on Commons, or its item of Wikidata; empty where its cell names neither
-
-    @classmethod
-    def of(cls, kept: KeptLandmark, images: ImageFolder | None = None) -> Example:
-        """The example for a landmark."""
-        image = bool(images and images.find(kept.landmark_id))
-        return cls(kept.landmark_id, landmark_name(kept.category), image, _link(kept.category))
+    image = bool(images and images.find(kept.landmark_id))
+    name, link = landmark_name(kept.category), _link(kept.category)
+    return {"landmark": kept.landmark_id, "name": name, "image": image, "link": link}
 
 
 def _link(category: str) -> str:
+    """The page of a landmark's category on Commons, or of its item of Wikidata; empty where its cell names neither."""
     try:
         key = landmark_key(category)
     except CategoryError:
@@ -80,10 +73,10 @@ def by_label(kept: Iterable[KeptLandmark]) -> dict[str, list[KeptLandmark]]:
     return of_label
 
 
-def examples(landmarks: Sequence[KeptLandmark], images: ImageFolder | None = None) -> list[Example]:
+def examples(landmarks: Sequence[KeptLandmark], images: ImageFolder | None = None) -> list[dict[str, Any]]:
     """Up to six of the first landmarks of a label, those with an image first."""
-    found = (Example.of(landmark, images) for landmark in landmarks[:LOOKED_AT])
-    return sorted(found, key=lambda example: not example.image)[:SHOWN]
+    found = (_example(landmark, images) for landmark in landmarks[:LOOKED_AT])
+    return sorted(found, key=lambda example: not example["image"])[:SHOWN]
 
 
 class PostedAction(StrictModel):
@@ -122,8 +115,7 @@ class Review:
         try:
             posted = PostedAction.model_validate_json(await _body(request))
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            raise HTTPException(400, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+            raise HTTPException(400, first_complaint(error)) from None
         try:
             return JSONResponse(_news_json(await run_in_threadpool(self.session.act, posted.action, seq=posted.seq)))
         except ReviewConflictError as error:
@@ -133,7 +125,7 @@ class Review:
     async def listed(self, request: Request) -> Response:
         """The landmarks of a label, at most 2,000, and how many it has."""
         found = self.landmarks.get(request.query_params.get("label", ""), [])
-        return JSONResponse({"of": len(found), "landmarks": [vars(Example.of(kept)) for kept in found[:MOST_LISTED]]})
+        return JSONResponse({"of": len(found), "landmarks": [_example(kept) for kept in found[:MOST_LISTED]]})
 
     async def image(self, request: Request) -> Response:
         """A small image of a landmark."""
@@ -142,7 +134,7 @@ class Review:
 
     @cached_property
     def _examples(self) -> dict[str, list[dict[str, Any]]]:
-        return {label: list(map(vars, examples(own, self.images))) for label, own in self.landmarks.items()}
+        return {label: examples(own, self.images) for label, own in self.landmarks.items()}
 
     def _unchanging(self) -> dict[str, Any]:
         clusters = self.session.proposal.clusters
@@ -219,7 +211,7 @@ def open_review(
     landmarks = by_label(read_kept(listed) if listed.is_file() else [])
     two = tuple(replayed(proposal, path) for path in adjudicate or ())
     session = Session(proposal, log or default_log(clustered, annotator), annotator, encoder=encoder)
-    adjudication = Adjudication.of(*two) if two else None
+    adjudication = compare(*two) if two else None
     if adjudication:
         adjudication.begin(session)
     return Review(session, landmarks, images, adjudication)

@@ -56,8 +56,7 @@ def two_means(cluster: ReviewCluster, counts: Mapping[str, int], encoder: TextEn
     if len(labels) < 2:
         raise ReviewError(f"{cluster.name!r} has one label", expected="two or more to split")
     weights = 1 + np.log([max(counts[label], 1) for label in labels])
-    given = f"2-means sees no two groups in {cluster.name!r}"
-    alike = ReviewError(given, expected="labels that differ", remedy="select some and split")
+    alike = ReviewError(f"2-means sees no two groups in {cluster.name!r}", remedy="select some labels and split")
     try:
         with np.errstate(divide="ignore", invalid="ignore"):  # labels without any variance
             assignment = spherical_kmeans(encoder.encode(labels), 2, weights=weights).assignment
@@ -126,11 +125,16 @@ class Session:
         """Perform an action, log it, and return the change."""
         with self._threads, self.log.locked():
             self._catch_up()
-            if seq != self._history.seq:
-                given = f"an action on event {seq}, but the log is at event {self._history.seq}"
-                remedy = "look at what changed, then do it again"
-                raise ReviewConflictError(given, expected="the latest state", remedy=remedy)
-            self._do(request)
+            before = self._history
+            if seq != before.seq:
+                given = f"an action on event {seq}, but the log is at event {before.seq}"
+                raise ReviewConflictError(given, remedy="look at what changed, then do it again")
+            if isinstance(request, SplitRequest):
+                request = request.resolved(before.state, self._counts, self._encoder)
+            after, base = before.after(request), before.state.digest
+            event = Event(seq=after.seq, time=self._clock(), annotator=self.annotator, base=base, action=request)
+            self.log.append(event)
+            self._arrive(after)
             return self._since(seq)
 
     def news(self, since: int) -> News:
@@ -138,16 +142,6 @@ class Session:
         with self._threads, self.log.locked():
             self._catch_up()
             return self._since(since)
-
-    def _do(self, request: AnyRequest) -> None:
-        before = self._history
-        if isinstance(request, SplitRequest):
-            request = request.resolved(before.state, self._counts, self._encoder)
-        after = before.after(request)
-        self.log.append(
-            Event(seq=after.seq, time=self._clock(), annotator=self.annotator, base=before.state.digest, action=request)
-        )
-        self._arrive(after)
 
     def _catch_up(self) -> None:
         for event in self.log.new_events():

@@ -92,10 +92,10 @@ class Change:
 
 @dataclass(frozen=True)
 class State:
-    """All clusters under review, by number; ``fresh`` is the number for the next new one, above any ever given."""
+    """All clusters under review, by number."""
 
     clusters: Mapping[int, ReviewCluster]
-    next_number: int = field(compare=False)
+    next_number: int = field(compare=False)  # for a new cluster, above any ever given
 
     @classmethod
     def of(cls, clusters: Iterable[ReviewCluster]) -> State:
@@ -147,8 +147,9 @@ class State:
         """Refuse a name that another cluster has."""
         others = (cluster for number, cluster in self.clusters.items() if number not in set(besides))
         if any(cluster.name == name for cluster in others):
-            taken = f"another cluster is named {name!r}"
-            raise ReviewError(taken, expected="a name of its own", remedy="or merge them")
+            raise ReviewError(
+                f"another cluster is named {name!r}", expected="a name of its own", remedy="or merge them"
+            )
 
     def misplaced(self, changed: Iterable[ReviewCluster]) -> list[ReviewCluster]:
         """The changed clusters whose groups above have another place in the tree of the unchanged clusters."""

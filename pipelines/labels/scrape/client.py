@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from email.message import Message
 from email.utils import parsedate_to_datetime
-from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urljoin
 
 import hiertree
@@ -87,7 +87,8 @@ def check_status(answer: HttpAnswer, now: datetime) -> None:
     """Return for status 200 or 404; raise the error that any other status means."""
     if answer.status in (200, 404):
         return
-    message = f"HTTP {answer.status}: {_beginning(answer.body)}"
+    beginning = " ".join(answer.body[:300].decode("utf-8", "replace").split())
+    message = f"HTTP {answer.status}: {beginning[:120]}"
     if answer.status in (401, 403):
         raise ScrapeError(message, expected="permission", remedy="give a real --contact; see Wikimedia's robot policy")
     if answer.status in (408, 429) or answer.status >= 500:
@@ -132,10 +133,6 @@ def _bearable(seconds: float | None) -> float | None:
         remedy = "run the command again after that time; it goes on where it was"
         raise ScrapeError(f"the server asks to wait {seconds:.0f} s", expected=expected, remedy=remedy)
     return seconds
-
-
-def _beginning(body: bytes) -> str:
-    return " ".join(body[:300].decode("utf-8", "replace").split())[:120]
 
 
 @dataclass(frozen=True)
@@ -211,13 +208,6 @@ class Unanswered(Exception):  # noqa: N818
     """No usable answer after every retry."""
 
 
-class Getter(Protocol):
-    """The interface of a :class:`Transport`: a single request."""
-
-    def get(self, url: str, parameters: Mapping[str, str] | None = None) -> HttpAnswer:
-        """The complete answer."""
-
-
 class Pace:
     """Decides when the next request may start: evenly spaced, and after pauses that servers request."""
 
@@ -252,7 +242,7 @@ class Client:
 
     def __init__(
         self,
-        transport: Getter,
+        transport: Transport,
         *,
         settings: ScrapeSettings,
         clock: Clock = REAL_TIME,

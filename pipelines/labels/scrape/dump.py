@@ -168,7 +168,12 @@ def read_dump(path: AnyPath, store: Store, *, processes: int | None = None) -> D
     wanted = Wanted(frozenset(missing["page"]), frozenset(missing["item"]), frozenset(missing["label"]))
     now = int(time.time())
     blocks = shown_blocks(Path(path), cores=cores, note=reading.so_far)
-    with _waiting_room(store.path.parent) as waiting, closing(_parsed(blocks, wanted, cores)) as parsed:
+    with (
+        TemporaryDirectory(dir=store.path.parent, prefix=".dump-") as folder,
+        Store(Path(folder) / "waiting.sqlite") as waiting,
+        closing(_parsed(blocks, wanted, cores)) as parsed,
+    ):
+        waiting.connection.execute("PRAGMA synchronous = OFF")
         try:
             for size, found in parsed:
                 reading.bytes += size
@@ -261,14 +266,6 @@ def _remember(wanted: Wanted) -> None:
 
 def _parse_remembered(block: bytes) -> Found:
     return parse_lines(block, _remembered[0])
-
-
-@contextmanager
-def _waiting_room(folder: Path) -> Iterator[Store]:
-    """A temporary store of what may be needed at the end of the dump."""
-    with TemporaryDirectory(dir=folder, prefix=".dump-") as within, Store(Path(within) / "waiting.sqlite") as waiting:
-        waiting.connection.execute("PRAGMA synchronous = OFF")
-        yield waiting
 
 
 def _needed(store: Store, waiting: Store) -> list[Fact]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from hiertree.io.provenance import check_outputs
 from hiertree.io.tables import TemporaryRows, write_table
 
 from ..label_texts import is_wikimedia_page
-from ..landmarks import ColumnNames, InstanceValue, Landmark, Origin, Values, join_landmarks, read_listed
+from ..landmarks import NO_ORIGIN, ColumnNames, InstanceValue, Landmark, Origin, Values, join_landmarks, read_listed
 from ..steps import AnyPath
 from .facts import (
     FOUND,
@@ -46,7 +47,7 @@ class ScrapeOutcome(Landmark):
         values = self.values if status == "failed" else self.values or ()
         return replace(self, status=status, values=values, origin=self.origin._replace(reason=reason))
 
-    def told(self, found: Known, **origin: str) -> ScrapeOutcome:
+    def sourced(self, found: Known, **origin: str) -> ScrapeOutcome:
         """A copy with the origin that a fact gives."""
         return replace(self, origin=self.origin._replace(source=found.source, time=str(found.time), **origin))
 
@@ -55,12 +56,6 @@ def outcomes(store: Store) -> Iterator[ScrapeOutcome]:
     """Every landmark, in the order of the tables."""
     rows = store.connection.cursor().execute("SELECT * FROM landmarks ORDER BY rowid")
     yield from (_outcome(store, LandmarkRow(*row)) for row in rows)
-
-
-def outcome_of(store: Store, landmark_id: object) -> ScrapeOutcome | None:
-    """That of one landmark; None for one that was never asked for."""
-    row = store.connection.execute("SELECT * FROM landmarks WHERE landmark_id = ?", (landmark_id,)).fetchone()
-    return None if row is None else _outcome(store, LandmarkRow(*row))
 
 
 def tally(store: Store) -> Tally:
@@ -107,7 +102,7 @@ def _outcome(store: Store, landmark: LandmarkRow) -> ScrapeOutcome:
             return _unanswered(store, known, "page", seen[-1])
         page: Page = found.fact
         way += [*page.redirects, *([page.target] if page.target else [])]
-        known = known.told(found, item=page.item or "", redirects=json.dumps(way, ensure_ascii=False) if way else "")
+        known = known.sourced(found, item=page.item or "", redirects=json.dumps(way, ensure_ascii=False) if way else "")
         if page.target is None:
             return _of_page(store, known, page)
         if page.target in seen:
@@ -141,7 +136,7 @@ def _of_item(store: Store, known: ScrapeOutcome, key: str) -> ScrapeOutcome:
             return _unanswered(store, known, "item", key)
         item: Item = found.fact
         revision = "" if item.revision is None else str(item.revision)
-        known = known.told(found, item=key, revision=revision, modified=item.modified or "")
+        known = known.sourced(found, item=key, revision=revision, modified=item.modified or "")
         if item.status != FOUND:
             return known.because(f"{item.status} {hop}")
         if not item.is_category:
@@ -193,7 +188,7 @@ def status(store: AnyPath, *, table: AnyPath | None = None) -> dict[str, Any]:
                 for (status, reason), count in sorted(tally(opened).items())
             ],
             "rows": opened.counts(),
-            "to_ask": opened.count_missing(),
+            "to_ask": {stage: len(keys) for stage, keys in opened.missing().items()},
             "to_retry": opened.failures(),
             "oldest_page": oldest,
             "newest_page": newest,
@@ -235,8 +230,19 @@ def read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> 
     """The landmarks of a table with the values that a store has for them; see ``read_landmarks``."""
     ids, categories = read_listed(landmarks, columns=columns)
     with Store(store, create=False) as opened:
-        read, unknown_ids = join_landmarks(ids, categories, _Found(opened))
+        stored = [row[0] for row in opened.connection.execute("SELECT landmark_id FROM landmarks")]
+        read, unknown_ids = join_landmarks(ids, categories, stored, partial(_values_of, opened))
         return _OnDisk(read), unknown_ids
+
+
+def _values_of(store: Store, landmark_id: str) -> tuple[Values | None, Origin]:
+    """The values of a landmark, and where they come from or why there are none."""
+    row = store.connection.execute("SELECT * FROM landmarks WHERE landmark_id = ?", (landmark_id,)).fetchone()
+    if row is None:
+        return None, NO_ORIGIN
+    outcome = _outcome(store, LandmarkRow(*row))
+    waits = outcome.status == "pending" and not outcome.origin.reason
+    return outcome.values, outcome.origin._replace(reason="not asked for yet") if waits else outcome.origin
 
 
 class _OnDisk(Iterable[Landmark]):
@@ -254,27 +260,3 @@ class _OnDisk(Iterable[Landmark]):
         values = list(self._values)
         for landmark_id, category, number, *origin in self._rows:
             yield Landmark(landmark_id, category, values[number], Origin._make(origin))
-
-
-class _Found(Mapping[str, "tuple[Values | None, Origin]"]):
-    """Values and origins by the ids of a store's landmarks."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __getitem__(self, landmark_id: str) -> tuple[Values | None, Origin]:
-        outcome = outcome_of(self._store, landmark_id)
-        if outcome is None:
-            raise KeyError(landmark_id)
-        return outcome.values, _origin_of(outcome)
-
-    def __iter__(self) -> Iterator[str]:
-        return (row[0] for row in self._store.connection.execute("SELECT landmark_id FROM landmarks"))
-
-    def __len__(self) -> int:
-        return int(self._store.connection.execute("SELECT count(*) FROM landmarks").fetchone()[0])
-
-
-def _origin_of(outcome: ScrapeOutcome) -> Origin:
-    waits = outcome.status == "pending" and not outcome.origin.reason
-    return outcome.origin._replace(reason="not asked for yet") if waits else outcome.origin

@@ -5,7 +5,6 @@ Each answer is stored at once. What failed is asked again on request.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -19,7 +18,7 @@ from hiertree.io.progress import show_progress
 from hiertree.io.provenance import check_outputs, sha256
 
 from ..landmarks import GLDV2_COLUMNS, LANDMARKS, ColumnNames, label_items, read_kept, read_listed
-from ..steps import AnyPath
+from ..steps import AnyPath, read_record
 from . import action_api, category_page
 from .client import REAL_TIME, Client, Clock, Refused, Transport, Unanswered, Unusable
 from .dump import DumpReading, dump_file, read_dump
@@ -30,6 +29,7 @@ from .store import LandmarkRow, Store
 from .titles import landmark_key
 
 Ask: TypeAlias = Callable[[Sequence[str]], Sequence[Fact]]
+Answer: TypeAlias = Sequence[Fact] | Unanswered | Refused  # the facts about keys asked together, or why there are none
 LONGEST_BATCH = 6000  # bytes of keys in a URL; servers refuse above 8 KiB
 MOST_FAILURES_IN_A_ROW = 3
 STORE, DUMP_READ = "store.sqlite", "dump.json"
@@ -59,15 +59,6 @@ def sources(client: Client) -> dict[Stage, Source]:
     return found
 
 
-class AnsweredBatch(NamedTuple):
-    """Keys asked together, and their facts, or the reason for none and whether the server may be at fault."""
-
-    asked: Sequence[str]
-    facts: Sequence[Fact]
-    reason: str = ""
-    outage: bool = False
-
-
 def ask_missing(store: Store, client: Client, *, before: int = 0) -> Counter[str]:
     """Ask stage by stage for everything that is missing; how many keys had which answer, as ``"stage status"``."""
     counts: Counter[str] = Counter()
@@ -76,39 +67,38 @@ def ask_missing(store: Store, client: Client, *, before: int = 0) -> Counter[str
         stage, keys = missing[0]
         statuses: Counter[str] = Counter()
         with show_progress(description=PLURALS[stage], total=len(keys)) as advance:
-            for batch in _ask_all(found[stage].ask, keys, found[stage].batch):
-                now = int(client.clock.now().timestamp())
-                if batch.reason:
-                    store.fail(stage, batch.asked, reason=batch.reason, time=now)
+            for batch, answer in _ask_all(found[stage].ask, keys, found[stage].batch):
+                now, reason = int(client.clock.now().timestamp()), ""
+                if isinstance(answer, Exception):
+                    reason, answers = str(answer), Counter(failed=len(batch))
+                    store.fail(stage, batch, reason=reason, time=now)
                 else:
-                    store.save(batch.facts, source=found[stage].name, time=now)
-                answers = Counter([fact.status for fact in batch.facts] or ["failed"] * len(batch.asked))
-                client.note("batch", stage=stage, asked=len(batch.asked), answers=answers, reason=batch.reason)
-                failures = failures + 1 if batch.outage else 0
+                    answers = Counter(fact.status for fact in answer)
+                    store.save(answer, source=found[stage].name, time=now)
+                client.note("batch", stage=stage, asked=len(batch), answers=answers, reason=reason)
+                failures = failures + 1 if isinstance(answer, Unanswered | Unusable) else 0
                 if failures == MOST_FAILURES_IN_A_ROW:
-                    problem = f"{failures} requests in a row without an answer ({batch.reason})"
+                    problem = f"{failures} requests in a row without an answer ({reason})"
                     raise ScrapeError(problem, remedy="what is stored stays; later, 'labels retry' goes on")
                 statuses += answers
-                advance(len(batch.asked), ", ".join(f"{status} {count}" for status, count in statuses.most_common(6)))
+                advance(len(batch), ", ".join(f"{status} {count}" for status, count in statuses.most_common(6)))
         counts.update({f"{stage} {status}": count for status, count in statuses.items()})
     return counts
 
 
-def _ask_all(ask: Ask, keys: Sequence[str], size: int) -> Iterator[AnsweredBatch]:
+def _ask_all(ask: Ask, keys: Sequence[str], size: int) -> Iterator[tuple[Sequence[str], Answer]]:
     """Ask for all keys; a batch that is refused, or whose answer is of no use, is halved down to the key at fault."""
     waiting = list(reversed(list(batches(keys, size))))
     while waiting:
         batch = waiting.pop()
         try:
-            yield AnsweredBatch(batch, ask(batch))
-        except Unanswered as error:
-            yield AnsweredBatch(batch, (), str(error), outage=True)
-        except Refused as error:
-            half = len(batch) // 2
-            if half:
+            yield batch, ask(batch)
+        except (Unanswered, Refused) as error:
+            if len(batch) > 1 and isinstance(error, Refused):
+                half = len(batch) // 2
                 waiting += [batch[half:], batch[:half]]
             else:
-                yield AnsweredBatch(batch, (), str(error), outage=isinstance(error, Unusable))
+                yield batch, error
 
 
 def batches(keys: Sequence[str], size: int) -> Iterator[list[str]]:
@@ -186,10 +176,8 @@ def scrape_dump(
     table: AnyPath | None = None,
 ) -> tuple[Tally, DumpReading]:
     """Take the types of landmarks from a Wikidata dump; landmarks by status and reason, and how it was read."""
-    if settings.dump is None:
-        raise ScrapeError("no dump", expected="the path of a Wikidata dump")
     check_outputs([table], inputs=[landmarks, store, settings.dump], force=True)
-    subjects, file = read_subjects(landmarks, columns=columns), dump_file(settings.dump)
+    subjects, file = read_subjects(landmarks, columns=columns), dump_file(settings.dump or "")
     with Store(store) as opened, opened.alone():
         subjects.add_to(opened)
         reading = read_dump(file, opened, processes=settings.processes)
@@ -241,15 +229,8 @@ def dump_step(landmarks: Path, *, settings: ScrapeSettings, columns: ColumnNames
     listed = landmarks / LANDMARKS if landmarks.is_dir() else landmarks
     found = dump.stat()
     known = {"dump": dump.name, "bytes": found.st_size, "modified": found.st_mtime_ns, "landmarks": sha256(listed)}
-    if (folder / STORE).exists() and _noted(note) == known:
+    if (folder / STORE).exists() and read_record(note) == known:  # where it cannot be read, the dump is read again
         return None
     tally, reading = scrape_dump(landmarks, store=folder / STORE, settings=settings, columns=columns)
     write_json(note, known)
     return f"{reading}\n{describe_outcomes(tally)}"
-
-
-def _noted(note: Path) -> object:
-    try:
-        return json.loads(note.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None  # nothing that can be trusted: the dump is read again

@@ -6,10 +6,8 @@ request in flight and nothing else. ``schema.sql`` describes the tables.
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
@@ -20,6 +18,8 @@ from pydantic import ValidationError
 
 from hiertree.errors import ScrapeError
 
+from ...settings import first_complaint
+from ..steps import AnyPath
 from .facts import JSON, MOST_MOVES, MOST_STEPS_UP, MOVED, PLURALS, STAGES, Fact, SourceName, Stage
 
 APPLICATION, VERSION = 0x68697274, 3  # "hirt"
@@ -47,7 +47,7 @@ _MISSING = """
     EXCEPT SELECT stage, key FROM failures ORDER BY stage, key"""
 
 
-def is_store(path: str | os.PathLike[str]) -> bool:
+def is_store(path: AnyPath) -> bool:
     """Whether a file begins like a store."""
     try:
         with Path(path).open("rb") as file:
@@ -76,7 +76,7 @@ class Known(NamedTuple):
 class Store:
     """A store on disk; a context manager that closes it, and makes a ScrapeError of SQLite's errors."""
 
-    def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
+    def __init__(self, path: AnyPath, *, create: bool = True) -> None:
         self.path = Path(path)
         if not create and (not self.path.is_file() or not self.path.stat().st_size):
             raise ScrapeError(f"{self.path}", expected="an existing store", remedy="make one with 'labels scrape'")
@@ -85,9 +85,8 @@ class Store:
             self.connection = sqlite3.connect(self.path, isolation_level="IMMEDIATE", timeout=30)
             self._prepare()
         except sqlite3.DatabaseError as error:
-            wanted = "a store of 'labels scrape'"
             if create or not _READ_ONLY.search(str(error)):
-                raise ScrapeError(f"{self.path}: {error}", expected=wanted) from None
+                raise ScrapeError(f"{self.path}: {error}", expected="a store of 'labels scrape'") from None
             self._open_read_only()
 
     def _open_read_only(self) -> None:
@@ -125,14 +124,10 @@ class Store:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self.close()
+        self.connection.close()
         if isinstance(error, sqlite3.Error):
             remedy = "what is stored stays; mend that and run the command again"
             raise ScrapeError(f"{self.path}: {error}", expected="a whole store and room on its disk", remedy=remedy)
-
-    def close(self) -> None:
-        """Close the file."""
-        self.connection.close()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -174,18 +169,10 @@ class Store:
     def missing(self, *, before: int = 0) -> dict[Stage, list[str]]:
         """The keys still to be asked in each stage, in order; answers older than ``before`` count as missing."""
         found: dict[Stage, list[str]] = {stage: [] for stage in STAGES}
-        for stage, key in self._each_missing(before):
+        named = {"before": before, "moves": MOST_MOVES, "steps": MOST_STEPS_UP, "moved": MOVED}
+        for stage, key in self.connection.execute(_MISSING, named):
             found[stage].append(key)
         return found
-
-    def count_missing(self) -> dict[Stage, int]:
-        """The number of keys still to be asked in each stage."""
-        counts = Counter(stage for stage, _ in self._each_missing(0))
-        return {stage: counts[stage] for stage in STAGES}
-
-    def _each_missing(self, before: int) -> Iterator[tuple[Stage, str]]:
-        named = {"before": before, "moves": MOST_MOVES, "steps": MOST_STEPS_UP, "moved": MOVED}
-        return self.connection.execute(_MISSING, named)
 
     def known(self, stage: Stage, key: str) -> Known | None:
         """The known fact, or None."""
@@ -194,7 +181,7 @@ class Store:
         try:
             return None if row is None else Known(JSON[stage].validate_json(row[0]), *row[1:])
         except ValidationError as error:
-            given = f"{self.path}: the answer to {stage} {key!r} is damaged ({error.errors()[0]['msg']})"
+            given = f"{self.path}: the answer to {stage} {key!r} is damaged ({first_complaint(error)})"
             remedy = "restore the store from a copy, or scrape with --refresh-older-than 0"
             raise ScrapeError(given, expected="the JSON that 'labels scrape' wrote", remedy=remedy) from None
 

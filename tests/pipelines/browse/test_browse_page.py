@@ -14,7 +14,7 @@ from PIL import Image
 
 from hiertree.errors import InputError, OptionError, TableError
 from hiertree.pipelines.browse.embedded_images import read_embedded
-from hiertree.pipelines.browse.server import Searching, served
+from hiertree.pipelines.browse.server import served
 from hiertree.pipelines.cli.application import main
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium is not installed").Keys
@@ -122,12 +122,13 @@ def test_a_gallery_of_its_own_is_searched_without_the_query_itself(tmp_path):
     for part, rows in parts.items():
         np.save(folder / f"{part}.npy", vectors(2, 1, 1)[rows].astype(np.float32))
         table.iloc[rows].to_csv(folder / f"{part}.csv", index=False)
-    searching = Searching(read_embedded([folder], images=tmp_path))
-    found = searching.neighbors(0)
+    with served(read_embedded([folder], images=tmp_path)) as url:
+        found = get(LocalServer(url), "/api/neighbors?query=0")
+        number = get(LocalServer(url), "/api/images?node=")["of"]
     assert len(found["neighbors"]) == 15
     assert "0.png" not in [image["name"] for image in found["neighbors"]]  # the same photograph, in the gallery
     assert {image["row"] for image in found["neighbors"][:3]} == {3, 4, 5}  # rows of the gallery follow the queries'
-    assert searching.images(())["of"] == 3
+    assert number == 3
 
 
 def test_images_are_found_where_they_were_embedded_from_or_said_to_be_missing(folders, tmp_path):
@@ -138,7 +139,8 @@ def test_images_are_found_where_they_were_embedded_from_or_said_to_be_missing(fo
     shown = read_embedded([unlabeled])
     assert shown.images is not None
     assert shown.labels(3) == []
-    assert Searching(shown).neighbors(3)["at_level"] == [14]
+    with served(shown) as url:
+        assert get(LocalServer(url), "/api/neighbors?query=3")["at_level"] == [14]
     lost = read_embedded([write(tmp_path / "lost", vectors(1, 1, 1))])
     assert lost.images is None
     assert "not where they were embedded from" in lost.without

@@ -16,7 +16,8 @@ from hiertree.pipelines.labels import (
     read_proposal,
 )
 from hiertree.pipelines.labels.encode.text_encoders import unit_rows
-from hiertree.pipelines.labels.review import Rename, Session
+from hiertree.pipelines.labels.review.actions import Rename
+from hiertree.pipelines.labels.review.session import Session
 
 HEADER = "landmark_id,category,instance_of\n"
 TRAVERSAL = "../../../etc/passwd"

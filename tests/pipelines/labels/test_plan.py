@@ -15,7 +15,8 @@ from hiertree.errors import IncompleteScrapeError, OptionError, RecipeError, Scr
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import ClusterSettings, build, clean_step, cluster_step, export_step, read_proposal
 from hiertree.pipelines.labels.plan import check_plan, read_plan
-from hiertree.pipelines.labels.review import Rename, Session
+from hiertree.pipelines.labels.review.actions import Rename
+from hiertree.pipelines.labels.review.session import Session
 
 
 @pytest.fixture

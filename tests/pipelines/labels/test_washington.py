@@ -15,7 +15,8 @@ from hiertree.pipelines.labels import (
     read_landmarks,
     read_proposal,
 )
-from hiertree.pipelines.labels.review import Approve, MarkLabels, Merge, Move, Rename, Session, SetKind
+from hiertree.pipelines.labels.review.actions import Approve, MarkLabels, Merge, Move, Rename, SetKind
+from hiertree.pipelines.labels.review.session import Session
 from hiertree.pipelines.labels.scrape.outcomes import write_instances
 from hiertree.pipelines.labels.scrape.scraping import read_subjects
 from hiertree.pipelines.labels.scrape.store import Store

@@ -13,8 +13,8 @@ from hiertree.pipelines.labels import PlaceNounEncoder, choose_k, propose, spher
 from hiertree.pipelines.labels.cluster.clustering import silhouettes
 from hiertree.pipelines.labels.cluster.embedding import kind_margins, known_margin, natural_probability
 from hiertree.pipelines.labels.cluster.naming import groups_above, propose_names
+from hiertree.pipelines.labels.cluster.proposing import settle_kinds, settle_senses
 from hiertree.pipelines.labels.cluster.quality import agreement
-from hiertree.pipelines.labels.cluster.settling import settle_kinds, settle_senses
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms
 from hiertree.pipelines.labels.encode.phrases import thesaurus
 

@@ -21,7 +21,8 @@ from hiertree.pipelines.labels import (
 )
 from hiertree.pipelines.labels.export.differences import describe_differences
 from hiertree.pipelines.labels.export.step import describe_exported
-from hiertree.pipelines.labels.review import MarkLabels, Move, Rename, Session, SetKind
+from hiertree.pipelines.labels.review.actions import MarkLabels, Move, Rename, SetKind
+from hiertree.pipelines.labels.review.session import Session
 from hiertree.tree import H_GLDV2_LEVELS
 
 FILES = {

@@ -15,22 +15,13 @@ from sklearn.metrics import cohen_kappa_score
 from hiertree.errors import ReviewError
 from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
-from hiertree.pipelines.labels.review import (
-    Approve,
-    History,
-    MarkLabels,
-    Merge,
-    Move,
-    Rename,
-    Session,
-    SetKind,
-    Settle,
-    Undo,
-    initial_state,
-    reviewed,
-)
-from hiertree.pipelines.labels.review.agreement import Adjudication, cohen_kappa, compare, match_clusters
+from hiertree.pipelines.labels.review import reviewed
+from hiertree.pipelines.labels.review.actions import Approve, MarkLabels, Merge, Move, Rename, SetKind, Settle
+from hiertree.pipelines.labels.review.agreement import cohen_kappa, compare, match_clusters
+from hiertree.pipelines.labels.review.history import History, Undo
 from hiertree.pipelines.labels.review.log_file import replayed
+from hiertree.pipelines.labels.review.session import Session
+from hiertree.pipelines.labels.review.state import initial_state
 
 ANNA = (
     Rename(cluster=0, name="crossing"),
@@ -88,19 +79,20 @@ def test_no_other_matching_holds_more_labels(pairs):
 def test_the_numbers_and_differences_of_two_small_reviews():
     start = initial_state(SMALL)
     anna, bert = History.beginning(start, annotator="anna"), History.beginning(start, annotator="bert")
-    assert compare(anna.state, bert.state).agreement.place_kappa == 1
+    assert compare(anna, bert).agreement["place_kappa"] == 1
     for action in ANNA:
         anna = anna.after(action)
     for action in BERT:
         bert = bert.after(action)
-    found = compare(anna.state, bert.state)
+    found = compare(anna, bert)
     numbers = found.agreement
-    assert (numbers.labels, numbers.relevant, numbers.clusters, numbers.matched) == (15, 14, (4, 6), 4)
+    counted = {"labels": 15, "relevant": 14, "clusters": (4, 6), "matched": 4}
+    assert numbers.items() >= counted.items()
     # kept by both: all but pond. Of other kinds: museum and art museum for bert, church's three labels for anna
-    assert numbers.kind_share == pytest.approx((14 - 2 - 3) / 14)
+    assert numbers["kind_share"] == pytest.approx((14 - 2 - 3) / 14)
     # of mountain and church, merged by anna, one is matched; castle left museum
-    assert numbers.place_share == pytest.approx((14 - 3 - 1) / 14)
-    assert numbers.name_share == pytest.approx(3 / 4)  # crossing is no bridge
+    assert numbers["place_share"] == pytest.approx((14 - 3 - 1) / 14)
+    assert numbers["name_share"] == pytest.approx(3 / 4)  # crossing is no bridge
     assert {label for label, *_ in found.labels} == {
         "pond",
         "castle",
@@ -126,7 +118,7 @@ def test_the_command_prints_the_numbers_and_writes_everything(logs, tmp_path):
 def test_a_log_is_not_compared_with_itself(logs):
     folder, anna, _ = logs
     with pytest.raises(ReviewError, match="two logs of anna"):
-        Adjudication.of(replayed(SMALL, anna), replayed(SMALL, anna))
+        compare(replayed(SMALL, anna), replayed(SMALL, anna))
     run = CliRunner().invoke(commands, ["labels", "agreement", str(folder), str(anna), str(anna)])
     assert run.exit_code != 0
 
@@ -134,7 +126,7 @@ def test_a_log_is_not_compared_with_itself(logs):
 def test_an_adjudication_begins_with_the_first_and_stands_alone(logs, tmp_path):
     folder, anna, bert = logs
     chief = session(tmp_path / "chief.jsonl", "chief")
-    adjudication = Adjudication.of(replayed(SMALL, anna), replayed(SMALL, bert))
+    adjudication = compare(replayed(SMALL, anna), replayed(SMALL, bert))
     adjudication.begin(chief)
     adjudication.begin(chief)  # going on is not beginning anew
     chief.act(Settle(labels=("castle",), choice="second", name="fort", kind="human-made"), seq=1)
@@ -155,10 +147,10 @@ def test_an_adjudication_begins_with_the_first_and_stands_alone(logs, tmp_path):
 def test_an_adjudication_does_not_go_on_with_reviews_that_changed(logs, tmp_path):
     _, anna, bert = logs
     chief = session(tmp_path / "chief.jsonl", "chief")
-    Adjudication.of(replayed(SMALL, anna), replayed(SMALL, bert)).begin(chief)
+    compare(replayed(SMALL, anna), replayed(SMALL, bert)).begin(chief)
     session(anna, "anna", Rename(cluster=1, name="water"))
     with pytest.raises(ReviewError, match="began from anna's 3 events and bert's 2 events, not from anna's 4"):
-        Adjudication.of(replayed(SMALL, anna), replayed(SMALL, bert)).begin(chief)
+        compare(replayed(SMALL, anna), replayed(SMALL, bert)).begin(chief)
     started = session(tmp_path / "other.jsonl", "chief", Rename(cluster=1, name="water"))
     with pytest.raises(ReviewError, match="began from the proposal"):
-        Adjudication.of(replayed(SMALL, anna), replayed(SMALL, bert)).begin(started)
+        compare(replayed(SMALL, anna), replayed(SMALL, bert)).begin(started)

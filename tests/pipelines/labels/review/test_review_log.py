@@ -13,26 +13,23 @@ from review_server import SMALL
 
 from hiertree.errors import OptionError, ReviewConflictError, ReviewError
 from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
-from hiertree.pipelines.labels.review import (
+from hiertree.pipelines.labels.review import reviewed
+from hiertree.pipelines.labels.review.actions import (
     Approve,
-    History,
     MarkLabels,
     Merge,
     Move,
-    Redo,
     Rename,
-    Session,
     SetAbove,
     SetKind,
     Settle,
     Split,
-    Undo,
-    initial_state,
-    reviewed,
 )
+from hiertree.pipelines.labels.review.history import History, Redo, Undo
 from hiertree.pipelines.labels.review.log_file import reviewed_proposal
 from hiertree.pipelines.labels.review.serving import open_review
-from hiertree.pipelines.labels.review.state import State
+from hiertree.pipelines.labels.review.session import Session
+from hiertree.pipelines.labels.review.state import State, initial_state
 
 RECORDED = Path(__file__).with_name("review_recorded.jsonl")
 BEGINNING = History.beginning(initial_state(SMALL), annotator="anna")

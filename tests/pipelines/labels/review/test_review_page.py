@@ -11,10 +11,11 @@ from PIL import Image
 from review_server import CLUSTERS, SMALL, proposal_of, running
 
 from hiertree.pipelines.labels.landmarks import KeptLandmark
-from hiertree.pipelines.labels.review import History, Rename, SetKind, initial_state
-from hiertree.pipelines.labels.review.actions import MarkLabels, Move
-from hiertree.pipelines.labels.review.agreement import Adjudication
+from hiertree.pipelines.labels.review.actions import MarkLabels, Move, Rename, SetKind
+from hiertree.pipelines.labels.review.agreement import compare
+from hiertree.pipelines.labels.review.history import History
 from hiertree.pipelines.labels.review.serving import ImageFolder
+from hiertree.pipelines.labels.review.state import initial_state
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium is not installed").Keys
 ActionChains = pytest.importorskip("selenium.webdriver").ActionChains
@@ -440,7 +441,7 @@ def test_differences_are_settled_side_by_side(browser, tmp_path):
     bert = History.beginning(start, annotator="bert").after(Move(labels=("castle",), name="castle", kind="human-made"))
     for action in (MarkLabels(labels=("temple",), irrelevant=True), SetKind(clusters=(3,), kind="human-made")):
         bert = bert.after(action)
-    adjudication = Adjudication.of(anna, bert)
+    adjudication = compare(anna, bert)
     with running(tmp_path / "third.jsonl", annotator="chief", adjudication=adjudication) as server:
         page = Page(browser, server)
         assert page.find("#to-differences").text == "Differences (4 open)"

@@ -250,8 +250,9 @@ def test_examples_with_images_come_first(tmp_path):
     ]
     landmarks = by_label(kept)
     found = examples(landmarks["lake"], ImageFolder(tmp_path))
-    assert [(at.landmark, at.name, at.image) for at in found[:2]] == [("9", "Lake 9", True), ("0", "Lake 0", False)]
-    assert (len(found), examples(landmarks["pond"])[0].name) == (6, "odd")
+    first = [(at["landmark"], at["name"], at["image"]) for at in found[:2]]
+    assert first == [("9", "Lake 9", True), ("0", "Lake 0", False)]
+    assert (len(found), examples(landmarks["pond"])[0]["name"]) == (6, "odd")
 
 
 def test_a_label_lists_all_its_landmarks_each_with_its_page(tmp_path):
