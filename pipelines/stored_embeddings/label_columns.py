@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hiertree import LabelTree
+from hiertree.datasets.labels_to_paths import label_paths
 from hiertree.errors import EmptyLabelError, InputError, OptionError, TableError
-from hiertree.io.tables import integer_column, line_names, read_table
+from hiertree.io.tables import check_columns, integer_column, line_names, read_table
 from hiertree.tree.label_rows import is_empty
 
 if TYPE_CHECKING:
@@ -90,10 +91,7 @@ class SharedPaths(NamedTuple):
 
 def rows_in_shards(shards: Shards, columns: LabelColumns) -> LabeledRows:
     """Parquet files with columns of labels, their cells as a CSV would hold them: 7 in one is 7 in the other."""
-    missing = [name for name in columns.asked_for if name not in shards.columns]
-    if missing or not shards.columns:
-        file, what = shards.files[0], ", ".join(missing) or "of labels"
-        raise TableError(f"{file.name} has no column {what}", expected="columns of labels")
+    check_columns(shards.files[0].name, shards.columns, columns.asked_for)
     rows = _labeled(shards, shards.columns, shards.texts, columns, shards.row_name)
     if rows.ids is not None:
         shards.check_ids(rows.ids)
@@ -175,34 +173,22 @@ def shared_paths(queries: LabeledRows, gallery: LabeledRows | None, *, distracto
     unlabeled = _unlabeled(labels) if distractors else np.zeros(len(labels[0]), np.bool_)
     unlabeled[:split] = False
     kept = np.flatnonzero(~unlabeled)
-    row_of, first = _distinct([own[kept] for own in labels])
 
     def where(position: int) -> str:
-        row = int(kept[first[position]])
+        row = int(kept[position])
         return queries.where(row) if gallery is None or row < split else gallery.where(row - split)
 
-    listed = list(zip(*([own.categories[code] for code in own.codes[kept[first]]] for own in labels), strict=True))
+    columns = [own[kept] for own in labels]
     try:
-        tree = LabelTree.from_paths(listed, level_names=queries.levels, leaf="path", where=where)
+        tree, paths = label_paths(columns, level_names=queries.levels, leaf="path", where=where)
     except EmptyLabelError as error:  # whose remedies are options of Python
         remedy = "fill it in, as hiertree tree --gaps does, or name columns without empty cells by --levels"
         raise EmptyLabelError(error.given, expected=error.expected, remedy=remedy) from None
-    paths = tree.paths(listed)[row_of]
     if gallery is None:
         return SharedPaths(tree, paths)
     whole = np.full((len(unlabeled), paths.shape[1]), -1, np.int64)
     whole[kept] = paths
     return SharedPaths(tree, whole[:split], whole[split:], unlabeled[split:] if distractors else None)
-
-
-def _distinct(labels: Sequence[pd.Categorical]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(n,) the number of each row of labels, by first appearance, and the first row of each number."""
-    import pandas as pd
-
-    number = np.zeros(len(labels[0]), np.int64)
-    for own in labels:
-        number = pd.factorize(number * len(own.categories) + own.codes)[0].astype(np.int64, copy=False)
-    return number, np.unique(number, return_index=True)[1]
 
 
 def check_images(*parts: LabeledRows) -> None:
