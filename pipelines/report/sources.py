@@ -17,6 +17,7 @@ import numpy as np
 
 from hiertree.arrays import as_embeddings, as_paths
 from hiertree.errors import CheckpointError, HiertreeError, OptionError
+from hiertree.io.files import CONTENT_ERRORS, raised_as
 from hiertree.io.provenance import MANIFEST, manifest
 from hiertree.metrics import evaluate
 
@@ -106,7 +107,7 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
     if results is None:
         remedy = "hiertree train finishes it"
         raise OptionError(f"run={path}", expected="the folder of a finished run, with metrics.json", remedy=remedy)
-    try:
+    with raised_as(CheckpointError, path, expected="the folder of a finished run", on=(*CONTENT_ERRORS, BadZipFile)):
         labeled = read_embeddings(folder.path)
         as_embeddings(labeled.embeddings)
         as_paths(labeled.paths)
@@ -123,8 +124,6 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
             command=shlex.join(["hiertree", "train", str(folder.recipe), "--out", f"{folder.path}-again"]),
             per_query=pd.read_parquet(folder.path / "per_query.parquet"),
         )
-    except (OSError, KeyError, TypeError, ValueError, BadZipFile, RecursionError) as error:
-        raise CheckpointError(f"{path} ({error})", expected="the whole folder of a finished run") from error
 
 
 def read_runs(paths: Sequence[str | os.PathLike[str]]) -> dict[str, FinishedRun]:
@@ -220,11 +219,6 @@ def _sources_in(paths: Sequence[Path]) -> dict[Path, str]:
             f"{len(sources)} runs", expected=f"at most {MOST_RUNS} on a page", remedy="name their folders one by one"
         )
     return sources
-
-
-def is_comparison(folder: Path) -> bool:
-    """Whether ``hiertree compare`` made it."""
-    return (folder / "comparison.csv").is_file()
 
 
 def _rows(comparison: Path) -> dict[Path, str]:

@@ -16,6 +16,7 @@ from hiertree.io import files
 from hiertree.io.parts import PartStore, digest
 from hiertree.io.progress import is_progress_shown
 from hiertree.io.provenance import MANIFEST, manifest
+from hiertree.options import check_integer
 
 from ..training.data.splits import load_learning_splits, load_split
 from ..training.distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
@@ -120,8 +121,7 @@ def embed(
     ``out`` is a folder that is new, empty, or that of the same call interrupted, and that all processes share;
     ``backbone`` as for :func:`hiertree.load_model`. On SIGTERM the call exits with status 0, and whole shards are kept.
     """
-    if shard_size < 1:
-        raise OptionError(f"shard_size={shard_size}", expected="an integer ≥ 1")
+    check_integer("shard_size", shard_size)
     if levels and not labeled:
         raise OptionError(f"levels {', '.join(levels)} of images without labels", expected="one of both")
     launch = detect_launch()

@@ -16,6 +16,7 @@ from typing_extensions import Unpack
 from hiertree import relevance as relevances
 from hiertree.errors import CheckpointError, InputError, OptionError, require_package
 from hiertree.io import files
+from hiertree.io.files import raised_as
 from hiertree.io.provenance import manifest
 from hiertree.metrics import (
     Compat,
@@ -113,13 +114,11 @@ def evaluate_file(embeddings: PathLike, *, codes: bool = False, **options: Unpac
 
 def measured_as(run: Path) -> dict[str, Any]:
     """The metrics and conventions of a run's own results, and a line on further lists of its benchmark."""
-    try:
+    with raised_as(CheckpointError, run, expected="the whole folder of a finished run"):
         convention = json.loads((run / "metrics.json").read_text(encoding="utf-8"))["convention"]
         metrics = read_yaml(run / "recipe.yaml")["evaluation"]["metrics"]
         codes, protocol = "Hamming" in convention["scores"], convention["protocol"]
         by_pairs = convention["self_rule"] == BY_PAIRS
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{run} ({error!r})", expected="the whole folder of a finished run") from error
     if by_pairs:
         remedy = "`hiertree embed` its test split, and give the data set's grades as --truth"
         raise OptionError(f"{run}, whose images grades of pairs compare", expected="labels that do", remedy=remedy)

@@ -83,7 +83,7 @@ class LabeledRows(NamedTuple):
 class SharedPaths(NamedTuple):
     """The paths of queries and perhaps of a gallery in one tree, and the gallery rows without labels."""
 
-    tree: LabelTree
+    tree: LabelTree | None  # None where there are no labels, and all paths are 0
     queries: NDArray[Any]
     gallery: NDArray[Any] | None = None
     distractors: NDArray[np.bool_] | None = None
@@ -168,7 +168,10 @@ def shared_paths(queries: LabeledRows, gallery: LabeledRows | None, *, distracto
     if gallery is not None and gallery.levels != queries.levels:
         given = f"levels {', '.join(queries.levels)} of the queries and {', '.join(gallery.levels)} of the gallery"
         raise OptionError(given, expected="the same columns in one order", remedy="name them with --levels")
-    split, parts = len(queries.labels[0]), [queries] if gallery is None else [queries, gallery]
+    parts = [queries] if gallery is None else [queries, gallery]
+    if not queries.levels:
+        return SharedPaths(None, *(np.zeros((len(part.embeddings), 1), np.int32) for part in parts))
+    split = len(queries.labels[0])
     labels = [union_categoricals(list(own)) for own in zip(*(part.labels for part in parts), strict=True)]
     unlabeled = _unlabeled(labels) if distractors else np.zeros(len(labels[0]), np.bool_)
     unlabeled[:split] = False

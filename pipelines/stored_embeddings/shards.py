@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from hiertree.arrays import StoredRows
 from hiertree.errors import InputError, TableError, require_package
+from hiertree.io.files import raised_as
 from hiertree.io.provenance import MANIFEST
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Shards(StoredRows):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        try:
+        with raised_as(InputError, self.files[0].parent, expected="Parquet files of the same columns"):
             tables = [pq.read_table(file, columns=[column]) for file in self.files]
             cells = pa.concat_tables(tables, promote_options="default").column(0)
             if pa.types.is_string(cells.type):
@@ -98,10 +99,6 @@ class Shards(StoredRows):
             if pa.types.is_dictionary(cells.type):
                 cells = cells.cast(cells.type.value_type)
             numbered = cells.combine_chunks().dictionary_encode("encode")
-        except pa.ArrowException as error:
-            raise InputError(
-                f"{self.files[0].parent}: {error}", expected="Parquet files of the same columns"
-            ) from error
         texts = pd.Series(["" if cell is None else str(cell) for cell in numbered.dictionary.to_pylist()])
         return texts.take(numbered.indices.to_numpy()).array
 
@@ -236,8 +233,8 @@ def _identity(file: Path) -> str:
         return f"{file.name} {size} {zlib.crc32(opened.read())}"
 
 
-def shard_files(source: Path) -> list[Path] | None:
-    """The shards in a folder, or those that a pattern names; None for a file."""
+def shard_files(source: Path) -> list[Path]:
+    """The shards in a folder, or those that a pattern names; a file alone."""
     if source.is_dir():
         for suffix in SHARDS:
             if found := sorted(source.glob(f"[!.]*{suffix}")):
@@ -248,4 +245,4 @@ def shard_files(source: Path) -> list[Path] | None:
         if not found or found[0].suffix not in SHARDS or len({file.suffix for file in found}) > 1:
             raise InputError(f"{source}: {len(found)} files", expected=f"shards of one of {', '.join(SHARDS)}")
         return found
-    return None
+    return [source]

@@ -19,6 +19,7 @@ import numpy as np
 from PIL import Image
 
 from ...errors import ImageError, ShapeError, TableError
+from ...io.files import CONTENT_ERRORS, raised_as
 from ...io.progress import track
 
 if TYPE_CHECKING:
@@ -36,15 +37,12 @@ class ImageSource(Protocol):
 
     def __len__(self) -> int:
         """Number of images."""
-        ...
 
     def __getitem__(self, index: int) -> Image.Image:
         """Decode one image; an ImageError names it."""
-        ...
 
     def name(self, index: int) -> str:
         """The name of an image in error messages and retrieval grids, for instance its file name."""
-        ...
 
 
 class PackedNames:
@@ -210,15 +208,13 @@ def reading(*, max_pixels: int | None = None, side: int | None = None) -> Iterat
 
 def decode(file: Path | IO[bytes], *, name: str) -> Image.Image:
     """Decode one image completely, to 8 bits a channel and as :func:`reading` says; an ImageError names it."""
-    try:
-        image = _opened(file, name)
-        with image:
-            side = _reading.get().side
-            if side is not None and image.width * image.height > LARGE:
-                return _reduced(image, REDUCED * side, name)
-            return eight_bit(image.copy() if image.mode[0] not in "IF" else image, name=name)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise ImageError(f"image {name!r} does not decode ({error})", expected="a complete image file") from error
+    damaged = (*CONTENT_ERRORS, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning)
+    refused = raised_as(ImageError, f"image {name!r} does not decode", expected="a complete image file", on=damaged)
+    with refused, _opened(file, name) as image:
+        side = _reading.get().side
+        if side is not None and image.width * image.height > LARGE:
+            return _reduced(image, REDUCED * side, name)
+        return eight_bit(image.copy() if image.mode[0] not in "IF" else image, name=name)
 
 
 def damaged(images: ImageSource, *, description: str) -> list[int]:
