@@ -35,7 +35,7 @@ def raised_as(
     kind: type[HiertreeError],
     given: object,
     *,
-    expected: str,
+    expected: str | None = None,
     remedy: str | None = None,
     on: type[BaseException] | tuple[type[BaseException], ...] = CONTENT_ERRORS,
 ) -> Iterator[None]:

@@ -14,7 +14,7 @@ import json
 import os
 import platform
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import combinations, product
 from pathlib import Path
@@ -227,17 +227,11 @@ def _key(path: Path) -> str:
 
 
 def _is_listed(file: Path) -> bool:
-    for path in (file.with_name(MANIFEST), manifest_beside(file)):
-        for entry in _entries(path):
-            if entry.get("name") == file.name and entry.get("bytes") == file.stat().st_size:
-                return bool(entry.get("sha256") == sha256(file))
-    return False
-
-
-def _entries(path: Path) -> Iterator[dict[str, Any]]:
-    record = _json(path)
-    if isinstance(record, dict) and isinstance(record.get("outputs"), list):
-        yield from (entry for entry in record["outputs"] if isinstance(entry, dict))
+    """Whether a manifest, that of the folder or one beside the file, lists it as it is now."""
+    records = [_json(path) for path in (file.with_name(MANIFEST), manifest_beside(file))]
+    outputs = [record.get("outputs") for record in records if isinstance(record, dict)]
+    listed = [entry for own in outputs if isinstance(own, list) for entry in own]
+    return bool(listed) and describe_file(file) in listed
 
 
 def _holds_manifest(file: Path) -> bool:

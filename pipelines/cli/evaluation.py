@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -185,19 +186,14 @@ def evaluate(
 
     The lists of --run are measured by --qrels, or by the labels in --tree.
     """
-    typed = typed_options()
-    if options["truth"] is not None and (others := [name for name in _OF_LABELS if name in typed]):
-        raise click.UsageError(f"--{others[0].replace('_', '-')} beside --truth: expected one of the two")
+    if options["truth"] is not None:
+        _refuse(_OF_LABELS, "beside --truth: expected one of the two")
     if run is not None and require_slurm(launcher, slurm):
         raise click.UsageError("--launcher slurm is of embeddings, not of --run")
     of_the_other = _OF_RUNS if run is None else _OF_EMBEDDINGS
-    for name in of_the_other:
-        if name in typed:
-            option = f"--{name.replace('_', '-')}"
-            raise click.UsageError(f"{option} {'needs --run' if run is None else 'is of embeddings, not of --run'}")
-    for name in ("alpha", "relevance"):
-        if weights is not None and name in typed:
-            raise click.UsageError(f"--{name} beside --weights: expected one of the two")
+    _refuse(of_the_other, "needs --run" if run is None else "is of embeddings, not of --run")
+    if weights is not None:
+        _refuse(("alpha", "relevance"), "beside --weights: expected one of the two")
     if (embeddings is None) == (run is None):
         raise click.UsageError("expected either EMBEDDINGS or --run")
     options = {name: value for name, value in options.items() if name not in of_the_other}
@@ -223,6 +219,13 @@ def evaluate(
         if options["codes"] or options["approximate"]:
             continue_in_first(click.get_current_context())
         evaluate_file(embeddings, **options)
+
+
+def _refuse(names: Collection[str], problem: str) -> None:
+    """Refuse options that were typed."""
+    for name in typed_options():
+        if name in names:
+            raise click.UsageError(f"--{name.replace('_', '-')} {problem}")
 
 
 def _evaluate_on_cluster(embeddings: Path, slurm: tuple[str, ...], options: dict[str, Any]) -> None:

@@ -254,7 +254,7 @@ def _data_of_run(run: FinishedRun, overrides: Sequence[str]) -> QueriesAndGaller
 
 def require_measured_on(data: QueriesAndGallery, run: FinishedRun, what: str) -> None:
     """Refuse a data set that is not the run's."""
-    if not run.has_paths(data.query_paths, data.gallery_paths if data.separate else None):
+    if not run.has_paths(data.query_paths, data.other_paths):
         raise OptionError(
             f"the {len(data.query_paths)} queries of {what}",
             expected=f"the {len(run.labeled.paths)} that {run.source} was measured on, with the same paths",
@@ -293,7 +293,8 @@ def _data_of_file(measured: Measurement, folder: PathLike | None) -> QueriesAndG
     pictures: Any = {"images": images, "without": without}
     if labeled.tree is None:
         return QueriesAndGallery.from_numbers(labeled.paths, labeled.gallery_paths, **pictures)
-    return QueriesAndGallery.from_paths(labeled.tree, labeled.paths, labeled.gallery_paths, **pictures)
+    sides: dict[str, Any] = {"query_paths": labeled.paths, "other_paths": labeled.gallery_paths}
+    return QueriesAndGallery(tree=labeled.tree, **sides, **pictures)
 
 
 def values_of(runs: Mapping[str, Measurement], metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:

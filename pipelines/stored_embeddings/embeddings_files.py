@@ -36,9 +36,9 @@ from .label_columns import (
     check_images,
     junk_in_table,
     junk_lists,
+    paths_in_one_tree,
     rows_in_shards,
     rows_with_table,
-    shared_paths,
 )
 from .locations import StoredSide, locate
 from .shards import Shards, shard_files
@@ -188,7 +188,7 @@ def naming_files(source: PathLike, gallery: PathLike | None) -> Iterator[None]:
 
 def _from_rows(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> LabeledEmbeddings:
     check_images(*filter(None, (queries, gallery)))
-    paths = shared_paths(queries, gallery, distractors=distractors)
+    paths = paths_in_one_tree(queries, gallery, distractors=distractors)
     found = LabeledEmbeddings(queries.embeddings, paths.queries, ids=queries.ids, tree=paths.tree)
     if gallery is None:
         return found

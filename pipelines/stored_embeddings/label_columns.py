@@ -80,7 +80,7 @@ class LabeledRows(NamedTuple):
     ids: Any = None  # an array of pandas that holds text, or None
 
 
-class SharedPaths(NamedTuple):
+class PathsInOneTree(NamedTuple):
     """The paths of queries and perhaps of a gallery in one tree, and the gallery rows without labels."""
 
     tree: LabelTree | None  # None where there are no labels, and all paths are 0
@@ -161,7 +161,7 @@ def _unlabeled(labels: Sequence[pd.Categorical]) -> NDArray[np.bool_]:
     return found
 
 
-def shared_paths(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> SharedPaths:
+def paths_in_one_tree(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> PathsInOneTree:
     """One tree numbers the labels of both; the same text under two parents is two labels."""
     from pandas.api.types import union_categoricals
 
@@ -170,7 +170,8 @@ def shared_paths(queries: LabeledRows, gallery: LabeledRows | None, *, distracto
         raise OptionError(given, expected="the same columns in one order", remedy="name them with --levels")
     parts = [queries] if gallery is None else [queries, gallery]
     if not queries.levels:
-        return SharedPaths(None, *(np.zeros((len(part.embeddings), 1), np.int32) for part in parts))
+        zeros: Any = (np.zeros((len(part.embeddings), 1), np.int32) for part in parts)
+        return PathsInOneTree(None, *zeros)
     split = len(queries.labels[0])
     labels = [union_categoricals(list(own)) for own in zip(*(part.labels for part in parts), strict=True)]
     unlabeled = _unlabeled(labels) if distractors else np.zeros(len(labels[0]), np.bool_)
@@ -188,10 +189,10 @@ def shared_paths(queries: LabeledRows, gallery: LabeledRows | None, *, distracto
         remedy = "fill it in, as hiertree tree --gaps does, or name columns without empty cells by --levels"
         raise EmptyLabelError(error.given, expected=error.expected, remedy=remedy) from None
     if gallery is None:
-        return SharedPaths(tree, paths)
+        return PathsInOneTree(tree, paths)
     whole = np.full((len(unlabeled), paths.shape[1]), -1, np.int64)
     whole[kept] = paths
-    return SharedPaths(tree, whole[:split], whole[split:], unlabeled[split:] if distractors else None)
+    return PathsInOneTree(tree, whole[:split], whole[split:], unlabeled[split:] if distractors else None)
 
 
 def check_images(*parts: LabeledRows) -> None:

@@ -131,12 +131,10 @@ class Shards(StoredRows):
     def _check_manifest(self, shards: Sequence[Any]) -> str | None:
         """Compare with the manifest beside the shards, if any; return the model that it names."""
         file = self.files[0].parent / MANIFEST
-        try:
-            made = json.loads(file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        if not file.exists():
             return None
-        except (OSError, ValueError) as error:
-            raise InputError(f"{file} cannot be read", expected="JSON that hiertree embed wrote") from error
+        with raised_as(InputError, f"{file} cannot be read", expected="JSON that hiertree embed wrote"):
+            made = json.loads(file.read_text(encoding="utf-8"))
         made = made if isinstance(made, dict) else {}
         rows, width = self.shape
         here = [{"name": file.name, "rows": shard.rows} for file, shard in zip(self.files, shards, strict=True)]
