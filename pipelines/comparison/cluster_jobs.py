@@ -59,7 +59,7 @@ def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor
     from submitit import SlurmExecutor
 
     expected, remedy = "one that can submit to SLURM", "or pass --launcher local"
-    with raised_as(MissingResourceError, "this machine", expected=expected, remedy=remedy, on=RuntimeError):
+    with raised_as(MissingResourceError, "no srun on this machine", expected=expected, remedy=remedy, on=RuntimeError):
         executor = SlurmExecutor(folder, max_num_timeout=_MOST_REQUEUES)
     try:
         executor.update_parameters(**{**_DEFAULTS, **parameters})
