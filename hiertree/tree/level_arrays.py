@@ -13,7 +13,6 @@ from array_api_compat import device
 
 from ..arrays import MAX_LEVELS, array_library, as_array, is_on_host, shared_paths
 from ..errors import InputError, PathError, ShapeError
-from ..io.files import raised_as
 from ..options import check_integer, require
 
 
@@ -43,8 +42,10 @@ def levels(query_paths: Any, gallery_paths: Any) -> Any:
     is_text = any(isinstance(paths, np.ndarray) and paths.dtype.kind in "OUST" for paths in both)
     if is_text or all(hasattr(paths, "columns") for paths in given.values()):
         query_paths, gallery_paths = shared_paths(given)[0].values()
-    with raised_as(InputError, "paths of two kinds", expected="arrays of one library", on=TypeError):
+    try:
         xp = array_library(query_paths, gallery_paths)
+    except TypeError as error:
+        raise InputError(f"paths of two kinds ({error})", expected="arrays of one library") from None
     query = query_paths[:, None] if query_paths.ndim == 1 else query_paths
     gallery = gallery_paths[:, None] if gallery_paths.ndim == 1 else gallery_paths
     if query.ndim != 2 or gallery.ndim != 2 or query.shape[1] != gallery.shape[1]:

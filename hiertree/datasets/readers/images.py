@@ -19,7 +19,6 @@ import numpy as np
 from PIL import Image
 
 from ...errors import ImageError, ShapeError, TableError
-from ...io.files import CONTENT_ERRORS, raised_as
 from ...io.progress import track
 
 if TYPE_CHECKING:
@@ -208,13 +207,14 @@ def reading(*, max_pixels: int | None = None, side: int | None = None) -> Iterat
 
 def decode(file: Path | IO[bytes], *, name: str) -> Image.Image:
     """Decode one image completely, to 8 bits a channel and as :func:`reading` says; an ImageError names it."""
-    damaged = (*CONTENT_ERRORS, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning)
-    refused = raised_as(ImageError, f"image {name!r} does not decode", expected="a complete image file", on=damaged)
-    with refused, _opened(file, name) as image:
-        side = _reading.get().side
-        if side is not None and image.width * image.height > LARGE:
-            return _reduced(image, REDUCED * side, name)
-        return eight_bit(image.copy() if image.mode[0] not in "IF" else image, name=name)
+    try:
+        with _opened(file, name) as image:
+            side = _reading.get().side
+            if side is not None and image.width * image.height > LARGE:
+                return _reduced(image, REDUCED * side, name)
+            return eight_bit(image.copy() if image.mode[0] not in "IF" else image, name=name)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise ImageError(f"image {name!r} does not decode ({error})", expected="a complete image file") from error
 
 
 def damaged(images: ImageSource, *, description: str) -> list[int]:

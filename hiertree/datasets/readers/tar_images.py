@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from ...errors import ImageError, some_of
-from ...io.files import raised_as, replacing
+from ...io.files import replacing
 from ...io.progress import track
 from .images import NamedImages, decode
 
@@ -72,10 +72,12 @@ class TarImages(NamedImages):
 
     def __getitem__(self, index: int) -> Image.Image:
         archive = self.root / self._archives[self._archive_of[index]]
-        missing = raised_as(ImageError, f"image {self.name(index)!r} in {archive}", expected="the archive", on=OSError)
-        with missing, archive.open("rb") as file:
-            file.seek(int(self._offsets[index]))
-            content = file.read(int(self._sizes[index]))
+        try:
+            with archive.open("rb") as file:
+                file.seek(int(self._offsets[index]))
+                content = file.read(int(self._sizes[index]))
+        except OSError as error:
+            raise ImageError(f"image {self.name(index)!r} in {archive} ({error})", expected="the archive") from error
         return decode(io.BytesIO(content), name=self.name(index))
 
     def stamp(self, index: int) -> str:
