@@ -13,7 +13,7 @@ import yaml
 from hiertree.errors import MissingResourceError, OptionError, require_package
 from hiertree.io import files
 from hiertree.io.files import raised_as
-from hiertree.io.provenance import MANIFEST, manifest
+from hiertree.io.provenance import MANIFEST, manifest, with_texts
 from hiertree.tree import LabelTree
 
 from ..training.network.embedder import Embedder
@@ -57,7 +57,7 @@ def save_model(
     record: ModelRecord,
 ) -> list[Path]:
     """Write a model's files and its card, whole, into a new folder or over an earlier model."""
-    target, recipe = Path(folder), _without_places(record.recipe)
+    target, recipe = Path(folder), with_texts(record.recipe, _without_place)
     if target.exists() and not _is_replaceable(target):
         raise OptionError(f"{target} holds other files", expected="a new or empty folder, or that of a saved model")
     with files.replacing_folder(target) as made:
@@ -137,13 +137,9 @@ def _is_replaceable(folder: Path) -> bool:
     return not names or {WEIGHTS, CARD} <= names <= {WEIGHTS, SETTINGS, TREE, RECIPE, METRICS, CARD, MANIFEST}
 
 
-def _without_places(value: Any) -> Any:
-    """Settings without this machine's folders: absolute paths are cut to their last part."""
-    if isinstance(value, Mapping):
-        return {key: _without_places(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_without_places(inner) for inner in value]
-    return PurePath(value).name if isinstance(value, str) and PurePath(value).is_absolute() else value
+def _without_place(text: str) -> str:
+    """An absolute path without this machine's folders; other texts as they are."""
+    return PurePath(text).name if PurePath(text).is_absolute() else text
 
 
 def _metrics_section(record: ModelRecord) -> str:
