@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import MissingResourceError, OptionError, require_package
+from ..io.files import raised_as
 from ..tree.label_rows import LeafKey
 from .image_dataset import ImageDataset
 from .own_images import from_huggingface
@@ -64,19 +65,18 @@ def open_huggingface(
     from datasets.exceptions import DatasetGenerationError
 
     name = os.fspath(source).removeprefix(HUB)
-    try:
+    with raised_as(
+        MissingResourceError,
+        f"{os.fspath(source)}{f', split {split!r}' if split else ''}",
+        expected="a data set of the Hugging Face hub or in its cache, or one that datasets saved, with that split",
+        remedy=f"on a connected machine, `hf download --repo-type dataset {name}` brings it",
+        on=(OSError, ValueError, DatasetGenerationError),
+    ):
         if Path(source).is_file():
             return huggingface.Dataset.from_parquet(os.fspath(source))
         if is_saved(Path(source)):
             return huggingface.load_from_disk(os.fspath(source))
         return huggingface.load_dataset(name, config, split=split, revision=revision)
-    except (OSError, ValueError, DatasetGenerationError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise MissingResourceError(
-            f"{os.fspath(source)}{f', split {split!r}' if split else ''} ({reason})",
-            expected="a data set of the Hugging Face hub or in its cache, or one that datasets saved, with that split",
-            remedy=f"on a connected machine, `hf download --repo-type dataset {name}` brings it",
-        ) from error
 
 
 def split_of(source: str | os.PathLike[str], opened: Any, split: str | None) -> Any:

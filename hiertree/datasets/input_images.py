@@ -274,4 +274,4 @@ def _of_huggingface(source: str, asked: _Asked) -> InputImages:
     if not pictures:
         raise OptionError(f"{source} with columns {', '.join(rows.column_names)}", expected="a column of images")
     reason = "no column of class labels; name others by levels"
-    return _without(HuggingFaceImages.of(rows, image), Path(source).name, asked, reason)
+    return _without(HuggingFaceImages(rows, image), Path(source).name, asked, reason)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..options import check_choice
-from ..tree.label_rows import Gaps, LeafKey, Uneven, Where, filled_gaps, trimmed
+from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, Where, filled_gaps, trimmed
 from ..tree.label_tree import LabelTree
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ def label_paths(
     ((7, 4), [[0, 0], [1, 1], [0, 0]])
     """
     check_choice("gaps", gaps, Gaps)
-    group, firsts = _distinct_rows(columns)
-    rows = [tuple(_plain(column[first]) for column in columns) for first in firsts.tolist()]
+    group, firsts, rows = _distinct_rows(columns)
     if gaps != "error":
         rows = list(filled_gaps(rows, gaps))
     if uneven != "error":
@@ -64,25 +63,24 @@ def label_leaves(
     leaves: Any, above: Mapping[Any, Sequence[Hashable]], *, level_names: Sequence[str], where: Where
 ) -> Labeled:
     """As :func:`label_paths`, for n leaf ids; ``above`` has the labels above each, coarse → fine."""
-    group, firsts = _distinct_rows([leaves])
-    different = [_plain(leaves[first]) for first in firsts.tolist()]
-    rows = [(*above[leaf], leaf) for leaf in different]
+    group, firsts, different = _distinct_rows([leaves])
+    rows = [(*above[leaf], leaf) for (leaf,) in different]
     tree = LabelTree.from_paths(rows, level_names=level_names, where=lambda row: where(int(firsts[row])))
     return Labeled(tree, tree.paths(tree.leaves)[group])
 
 
-def _distinct_rows(columns: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The number of each image's distinct row, in order of first appearance, and the first image of each such row."""
+def _distinct_rows(columns: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], list[Row]]:
+    """The number of each image's distinct row, by first appearance; the first image of each such row; these rows."""
     import pandas as pd
 
-    group = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        texts = isinstance(column, list) and bool(column) and isinstance(column[0], str)
-        labels, different = pd.factorize(np.array(column, dtype=object) if texts else np.asarray(column))
+    arrays = [_array(column) if isinstance(column, list | tuple) else column for column in columns]
+    group = np.zeros(len(arrays[0]), dtype=np.int64)
+    for array in arrays:
+        labels, different = pd.factorize(array)
         group = pd.factorize(group * (len(different) + 1) + labels)[0].astype(np.int64)
-    newest = np.maximum.accumulate(group)
-    return group, np.flatnonzero(np.diff(newest, prepend=-1))
+    firsts = np.flatnonzero(np.diff(np.maximum.accumulate(group), prepend=-1))
+    return group, firsts, list(zip(*(array[firsts].tolist() for array in arrays), strict=True))
 
 
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
+def _array(column: Sequence[Any]) -> NDArray[Any]:
+    return np.array(column, dtype=object if column and isinstance(column[0], str) else None)

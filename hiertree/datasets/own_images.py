@@ -229,15 +229,10 @@ class HuggingFaceImages:
     """The images of one column of a Hugging Face data set, decoded here on request, not by ``datasets``."""
 
     def __init__(self, rows: Any, column: str) -> None:
-        self._rows, self._column = rows, column
-
-    @classmethod
-    def of(cls, rows: Any, column: str) -> HuggingFaceImages:
-        """The images of a column of a ``datasets.Dataset``."""
         import datasets as huggingface
 
         stored = rows.select_columns([column]).cast_column(column, huggingface.Image(decode=False))
-        return cls(stored.with_format(None), column)
+        self._rows, self._column = stored.with_format(None), column
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -323,7 +318,7 @@ def from_huggingface(
         where=lambda row: f"row {row}",
     )
     name, split = str(rows.info.dataset_name or "huggingface"), split or str(rows.split or "all")
-    images = HuggingFaceImages.of(rows, image)
+    images = HuggingFaceImages(rows, image)
     return ImageDataset(name=name, split=split, tree=labeled.tree, paths=labeled.paths, images=images)
 
 

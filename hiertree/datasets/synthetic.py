@@ -21,11 +21,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from itertools import product
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from ..errors import OptionError
+from ..options import check_choice, require
 from ..tree.label_tree import LabelTree
 from .image_dataset import ImageDataset
 from .readers.images import ArrayImages
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Plane: TypeAlias = Any  # (n, size, size) float32, or what broadcasts to it; the kernels' types are lost in ufuncs
 Shape: TypeAlias = Callable[[Plane, Plane], Plane]
-SPLITS = ("train", "test")
+Split = Literal["train", "test"]
 LEVEL_NAMES = ("family", "kind", "instance")
 MARKS = 2
 
@@ -81,7 +81,7 @@ def load_synthetic(
         rows.append((*shown, "/".join((*shown, f"{split}-{number}"))))
     tree = LabelTree.from_paths(rows, level_names=LEVEL_NAMES)
     leaf_of_image = np.repeat(np.arange(len(rows)), images)
-    generator = np.random.default_rng([seed, SPLITS.index(split)])
+    generator = np.random.default_rng([seed, get_args(Split).index(split)])
     figures = _draw(np.repeat(pairs, instances, axis=0), leaf_of_image, generator)
     return ImageDataset(
         name="synthetic",
@@ -125,8 +125,7 @@ def _draw(classes: NDArray[np.int64], of_image: NDArray[np.int64], generator: np
 
 
 def _check(split: str, *, families: int, kinds: int, instances: int, images: int, image_size: int, seed: int) -> None:
-    if split not in SPLITS:
-        raise OptionError(f"split={split!r}", expected="'train' or 'test'")
+    check_choice("split", split, Split)
     ranges = {
         "families": (families, 1, len(SILHOUETTES)),
         "kinds": (kinds, 1, len(TEXTURES)),
@@ -136,8 +135,7 @@ def _check(split: str, *, families: int, kinds: int, instances: int, images: int
         "seed": (seed, 0, 2**63 - 1),
     }
     for name, (value, low, high) in ranges.items():
-        if not low <= value <= high:
-            raise OptionError(f"{name}={value}", expected=f"{low} to {high}")
+        require(low <= value <= high, name, value, f"{low} to {high}")
 
 
 IMAGES_AT_ONCE = 256

@@ -7,7 +7,6 @@ removes those that can be locked. Where there are no such locks (Windows, some n
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
@@ -19,12 +18,40 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import TableError
+from ..errors import HiertreeError, TableError
 
 _MARK = ".hiertree-"
 _SET_ASIDE = ".old"
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _SURROGATE = re.compile("[\udc80-\udcff]")
+CONTENT_ERRORS: tuple[type[Exception], ...] = (  # what readers raise for files that are damaged or of another kind
+    *(OSError, ValueError, TypeError, LookupError, AttributeError),
+    *(EOFError, RecursionError, NotImplementedError),
+)
+
+
+@contextmanager
+def raised_as(
+    kind: type[HiertreeError],
+    given: object,
+    *,
+    expected: str | None = None,
+    remedy: str | None = None,
+    on: type[BaseException] | tuple[type[BaseException], ...] = CONTENT_ERRORS,
+) -> Iterator[None]:
+    """Raise the errors ``on`` of other libraries as one of ours: what was given, and the first line of theirs.
+
+    >>> with raised_as(TableError, "sizes.csv", expected="numbers"):
+    ...     int("many")
+    Traceback (most recent call last):
+    ...
+    hiertree.errors.TableError: sizes.csv (invalid literal for int() with base 10: 'many'): expected numbers
+    """
+    try:
+        yield
+    except on as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise kind(f"{given} ({reason})", expected=expected, remedy=remedy) from error
 
 
 @contextmanager
@@ -82,7 +109,7 @@ def temporary_folder(target: Path) -> Iterator[Path]:
     _remove_abandoned(target, stem=target.name)
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=prefix_of(target.name)))
     try:
-        with _locked_folder(temporary):
+        with _locked(temporary):
             yield temporary
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -94,7 +121,7 @@ def _swap(temporary: Path, target: Path) -> None:
         temporary.rename(target)
         return
     aside = temporary.with_name(temporary.name + _SET_ASIDE)
-    with _locked_folder(target):
+    with _locked(target):
         target.rename(aside)
         try:
             temporary.rename(target)
@@ -181,12 +208,6 @@ def lock(handle: int) -> bool:
     return True
 
 
-@contextmanager
-def _locked_folder(folder: Path) -> Iterator[bool]:
-    with _opened(folder) as handle:
-        yield handle is not None and lock(handle)
-
-
 def _remove_abandoned(target: Path, *, stem: str, suffix: str = "") -> None:
     """Remove temporary files and folders of ``target`` that no living process has locked.
 
@@ -195,8 +216,8 @@ def _remove_abandoned(target: Path, *, stem: str, suffix: str = "") -> None:
     name = re.compile(re.escape(prefix_of(stem)) + "[a-z0-9_]{8}" + re.escape(suffix) + f"({re.escape(_SET_ASIDE)})?")
     found = [path for path in target.parent.iterdir() if name.fullmatch(path.name)]
     for path in sorted(found, reverse=True):  # folders set aside come first
-        with _opened(path) as handle:
-            if handle is None or not lock(handle):
+        with _locked(path) as is_abandoned:
+            if not is_abandoned:
                 continue
             if path.name.endswith(_SET_ASIDE) and not target.exists():
                 path.rename(target)
@@ -207,12 +228,14 @@ def _remove_abandoned(target: Path, *, stem: str, suffix: str = "") -> None:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int | None]:
-    handle = None
-    with contextlib.suppress(OSError):
-        handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+def _locked(path: Path) -> Iterator[bool]:
+    """Lock a file or folder until the block ends; yields whether that was possible."""
     try:
-        yield handle
+        handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    except OSError:
+        yield False
+        return
+    try:
+        yield lock(handle)
     finally:
-        if handle is not None:
-            os.close(handle)
+        os.close(handle)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CheckpointError
-from .files import replacing, write_json
+from .files import raised_as, replacing, write_json
 
 _FINGERPRINT = "fingerprint.json"
 _BYTES_AT_ONCE = 1 << 26
@@ -29,13 +29,11 @@ class PartStore:
     def __init__(self, folder: str | os.PathLike[str], fingerprint: Mapping[str, str], *, rows: str = "rows") -> None:
         self.folder, self._rows = Path(folder), rows
         file = self.folder / _FINGERPRINT
-        try:
-            stored = json.loads(file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        if not file.exists():
             write_json(file, dict(fingerprint))
             return
-        except (OSError, ValueError) as error:
-            raise CheckpointError(f"{file} cannot be read", remedy="name another folder") from error
+        with raised_as(CheckpointError, f"{file} cannot be read", remedy="name another folder"):
+            stored = json.loads(file.read_text(encoding="utf-8"))
         kept = stored if isinstance(stored, dict) else {}
         others = [name for name, digest in fingerprint.items() if kept.get(name) != digest]
         if others:
@@ -48,12 +46,11 @@ class PartStore:
 
     def load(self, rows: slice | range) -> NDArray[Any] | None:
         """The array of a part, or None if it is not finished."""
-        try:
-            found: NDArray[Any] = np.load(self.file(rows), allow_pickle=False)
-        except FileNotFoundError:
+        file = self.file(rows)
+        if not file.exists():
             return None
-        except (ValueError, OSError, EOFError) as error:
-            raise CheckpointError(f"{self.file(rows)} is damaged", remedy="remove it to have it computed") from error
+        with raised_as(CheckpointError, f"{file} is damaged", remedy="remove it to have it computed"):
+            found: NDArray[Any] = np.load(file, allow_pickle=False)
         return found
 
     def parts(self) -> Iterator[tuple[slice, NDArray[Any]]]:

@@ -14,7 +14,7 @@ import json
 import os
 import platform
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import combinations, product
 from pathlib import Path
@@ -68,7 +68,7 @@ def manifest(
     """
     return {
         "command": hide_credentials(command),
-        "parameters": _without_credentials(dict(parameters)),
+        "parameters": with_texts(parameters, hide_credentials),
         "seed": seed,
         "inputs": [describe_file(path) for path in inputs],
         "outputs": [describe_file(path) for path in outputs],
@@ -95,12 +95,13 @@ def describe_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     return {"name": Path(path).name, "bytes": Path(path).stat().st_size, "sha256": sha256(path)}
 
 
-def _without_credentials(value: Any) -> Any:
+def with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON-able value with each of its texts changed, keys excepted."""
     if isinstance(value, str):
-        return hide_credentials(value)
+        return change(value)
     if isinstance(value, Mapping):
-        return {key: _without_credentials(entry) for key, entry in value.items()}
-    return [_without_credentials(entry) for entry in value] if isinstance(value, list | tuple) else value
+        return {key: with_texts(entry, change) for key, entry in value.items()}
+    return [with_texts(entry, change) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _version(package: str) -> str | None:
@@ -227,17 +228,11 @@ def _key(path: Path) -> str:
 
 
 def _is_listed(file: Path) -> bool:
-    for path in (file.with_name(MANIFEST), manifest_beside(file)):
-        for entry in _entries(path):
-            if entry.get("name") == file.name and entry.get("bytes") == file.stat().st_size:
-                return bool(entry.get("sha256") == sha256(file))
-    return False
-
-
-def _entries(path: Path) -> Iterator[dict[str, Any]]:
-    record = _json(path)
-    if isinstance(record, dict) and isinstance(record.get("outputs"), list):
-        yield from (entry for entry in record["outputs"] if isinstance(entry, dict))
+    """Whether a manifest, that of the folder or one beside the file, lists it as it is now."""
+    records = [_json(path) for path in (file.with_name(MANIFEST), manifest_beside(file))]
+    outputs = [record.get("outputs") for record in records if isinstance(record, dict)]
+    listed = [entry for own in outputs if isinstance(own, list) for entry in own]
+    return bool(listed) and describe_file(file) in listed
 
 
 def _holds_manifest(file: Path) -> bool:

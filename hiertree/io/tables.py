@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import InputError, TableError, nearest_name, require_package, some_of
-from .files import not_utf8, open_replacing
+from .files import not_utf8, open_replacing, raised_as
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,14 +153,11 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 def _read_parquet(path: Path) -> pd.DataFrame:
     require_package("pyarrow", extra="arrow")
     import pandas as pd
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    with raised_as(TableError, path, expected="a Parquet file of plain, differently named columns"):
         stored = pq.read_table(path)
         columns = {name: stored.column(name).cast("string").fill_null("").to_pylist() for name in stored.column_names}
-    except (pa.ArrowException, KeyError) as error:
-        raise TableError(f"{path}: {error}", expected="a Parquet file of plain, differently named columns") from None
     index = pd.RangeIndex(1, stored.num_rows + 1)
     table: pd.DataFrame = pd.DataFrame(columns, index=index, columns=stored.column_names, dtype=str)
     return table
@@ -202,7 +199,7 @@ def read_columns(path: Path, columns: Mapping[str, Literal["text", "integer"]]) 
     from pyarrow import csv
 
     kinds = {"text": pa.string(), "integer": pa.int64()}
-    try:
+    with raised_as(TableError, path, expected=f"a CSV file with columns {', '.join(columns)}"):
         table = csv.read_csv(
             path,
             read_options=csv.ReadOptions(block_size=_BLOCK),
@@ -213,8 +210,6 @@ def read_columns(path: Path, columns: Mapping[str, Literal["text", "integer"]]) 
                 strings_can_be_null=False,
             ),
         )
-    except (pa.ArrowException, KeyError) as error:
-        raise TableError(f"{path} ({error})", expected=f"a CSV file with columns {', '.join(columns)}") from error
     if not table.num_rows:
         raise TableError(f"{path} has no rows", expected=f"rows of {', '.join(columns)}")
     return table.combine_chunks()

@@ -16,7 +16,7 @@ import numpy as np
 from typing_extensions import override
 
 from ..errors import OptionError, TableError
-from ..io.files import open_replacing, read_text, write_text
+from ..io.files import CONTENT_ERRORS, open_replacing, raised_as, read_text, write_text
 from ..io.tables import frame_columns, line_names, read_table, write_table
 from .label_rows import Nested, Numbered, Row, Where, nest, trimmed
 
@@ -79,13 +79,11 @@ def write_json_tree(path: AnyPath, numbered: Numbered, level_names: Sequence[str
     columns = [column[order].tolist() for column in numbered.paths.T]
     rows = zip(*columns, map(numbered.leaf_ids.__getitem__, order.tolist()), strict=True)
     nodes = _JsonNodes(rows, numbered.labels, 0)
-    try:
-        with open_replacing(path) as file:
-            content = {"format": JSON_FORMAT, "level_names": list(level_names), "children": nodes}
-            file.writelines(json.JSONEncoder(ensure_ascii=False, indent=1).iterencode(content))
-            file.write("\n")
-    except TypeError as error:
-        raise OptionError(f"labels that JSON cannot hold ({error})", expected="text or integer labels") from error
+    unwritable = raised_as(OptionError, "labels that JSON cannot hold", expected="text or integer labels", on=TypeError)
+    with unwritable, open_replacing(path) as file:
+        content = {"format": JSON_FORMAT, "level_names": list(level_names), "children": nodes}
+        file.writelines(json.JSONEncoder(ensure_ascii=False, indent=1).iterencode(content))
+        file.write("\n")
 
 
 class _JsonNodes(list[Any]):
@@ -113,14 +111,12 @@ def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]
     A TableError names a file that is not such a tree.
     """
     text = read_text(path)
-    try:
+    with raised_as(TableError, path, expected=f"a tree written by LabelTree.to_json ({JSON_FORMAT})"):
         content = json.loads(text)
         if content["format"] != JSON_FORMAT:
             raise ValueError(f"format {content['format']!r}")
         leaves = list(_json_leaves(content["children"], ()))
         return [row for row, _ in leaves], [leaf for _, leaf in leaves], content["level_names"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise TableError(f"{path}: {error}", expected=f"a tree written by LabelTree.to_json ({JSON_FORMAT})") from error
 
 
 def _json_leaves(nodes: Any, above: Row) -> Iterator[tuple[Row, Hashable]]:
@@ -142,10 +138,8 @@ def read_newick(path: AnyPath, *, join: bool, inner_names: bool) -> list[Row]:
     import newick
 
     text = read_text(path).strip()
-    try:
+    with raised_as(TableError, path, expected="a tree in the Newick format"):
         trees = newick.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise TableError(f"{path}: {error}", expected="a tree in the Newick format") from None
     if not trees or (len(trees) > 1 and not join):
         remedy = "pass forest='join' to make them the nodes of level 1" if trees else None
         raise TableError(f"{path} holds {len(trees)} trees", expected="one", remedy=remedy)
@@ -211,15 +205,13 @@ def read_graphml(path: AnyPath) -> Any:
 
     import networkx as nx
 
-    try:
+    with raised_as(TableError, path, expected="a GraphML file", on=(*CONTENT_ERRORS, ParseError, nx.NetworkXError)):
         graph: Any = nx.read_graphml(Path(path))
         for attributes in (graph.graph, *(attributes for _, attributes in graph.nodes(data=True))):
             for name in set(_LISTS) & set(attributes):
                 attributes[name] = tuple(
                     tuple(value) if isinstance(value, list) else value for value in json.loads(attributes[name])
                 )
-    except (OSError, ParseError, nx.NetworkXError, ValueError, KeyError, TypeError) as error:
-        raise TableError(f"{path}: {error}", expected="a readable GraphML file") from None
     return graph
 
 
@@ -237,11 +229,9 @@ def write_graphml(path: AnyPath, numbered: Numbered, names: Sequence[str]) -> No
             kind = name, writer.get_xml_type(type(value))
             yield keys.setdefault(kind, f"d{len(keys)}"), escape(str(value))
 
-    try:
+    with raised_as(OptionError, "labels that GraphML cannot hold", expected="text, numbers or booleans"):
         for number in range(len(nodes)):
             list(attributes(number))  # keys precede nodes
-    except (TypeError, ValueError) as error:
-        raise OptionError(f"labels that GraphML cannot hold ({error})", expected="text, numbers or booleans") from None
     with open_replacing(path) as file:
         schema = f'xsi:schemaLocation="{writer.SCHEMALOCATION}"'
         file.write(f"<?xml version='1.0' encoding='utf-8'?>\n<graphml xmlns=\"{writer.NS_GRAPHML}\" ")

@@ -215,19 +215,18 @@ def _rows_of_graph(
     inner_leaves: Collection[Hashable],
 ) -> tuple[list[Row], list[Hashable]]:
     """The leaves in the order of the graph's edges; those of ``inner_leaves`` stand before those below them."""
+    import networkx as nx
+
+    row_of: dict[Hashable, Row] = {root: ()}
+    for above, node in nx.dfs_edges(graph, root):
+        row_of[node] = (*row_of[above], labels.get(node, graph.nodes[node].get("label", node)))
     rows: list[Row] = []
     leaf_ids: list[Hashable] = []
-    stack: list[tuple[Hashable, Row]] = [(root, ())]
-    while stack:
-        node, row = stack.pop()
-        children = list(graph.successors(node))
-        if not children or node in inner_leaves:
-            for leaf_id in graph.nodes[node].get("leaf_ids", (node,)):
-                rows.append(row)
-                leaf_ids.append(leaf_id)
-        stack.extend(
-            (child, (*row, labels.get(child, graph.nodes[child].get("label", child)))) for child in reversed(children)
-        )
+    for node, row in row_of.items():
+        if not graph.out_degree(node) or node in inner_leaves:
+            own = graph.nodes[node].get("leaf_ids", (node,))
+            leaf_ids += own
+            rows += [row] * len(own)
     return rows, leaf_ids
 
 

@@ -24,6 +24,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TableError
+from ..io.files import raised_as
 from ..options import check_choice, with_options_of
 from . import formats, graphs
 from .graphs import Forest
@@ -277,10 +278,8 @@ class LabelTree(NumberedTree):
             TableError: the file is not such a tree.
         """
         stored = formats.read_json_tree(path)
-        try:
+        with raised_as(TableError, path, expected="a tree written by LabelTree.to_json"):
             return cls._from_rows(*stored, "error", "separate")
-        except (ValueError, TypeError) as error:
-            raise TableError(f"{path}: {error}", expected="a tree written by LabelTree.to_json") from error
 
     def to_networkx(self) -> nx.DiGraph[Any]:
         """The tree as a networkx arborescence, parent → child.

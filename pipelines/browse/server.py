@@ -24,7 +24,7 @@ from ..local_pages.local_server import (
     serve_until_interrupted,
     served_in_background,
 )
-from ..stored_embeddings.neighbors import nearest_images
+from ..pair_scores import nearest_images
 from .embedded_images import EmbeddedImages, picture_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import hiertree as ht
 from hiertree.errors import OptionError, TableError
 
 from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME, OUTPUT_FILE, CheckedGroup, command
-from .options import NAMES, SEED, choice, json_option, print_json, print_report
+from .options import NAMES, SEED, choice, flag, json_option, option, print_json, print_report
 
 if TYPE_CHECKING:
     from hiertree.datasets import Benchmark
@@ -25,9 +25,7 @@ _SHOWN = ("name", "title", "levels", "protocol", "splits", "license", "url", "st
 split_option = click.option(
     "--split", "splits", type=NAME, multiple=True, help="One split; may be repeated. Default: all."
 )
-structure_option = click.option(
-    "--structure", is_flag=True, help="Do not compare sizes with the published ones: for a part of a benchmark."
-)
+structure_option = flag("--structure", "Do not compare sizes with the published ones: for a part of a benchmark.")
 
 
 @click.group(cls=CheckedGroup)
@@ -48,8 +46,8 @@ def list_all(as_json: bool) -> None:
 @click.argument("root", type=INPUT_PATH)
 @split_option
 @structure_option
-@click.option("--decode", is_flag=True, help="Also decode every image.")
-@click.option("--content", is_flag=True, help="Also compare the content of images, to find copies by other names.")
+@flag("--decode", "Also decode every image.")
+@flag("--content", "Also compare the content of images, to find copies by other names.")
 @json_option
 def check(
     name: str, root: Path, splits: tuple[str, ...], structure: bool, decode: bool, content: bool, as_json: bool
@@ -174,13 +172,13 @@ def _numbered(steps: Sequence[str]) -> str:
 
 @command(example="hiertree split images.csv --levels kind,landmark --val 0.1 --out images-split.csv")
 @click.argument("table", type=INPUT_FILE)
-@click.option("--levels", type=NAMES, required=True, help="The columns of labels, coarse → fine.")
-@click.option("--test", type=float, default=0.5, help="The share that test holds.")
-@click.option("--val", type=float, help="The share that val holds, for a validation.")
+@option("--levels", NAMES, "The columns of labels, coarse → fine.", required=True)
+@option("--test", float, "The share that test holds.", default=0.5)
+@option("--val", float, "The share that val holds, for a validation.")
 @choice("--by", ("classes", "images"), "Shares of the classes, or of the images of each class.", default="classes")
-@click.option("--column", type=NAME, default="split", help="The column to write.")
-@click.option("--seed", type=SEED, default=0, help="Of the draw.")
-@click.option("--out", type=OUTPUT_FILE, required=True, help="The table with that column, a CSV file.")
+@option("--column", NAME, "The column to write.", default="split")
+@option("--seed", SEED, "Of the draw.", default=0)
+@option("--out", OUTPUT_FILE, "The table with that column, a CSV file.", required=True)
 def split(
     table: Path,
     levels: tuple[str, ...],

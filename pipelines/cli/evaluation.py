@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,10 @@ from .options import (
     SEED,
     backbone_option,
     choice,
+    flag,
     json_option,
     launcher_option,
+    option,
     print_json,
     require_slurm,
     set_option,
@@ -35,18 +38,16 @@ from .options import (
     typed_options,
 )
 
-labels_option = click.option(
-    "--labels",
-    type=INPUT_FILE,
-    help="CSV or Parquet table of labels, one row for each embedding, where the file has none.",
+labels_option = option(
+    "--labels", INPUT_FILE, "CSV or Parquet table of labels, one row for each embedding, where the file has none."
 )
-levels_option = click.option(
-    "--levels", type=NAMES, default=(), help="Columns of labels, coarse → fine; default: all but those of names."
+levels_option = option(
+    "--levels", NAMES, "Columns of labels, coarse → fine; default: all but those of names.", default=()
 )
-gallery_option = click.option("--gallery", type=INPUT_PATH, help="Embeddings of a separate gallery.")
-gallery_labels_option = click.option("--gallery-labels", type=INPUT_FILE, help="Table of the gallery's labels.")
-query_labels_option = click.option(
-    "--query-labels", type=INPUT_FILE, help="Names and labels of the queries, where these are not items."
+gallery_option = option("--gallery", INPUT_PATH, "Embeddings of a separate gallery.")
+gallery_labels_option = option("--gallery-labels", INPUT_FILE, "Table of the gallery's labels.")
+query_labels_option = option(
+    "--query-labels", INPUT_FILE, "Names and labels of the queries, where these are not items."
 )
 _OF_RUNS = ("qrels", "tree", "query_labels", "unjudged", "negative_qrels")
 _OF_LABELS = (
@@ -69,25 +70,22 @@ protocol_option = choice(
 @command(example="hiertree embed runs/mine photos --out embedded", then="hiertree browse {out}", shared=True)
 @click.argument("model", type=NAME_OR_INPUT)
 @click.argument("data", type=NAME_OR_INPUT)
-@click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the embeddings.")
-@click.option("--split", type=NAME, help="Which of the data set's splits; default: test, or all images without one.")
-@click.option("--levels", type=NAMES, default=(), help="Columns or fields of labels, coarse → fine.")
-@click.option(
-    "--shard-size",
-    type=COUNT,
-    default=16_384,
-    help="Images in a shard; an interrupted call goes on after the last whole one.",
+@option("--out", GROWING_FOLDER, "Folder of the embeddings.", required=True)
+@option("--split", NAME, "Which of the data set's splits; default: test, or all images without one.")
+@option("--levels", NAMES, "Columns or fields of labels, coarse → fine.", default=())
+@option(
+    "--shard-size", COUNT, "Images in a shard; an interrupted call goes on after the last whole one.", default=16_384
 )
 @set_option("Override of the recipe.")
-@click.option("--no-labels", is_flag=True, help="Look for none: embed every image of DATA.")
+@flag("--no-labels", "Look for none: embed every image of DATA.")
 @choice(
     "--format",
     ["npy", "parquet"],
     "Arrays and tables, or a Parquet file a shard; default: parquet of several processes.",
 )
 @choice("--dtype", ["float32", "float16"], "Of the numbers that are written.", default="float32")
-@click.option("--devices", type=COUNT, default=1, help="Processes to share the work, one GPU of this machine each.")
-@click.option("--skip-bad", is_flag=True, help="Leave out images that do not decode; OUT/skipped.csv names them.")
+@option("--devices", COUNT, "Processes to share the work, one GPU of this machine each.", default=1)
+@flag("--skip-bad", "Leave out images that do not decode; OUT/skipped.csv names them.")
 @launcher_option
 @slurm_option
 @backbone_option
@@ -121,12 +119,10 @@ def embed(
 
 @command(example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1", shared=True)
 @click.argument("embeddings", type=INPUT_PATH, required=False)
-@click.option("--run", type=INPUT_FILE, help="Ranked lists: a TREC run (.gz too), Parquet, CSV, or JSON of ranx.")
-@click.option("--qrels", type=INPUT_FILE, help="Judgments of the lists, in the same formats; grades are levels.")
-@click.option(
-    "--tree",
-    type=INPUT_FILE,
-    help="Instead, a table of the names and labels of all items; 'hiertree tree' makes one of a graph.",
+@option("--run", INPUT_FILE, "Ranked lists: a TREC run (.gz too), Parquet, CSV, or JSON of ranx.")
+@option("--qrels", INPUT_FILE, "Judgments of the lists, in the same formats; grades are levels.")
+@option(
+    "--tree", INPUT_FILE, "Instead, a table of the names and labels of all items; 'hiertree tree' makes one of a graph."
 )
 @query_labels_option
 @choice(
@@ -137,32 +133,21 @@ def embed(
 @levels_option
 @gallery_option
 @gallery_labels_option
-@click.option(
-    "--ids",
-    type=NAME,
-    metavar="COLUMN",
-    help="No query retrieves an item with the same value there: itself, its sequence.",
-)
-@click.option(
-    "--junk", type=INPUT_FILE, help="Table of columns query and item, rows counted from 0, to leave out of lists."
-)
-@click.option(
-    "--distractors", is_flag=True, help="Gallery rows whose labels are all empty are irrelevant to every query."
-)
-@click.option(
+@option("--ids", NAME, "No query retrieves an item with the same value there: itself, its sequence.", metavar="COLUMN")
+@option("--junk", INPUT_FILE, "Table of columns query and item, rows counted from 0, to leave out of lists.")
+@flag("--distractors", "Gallery rows whose labels are all empty are irrelevant to every query.")
+@option(
     "--truth",
-    type=INPUT_FILE,
-    help="Instead of labels: a Revisited gnd_….pkl (easy, medium, hard), or an .npy of grades, queries × items.",
+    INPUT_FILE,
+    "Instead of labels: a Revisited gnd_….pkl (easy, medium, hard), or an .npy of grades, queries × items.",
 )
-@click.option("--metrics", type=NAMES, help="H-AP, NDCG@100, R@1, AP[1], … instead of the default.")
-@click.option("--alpha", type=float, default=1.0, help="α of H-AP's relevance.")
+@option("--metrics", NAMES, "H-AP, NDCG@100, R@1, AP[1], … instead of the default.")
+@option("--alpha", float, "α of H-AP's relevance.", default=1.0)
 @choice(
     "--relevance", ["hap", "linear", "gain"], "Relevance of H-AP: (l/L)^α / |Ω^(l)|, l/L or 2^l − 1.", default="hap"
 )
-@click.option(
-    "--weights",
-    type=NUMBERS,
-    help="Weight of each level, coarse → fine: H-AP is the mean of the levels' APs with these weights.",
+@option(
+    "--weights", NUMBERS, "Weight of each level, coarse → fine: H-AP is the mean of the levels' APs with these weights."
 )
 @choice(
     "--counts", ["strict", "official"], "Whether |Ω^(L)| holds the query; default: as --compat says, or else strict."
@@ -170,19 +155,17 @@ def embed(
 @choice("--ties", ["average", "worst", "best", "paper", "index"], "What equal scores mean.", default="average")
 @protocol_option
 @choice("--compat", ["official", "delf", "revisitop"], "Compute as the authors' code does.")
-@click.option("--codes", is_flag=True, help="Rank by Hamming distance between the signs of embeddings.")
-@click.option("--block-size", type=COUNT, help="Queries at once; changes no number.")
-@click.option("--device", type=NAME, help="A torch device that multiplies, such as cuda.")
+@flag("--codes", "Rank by Hamming distance between the signs of embeddings.")
+@option("--block-size", COUNT, "Queries at once; changes no number.")
+@option("--device", NAME, "A torch device that multiplies, such as cuda.")
 @choice("--precision", ["float32", "tf32", "bfloat16"], "Precision of the products; default: that of the embeddings.")
 @choice("--approximate", ["hnsw", "ivf"], "Search by a faiss index; metrics of a top k only.")
-@click.option(
-    "--resume", type=GROWING_FOLDER, help="Folder that keeps finished queries, to go on from when interrupted."
-)
+@option("--resume", GROWING_FOLDER, "Folder that keeps finished queries, to go on from when interrupted.")
 @launcher_option
 @slurm_option
 @json_option
-@click.option("--per-query", type=OUTPUT_FILE, help="Parquet or CSV file for the values of every query.")
-@click.option("--out", type=OUTPUT_FILE, help="JSON file for means, conventions and provenance.")
+@option("--per-query", OUTPUT_FILE, "Parquet or CSV file for the values of every query.")
+@option("--out", OUTPUT_FILE, "JSON file for means, conventions and provenance.")
 def evaluate(
     embeddings: Path | None,
     run: Path | None,
@@ -203,19 +186,14 @@ def evaluate(
 
     The lists of --run are measured by --qrels, or by the labels in --tree.
     """
-    typed = typed_options()
-    if options["truth"] is not None and (others := [name for name in _OF_LABELS if name in typed]):
-        raise click.UsageError(f"--{others[0].replace('_', '-')} beside --truth: expected one of the two")
+    if options["truth"] is not None:
+        _refuse(_OF_LABELS, "beside --truth: expected one of the two")
     if run is not None and require_slurm(launcher, slurm):
         raise click.UsageError("--launcher slurm is of embeddings, not of --run")
     of_the_other = _OF_RUNS if run is None else _OF_EMBEDDINGS
-    for name in of_the_other:
-        if name in typed:
-            option = f"--{name.replace('_', '-')}"
-            raise click.UsageError(f"{option} {'needs --run' if run is None else 'is of embeddings, not of --run'}")
-    for name in ("alpha", "relevance"):
-        if weights is not None and name in typed:
-            raise click.UsageError(f"--{name} beside --weights: expected one of the two")
+    _refuse(of_the_other, "needs --run" if run is None else "is of embeddings, not of --run")
+    if weights is not None:
+        _refuse(("alpha", "relevance"), "beside --weights: expected one of the two")
     if (embeddings is None) == (run is None):
         raise click.UsageError("expected either EMBEDDINGS or --run")
     options = {name: value for name, value in options.items() if name not in of_the_other}
@@ -243,6 +221,13 @@ def evaluate(
         evaluate_file(embeddings, **options)
 
 
+def _refuse(names: Collection[str], problem: str) -> None:
+    """Refuse options that were typed."""
+    for name in typed_options():
+        if name in names:
+            raise click.UsageError(f"--{name.replace('_', '-')} {problem}")
+
+
 def _evaluate_on_cluster(embeddings: Path, slurm: tuple[str, ...], options: dict[str, Any]) -> None:
     """Evaluate in a job, whose result goes into files."""
     from ..comparison.cluster_jobs import run_on_cluster
@@ -258,11 +243,11 @@ def _evaluate_on_cluster(embeddings: Path, slurm: tuple[str, ...], options: dict
 
 @command(example="hiertree qrels labels.csv --out qrels.txt")
 @click.argument("tree", metavar="LABELS", type=INPUT_FILE)
-@click.option("--out", type=OUTPUT_FILE, required=True, help="The qrels; a name that ends in .gz is compressed.")
+@option("--out", OUTPUT_FILE, "The qrels; a name that ends in .gz is compressed.", required=True)
 @query_labels_option
 @levels_option
-@click.option("--ids", type=NAME, metavar="COLUMN", help="Names of items; default: image, or else the first column.")
-@click.option("--grades", type=INTEGERS, help="Grade of each level from 0, such as 0,1,3; default: the level.")
+@option("--ids", NAME, "Names of items; default: image, or else the first column.", metavar="COLUMN")
+@option("--grades", INTEGERS, "Grade of each level from 0, such as 0,1,3; default: the level.")
 def qrels(tree: Path, out: Path, **options: Any) -> None:
     """Write TREC qrels graded by the tree of LABELS, for trec_eval, ranx or ir_measures.
 
@@ -278,10 +263,10 @@ def qrels(tree: Path, out: Path, **options: Any) -> None:
 @click.argument("embeddings", type=INPUT_PATH)
 @labels_option
 @levels_option
-@click.option("--queries", type=COUNT, default=200, help="How many queries are drawn, at most.")
-@click.option("--seed", type=SEED, default=0, help="Seed of the draw.")
+@option("--queries", COUNT, "How many queries are drawn, at most.", default=200)
+@option("--seed", SEED, "Seed of the draw.", default=0)
 @json_option
-@click.option("--out", type=OUTPUT_FILE, help="JSON file for the table and its provenance.")
+@option("--out", OUTPUT_FILE, "JSON file for the table and its provenance.")
 def audit(embeddings: Path, as_json: bool, **options: Any) -> None:
     """Compare our metrics of EMBEDDINGS with other libraries', and say why each differs.
 

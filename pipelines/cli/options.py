@@ -131,25 +131,36 @@ def _type_of(info: FieldInfo) -> Any:
     return NAME if kinds == [str] else kinds[0] if len(kinds) == 1 else str
 
 
-port_option = click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    show_default=False,
-    help="Port on 127.0.0.1; default: a free one.",
+def option(name: str, kind: Any, text: str, **more: Any) -> Option:
+    """An option with a value of some type."""
+    return click.option(name, type=kind, help=text, **more)
+
+
+def choice(name: str, values: Sequence[str], text: str, **more: Any) -> Option:
+    """An option with one of a few values."""
+    return option(name, click.Choice(values), text, **more)
+
+
+def flag(name: str, text: str) -> Option:
+    """An option without a value."""
+    return click.option(name, is_flag=True, help=text)
+
+
+port_option = option(
+    "--port", click.IntRange(0, 65535), "Port on 127.0.0.1; default: a free one.", default=0, show_default=False
 )
-no_browser_option = click.option("--no-browser", is_flag=True, help="Only print the address.")
-backbone_option = click.option(
+no_browser_option = flag("--no-browser", "Only print the address.")
+backbone_option = option(
     "--backbone",
-    type=NAME,
+    NAME,
+    "Your own network, of a run that was trained with it; what a folder names is never imported.",
     metavar="MODULE:ATTRIBUTE",
-    help="Your own network, of a run that was trained with it; what a folder names is never imported.",
 )
-launcher_option = click.option(
+launcher_option = choice(
     "--launcher",
-    type=click.Choice(["local", "slurm"]),
+    ["local", "slurm"],
+    "Where the work is done: here, or as a job of a cluster (compare: one per run).",
     default="local",
-    help="Where the work is done: here, or as a job of a cluster (compare: one per run).",
 )
 slurm_option = click.option(
     "--slurm",
@@ -163,11 +174,6 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 def set_option(text: str) -> Option:
     """Changes of a recipe's settings."""
     return click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=text)
-
-
-def choice(name: str, values: Sequence[str], text: str, **more: Any) -> Option:
-    """An option with one of a few values."""
-    return click.option(name, type=click.Choice(values), help=text, **more)
 
 
 def require_slurm(launcher: str, *options: object) -> bool:

@@ -11,16 +11,16 @@ from hiertree.errors import require_package
 
 from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, NAME, OUTPUT_FILE, command
 from .evaluation import gallery_labels_option, gallery_option, labels_option, levels_option, protocol_option
-from .options import COUNT, SEED, no_browser_option, port_option, set_option
+from .options import COUNT, SEED, flag, no_browser_option, option, port_option, set_option
 
 
 @command(example="hiertree report runs/first runs/second --out report.html")
 @click.argument("sources", nargs=-1, required=True, type=INPUT_PATH)
-@click.option("--out", type=OUTPUT_FILE, default=Path("report.html"), help="The HTML file.")
+@option("--out", OUTPUT_FILE, "The HTML file.", default=Path("report.html"))
 @click.option("--title", default="Retrieval report", help="Title of the page.")
 @set_option("data.root=PATH where a run's images have moved.")
-@click.option("--queries", type=COUNT, default=3, help="Queries shown of the worst, the median and the best, each.")
-@click.option("--hits", type=COUNT, default=8, help="Images shown of each ranking.")
+@option("--queries", COUNT, "Queries shown of the worst, the median and the best, each.", default=3)
+@option("--hits", COUNT, "Images shown of each ranking.", default=8)
 @click.option(
     "--map",
     "projection",
@@ -32,8 +32,8 @@ from .options import COUNT, SEED, no_browser_option, port_option, set_option
 @levels_option
 @gallery_option
 @gallery_labels_option
-@click.option("--ids", type=NAME, metavar="COLUMN", help="No query retrieves an item with the same value there.")
-@click.option("--images", type=INPUT_FOLDER, help="Folder in which the ids are names of image files.")
+@option("--ids", NAME, "No query retrieves an item with the same value there.", metavar="COLUMN")
+@option("--images", INPUT_FOLDER, "Folder in which the ids are names of image files.")
 @protocol_option
 def report(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
     """Make one self-contained HTML page of SOURCES: metrics, queries, classes, errors, map, retrievals, learning.
@@ -49,7 +49,7 @@ def report(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
 
 @command(example="hiertree browse embedded")
 @click.argument("sources", nargs=-1, required=True, type=INPUT_PATH)
-@click.option("--images", type=INPUT_FOLDER, help="Folder of the images; default: where they were embedded from.")
+@option("--images", INPUT_FOLDER, "Folder of the images; default: where they were embedded from.")
 @port_option
 @no_browser_option
 def browse(sources: tuple[Path, ...], images: Path | None, port: int, no_browser: bool) -> None:
@@ -65,11 +65,11 @@ def browse(sources: tuple[Path, ...], images: Path | None, port: int, no_browser
 
 
 @command(example="hiertree demo")
-@click.option("--out", type=GROWING_FOLDER, default=Path("hiertree-demo"), help="Folder for everything it makes.")
-@click.option("--data", type=INPUT_PATH, help="Omniglot (zip, npz or folder) instead of the drawn images.")
-@click.option("--seed", type=SEED, default=0, help="Seed of the clusters, the images and both trainings.")
-@click.option("--quick", is_flag=True, help="A few steps only: to see that everything runs.")
-@click.option("--fresh", is_flag=True, help="Train again even where a finished run is there.")
+@option("--out", GROWING_FOLDER, "Folder for everything it makes.", default=Path("hiertree-demo"))
+@option("--data", INPUT_PATH, "Omniglot (zip, npz or folder) instead of the drawn images.")
+@option("--seed", SEED, "Seed of the clusters, the images and both trainings.", default=0)
+@flag("--quick", "A few steps only: to see that everything runs.")
+@flag("--fresh", "Train again even where a finished run is there.")
 def demo(out: Path, data: Path | None, seed: int, quick: bool, fresh: bool) -> None:
     """Landmark ids to labels, images to a trained HAPPIER model, and a page that shows both. Offline, in minutes."""
     require_package("faiss", "lightning_fabric", "matplotlib", "sklearn", "timm", "torch", "torchvision", extra="all")

@@ -22,8 +22,10 @@ from .options import (
     NAMES,
     backbone_option,
     choice,
+    flag,
     json_option,
     launcher_option,
+    option,
     print_json,
     require_slurm,
     set_option,
@@ -116,10 +118,10 @@ def _head(recipe: BuiltInRecipe, text: str) -> Iterator[str]:
     shared=True,
 )
 @click.argument("recipe", type=NAME_OR_INPUT)
-@click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the run.")
+@option("--out", GROWING_FOLDER, "Folder of the run.", required=True)
 @set_option("Override, optimizer.lr=1e-4 for instance.")
 @choice("--on-bad-image", ["error", "skip"], "What becomes of images that do not decode.")
-@click.option("--fresh", is_flag=True, help="Remove an earlier run in that folder first.")
+@flag("--fresh", "Remove an earlier run in that folder first.")
 def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str | None, fresh: bool) -> None:
     """Train RECIPE, a YAML file or the name of a built-in one; an interrupted run goes on where it was."""
     from ..training.recipe.reading import load_recipe
@@ -152,13 +154,11 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
     then="hiertree report {out} --out report.html",
 )
 @click.argument("recipes", metavar="ROWS...", nargs=-1, required=True, type=NAME_OR_INPUT)
-@click.option(
-    "--data", type=NAME_OR_INPUT, help="Images for networks, as for embed; default: the first recipe's or run's."
-)
-@click.option("--split", type=NAME, help="Which of DATA's splits; default: test, or all images without one.")
-@click.option("--levels", type=NAMES, default=(), help="Columns or fields of DATA's labels, coarse → fine.")
-@click.option("--seeds", type=INTEGERS, default="0", help="Seeds, separated by commas.")
-@click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the runs and the table.")
+@option("--data", NAME_OR_INPUT, "Images for networks, as for embed; default: the first recipe's or run's.")
+@option("--split", NAME, "Which of DATA's splits; default: test, or all images without one.")
+@option("--levels", NAMES, "Columns or fields of DATA's labels, coarse → fine.", default=())
+@option("--seeds", INTEGERS, "Seeds, separated by commas.", default="0")
+@option("--out", GROWING_FOLDER, "Folder of the runs and the table.", required=True)
 @set_option("Override, for every recipe.")
 @click.option(
     "--grid", multiple=True, metavar="KEY=V1,V2,…", help="Values to try; several grids: every combination, a row each."
@@ -217,15 +217,13 @@ def _jobs(launcher: str, out: Path, parameters: tuple[str, ...], *, wait: bool) 
 
 @command(example="hiertree export runs/mine --onnx --torchscript --faiss --out exported")
 @click.argument("model", metavar="RUN", type=INPUT_FOLDER)
-@click.option("--out", type=GROWING_FOLDER, required=True, help="New or empty folder.")
-@click.option("--onnx", is_flag=True, help="model.onnx: pixels → embeddings, batches of any size.")
-@click.option("--torchscript", is_flag=True, help="model.torchscript: the same for torch.jit.load.")
-@click.option("--faiss", is_flag=True, help="index.faiss and index.csv: a gallery to search in.")
-@click.option(
-    "--gallery", type=INPUT_PATH, help="What embed wrote, a run or a file; default: the run's own test split."
-)
-@click.option("--index", type=NAME, default="Flat", help="Kind of faiss index: Flat is exact, HNSW32 approximate.")
-@click.option("--images", type=INPUT_PATH, help="Photos to compare networks on; default: the run's test split.")
+@option("--out", GROWING_FOLDER, "New or empty folder.", required=True)
+@flag("--onnx", "model.onnx: pixels → embeddings, batches of any size.")
+@flag("--torchscript", "model.torchscript: the same for torch.jit.load.")
+@flag("--faiss", "index.faiss and index.csv: a gallery to search in.")
+@option("--gallery", INPUT_PATH, "What embed wrote, a run or a file; default: the run's own test split.")
+@option("--index", NAME, "Kind of faiss index: Flat is exact, HNSW32 approximate.", default="Flat")
+@option("--images", INPUT_PATH, "Photos to compare networks on; default: the run's test split.")
 @backbone_option
 def export(model: Path, out: Path, index: str, **options: Any) -> None:
     """Write the network of RUN, the folder of a run or of a model, for other runtimes.

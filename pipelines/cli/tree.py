@@ -11,7 +11,7 @@ import click
 from hiertree.errors import HiertreeError, OptionError
 
 from .checked_paths import INPUT_FILE, OUTPUT_FILE, command
-from .options import NAMES
+from .options import NAMES, choice, flag, option
 
 if TYPE_CHECKING:
     from hiertree import LabelTree
@@ -39,19 +39,18 @@ def _typed(name: str) -> str:
 def _policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """An option of each policy; one that is not given is left to the reader of the file."""
     for name, (choices, text) in reversed(_POLICIES.items()):
-        option = click.option(_typed(name), name, type=click.Choice(choices), help=f"{text}  [default: {choices[0]}]")
-        function = option(function)
+        function = choice(_typed(name), choices, f"{text}  [default: {choices[0]}]")(function)
     return function
 
 
 @command(example="hiertree tree edges.txt --direction child-parent --multiple-parents shortest --out labels.csv")
 @click.argument("source", type=INPUT_FILE)
-@click.option("--out", type=OUTPUT_FILE, required=True, help="The tree: .csv, .json, .graphml or .nwk.")
-@click.option("--levels", type=NAMES, help="Columns of a table, coarse → fine; else names for levels.")
-@click.option("--edges", type=NAMES, metavar="PARENT,CHILD", help="Instead, the two columns of a table of edges.")
+@option("--out", OUTPUT_FILE, "The tree: .csv, .json, .graphml or .nwk.", required=True)
+@option("--levels", NAMES, "Columns of a table, coarse → fine; else names for levels.")
+@option("--edges", NAMES, "Instead, the two columns of a table of edges.", metavar="PARENT,CHILD")
 @_policy_options
-@click.option("--inner-leaves", type=NAMES, help="Inner nodes that items carry too, or 'all'.")
-@click.option("--no-inner-names", is_flag=True, help="Newick names hold the support of branches: leave them out.")
+@option("--inner-leaves", NAMES, "Inner nodes that items carry too, or 'all'.")
+@flag("--no-inner-names", "Newick names hold the support of branches: leave them out.")
 def tree(
     source: Path,
     out: Path,
@@ -133,6 +132,6 @@ def _with_options(text: str | None) -> str | None:
     if text is None:
         return None
     for name, (choices, _) in _POLICIES.items():
-        for choice in choices:
-            text = text.replace(f"{name}='{choice}'", f"{_typed(name)} {choice}")
+        for value in choices:
+            text = text.replace(f"{name}='{value}'", f"{_typed(name)} {value}")
     return text.replace("inner_names=False", "--no-inner-names")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import CheckpointError, MissingResourceError, OptionError, TrainingError, require_package
 from hiertree.io import files
+from hiertree.io.files import raised_as
 from hiertree.io.progress import show_progress
 
 from ..training.recipe.reading import check_recipe
@@ -57,12 +58,9 @@ def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor
     require_package("submitit", extra="slurm")
     from submitit import SlurmExecutor
 
-    try:
+    expected, remedy = "one that can submit to SLURM", "or pass --launcher local"
+    with raised_as(MissingResourceError, "no srun on this machine", expected=expected, remedy=remedy, on=RuntimeError):
         executor = SlurmExecutor(folder, max_num_timeout=_MOST_REQUEUES)
-    except RuntimeError as error:
-        raise MissingResourceError(
-            "no srun on this machine", expected="one that can submit to SLURM", remedy="or pass --launcher local"
-        ) from error
     try:
         executor.update_parameters(**{**_DEFAULTS, **parameters})
     except (TypeError, ValueError) as error:
@@ -147,12 +145,8 @@ class ClusterJobs:
         """Ids of the jobs submitted so far, by name."""
         if not self._record.is_file():
             return {}
-        try:
+        with raised_as(CheckpointError, self._record, expected="ids of jobs", remedy="remove it if none is under way"):
             return dict(json.loads(self._record.read_text(encoding="utf-8")))
-        except ValueError as error:
-            raise CheckpointError(
-                f"{self._record} ({error})", expected="ids of jobs", remedy="remove it once none is under way"
-            ) from error
 
 
 def _last_error_line(job: Job[Any]) -> str:

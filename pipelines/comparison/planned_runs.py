@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from hiertree.errors import OptionError
+from hiertree.io.files import raised_as
 
 from ..stored_embeddings.embedding import recipe_of
 from ..training.recipe.schema import Recipe
@@ -83,12 +84,9 @@ def setting_text(value: Any) -> str:
         return value
     if isinstance(value, float):
         return f"{value:.12g}"
-    try:
+    expected = "a text, number, true, false, null, list or mapping"
+    with raised_as(OptionError, f"grid value {value!r}", expected=expected, on=TypeError):
         return json.dumps(value, ensure_ascii=False)
-    except TypeError as error:
-        raise OptionError(
-            f"grid value {value!r}", expected="a text, number, true, false, null, list or mapping"
-        ) from error
 
 
 def row_names(recipes: Sequence[str], settings: Mapping[str, Sequence[Any]]) -> list[str]:

@@ -17,6 +17,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from hiertree.errors import CheckpointError, OptionError
+from hiertree.io.files import CONTENT_ERRORS, raised_as
 from hiertree.io.progress import track
 from hiertree.metrics.statistics import holm, paired_randomization_test
 
@@ -157,15 +158,13 @@ def lists_of_run(folder: Path, data: Mapping[str, Any]) -> QueryValues:
     import pandas as pd
 
     lists = []
-    try:
+    with raised_as(CheckpointError, folder, expected="the folder of a finished run", on=(*CONTENT_ERRORS, BadZipFile)):
         for table in sorted(folder.glob("per_query*.parquet")):
             name = table.stem.removeprefix("per_query")
             with np.load(folder / f"embeddings{name}.npz", allow_pickle=False) as arrays:
                 given: Any = {field: arrays[field] for field in NamedPaths._fields if field in arrays}
                 images = NamedPaths(**{"names": None, "paths": arrays["paths"], **given})
                 lists.append(ListValues(pd.read_parquet(table).reset_index(drop=True), images, data))
-    except (OSError, KeyError, ValueError, BadZipFile) as error:
-        raise CheckpointError(f"{folder} ({error})", expected="the whole folder of a finished run") from error
     if not lists:
-        raise CheckpointError(f"{folder} without per_query.parquet", expected="the whole folder of a finished run")
+        raise CheckpointError(f"{folder} without per_query.parquet", expected="the folder of a finished run")
     return lists

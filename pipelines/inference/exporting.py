@@ -23,7 +23,6 @@ from ..training.data.splits import load_split
 from ..training.data.views import pixels, plain_view
 from ..training.network.embedder import Embedder
 from ..training.network.model_files import SETTINGS, WEIGHTS, Backbone
-from ..training.network.pretrained_backbones import first_line
 from ..training.recipe.reading import load_recipe
 from .gallery_index import INDEX, read_gallery, require_weights, write_index
 from .image_inputs import as_image_source
@@ -108,11 +107,9 @@ def write_network(model: TrainedModel, images: Tensor, path: Path) -> float:
     network = FixedSizeNetwork(model.network, size=settings.size, scales=settings.scales).cpu().eval()
     with files.replacing(path) as temporary, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch, which is about to replace TorchScript, and of tracing
-        try:
+        refused, expected = (RuntimeError, TypeError), "a network that torch can export so"
+        with files.raised_as(ExportError, f"{kind.name} of {model!r}", expected=expected, on=refused):
             exported = kind.write(network, images, describe_model(model), temporary)
-        except (RuntimeError, TypeError) as error:
-            given = f"{kind.name} of {model!r} ({first_line(error)})"
-            raise ExportError(given, expected="a network that torch can export so") from error
         with torch.inference_mode():
             differences = [(exported(batch) - network(batch)).abs().max() for batch in (images, images[:1])]
         largest = float(torch.stack(differences).max())
@@ -193,8 +190,6 @@ def _compared_images(model: TrainedModel, run: Path, images: str | os.PathLike[s
 
 
 def _test_images(run: Path) -> ImageSource:
-    try:
+    given, remedy, absent = "no images to compare on", "name others by --images", (HiertreeError, OSError)
+    with files.raised_as(MissingResourceError, given, expected="the recipe's", remedy=remedy, on=absent):
         return load_split(load_recipe(run / "recipe.yaml", trusted=False), "test").images
-    except (HiertreeError, OSError) as error:
-        given = f"no images to compare on ({error})"
-        raise MissingResourceError(given, expected="the recipe's", remedy="name others by --images") from error

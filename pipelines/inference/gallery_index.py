@@ -12,8 +12,10 @@ import numpy as np
 from hiertree.arrays import as_paths
 from hiertree.errors import ExportError, InputError, MissingResourceError, OptionError, ShapeError, require_package
 from hiertree.io import files
+from hiertree.io.files import raised_as
 from hiertree.io.provenance import MANIFEST, sha256
 from hiertree.io.tables import read_table
+from hiertree.options import check_integer
 
 from ..stored_embeddings.embeddings_files import read_embeddings
 from ..stored_embeddings.locations import files_read
@@ -97,10 +99,8 @@ class GalleryIndex:
         path = Path(folder) / INDEX
         if not path.is_file():
             raise MissingResourceError(f"{folder} holds no {INDEX}", expected="a folder of hiertree export --faiss")
-        try:
+        with raised_as(InputError, path, expected="an index of faiss", on=RuntimeError):
             index = faiss.read_index(str(path))
-        except RuntimeError as error:
-            raise InputError(f"{path} ({str(error).splitlines()[0]})", expected="an index of faiss") from error
         return cls(index, read_table(Path(folder) / TABLE, required=["image"]).reset_index(drop=True))
 
     def search(self, embeddings: NDArray[np.float32], *, k: int = 10) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -110,8 +110,7 @@ class GalleryIndex:
             OptionError: k is below 1.
             ShapeError: embeddings of another network.
         """
-        if k < 1:
-            raise OptionError(f"k={k}", expected="an integer ≥ 1")
+        check_integer("k", k)
         if embeddings.shape[1] != self.index.d:
             given = f"embeddings of {embeddings.shape[1]} dimensions in an index of {self.index.d}"
             raise ShapeError(given, expected="an index made with this model")

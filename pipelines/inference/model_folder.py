@@ -12,12 +12,13 @@ import yaml
 
 from hiertree.errors import MissingResourceError, OptionError, require_package
 from hiertree.io import files
-from hiertree.io.provenance import MANIFEST, manifest
+from hiertree.io.files import raised_as
+from hiertree.io.provenance import MANIFEST, manifest, with_texts
 from hiertree.tree import LabelTree
 
 from ..training.network.embedder import Embedder
 from ..training.network.model_files import SETTINGS, WEIGHTS, Preprocessing, save_embedder
-from ..training.network.pretrained_backbones import HUB, first_line
+from ..training.network.pretrained_backbones import HUB
 from ..yaml_files import read_yaml
 
 TREE, RECIPE, METRICS, CARD = "tree-train.json", "recipe.yaml", "metrics.json", "README.md"
@@ -56,7 +57,7 @@ def save_model(
     record: ModelRecord,
 ) -> list[Path]:
     """Write a model's files and its card, whole, into a new folder or over an earlier model."""
-    target, recipe = Path(folder), _without_places(record.recipe)
+    target, recipe = Path(folder), with_texts(record.recipe, _without_place)
     if target.exists() and not _is_replaceable(target):
         raise OptionError(f"{target} holds other files", expected="a new or empty folder, or that of a saved model")
     with files.replacing_folder(target) as made:
@@ -96,14 +97,13 @@ def download_model(name: str, *, revision: str | None = None, token: str | None 
 
     repository, _, tagged = name.removeprefix(HUB).partition("@")
     wanted = [WEIGHTS, SETTINGS, TREE, RECIPE, METRICS]
-    try:
+    with raised_as(
+        MissingResourceError,
+        f"{HUB}{repository}",
+        expected="a model that model.push_to_hub has put there, and a connection or the hub's cache",
+        remedy=f"where there is a connection, `hf download {repository}` brings it",
+    ):
         found = snapshot_download(repository, revision=revision or tagged or None, token=token, allow_patterns=wanted)
-    except (OSError, ValueError) as error:
-        raise MissingResourceError(
-            f"{HUB}{repository} ({first_line(error)})",
-            expected="a model that model.push_to_hub has put there, and a connection or the hub's cache",
-            remedy=f"where there is a connection, `hf download {repository}` brings it",
-        ) from error
     return Path(found)
 
 
@@ -117,17 +117,16 @@ def upload_model(
     from huggingface_hub import HfApi
 
     api = HfApi(token=token)
-    try:
+    with raised_as(
+        MissingResourceError,
+        f"{name} on the hub",
+        expected="OWNER/NAME where you may write, and a connection",
+        remedy="`hf auth login` sets your token",
+    ):
         repository = api.create_repo(name, private=private, exist_ok=True).repo_id
         with tempfile.TemporaryDirectory() as folder:
             save(Path(folder) / "model")
             done = api.upload_folder(repo_id=repository, folder_path=Path(folder) / "model", commit_message=message)
-    except (OSError, ValueError) as error:
-        raise MissingResourceError(
-            f"{name} on the hub ({first_line(error)})",
-            expected="OWNER/NAME where you may write, and a connection",
-            remedy="`hf auth login` sets your token",
-        ) from error
     return str(done)
 
 
@@ -138,13 +137,9 @@ def _is_replaceable(folder: Path) -> bool:
     return not names or {WEIGHTS, CARD} <= names <= {WEIGHTS, SETTINGS, TREE, RECIPE, METRICS, CARD, MANIFEST}
 
 
-def _without_places(value: Any) -> Any:
-    """Settings without this machine's folders: absolute paths are cut to their last part."""
-    if isinstance(value, Mapping):
-        return {key: _without_places(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_without_places(inner) for inner in value]
-    return PurePath(value).name if isinstance(value, str) and PurePath(value).is_absolute() else value
+def _without_place(text: str) -> str:
+    """An absolute path without this machine's folders; other texts as they are."""
+    return PurePath(text).name if PurePath(text).is_absolute() else text
 
 
 def _metrics_section(record: ModelRecord) -> str:

@@ -13,7 +13,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
 from hiertree.errors import DeviceError, InputError
+from hiertree.io.files import raised_as
 from hiertree.io.progress import track
+from hiertree.options import check_integer
 from hiertree.tree import LabelTree
 
 from ..training.data.batches import batch_loader, keys_in_order
@@ -169,8 +171,7 @@ class TrainedModel:
         >>> model.embed(torch.zeros(2, 3, 20, 30)).shape
         (2, 8)
         """
-        if batch_size < 1:
-            raise InputError(f"batch_size={batch_size}", expected="an integer ≥ 1")
+        check_integer("batch_size", batch_size)
         if isinstance(images, DataLoader):
             return self._embed_batches(images, batch_size=batch_size, max_pixels=max_pixels, progress=progress)
         settings = self.preprocessing.image_settings().model_copy(update={"max_pixels": max_pixels})
@@ -283,8 +284,6 @@ def load_model(
 def _device(device: str | torch.device) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
+    refused, expected = (RuntimeError, AssertionError), "cpu, or a GPU that torch can use"
+    with raised_as(DeviceError, f"device={str(device)!r}", expected=expected, on=refused):
         return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
-        problem = f"device={str(device)!r} ({error})".splitlines()[0]
-        raise DeviceError(problem, expected="cpu, or a GPU that torch can use") from error

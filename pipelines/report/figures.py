@@ -148,14 +148,14 @@ def _pictures(data: QueriesAndGallery, queries: NDArray[np.int64], *, most: int)
     if data.images is not None:
         for row in sample_of(np.arange(len(queries)), most).tolist():
             with suppress(ImageError):
-                found[row] = data_uri(data.images[int(data.query_rows[queries[row]])], largest_side=THUMBNAIL)
+                found[row] = data_uri(data.images[int(queries[row])], largest_side=THUMBNAIL)
     return found
 
 
 def _name(data: QueriesAndGallery, query: int) -> str:
     """Labels, and where there are pictures the file's name."""
     label = data.label(data.query_paths[query])
-    return label if data.images is None else f"{label} ({data.images.name(int(data.query_rows[query]))})"
+    return label if data.images is None else f"{label} ({data.images.name(query)})"
 
 
 def _with_names(svg: str, names: list[str]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hiertree.datasets.labels_to_paths import label_paths
+from hiertree.datasets.readers.images import SelectedImages
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -28,53 +29,21 @@ class QueriesAndGallery:
 
     tree: LabelTree  # of their labels
     query_paths: NDArray[np.int32]  # (Q, L) of the queries
-    gallery_paths: NDArray[np.int32]  # (N, L) of the gallery; the queries' own where these retrieve each other
-    separate: bool  # whether the gallery is not the queries themselves
-    images: ImageSource | None  # pictures of queries and gallery, or None
-    query_rows: NDArray[np.int64]  # (Q,) rows of the queries among the images
-    gallery_rows: NDArray[np.int64]  # (N,) rows of the gallery among the images
+    other_paths: NDArray[np.int32] | None = None  # (N, L) of a separate gallery; None if the queries are their own
+    images: ImageSource | None = None  # pictures of the queries, followed by those of a separate gallery
     source: str = ""  # the data set and its split; empty where that is unknown
     without: str = ""  # why there are no pictures; empty where there are
 
     @classmethod
     def from_dataset(cls, dataset: ImageDataset) -> QueriesAndGallery:
         """The queries and the gallery of a data set, or all of its images."""
-        everything = np.arange(len(dataset))
-        query = everything if dataset.queries is None else dataset.queries
-        gallery = everything if dataset.gallery is None else dataset.gallery
-        return cls(
-            source=f"{dataset.name}, {dataset.split} split",
-            tree=dataset.tree,
-            query_paths=dataset.paths[query],
-            gallery_paths=dataset.paths[gallery],
-            separate=dataset.gallery is not None,
-            images=dataset.images,
-            query_rows=query,
-            gallery_rows=gallery,
-        )
-
-    @classmethod
-    def from_paths(
-        cls,
-        tree: LabelTree,
-        queries: NDArray[np.int32],
-        gallery: NDArray[np.int32] | None,
-        *,
-        images: ImageSource | None = None,
-        without: str = "",
-    ) -> QueriesAndGallery:
-        """Paths of the queries, and of a separate gallery; ``images`` are of the queries, then of the gallery."""
-        query = np.arange(len(queries))
-        return cls(
-            tree=tree,
-            query_paths=queries,
-            gallery_paths=queries if gallery is None else gallery,
-            separate=gallery is not None,
-            images=images,
-            query_rows=query,
-            gallery_rows=query if gallery is None else np.arange(len(query), len(query) + len(gallery)),
-            without=without,
-        )
+        source, paths, images = f"{dataset.name}, {dataset.split} split", dataset.paths, dataset.images
+        query, gallery = dataset.queries, dataset.gallery
+        if query is None or gallery is None:
+            return cls(tree=dataset.tree, query_paths=paths, images=images, source=source)
+        images = SelectedImages(images, np.concatenate([query, gallery]))
+        found: dict[str, Any] = {"query_paths": paths[query], "other_paths": paths[gallery]}
+        return cls(tree=dataset.tree, **found, images=images, source=source)
 
     @classmethod
     def from_numbers(
@@ -87,7 +56,22 @@ class QueriesAndGallery:
         columns = list(zip(*rows, strict=True))
         tree, paths = label_paths(columns, level_names=names, where=lambda row: f"item {row}", leaf="path")
         rest = None if gallery is None else paths[len(queries) :]
-        return cls.from_paths(tree, paths[: len(queries)], rest, images=images, without=without)
+        return cls(tree=tree, query_paths=paths[: len(queries)], other_paths=rest, images=images, without=without)
+
+    @property
+    def separate(self) -> bool:
+        """Whether the gallery is not the queries themselves."""
+        return self.other_paths is not None
+
+    @property
+    def gallery_paths(self) -> NDArray[np.int32]:
+        """(N, L) of the gallery."""
+        return self.query_paths if self.other_paths is None else self.other_paths
+
+    @property
+    def gallery_start(self) -> int:
+        """The place of the gallery's first picture among the images."""
+        return len(self.query_paths) if self.separate else 0
 
     @property
     def facts(self) -> str:

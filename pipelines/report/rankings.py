@@ -14,7 +14,7 @@ from hiertree import levels
 from hiertree.errors import ImageError
 
 from ..pages import data_uri
-from ..stored_embeddings.neighbors import nearest_images
+from ..pair_scores import nearest_images
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -150,7 +150,7 @@ class RankingGrids:
         data = self._data
         rankings = [self._rankings(name, run, chosen, hits, metric) for name, run in runs.items()]
         return [
-            {**self._pictured(data.query_rows[query], data.query_paths[query]), "rankings": own}
+            {**self._pictured(query, data.query_paths[query]), "rankings": own}
             for query, *own in zip(chosen, *rankings, strict=True)
         ]
 
@@ -169,7 +169,7 @@ class RankingGrids:
                 "run": name,
                 "score": float(run.per_query[metric].iloc[query]),
                 "pictures": [
-                    {**self._pictured(data.gallery_rows[row], data.gallery_paths[row]), "style": self.styles[level]}
+                    {**self._pictured(data.gallery_start + row, data.gallery_paths[row]), "style": self.styles[level]}
                     for row, level in zip(rows[:hits], shared[:hits], strict=True)
                 ],
                 **self._strip(shared[:STRIP]),
@@ -187,9 +187,9 @@ class RankingGrids:
         counts = (f"{number} {self.styles[level].text}" for level, number in sorted(Counter(found).items())[::-1])
         return {"bars": bars, "counts": f"Of the first {len(found)}: {', '.join(counts)}."}
 
-    def _pictured(self, row: np.int64, path: NDArray[np.int32]) -> dict[str, str]:
+    def _pictured(self, row: int, path: NDArray[np.int32]) -> dict[str, str]:
         """The data URI of an image, empty where there is no picture, and its labels."""
-        return {"image": self._picture(int(row)), "label": self._data.label(path)}
+        return {"image": self._picture(row), "label": self._data.label(path)}
 
     def _picture(self, row: int) -> str:
         images = self._data.images

@@ -11,11 +11,12 @@ import numpy as np
 
 from hiertree.errors import OptionError, require_package
 
+from ..stored_embeddings.locations import kind_of
 from .figures import histogram, learning_curves, map_figures
 from .page import judging_metric, write_page
 from .ranking_figures import batch_gap, error_figures
 from .rankings import changed_queries, extreme_queries
-from .sources import EmbeddingsOptions, is_comparison, read_sources, values_of
+from .sources import EmbeddingsOptions, read_sources, values_of
 from .tree_nodes import answered_nodes, node_table, tree_of_means
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def make_report(
         hits=hits,
         judged_by=judged_by,
         title=title,
-        lead=[_OF_COMPARISONS] if any(is_comparison(Path(source)) for source in sources) else [],
+        lead=[_OF_COMPARISONS] if any(kind_of(Path(source)) == "comparison" for source in sources) else [],
         rule=f"The queries are those with the smallest, the median and the largest {judged_by}"
         + (" (the mean over the models)" if several else "")
         + ", each of another class where there are enough"

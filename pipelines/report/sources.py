@@ -17,6 +17,7 @@ import numpy as np
 
 from hiertree.arrays import as_embeddings, as_paths
 from hiertree.errors import CheckpointError, HiertreeError, OptionError
+from hiertree.io.files import CONTENT_ERRORS, raised_as
 from hiertree.io.provenance import MANIFEST, manifest
 from hiertree.metrics import evaluate
 
@@ -106,7 +107,7 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
     if results is None:
         remedy = "hiertree train finishes it"
         raise OptionError(f"run={path}", expected="the folder of a finished run, with metrics.json", remedy=remedy)
-    try:
+    with raised_as(CheckpointError, path, expected="the folder of a finished run", on=(*CONTENT_ERRORS, BadZipFile)):
         labeled = read_embeddings(folder.path)
         as_embeddings(labeled.embeddings)
         as_paths(labeled.paths)
@@ -123,8 +124,6 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
             command=shlex.join(["hiertree", "train", str(folder.recipe), "--out", f"{folder.path}-again"]),
             per_query=pd.read_parquet(folder.path / "per_query.parquet"),
         )
-    except (OSError, KeyError, TypeError, ValueError, BadZipFile, RecursionError) as error:
-        raise CheckpointError(f"{path} ({error})", expected="the whole folder of a finished run") from error
 
 
 def read_runs(paths: Sequence[str | os.PathLike[str]]) -> dict[str, FinishedRun]:
@@ -222,11 +221,6 @@ def _sources_in(paths: Sequence[Path]) -> dict[Path, str]:
     return sources
 
 
-def is_comparison(folder: Path) -> bool:
-    """Whether ``hiertree compare`` made it."""
-    return (folder / "comparison.csv").is_file()
-
-
 def _rows(comparison: Path) -> dict[Path, str]:
     """The first finished seed of each row of a comparison, and the row's name."""
     found = sorted((path.parent for path in comparison.glob("**/seed-*/metrics.json")), key=_by_seed)
@@ -260,7 +254,7 @@ def _data_of_run(run: FinishedRun, overrides: Sequence[str]) -> QueriesAndGaller
 
 def require_measured_on(data: QueriesAndGallery, run: FinishedRun, what: str) -> None:
     """Refuse a data set that is not the run's."""
-    if not run.has_paths(data.query_paths, data.gallery_paths if data.separate else None):
+    if not run.has_paths(data.query_paths, data.other_paths):
         raise OptionError(
             f"the {len(data.query_paths)} queries of {what}",
             expected=f"the {len(run.labeled.paths)} that {run.source} was measured on, with the same paths",
@@ -299,7 +293,8 @@ def _data_of_file(measured: Measurement, folder: PathLike | None) -> QueriesAndG
     pictures: Any = {"images": images, "without": without}
     if labeled.tree is None:
         return QueriesAndGallery.from_numbers(labeled.paths, labeled.gallery_paths, **pictures)
-    return QueriesAndGallery.from_paths(labeled.tree, labeled.paths, labeled.gallery_paths, **pictures)
+    sides: dict[str, Any] = {"query_paths": labeled.paths, "other_paths": labeled.gallery_paths}
+    return QueriesAndGallery(tree=labeled.tree, **sides, **pictures)
 
 
 def values_of(runs: Mapping[str, Measurement], metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -21,6 +21,7 @@ from hiertree.errors import InputError, OptionError, require_package
 from hiertree.io import files
 from hiertree.io.provenance import manifest
 from hiertree.metrics import evaluate_scores
+from hiertree.options import check_integer
 
 from .embeddings_files import LabeledEmbeddings, naming_files, read_embeddings
 from .evaluating import print_table
@@ -70,8 +71,7 @@ def audit(
     ``reason``: empty where they agree, ``"not explained"`` where no known convention gives their number. ``out`` is a
     ``.json`` file for it and its provenance.
     """
-    if queries < 1:
-        raise OptionError(f"queries={queries}", expected="at least 1")
+    check_integer("queries", queries)
     if len(not_installed()) == len(LIBRARIES):
         require_package(*LIBRARIES, extra="interop")
     labeled = read_embeddings(embeddings, labels=labels, levels=levels)

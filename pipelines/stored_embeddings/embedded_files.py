@@ -193,11 +193,7 @@ class ParquetFiles(EmbeddingFiles):
         made: dict[Path, dict[str, Any]] = {}
         for folder in self._folders:
             parts = [{"name": file.name, "rows": rows} for file, rows, _ in found if file.parent == folder]
-            made[folder] = {
-                **whole,
-                "rows": sum(rows for file, rows, _ in found if file.parent == folder),
-                "parts": parts,
-            }
+            made[folder] = {**whole, "rows": sum(part["rows"] for part in parts), "parts": parts}
         if skipped:
             write_table(self.folder / SKIPPED, [IMAGE, "reason"], skipped)
         beside = {"embeddings": [os.path.relpath(folder, self.folder) for folder in made], "labels": []}

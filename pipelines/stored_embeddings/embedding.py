@@ -16,6 +16,7 @@ from hiertree.io import files
 from hiertree.io.parts import PartStore, digest
 from hiertree.io.progress import is_progress_shown
 from hiertree.io.provenance import MANIFEST, manifest
+from hiertree.options import check_integer
 
 from ..training.data.splits import load_learning_splits, load_split
 from ..training.distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
@@ -120,11 +121,16 @@ def embed(
     ``out`` is a folder that is new, empty, or that of the same call interrupted, and that all processes share;
     ``backbone`` as for :func:`hiertree.load_model`. On SIGTERM the call exits with status 0, and whole shards are kept.
     """
-    if shard_size < 1:
-        raise OptionError(f"shard_size={shard_size}", expected="an integer ≥ 1")
+    check_integer("shard_size", shard_size)
     if levels and not labeled:
         raise OptionError(f"levels {', '.join(levels)} of images without labels", expected="one of both")
     launch = detect_launch()
+    recipe = recipe_of(os.fspath(model), overrides)
+    on_devices = recipe.training.model_copy(update={"devices": devices})
+    count = 1 if launch is not None or devices == 1 else number_of_devices(on_devices)
+    kind = file_format or ("npy" if launch is None and count == 1 else "parquet")
+    if skip_bad and kind == "npy":
+        raise OptionError("skip_bad with .npy files", expected="Parquet", remedy="pass --format parquet")
     call = _Call(
         model=os.fspath(model),
         data=None if data is None else os.fspath(data),
@@ -135,18 +141,11 @@ def embed(
         overrides=tuple(overrides),
         labeled=labeled,
         backbone=backbone,
-        kind="npy",
+        kind=kind,
         dtype=dtype,
         skip_bad=skip_bad,
         own_format=own_format,
     )
-    recipe = recipe_of(call.model, call.overrides)
-    on_devices = recipe.training.model_copy(update={"devices": devices})
-    count = 1 if launch is not None or devices == 1 else number_of_devices(on_devices)
-    kind = file_format or ("npy" if launch is None and count == 1 else "parquet")
-    if skip_bad and kind == "npy":
-        raise OptionError("skip_bad with .npy files", expected="Parquet", remedy="pass --format parquet")
-    call = call._replace(kind=kind)
     if count == 1:
         return _embed(call, recipe, launch)
     _require_usable(call.out)

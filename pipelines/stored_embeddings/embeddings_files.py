@@ -36,9 +36,9 @@ from .label_columns import (
     check_images,
     junk_in_table,
     junk_lists,
+    paths_in_one_tree,
     rows_in_shards,
     rows_with_table,
-    shared_paths,
 )
 from .locations import StoredSide, locate
 from .shards import Shards, shard_files
@@ -188,18 +188,11 @@ def naming_files(source: PathLike, gallery: PathLike | None) -> Iterator[None]:
 
 def _from_rows(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> LabeledEmbeddings:
     check_images(*filter(None, (queries, gallery)))
-    if not (queries.levels or (gallery is not None and gallery.levels)):
-        found = LabeledEmbeddings(queries.embeddings, _no_paths(queries), ids=queries.ids)
-        return found if gallery is None else _with_gallery(found, gallery.embeddings, _no_paths(gallery), gallery.ids)
-    paths = shared_paths(queries, gallery, distractors=distractors)
+    paths = paths_in_one_tree(queries, gallery, distractors=distractors)
     found = LabeledEmbeddings(queries.embeddings, paths.queries, ids=queries.ids, tree=paths.tree)
     if gallery is None:
         return found
     return _with_gallery(found, gallery.embeddings, paths.gallery, gallery.ids, paths.distractors)
-
-
-def _no_paths(rows: LabeledRows) -> NDArray[np.int32]:
-    return np.zeros((len(rows.embeddings), 1), np.int32)
 
 
 def _with_gallery(queries: LabeledEmbeddings, *gallery: Any) -> LabeledEmbeddings:
@@ -210,9 +203,7 @@ def _with_gallery(queries: LabeledEmbeddings, *gallery: Any) -> LabeledEmbedding
 def _read(side: StoredSide, labels: PathLike | None, columns: LabelColumns) -> LabeledEmbeddings | LabeledRows:
     file, table = side.embeddings, side.table if labels is None else Path(labels)
     files = shard_files(file)
-    if files is None and file.suffix in (".parquet", ".safetensors"):
-        files = [file]
-    if files is not None:
+    if files != [file] or file.suffix in (".parquet", ".safetensors"):
         shards = Shards(files)
         if table is None and shards.columns:
             return rows_in_shards(shards, columns)

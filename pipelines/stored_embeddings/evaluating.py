@@ -16,6 +16,7 @@ from typing_extensions import Unpack
 from hiertree import relevance as relevances
 from hiertree.errors import CheckpointError, InputError, OptionError, require_package
 from hiertree.io import files
+from hiertree.io.files import raised_as
 from hiertree.io.provenance import manifest
 from hiertree.metrics import (
     Compat,
@@ -32,7 +33,7 @@ from ..pair_scores import BY_PAIRS
 from ..yaml_files import read_yaml
 from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_embeddings
 from .judged_pairs import evaluate_judged, read_truth, sides_of
-from .label_columns import PathLike, named_rows, shared_paths
+from .label_columns import PathLike, named_rows, paths_in_one_tree
 from .locations import files_read, kind_of
 
 if TYPE_CHECKING:
@@ -113,13 +114,11 @@ def evaluate_file(embeddings: PathLike, *, codes: bool = False, **options: Unpac
 
 def measured_as(run: Path) -> dict[str, Any]:
     """The metrics and conventions of a run's own results, and a line on further lists of its benchmark."""
-    try:
+    with raised_as(CheckpointError, run, expected="the whole folder of a finished run"):
         convention = json.loads((run / "metrics.json").read_text(encoding="utf-8"))["convention"]
         metrics = read_yaml(run / "recipe.yaml")["evaluation"]["metrics"]
         codes, protocol = "Hamming" in convention["scores"], convention["protocol"]
         by_pairs = convention["self_rule"] == BY_PAIRS
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{run} ({error!r})", expected="the whole folder of a finished run") from error
     if by_pairs:
         remedy = "`hiertree embed` its test split, and give the data set's grades as --truth"
         raise OptionError(f"{run}, whose images grades of pairs compare", expected="labels that do", remedy=remedy)
@@ -242,12 +241,14 @@ def write_qrels(
 def _labels(tree: PathLike, query_labels: PathLike | None, levels: Sequence[str], ids: str | None) -> dict[str, Any]:
     """Paths and names of queries and items, by the keywords of :func:`hiertree.metrics.evaluate_ranking`."""
     items = named_rows(Path(tree), levels, ids)
-    if query_labels is None:
-        return {"query_paths": shared_paths(items, None, distractors=False).queries, "query_names": list(items.ids)}
-    queries = named_rows(Path(query_labels), levels, ids)
-    paths = shared_paths(queries, items, distractors=False)
+    queries, gallery = (items, None) if query_labels is None else (named_rows(Path(query_labels), levels, ids), items)
+    paths = paths_in_one_tree(queries, gallery, distractors=False)
     of_queries = {"query_paths": paths.queries, "query_names": list(queries.ids)}
-    return {**of_queries, "gallery_paths": paths.gallery, "gallery_names": list(items.ids)}
+    return {
+        **of_queries,
+        "gallery_paths": paths.gallery,
+        "gallery_names": None if gallery is None else list(gallery.ids),
+    }
 
 
 def _relevance_of(given: str | Sequence[float]) -> Relevance | None:

@@ -46,7 +46,7 @@ def sides_of(source: Path, gallery: Path | None) -> Sides:
     both = (source, gallery) if gallery is not None else next((pair for pair in pairs if pair[0].exists()), None)
     if both is None:
         raise OptionError(f"{source} without a gallery", expected="--gallery, or a folder of queries and gallery")
-    found = Sides(*(shard_files(side) or [side] for side in both))
+    found = Sides(*(shard_files(side) for side in both))
     for file in (*found.queries, *found.gallery):
         if not file.is_file() or file.suffix not in (".npy", ".parquet", ".safetensors"):
             raise InputError(f"{file}", expected="an existing .npy, .parquet or .safetensors file")

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hiertree import LabelTree
+from hiertree.datasets.labels_to_paths import label_paths
 from hiertree.errors import EmptyLabelError, InputError, OptionError, TableError
-from hiertree.io.tables import integer_column, line_names, read_table
+from hiertree.io.tables import check_columns, integer_column, line_names, read_table
 from hiertree.tree.label_rows import is_empty
 
 if TYPE_CHECKING:
@@ -79,10 +80,10 @@ class LabeledRows(NamedTuple):
     ids: Any = None  # an array of pandas that holds text, or None
 
 
-class SharedPaths(NamedTuple):
+class PathsInOneTree(NamedTuple):
     """The paths of queries and perhaps of a gallery in one tree, and the gallery rows without labels."""
 
-    tree: LabelTree
+    tree: LabelTree | None  # None where there are no labels, and all paths are 0
     queries: NDArray[Any]
     gallery: NDArray[Any] | None = None
     distractors: NDArray[np.bool_] | None = None
@@ -90,10 +91,7 @@ class SharedPaths(NamedTuple):
 
 def rows_in_shards(shards: Shards, columns: LabelColumns) -> LabeledRows:
     """Parquet files with columns of labels, their cells as a CSV would hold them: 7 in one is 7 in the other."""
-    missing = [name for name in columns.asked_for if name not in shards.columns]
-    if missing or not shards.columns:
-        file, what = shards.files[0], ", ".join(missing) or "of labels"
-        raise TableError(f"{file.name} has no column {what}", expected="columns of labels")
+    check_columns(shards.files[0].name, shards.columns, columns.asked_for)
     rows = _labeled(shards, shards.columns, shards.texts, columns, shards.row_name)
     if rows.ids is not None:
         shards.check_ids(rows.ids)
@@ -163,46 +161,38 @@ def _unlabeled(labels: Sequence[pd.Categorical]) -> NDArray[np.bool_]:
     return found
 
 
-def shared_paths(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> SharedPaths:
+def paths_in_one_tree(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> PathsInOneTree:
     """One tree numbers the labels of both; the same text under two parents is two labels."""
     from pandas.api.types import union_categoricals
 
     if gallery is not None and gallery.levels != queries.levels:
         given = f"levels {', '.join(queries.levels)} of the queries and {', '.join(gallery.levels)} of the gallery"
         raise OptionError(given, expected="the same columns in one order", remedy="name them with --levels")
-    split, parts = len(queries.labels[0]), [queries] if gallery is None else [queries, gallery]
+    parts = [queries] if gallery is None else [queries, gallery]
+    if not queries.levels:
+        zeros: Any = (np.zeros((len(part.embeddings), 1), np.int32) for part in parts)
+        return PathsInOneTree(None, *zeros)
+    split = len(queries.labels[0])
     labels = [union_categoricals(list(own)) for own in zip(*(part.labels for part in parts), strict=True)]
     unlabeled = _unlabeled(labels) if distractors else np.zeros(len(labels[0]), np.bool_)
     unlabeled[:split] = False
     kept = np.flatnonzero(~unlabeled)
-    row_of, first = _distinct([own[kept] for own in labels])
 
     def where(position: int) -> str:
-        row = int(kept[first[position]])
+        row = int(kept[position])
         return queries.where(row) if gallery is None or row < split else gallery.where(row - split)
 
-    listed = list(zip(*([own.categories[code] for code in own.codes[kept[first]]] for own in labels), strict=True))
+    columns = [own[kept] for own in labels]
     try:
-        tree = LabelTree.from_paths(listed, level_names=queries.levels, leaf="path", where=where)
+        tree, paths = label_paths(columns, level_names=queries.levels, leaf="path", where=where)
     except EmptyLabelError as error:  # whose remedies are options of Python
         remedy = "fill it in, as hiertree tree --gaps does, or name columns without empty cells by --levels"
         raise EmptyLabelError(error.given, expected=error.expected, remedy=remedy) from None
-    paths = tree.paths(listed)[row_of]
     if gallery is None:
-        return SharedPaths(tree, paths)
+        return PathsInOneTree(tree, paths)
     whole = np.full((len(unlabeled), paths.shape[1]), -1, np.int64)
     whole[kept] = paths
-    return SharedPaths(tree, whole[:split], whole[split:], unlabeled[split:] if distractors else None)
-
-
-def _distinct(labels: Sequence[pd.Categorical]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(n,) the number of each row of labels, by first appearance, and the first row of each number."""
-    import pandas as pd
-
-    number = np.zeros(len(labels[0]), np.int64)
-    for own in labels:
-        number = pd.factorize(number * len(own.categories) + own.codes)[0].astype(np.int64, copy=False)
-    return number, np.unique(number, return_index=True)[1]
+    return PathsInOneTree(tree, whole[:split], whole[split:], unlabeled[split:] if distractors else None)
 
 
 def check_images(*parts: LabeledRows) -> None:

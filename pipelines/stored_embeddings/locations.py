@@ -79,7 +79,7 @@ def files_read(source: Path) -> list[Path]:
     """The files that a source of embeddings stands for, shards one by one."""
     place = locate(source)
     sides = [side for side in (place.queries, place.gallery) if side is not None]
-    files = [file for side in sides for file in (shard_files(side.embeddings) or [side.embeddings])]
+    files = [file for side in sides for file in shard_files(side.embeddings)]
     return files + [side.table for side in sides if side.table is not None]
 
 

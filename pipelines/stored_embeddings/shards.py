@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from hiertree.arrays import StoredRows
 from hiertree.errors import InputError, TableError, require_package
+from hiertree.io.files import raised_as
 from hiertree.io.provenance import MANIFEST
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Shards(StoredRows):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        try:
+        with raised_as(InputError, self.files[0].parent, expected="Parquet files of the same columns"):
             tables = [pq.read_table(file, columns=[column]) for file in self.files]
             cells = pa.concat_tables(tables, promote_options="default").column(0)
             if pa.types.is_string(cells.type):
@@ -98,10 +99,6 @@ class Shards(StoredRows):
             if pa.types.is_dictionary(cells.type):
                 cells = cells.cast(cells.type.value_type)
             numbered = cells.combine_chunks().dictionary_encode("encode")
-        except pa.ArrowException as error:
-            raise InputError(
-                f"{self.files[0].parent}: {error}", expected="Parquet files of the same columns"
-            ) from error
         texts = pd.Series(["" if cell is None else str(cell) for cell in numbered.dictionary.to_pylist()])
         return texts.take(numbered.indices.to_numpy()).array
 
@@ -134,12 +131,10 @@ class Shards(StoredRows):
     def _check_manifest(self, shards: Sequence[Any]) -> str | None:
         """Compare with the manifest beside the shards, if any; return the model that it names."""
         file = self.files[0].parent / MANIFEST
-        try:
-            made = json.loads(file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        if not file.exists():
             return None
-        except (OSError, ValueError) as error:
-            raise InputError(f"{file} cannot be read", expected="JSON that hiertree embed wrote") from error
+        with raised_as(InputError, f"{file} cannot be read", expected="JSON that hiertree embed wrote"):
+            made = json.loads(file.read_text(encoding="utf-8"))
         made = made if isinstance(made, dict) else {}
         rows, width = self.shape
         here = [{"name": file.name, "rows": shard.rows} for file, shard in zip(self.files, shards, strict=True)]
@@ -236,8 +231,8 @@ def _identity(file: Path) -> str:
         return f"{file.name} {size} {zlib.crc32(opened.read())}"
 
 
-def shard_files(source: Path) -> list[Path] | None:
-    """The shards in a folder, or those that a pattern names; None for a file."""
+def shard_files(source: Path) -> list[Path]:
+    """The shards in a folder, or those that a pattern names; a file alone."""
     if source.is_dir():
         for suffix in SHARDS:
             if found := sorted(source.glob(f"[!.]*{suffix}")):
@@ -248,4 +243,4 @@ def shard_files(source: Path) -> list[Path] | None:
         if not found or found[0].suffix not in SHARDS or len({file.suffix for file in found}) > 1:
             raise InputError(f"{source}: {len(found)} files", expected=f"shards of one of {', '.join(SHARDS)}")
         return found
-    return None
+    return [source]

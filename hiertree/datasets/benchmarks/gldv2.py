@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...errors import TableError, require_package
+from ...io.files import raised_as
 from ...io.tables import integer_column, read_columns, read_table
 from ...tree import H_GLDV2_LEVELS
 from ..description import BENCHMARKS, Benchmark, Verify
@@ -128,10 +129,8 @@ def _queries(path: Path, index: LandmarkImages) -> LandmarkImages:
     if not kept:
         raise TableError(f"{path}: every query is marked as ignored", expected="queries with images of the index")
     landmark_of = dict(zip(index.ids.tolist(), index.landmarks.tolist(), strict=True))
-    try:
+    with raised_as(TableError, f"{path}: an image of a query", expected="an image of the index", on=KeyError):
         listed = [[landmark_of[image] for image in texts[row].split()] for row in kept]
-    except KeyError as error:
-        raise TableError(f"{path}: image {error} of a query", expected="an image of the index") from None
     several = sum(len(set(landmarks)) > 1 for landmarks in listed)
     if several:
         _log.info("%d of %d queries list images of several landmarks; the first is used", several, len(kept))

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from ...errors import TableError
+from ...io.files import raised_as
 from ...io.tables import integer_column, line_names
 from ...options import check_choice
 from ..description import BENCHMARKS, Verify
@@ -222,11 +223,9 @@ def _cars(root: str | os.PathLike[str]) -> tuple[Path, list[str], NDArray[np.int
 def _annotated(file: Path, folder: str, path: str, classes: int) -> tuple[list[str], NDArray[np.int64]]:
     """Paths of images and their classes, from 1."""
     annotations = read_matlab(file, "annotations")
-    try:
+    with raised_as(TableError, file, expected=f"annotations of {path} and class, class_names"):
         class_ids = annotations["class"].astype(np.int64)
         paths = [f"{folder}{name}" for name in annotations[path]]
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise TableError(f"{file} ({error})", expected=f"annotations of {path} and class, class_names") from error
     if not 1 <= class_ids.min() <= class_ids.max() <= classes:
         raise TableError(f"{file}: classes up to {class_ids.max()}", expected=f"1 to {classes}, as class_names has")
     return paths, class_ids

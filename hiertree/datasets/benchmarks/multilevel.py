@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from ...errors import TableError
+from ...io.files import raised_as
 from ...io.provenance import sha256
 from ...io.tables import integer_column, line_names
 from ...options import check_choice
@@ -85,10 +86,8 @@ def _taxonomy(benchmark: Benchmark, home: Path) -> dict[int, tuple[str, ...]]:
     present = next((home / name for name in CATEGORIES if (home / name).is_file()), None)
     if present is None:
         raise benchmark.missing(f"no taxonomy in {home}", expected=f"one of {', '.join(CATEGORIES)}")
-    try:
+    with raised_as(TableError, present, expected=f"categories with id, {', '.join(RANKS)}"):
         return {int(entry["id"]): tuple(str(entry[rank]) for rank in RANKS) for entry in _categories(present)}
-    except (ValueError, KeyError, TypeError) as error:
-        raise TableError(f"{present} ({error!r})", expected=f"categories with id, {', '.join(RANKS)}") from error
 
 
 def _categories(path: Path) -> Any:

@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image
 
 from ...errors import ImageError, OptionError
-from ...options import check_choice
+from ...options import check_choice, require
 from ...tree.label_tree import LabelTree
 from ..description import BENCHMARKS
 from ..image_dataset import ImageDataset
@@ -74,8 +74,7 @@ def load_omniglot(
     """
     OMNIGLOT.check_options(split, "structure")
     check_choice("holdout", holdout, Holdout)
-    if not 4 <= image_size <= 105:
-        raise OptionError(f"image_size={image_size}", expected="4 to 105, the size of the published drawings")
+    require(4 <= image_size <= 105, "image_size", image_size, "4 to 105, the size of the published drawings")
     table, images = read_drawings(Path(root), image_size=image_size)
     held_out = _alphabets_held_out(table, seed) if holdout == "alphabets" else _characters_held_out(table, seed)
     rows = np.flatnonzero(held_out == (split == "test"))

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from ...errors import TableError
+from ...io.files import raised_as
 from ...io.tables import line_names
 from ...options import check_choice
 from ..description import BENCHMARKS, Benchmark, Verify
@@ -113,10 +114,8 @@ def _part(benchmark: Benchmark, root: str | os.PathLike[str], part: str, classes
     batches = [_batch(file, classes) for file in files]
     pixels, names, numbers = (np.concatenate(columns) for columns in zip(*batches, strict=True))
     texts = read_plain_pickle(meta_file)
-    try:
+    with raised_as(TableError, meta_file, expected=f"{' and '.join(keys)} for every label"):
         labels = np.stack([np.array(texts[key])[column] for key, column in zip(keys, numbers.T, strict=True)], axis=1)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise TableError(f"{meta_file} ({error!r})", expected=f"{' and '.join(keys)} for every label") from error
     benchmark.verify(part, len(names), len(np.unique(labels[:, -1])), verify)
     return Part(pixels, names, labels)
 
@@ -124,14 +123,12 @@ def _part(benchmark: Benchmark, root: str | os.PathLike[str], part: str, classes
 def _batch(file: Path, classes: Classes) -> Part:
     """One file of a part; its labels are still numbers."""
     content = read_plain_pickle(file)
-    try:
+    with raised_as(TableError, file, expected=f"a batch of CIFAR-{classes}"):
         pixels = np.ascontiguousarray(content["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
         numbers = np.stack([np.array(content[key], dtype=np.int64) for key in _LABELS[classes]], axis=1)
         names = np.array(content["filenames"], dtype=np.str_)
         if pixels.dtype != np.uint8 or not len(pixels) == len(names) == len(numbers) or (numbers < 0).any():
             raise ValueError("pixels, names and labels do not fit together")
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise TableError(f"{file} ({error!r})", expected=f"a batch of CIFAR-{classes}") from error
     return Part(pixels, names, numbers)
 
 
@@ -224,15 +221,11 @@ def _distractors(folder: str | os.PathLike[str]) -> FileImages:
 def read_ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.float64], tuple[Any, ...]]:
     """Names of queries and gallery, boxes (Q, 4), and each query's lists."""
     content = read_plain_pickle(file)
-    try:
+    with raised_as(TableError, file, expected="imlist, qimlist, and gnd with bbx, easy, hard, junk"):
         queries, gallery = [str(name) for name in content["qimlist"]], [str(name) for name in content["imlist"]]
         entries = content["gnd"]
         boxes = np.array([np.asarray(entry["bbx"], dtype=np.float64).ravel() for entry in entries])
         truth = tuple({name: np.asarray(entry[name], dtype=np.int64).ravel() for name in LISTS} for entry in entries)
-    except (KeyError, TypeError, ValueError) as error:
-        raise TableError(
-            f"{file} ({error!r})", expected="imlist, qimlist, and gnd with bbx, easy, hard, junk"
-        ) from error
     listed = np.concatenate([entry[name] for entry in truth for name in LISTS]) if truth else np.zeros(0, np.int64)
     if boxes.shape != (len(queries), 4) or (listed.size and not 0 <= listed.min() <= listed.max() < len(gallery)):
         raise TableError(
@@ -265,13 +258,11 @@ def load_sfm120k(root: str | os.PathLike[str], split: str = "train", *, verify: 
         listed = {key: read_matlab(file, key).tolist() for key in ("cids", "cluster")}
     else:
         listed = read_plain_pickle(file)
-    try:
+    with raised_as(TableError, file, expected="cids and cluster, of train and val in the pickle"):
         part = listed if split == "all" else listed[SFM120K_PARTS[split]]
         images, clusters = [str(name) for name in part["cids"]], np.asarray(part["cluster"], dtype=np.int64).ravel()
         if len(images) != len(clusters):
             raise ValueError(f"{len(images)} images, {len(clusters)} clusters")
-    except (KeyError, TypeError, ValueError) as error:
-        raise TableError(f"{file} ({error!r})", expected="cids and cluster, of train and val in the pickle") from error
 
     def where(row: int) -> str:
         return f"{file.name}, image {images[row]}"

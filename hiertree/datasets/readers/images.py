@@ -36,15 +36,12 @@ class ImageSource(Protocol):
 
     def __len__(self) -> int:
         """Number of images."""
-        ...
 
     def __getitem__(self, index: int) -> Image.Image:
         """Decode one image; an ImageError names it."""
-        ...
 
     def name(self, index: int) -> str:
         """The name of an image in error messages and retrieval grids, for instance its file name."""
-        ...
 
 
 class PackedNames:
@@ -211,8 +208,7 @@ def reading(*, max_pixels: int | None = None, side: int | None = None) -> Iterat
 def decode(file: Path | IO[bytes], *, name: str) -> Image.Image:
     """Decode one image completely, to 8 bits a channel and as :func:`reading` says; an ImageError names it."""
     try:
-        image = _opened(file, name)
-        with image:
+        with _opened(file, name) as image:
             side = _reading.get().side
             if side is not None and image.width * image.height > LARGE:
                 return _reduced(image, REDUCED * side, name)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import TableError, require_package
+from ...io.files import CONTENT_ERRORS, raised_as
 
 
 def read_matlab(file: Path, variable: str) -> Any:
@@ -16,7 +17,5 @@ def read_matlab(file: Path, variable: str) -> Any:
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadError
 
-    try:
+    with raised_as(TableError, file, expected=f"a MATLAB file with {variable}", on=(*CONTENT_ERRORS, MatReadError)):
         return np.atleast_1d(loadmat(file, squeeze_me=True, variable_names=[variable])[variable])
-    except (MatReadError, ValueError, KeyError, TypeError, IndexError, OSError, NotImplementedError) as error:
-        raise TableError(f"{file} ({error})", expected=f"a MATLAB file with {variable}") from error

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import TableError
+from ...io.files import raised_as
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,23 +31,9 @@ def read_plain_pickle(path: Path) -> Any:
 
     A TableError says what else a file is, or names.
     """
-    try:
-        with path.open("rb") as file:
-            return _arrays(_PlainUnpickler(file, encoding="latin1").load())
-    except (
-        pickle.UnpicklingError,
-        EOFError,
-        AttributeError,
-        ValueError,
-        TypeError,
-        IndexError,
-        KeyError,
-        OverflowError,
-        MemoryError,
-        RecursionError,
-        ImportError,
-    ) as error:
-        raise TableError(f"{path} ({error})", expected="a pickle of numbers, text and numeric arrays") from error
+    expected = "a pickle of numbers, text and numeric arrays"
+    with raised_as(TableError, path, expected=expected, on=Exception), path.open("rb") as file:
+        return _arrays(_PlainUnpickler(file, encoding="latin1").load())
 
 
 class _PlainType:

@@ -26,6 +26,8 @@ COMMANDS = {
     "evaluate embed's files": "evaluate embedded/embeddings.npy --labels embedded/labels.csv --json",
     "evaluate a table of both": "evaluate s.parquet --out OUT/o.json",
     "audit": "audit s.npz --queries 2 --out OUT/o.json",
+    "qrels": "qrels exported/hierarchical.csv --ids landmark_id --out OUT/qrels.txt",
+    "split": "split l.csv --levels kind --by images --out OUT/s.csv",
     "report": "report s.npz --out OUT/page.html --queries 1 --hits 1",
     "report a run": "report run --out OUT/page.html --queries 1 --hits 1",
     "tree": "tree l.csv --levels kind,name --repeats merge --out OUT/tree.json",
@@ -49,6 +51,16 @@ COMMANDS = {
     "labels status": "labels status landmarks.csv",
     "labels scrape": "labels scrape landmarks.csv --store OUT/s.sqlite --contact a@b.c --table OUT/t.csv "
     "--commons-api http://127.0.0.1:9/w --wikidata-api http://127.0.0.1:9/w --max-retries 0 --backoff 0.001",
+}
+LEFT_OUT = {
+    "browse": "serves until Ctrl-C",
+    "labels review": "serves until Ctrl-C",
+    "datasets download": "asks a network",
+    "labels hypernyms": "scrapes as labels scrape does",
+    "labels retry": "scrapes as labels scrape does",
+    "labels fill": "takes minutes",
+    "export": "takes minutes",
+    "recipes": "reads no file",
 }
 VALUES = ("", "-1", "99999999999999999999", "nan", "x,,y", "é", "/dev/null", "0", "1e400")
 SLOW = ("labels build", "labels build a plan", "labels cluster", "report a run", "embed", "train", "labels images")
@@ -94,6 +106,16 @@ def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
             break
         found, name = following, [*name, word]
     return found, name
+
+
+def names_of(group: click.Group) -> Iterator[str]:
+    """The names of all commands in a group, those of its groups with both words."""
+    for name in group.list_commands(click.Context(group)):
+        found = group.get_command(click.Context(group), name)
+        if not isinstance(found, click.Group) or found.invoke_without_command:
+            yield name
+        if isinstance(found, click.Group):
+            yield from (f"{name} {below}" for below in names_of(found))
 
 
 def bad_values() -> Iterator[tuple[str, str, str]]:
@@ -147,6 +169,11 @@ def check(name: str, words: list[str], out: Path, world: Path, allowed: tuple[in
     if status == 0 and name.startswith("evaluate"):
         assert any(character.isdigit() for character in printed)
     return status, printed, errors
+
+
+def test_every_command_is_tried_or_left_out_for_a_reason() -> None:
+    tried = {" ".join(command_of(typed.split())[1]) for typed in COMMANDS.values()}
+    assert tried | LEFT_OUT.keys() == set(names_of(commands))
 
 
 @pytest.mark.fuzz

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from hiertree.metrics import evaluate
+from hiertree.pipelines.pair_scores import nearest_images
 from hiertree.pipelines.report.rankings import choose_queries, ranked_images
-from hiertree.pipelines.stored_embeddings.neighbors import nearest_images
 
 
 def nearest(embeddings, queries, count):
