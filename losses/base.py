@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from hiertree.errors import OptionError
 from hiertree.options import check_integer
 
+from .compiled import announce, evaluated_whole
 from .pairs.blocks import LossPerQuery, in_blocks, in_chunks
 from .pairs.inputs import CheckedEmbeddings, RowGrades, check_references, checked_batch
 from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
-_disable: Any = torch.compiler.disable  # torch has no type for it
 DEFAULTS = {"level": "finest", "num_bins": "bits", "sampled_classes": "all"}
 """What None stands for."""
 
@@ -56,6 +56,14 @@ class Loss(nn.Module):
     _compares_codes: bool = False
     _compares_pairs: bool = False  # and nothing else, such as proxies of classes
     _grades: RowGrades | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        announce(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        announce(self)  # a copy, too
 
     @property
     def last_num_skipped(self) -> int:
@@ -150,14 +158,10 @@ class Loss(nn.Module):
         Returns:
             Scalar, differentiable.
         """
+        batch = embeddings, paths, ref_embeddings, ref_paths
+        if torch.compiler.is_compiling() and indices_tuple is None:
+            return evaluated_whole(self, *batch, valid=valid)
         check_references(ref_embeddings, ref_paths, indices_tuple)
-        evaluate: Any = self._evaluate
-        if torch.compiler.is_compiling():  # into dozens of parts: a loss looks at its inputs and starts threads
-            evaluate = _disable(evaluate)
-        value: Tensor = evaluate(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
-        return value
-
-    def _evaluate(self, *batch: Any, valid: Any) -> Tensor:
         return self.total(self.terms(*batch, valid=valid))
 
     def extra_repr(self) -> str:

@@ -194,15 +194,16 @@ class _ProxyCrossEntropy(OneBatch):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        vectors, proxies = ctx.saved_tensors[:2]
+        saved = ctx.saved_tensors  # once, as checkpointing demands
+        vectors, proxies = saved[:2]
         with torch.no_grad(), in_full_precision(vectors.device):
-            to_vectors, to_proxies = _gradients(ctx, whole_batch(upstream))
+            to_vectors, to_proxies = _gradients(saved, ctx.options, whole_batch(upstream))
         return first_derivative(to_vectors, vectors), first_derivative(to_proxies, proxies), None, None, None, None
 
 
-def _gradients(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
-    vectors, proxies, classes, log_all, log_own = ctx.saved_tensors
-    centers, eta, temperature = ctx.options
+def _gradients(saved: tuple[Tensor, ...], options: tuple[Any, ...], upstream: Tensor) -> tuple[Tensor, Tensor]:
+    vectors, proxies, classes, log_all, log_own = saved
+    centers, eta, temperature = options
     to_vectors, to_proxies = torch.zeros_like(vectors), torch.empty_like(proxies)
     width = centers if temperature is None else 1
     for chunk in _chunks(len(vectors), proxies, centers):
