@@ -13,7 +13,8 @@ from hiertree.options import check_integer
 
 from .compiled import announce, evaluated_whole
 from .pairs.blocks import LossPerQuery, in_blocks, in_chunks
-from .pairs.inputs import CheckedEmbeddings, RowGrades, check_references, checked_batch
+from .pairs.inputs import CheckedEmbeddings, RowGrades, check_references, checked_batch, without_faults
+from .pairs.one_batch import is_captured
 from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
 
 if TYPE_CHECKING:
@@ -162,7 +163,10 @@ class Loss(nn.Module):
         if torch.compiler.is_compiling() and indices_tuple is None:
             return evaluated_whole(self, *batch, valid=valid)
         check_references(ref_embeddings, ref_paths, indices_tuple)
-        return self.total(self.terms(*batch, valid=valid))
+        if not is_captured() or not isinstance(embeddings, Tensor):
+            return self.total(self.terms(*batch, valid=valid))
+        mended, factor = without_faults(*batch)
+        return self.total(self.terms(*mended, valid=valid)) * factor
 
     def extra_repr(self) -> str:
         """The options, for ``print(loss)``."""

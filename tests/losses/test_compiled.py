@@ -222,3 +222,51 @@ def test_no_second_derivative_and_no_export() -> None:
         gradient.sum().backward()
     with pytest.raises(OptionError, match=r"export it without the loss"):
         torch.export.export(loss, (own, PATHS))
+
+
+@pytest.fixture
+def capturing(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Lets torch believe from now on that it captures a CUDA graph; tensors are on the CPU, and keep their numbers."""
+
+    def begin() -> None:
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+
+    return begin
+
+
+@pytest.mark.parametrize("name", ["HAPPIER", "ROADMAP", "RODNDCG", "SmoothAP", "TieAwareAP", "LevelSum"])
+def test_a_captured_loss_is_the_loss_and_nan_where_a_call_refuses(name: str, capturing: Callable[[], None]) -> None:
+    loss, own = LOSSES[name](), embeddings_of(0)
+    expected = outcome(lambda own: loss(own, PATHS), loss, own)
+    no_number, of_no_norm = (own.detach().index_fill(0, torch.tensor(3), value) for value in (torch.nan, 0.0))
+    capturing()
+    assert_equal(outcome(lambda own: loss(own, PATHS), loss, own), expected)
+    bad = [(no_number, PATHS), (of_no_norm, PATHS), (own.detach(), PATHS.index_fill(0, torch.tensor(3), -1))]
+    for embeddings, paths in bad:
+        value, gradient, *_ = outcome(lambda given, paths=paths: loss(given, paths), loss, embeddings.requires_grad_())
+        assert value.isnan()
+        assert gradient.isnan().any()
+
+
+def test_a_captured_loss_of_a_class_without_a_proxy_is_infinite(capturing: Callable[[], None]) -> None:
+    loss = losses.ProxyDecomposability(CLASSES, SIZE)
+    capturing()
+    assert loss(embeddings_of(0), PATHS + 1).item() == torch.inf
+
+
+@pytest.mark.parametrize(
+    ("paths", "error", "message"),
+    [
+        (PATHS.numpy(), OptionError, "ndarray on .* expected a tensor on cpu; copy each batch into one"),
+        (PATHS.to("meta"), OptionError, "Tensor on meta"),
+        (PATHS[:3], ShapeError, r"paths of shape \(3, 2\)"),
+        (PATHS.float(), ShapeError, "float32"),
+    ],
+)
+def test_what_no_graph_can_read_is_refused(
+    paths: Any, error: type[Exception], message: str, capturing: Callable[[], None]
+) -> None:
+    capturing()
+    with pytest.raises(error, match=message):
+        losses.SupHAP()(embeddings_of(0), paths)
