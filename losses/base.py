@@ -165,8 +165,8 @@ class Loss(nn.Module):
         check_references(ref_embeddings, ref_paths, indices_tuple)
         if not is_captured() or not isinstance(embeddings, Tensor):
             return self.total(self.terms(*batch, valid=valid))
-        mended, factor = without_faults(*batch)
-        return self.total(self.terms(*mended, valid=valid)) * factor
+        (*mended, mask), factor = without_faults(*batch, valid)
+        return self.total(self.terms(*mended, valid=mask)) * factor
 
     def extra_repr(self) -> str:
         """The options, for ``print(loss)``."""

@@ -241,7 +241,8 @@ def test_a_captured_loss_is_the_loss_and_nan_where_a_call_refuses(name: str, cap
     expected = outcome(lambda own: loss(own, PATHS), loss, own)
     no_number, of_no_norm = (own.detach().index_fill(0, torch.tensor(3), value) for value in (torch.nan, 0.0))
     capturing()
-    assert_equal(outcome(lambda own: loss(own, PATHS), loss, own), expected)
+    mask = torch.ones(16, 16, dtype=torch.bool)
+    assert_equal(outcome(lambda own: loss(own, PATHS, valid=mask), loss, own), expected)
     bad = [(no_number, PATHS), (of_no_norm, PATHS), (own.detach(), PATHS.index_fill(0, torch.tensor(3), -1))]
     for embeddings, paths in bad:
         value, gradient, *_ = outcome(lambda given, paths=paths: loss(given, paths), loss, embeddings.requires_grad_())

@@ -35,8 +35,7 @@ COPIES = ("aten::_to_copy", "aten::to", "aten::copy_")
 
 
 class Watched(TorchDispatchMode):
-    """Every operation in turn: "look" at numbers, "copy to host", "copy to device", "wait" for such a copy,
-    "product" or "other".
+    """Every operation in turn: "look" at numbers, "copy to host", "wait" for a copy, "product" or "other".
 
     Looks find nothing bad, and the host gets zeros.
     """
@@ -44,6 +43,7 @@ class Watched(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
+        self.num_copies = 0  # from a device to another
         self.precisions: set[str] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -57,7 +57,8 @@ class Watched(TorchDispatchMode):
             source = args[1 if func is torch.ops.aten.copy_.default else 0]
             if result.device != source.device:
                 waits = not any(given is True for given in (*args, (kwargs or {}).get("non_blocking")))
-                kind = "copy to host" if result.device.type == "cpu" else "wait" if waits else "copy to device"
+                kind = "copy to host" if result.device.type == "cpu" else "wait" if waits else kind
+                self.num_copies += 1
         self.found.append(kind)
         return result
 

@@ -120,6 +120,7 @@ def test_a_cuda_graph_of_a_loss_is_of_operations_on_the_device_alone(
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     watched.found.clear()
+    watched.num_copies = 0
     with torch.set_grad_enabled(HAS_BACKWARD):
         if name in NOT_CAPTURED:
             with pytest.raises(OptionError, match=f"{NOT_CAPTURED[name]} in a CUDA graph"):
@@ -129,6 +130,7 @@ def test_a_cuda_graph_of_a_loss_is_of_operations_on_the_device_alone(
     if HAS_BACKWARD:
         value.backward()
     assert set(watched.found) == {"product", "other"}
+    assert watched.num_copies == 0
 
 
 @pytest.mark.skipif(not HAS_BACKWARD, reason="torch has no backward pass there")
