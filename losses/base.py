@@ -144,7 +144,10 @@ class Loss(nn.Module):
     ) -> Tensor:
         """The loss of a batch.
 
-        It looks at its inputs, so that no CUDA graph can hold it; to torch.compile it is a call that stays uncompiled.
+        To torch.compile it is one operator, evaluated as without it: tensors then break no graph. Under torch.export it
+        is refused. In a CUDA graph, for which all tensors must be on its device, it is NaN for what a call refuses
+        (infinite for classes without proxies), or an OptionError where something must be looked at; capture it anew
+        after :meth:`start_epoch`.
 
         Args:
             embeddings: (B, d) float tensor. Rank losses and proxies normalize it inside, in float32 or better;
