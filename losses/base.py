@@ -63,7 +63,8 @@ class Loss(nn.Module):
         announce(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        of_module: Any = super()
+        of_module.__setstate__(state)
         announce(self)  # a copy, too
 
     @property

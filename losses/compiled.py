@@ -7,6 +7,7 @@ its ``id``, on which Dynamo guards, and is found again among the losses that are
 from __future__ import annotations
 
 from functools import reduce
+from threading import RLock
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -22,6 +23,7 @@ from .pairs.inputs import check_references
 from .pairs.one_batch import first_derivative
 
 _alive: WeakValueDictionary[int, nn.Module] = WeakValueDictionary()
+_replacing_parameters = RLock()
 _disable: Any = torch.compiler.disable  # torch has no type for it
 _TAGS = (torch.Tag.nondeterministic_seeded, torch.Tag.cudagraph_unsafe)  # a loss may draw, and looks at its inputs
 
@@ -36,9 +38,7 @@ def evaluated_whole(
 ) -> Tensor:
     """The value of a loss, for the compiler to trace; arguments other than tensors and arrays break its graph."""
     if torch.compiler.is_exporting():
-        raise OptionError(
-            "a loss under torch.export", expected="the network alone", remedy="export it without the loss"
-        )
+        raise OptionError("a loss under torch.export", expected="the network alone, without its loss")
     within_batch = ref_embeddings is embeddings
     vectors = [each for each in (embeddings, ref_embeddings) if each is not None][: 1 if within_batch else 2]
     others = paths, ref_paths, valid
@@ -79,19 +79,21 @@ def _evaluate(
     within_batch: bool,
 ) -> list[Tensor]:
     """The value, and its gradients by those of embeddings, references and parameters that are wanted."""
-    found = _alive[loss]
-    names = [f"loss.{name}" for name, _ in found.named_parameters()]
+    total = _Total(_alive[loss])
+    names = [name for name, _ in total.named_parameters()]
+    differentiates = any(wanted)
     reached: Any = torch._C._SetExcludeDispatchKeyGuard  # an operator is below autograd, and no public way leads back
-    with reached(torch._C.DispatchKey.AutogradFunctionality, not any(wanted)), torch.set_grad_enabled(any(wanted)):
+    autograd = reached(torch._C.DispatchKey.AutogradFunctionality, not differentiates)
+    with _replacing_parameters, autograd, torch.set_grad_enabled(differentiates):
         given = [each.detach().requires_grad_() if needs else each for each, needs in zip(floats, wanted, strict=True)]
-        vectors, parameters = given[: -len(names) or None], given[len(given) - len(names) :]
-        refs = vectors[0] if within_batch else vectors[1] if len(vectors) > 1 else None
-        check_references(refs, ref_paths)
-        batch, replaced = (vectors[0], paths, refs, ref_paths), dict(zip(names, parameters, strict=True))
-        value = functional_call(_Total(found), replaced, batch, {"valid": valid})
+        own, *refs = given[: len(given) - len(names)]
+        references = own if within_batch else refs[0] if refs else None
+        check_references(references, ref_paths)
+        parameters = dict(zip(reversed(names), reversed(given), strict=False))
+        value = functional_call(total, parameters, (own, paths, references, ref_paths), {"valid": valid})
         sources = [each for each, needs in zip(given, wanted, strict=True) if needs]
         gradients = torch.autograd.grad(value, sources, materialize_grads=True) if sources else ()
-    return [value.detach().to(dtype), *(gradient.contiguous() for gradient in gradients)]
+    return [value.detach().to(dtype), *(each.clone(memory_format=torch.contiguous_format) for each in gradients)]
 
 
 @_evaluate.register_fake

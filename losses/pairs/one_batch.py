@@ -94,7 +94,8 @@ class _FirstDerivative(_Whole):
 
 def is_captured() -> bool:
     """Whether a CUDA graph is being captured: nothing that is computed then can be looked at."""
-    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+    cuda: Any = torch.cuda
+    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 
 def refuse_capture(given: str) -> None:
