@@ -7,7 +7,6 @@ its ``id``, on which Dynamo guards, and is found again among the losses that are
 from __future__ import annotations
 
 from functools import reduce
-from threading import RLock
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -23,7 +22,6 @@ from .pairs.inputs import check_references
 from .pairs.one_batch import first_derivative
 
 _alive: WeakValueDictionary[int, nn.Module] = WeakValueDictionary()
-_replacing_parameters = RLock()
 _disable: Any = torch.compiler.disable  # torch has no type for it
 _TAGS = (torch.Tag.nondeterministic_seeded, torch.Tag.cudagraph_unsafe)  # a loss may draw, and looks at its inputs
 
@@ -80,18 +78,20 @@ def _evaluate(
 ) -> list[Tensor]:
     """The value, and its gradients by those of embeddings, references and parameters that are wanted."""
     total = _Total(_alive[loss])
-    names = [name for name, _ in total.named_parameters()]
+    parameters = dict(total.named_parameters())
     differentiates = any(wanted)
     reached: Any = torch._C._SetExcludeDispatchKeyGuard  # an operator is below autograd, and no public way leads back
     autograd = reached(torch._C.DispatchKey.AutogradFunctionality, not differentiates)
-    with _replacing_parameters, autograd, torch.set_grad_enabled(differentiates):
+    with autograd, torch.set_grad_enabled(differentiates):
         given = [each.detach().requires_grad_() if needs else each for each, needs in zip(floats, wanted, strict=True)]
-        own, *refs = given[: len(given) - len(names)]
+        own, *refs = vectors = given[: len(given) - len(parameters)]
         references = own if within_batch else refs[0] if refs else None
         check_references(references, ref_paths)
-        parameters = dict(zip(reversed(names), reversed(given), strict=False))
-        value = functional_call(total, parameters, (own, paths, references, ref_paths), {"valid": valid})
-        sources = [each for each, needs in zip(given, wanted, strict=True) if needs]
+        by_name = zip(parameters.items(), given[len(vectors) :], strict=True)
+        others = {name: each for (name, kept), each in by_name if each.data_ptr() != kept.data_ptr()}
+        value = functional_call(total, others, (own, paths, references, ref_paths), {"valid": valid})
+        differentiable = zip((*vectors, *{**parameters, **others}.values()), wanted, strict=True)
+        sources = [each for each, needs in differentiable if needs]
         gradients = torch.autograd.grad(value, sources, materialize_grads=True) if sources else ()
     return [value.detach().to(dtype), *(each.clone(memory_format=torch.contiguous_format) for each in gradients)]
 

@@ -6,6 +6,8 @@ import copy
 import gc
 import pickle
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -204,6 +206,21 @@ def test_a_loss_whose_value_is_not_used_is_computed_and_hooks_run_once() -> None
     loss.register_forward_hook(lambda *_: calls.append(1))
     compiled(lambda own: (loss(own, PATHS), own * 2)[1])(embeddings_of(0).detach())
     assert (loss.num_remembered, len(calls)) == (16, 1)
+
+
+def test_threads_may_share_a_compiled_loss() -> None:
+    loss = losses.HAPPIER(CLASSES, SIZE)
+    in_graph, batches = compiled(loss), [embeddings_of(seed) for seed in range(20)]
+
+    def of_batch(run: Callable[..., Tensor], own: Tensor) -> list[Tensor]:
+        value = run(own, PATHS)
+        return [value.detach(), *torch.autograd.grad(value, [own, *loss.parameters()])]
+
+    of_batch(in_graph, batches[0])
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(partial(of_batch, in_graph), batches))
+    for own, each in zip(batches, found, strict=True):
+        assert_equal(each, of_batch(loss, own))
 
 
 BAD: dict[str, tuple[type[Exception], str, Callable[[Any, Tensor], Tensor]]] = {
