@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from hiertree.errors import OptionError
 from hiertree.options import check_integer
 
+from .compiled import announce, evaluated_whole
 from .pairs.blocks import LossPerQuery, in_blocks, in_chunks
-from .pairs.inputs import CheckedEmbeddings, RowGrades, check_references, checked_batch
+from .pairs.inputs import CheckedEmbeddings, RowGrades, check_references, checked_batch, without_faults
+from .pairs.one_batch import is_captured
 from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
-_disable: Any = torch.compiler.disable  # torch has no type for it
 DEFAULTS = {"level": "finest", "num_bins": "bits", "sampled_classes": "all"}
 """What None stands for."""
 
@@ -56,6 +57,15 @@ class Loss(nn.Module):
     _compares_codes: bool = False
     _compares_pairs: bool = False  # and nothing else, such as proxies of classes
     _grades: RowGrades | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        announce(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        of_module: Any = super()
+        of_module.__setstate__(state)
+        announce(self)  # a copy, too
 
     @property
     def last_num_skipped(self) -> int:
@@ -135,7 +145,10 @@ class Loss(nn.Module):
     ) -> Tensor:
         """The loss of a batch.
 
-        It looks at its inputs, so that no CUDA graph can hold it; to torch.compile it is a call that stays uncompiled.
+        To torch.compile it is one operator, evaluated as without it: tensors then break no graph. Under torch.export it
+        is refused. In a CUDA graph, for which all tensors must be on its device, it is NaN for what a call refuses
+        (infinite for classes without proxies), or an OptionError where something must be looked at; capture it anew
+        after :meth:`start_epoch`.
 
         Args:
             embeddings: (B, d) float tensor. Rank losses and proxies normalize it inside, in float32 or better;
@@ -150,15 +163,14 @@ class Loss(nn.Module):
         Returns:
             Scalar, differentiable.
         """
+        batch = embeddings, paths, ref_embeddings, ref_paths
+        if torch.compiler.is_compiling() and indices_tuple is None:
+            return evaluated_whole(self, *batch, valid=valid)
         check_references(ref_embeddings, ref_paths, indices_tuple)
-        evaluate: Any = self._evaluate
-        if torch.compiler.is_compiling():  # into dozens of parts: a loss looks at its inputs and starts threads
-            evaluate = _disable(evaluate)
-        value: Tensor = evaluate(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
-        return value
-
-    def _evaluate(self, *batch: Any, valid: Any) -> Tensor:
-        return self.total(self.terms(*batch, valid=valid))
+        if not is_captured() or not isinstance(embeddings, Tensor):
+            return self.total(self.terms(*batch, valid=valid))
+        (*mended, mask), factor = without_faults(*batch, valid)
+        return self.total(self.terms(*mended, valid=mask)) * factor
 
     def extra_repr(self) -> str:
         """The options, for ``print(loss)``."""

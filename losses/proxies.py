@@ -27,7 +27,7 @@ from .pairs.inputs import (
     refuse_rows,
     unit_vectors,
 )
-from .pairs.one_batch import OneBatch, first_derivative, in_full_precision, whole_batch
+from .pairs.one_batch import OneBatch, first_derivative, in_full_precision, is_captured, whole_batch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -149,7 +149,8 @@ class ProxyDecomposability(ProxyLoss):
         refuse_rows(bad, "proxies hold NaN, infinite or zero-norm vectors")
 
     def _item_losses(self, vectors: Tensor, paths: CheckedPaths) -> Tensor:
-        check_classes(paths.ids[:, -1], self.num_classes)
+        if not is_captured():  # where the loss of any other class is infinite
+            check_classes(paths.ids[:, -1], self.num_classes)
         proxies: Tensor = self.proxies
         classes: Tensor = paths.tensor[:, -1]
         if self.training and self.sampled_classes is not None and self.sampled_classes < self.num_classes:
@@ -176,7 +177,7 @@ class _ProxyCrossEntropy(OneBatch):
         vectors: Tensor, proxies: Tensor, classes: Tensor, centers: int, eta: float, temperature: float | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         log_all = vectors.new_full((len(vectors),), -torch.inf)
-        own = vectors.new_empty((len(vectors), centers if temperature is None else 1))
+        own = vectors.new_full((len(vectors), centers if temperature is None else 1), -torch.inf)
         with in_full_precision(vectors.device):
             for chunk in _chunks(len(vectors), proxies, centers):
                 logits, _ = _logits(vectors @ _unit(proxies[chunk])[0].T, centers, eta, temperature)
@@ -194,15 +195,16 @@ class _ProxyCrossEntropy(OneBatch):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        vectors, proxies = ctx.saved_tensors[:2]
+        saved = ctx.saved_tensors  # once, as checkpointing demands
+        vectors, proxies = saved[:2]
         with torch.no_grad(), in_full_precision(vectors.device):
-            to_vectors, to_proxies = _gradients(ctx, whole_batch(upstream))
+            to_vectors, to_proxies = _gradients(saved, ctx.options, whole_batch(upstream))
         return first_derivative(to_vectors, vectors), first_derivative(to_proxies, proxies), None, None, None, None
 
 
-def _gradients(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
-    vectors, proxies, classes, log_all, log_own = ctx.saved_tensors
-    centers, eta, temperature = ctx.options
+def _gradients(saved: tuple[Tensor, ...], options: tuple[Any, ...], upstream: Tensor) -> tuple[Tensor, Tensor]:
+    vectors, proxies, classes, log_all, log_own = saved
+    centers, eta, temperature = options
     to_vectors, to_proxies = torch.zeros_like(vectors), torch.empty_like(proxies)
     width = centers if temperature is None else 1
     for chunk in _chunks(len(vectors), proxies, centers):

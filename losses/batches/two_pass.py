@@ -53,7 +53,7 @@ def large_batch_backward(
     states, embedded = [], []
     with torch.no_grad():
         for chunk in chunks:
-            states.append(_generator_states())
+            states.append((torch.get_rng_state(), torch.cuda.get_rng_state_all()))
             embedded.append(embed(chunk).detach())
     embeddings = torch.cat(embedded).requires_grad_()
     terms = loss.terms(embeddings, paths)
@@ -61,17 +61,8 @@ def large_batch_backward(
     gradient = torch.zeros_like(embeddings) if embeddings.grad is None else embeddings.grad
     sizes = [len(part) for part in embedded]
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        for chunk, state, part in zip(chunks, states, torch.split(gradient, sizes), strict=True):
-            _set_generators(state)
+        for chunk, (state, of_gpus), part in zip(chunks, states, torch.split(gradient, sizes), strict=True):
+            torch.set_rng_state(state)
+            torch.cuda.set_rng_state_all(of_gpus)
             torch.autograd.backward([embed(chunk)], [part])
     return {name: value.detach() for name, value in terms.items()}
-
-
-def _generator_states() -> tuple[Tensor, list[Tensor]]:
-    return torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-
-
-def _set_generators(states: tuple[Tensor, list[Tensor]]) -> None:
-    torch.set_rng_state(states[0])
-    if states[1]:
-        torch.cuda.set_rng_state_all(states[1])

@@ -7,7 +7,7 @@ at a few points. ``benchmarks/gpu.py`` checks and times it.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
 import torch
@@ -223,7 +223,7 @@ def _num_slots(values: Tensor, first: Tensor, tile: int) -> int:
     return -(-values.shape[1] // tile) + first.shape[1] - 1
 
 
-@lru_cache(maxsize=64)
+@cache
 def _bounds(acting: str, num_groups: int, device: torch.device) -> Tensor:
     """(2, groups) int32: the groups that act on each, from and up to; none on level 0, which is no target."""
     groups = torch.arange(num_groups, dtype=torch.int32)
@@ -240,7 +240,7 @@ def _bounds(acting: str, num_groups: int, device: torch.device) -> Tensor:
     return torch.stack([begin, end]).int().to(device)
 
 
-@lru_cache(maxsize=64)
+@cache
 def _parameters(step: StepParameters, dtype: torch.dtype, device: torch.device) -> Tensor:
     """A step as the kernels read it: its pieces, with δ finite, where it is 0, how wide a tile may be, log2(e)/τ."""
     accuracy = ACCURACY[dtype]
@@ -249,7 +249,7 @@ def _parameters(step: StepParameters, dtype: torch.dtype, device: torch.device) 
     return torch.tensor([*finite, *scales], dtype=dtype, device=device)
 
 
-@lru_cache(maxsize=8)
+@cache
 def _cosines(dtype: torch.dtype, device: torch.device) -> Tensor:
     """(p, p) Chebyshev polynomials of every degree at the nodes, cos(degree·θ_m); the nodes are those of degree 1."""
     angles = (torch.arange(POINTS, dtype=torch.float64) + 0.5) * (math.pi / POINTS)

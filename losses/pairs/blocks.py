@@ -196,7 +196,8 @@ def _gets_gradient(tensor: Tensor) -> bool:
 
 
 def _empty_losses(queries: Tensor) -> LossPerQuery:
-    return LossPerQuery(queries.new_empty(len(queries)), queries.new_empty(len(queries), dtype=torch.bool))
+    with torch.inference_mode(False):  # threads write them, which are not in the mode of their caller
+        return LossPerQuery(queries.new_empty(len(queries)), queries.new_empty(len(queries), dtype=torch.bool))
 
 
 @contextmanager

@@ -43,6 +43,7 @@ class Watched(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
+        self.num_copies = 0  # from a device to another
         self.precisions: set[str] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -57,6 +58,7 @@ class Watched(TorchDispatchMode):
             if result.device != source.device:
                 waits = not any(given is True for given in (*args, (kwargs or {}).get("non_blocking")))
                 kind = "copy to host" if result.device.type == "cpu" else "wait" if waits else kind
+                self.num_copies += 1
         self.found.append(kind)
         return result
 

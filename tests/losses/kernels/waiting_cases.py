@@ -9,51 +9,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import torch
+from every_loss import CLASSES, LOSSES, SIZE
 from fake_device import Watched, move, set_up, watched_device
 from pytorch_metric_learning import losses as library
+from torch.library import CustomOpDef
 
 from hiertree import losses
+from hiertree.errors import OptionError
+from hiertree.losses.kernels import triton_kernel as _triton_kernel
 from hiertree.losses.pairs import pairs as _pairs
 
 DEVICE = os.environ.get("FAKE_DEVICE", "cuda")
 HAS_BACKWARD = DEVICE != "cuda"
-CLASSES, SIZE = 8, 4
-LOSSES: dict[str, Callable[[], losses.Loss]] = {
-    "HAPPIER": lambda: losses.HAPPIER(CLASSES, SIZE),
-    "HAPPIER by relevance": lambda: losses.HAPPIER(CLASSES, SIZE, split_by="relevance"),
-    "ROADMAP": losses.ROADMAP,
-    "ROADMAP of proxies": lambda: losses.ROADMAP(CLASSES, SIZE, decomposability="proxy"),
-    "RODNDCG": lambda: losses.RODNDCG(CLASSES, SIZE),
-    "RODRecall": lambda: losses.RODRecall(CLASSES, SIZE),
-    "SupHAP": losses.SupHAP,
-    "SupNDCG": losses.SupNDCG,
-    "SupAP": losses.SupAP,
-    "SupRecall": losses.SupRecall,
-    "SmoothHAP": losses.SmoothHAP,
-    "SmoothNDCG": losses.SmoothNDCG,
-    "SmoothAP": losses.SmoothAP,
-    "SmoothRecall": lambda: losses.SmoothRecall(similarity_mixup=True),
-    "PairDecomposability": lambda: losses.PairDecomposability(reduction="avg_nonzero"),
-    "ProxyDecomposability": lambda: losses.ProxyDecomposability(CLASSES, SIZE, centers=2, sampled_classes=3),
-    "soft centers": lambda: losses.ProxyDecomposability(CLASSES, SIZE, centers=2, center_temperature=0.1),
-    "TieAwareAP": losses.TieAwareAP,
-    "TieAwareNDCG": losses.TieAwareNDCG,
-    "FastAP": losses.FastAP,
-    "BlackboxAP": losses.BlackboxAP,
-    "CSL": lambda: losses.CSL(np.stack([np.arange(CLASSES) // 2, np.arange(CLASSES)], axis=1), SIZE),
-    "DistributedLoss": lambda: losses.DistributedLoss(losses.HAPPIER(CLASSES, SIZE)),
-    "LevelSum": lambda: losses.LevelSum(lambda size: losses.ProxyDecomposability(size, SIZE), (4, CLASSES)),
-    "LevelSum of sums": lambda: losses.LevelSum(lambda size: losses.HAPPIER(size, SIZE), (4, CLASSES)),
-    "memory": lambda: losses.CrossBatchMemory(losses.HAPPIER(CLASSES, SIZE), SIZE, 2, batch_loss=True),
-    "memory first": lambda: losses.CrossBatchMemory(losses.SupAP(), SIZE, 2, enqueue="before"),
-    "the library's softmax": lambda: losses.LevelSum(
-        lambda size: losses.PytorchMetricLearning("NormalizedSoftmaxLoss", (size,), SIZE), (4, CLASSES)
-    ),
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -100,6 +72,65 @@ def test_a_loss_looks_at_its_inputs_and_then_at_nothing(
     assert value.device.type == DEVICE
     assert_looks_before_products(watched, loss)
     assert watched.precisions == {"ieee"} or name.startswith("the library")  # whose gradients are its own
+
+
+class NoKernels:
+    """Instead of Triton's kernels, those that do nothing on any grid."""
+
+    def __getattr__(self, name: str) -> NoKernels:
+        return self
+
+    def __getitem__(self, grid: object) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+@pytest.fixture
+def _operators_in_the_open(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operators that start kernels are watched inside, too; the constants that these read are there for good."""
+    constant = torch.empty(1, device=DEVICE)
+    for name, value in list(vars(_triton_kernel).items()):
+        if isinstance(value, CustomOpDef):
+            monkeypatch.setattr(_triton_kernel, name, value._init_fn)
+        elif hasattr(value, "cache_info"):
+            assert value.cache_info().maxsize is None  # a graph reads them where they are
+            monkeypatch.setattr(_triton_kernel, name, lambda *_: constant)
+    monkeypatch.setattr(_triton_kernel, "_triton_rows", NoKernels())
+    monkeypatch.setattr(_triton_kernel, "current", nullcontext)
+
+
+NOT_CAPTURED = {
+    "SmoothRecall": "reads labels",
+    "ProxyDecomposability": "reads labels",
+    "CSL": "reads labels",
+    "memory": "a memory",
+    "memory first": "a memory",
+    "the library's softmax": "a loss of pytorch-metric-learning",
+}
+
+
+@pytest.mark.usefixtures("_operators_in_the_open")
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_cuda_graph_of_a_loss_is_of_operations_on_the_device_alone(
+    name: str, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with torch.device(DEVICE):
+        loss, embeddings = LOSSES[name](), torch.randn(16, SIZE, requires_grad=HAS_BACKWARD)
+        paths = torch.zeros(16, 2, dtype=torch.int64)
+        move(loss, DEVICE)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    watched.found.clear()
+    watched.num_copies = 0
+    with torch.set_grad_enabled(HAS_BACKWARD):
+        if name in NOT_CAPTURED:
+            with pytest.raises(OptionError, match=f"{NOT_CAPTURED[name]} in a CUDA graph"):
+                loss(embeddings, paths)
+            return
+        value = loss(embeddings, paths)
+    if HAS_BACKWARD:
+        value.backward()
+    assert set(watched.found) == {"product", "other"}
+    assert watched.num_copies == 0
 
 
 @pytest.mark.skipif(not HAS_BACKWARD, reason="torch has no backward pass there")

@@ -79,6 +79,8 @@ def test_threads_change_neither_value_nor_gradients(memory: bool) -> None:
         torch.set_num_threads(threads)
         value = SupHAP()(embeddings, paths, *references)
         assert torch.get_num_threads() == threads
+        with torch.inference_mode():  # which threads do not inherit
+            assert torch.equal(SupHAP()(embeddings, paths, *references), value)
         found.append((value, *torch.autograd.grad(value, (embeddings, others) if memory else (embeddings,))))
     assert torch.equal(found[0][0], found[1][0])
     for alone, together in zip(*found, strict=True):
