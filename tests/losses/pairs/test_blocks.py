@@ -94,6 +94,16 @@ def test_only_what_asks_for_a_gradient_gets_one() -> None:
         assert not SupHAP()(embeddings, paths).requires_grad
 
 
+@pytest.mark.parametrize("name", LOSSES)
+def test_inference_mode_changes_no_value_on_any_thread(name: str) -> None:
+    torch.set_num_threads(2)
+    loss: PairLoss = LOSSES[name]()
+    embeddings, paths = batch(0, 17)
+    expected = loss(embeddings, paths)
+    with torch.inference_mode():
+        assert torch.equal(loss(embeddings.detach().clone(), paths.clone()), expected)
+
+
 def test_a_second_derivative_is_refused() -> None:
     embeddings, paths = batch(0, 17)
     (gradient,) = torch.autograd.grad(SupHAP()(embeddings, paths), embeddings, create_graph=True)
