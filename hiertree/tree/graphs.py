@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from ..errors import HierarchyError, InputError, NotATreeError, UnknownLeafError, some_of
 from ..io.tables import frame_columns, is_frame, is_missing
 from ..options import check_choice
-from .label_rows import Row, is_empty
+from .label_rows import Row, is_empty, plain_label
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -224,10 +224,10 @@ def _rows_of_graph(
         if not children or node in inner_leaves:
             for leaf_id in graph.nodes[node].get("leaf_ids", (node,)):
                 rows.append(row)
-                leaf_ids.append(leaf_id)
-        stack.extend(
-            (child, (*row, labels.get(child, graph.nodes[child].get("label", child)))) for child in reversed(children)
-        )
+                leaf_ids.append(plain_label(leaf_id))
+        for child in reversed(children):
+            label = labels.get(child, graph.nodes[child].get("label", child))
+            stack.append((child, (*row, plain_label(label))))
     return rows, leaf_ids
 
 

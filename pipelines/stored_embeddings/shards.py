@@ -19,6 +19,7 @@ from typing_extensions import override
 from hiertree.arrays import StoredRows
 from hiertree.errors import InputError, TableError, require_package
 from hiertree.io.provenance import MANIFEST
+from hiertree.io.tables import arrow_texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,11 +99,11 @@ class Shards(StoredRows):
             if pa.types.is_dictionary(cells.type):
                 cells = cells.cast(cells.type.value_type)
             numbered = cells.combine_chunks().dictionary_encode("encode")
+            texts = pd.Series(arrow_texts(numbered.dictionary))
         except pa.ArrowException as error:
             raise InputError(
                 f"{self.files[0].parent}: {error}", expected="Parquet files of the same columns"
             ) from error
-        texts = pd.Series(["" if cell is None else str(cell) for cell in numbered.dictionary.to_pylist()])
         return texts.take(numbered.indices.to_numpy()).array
 
     def row_name(self, row: int) -> str:
