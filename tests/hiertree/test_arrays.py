@@ -76,6 +76,7 @@ def test_whole_number_floats_are_ids():
     ids = np.array([[3.0, 7.0], [3.0, 7.0], [3.0, 8.0]])
     assert as_paths(ids).tolist() == [[0, 0], [0, 0], [0, 1]]
     assert as_paths(ids[:, 1]).tolist() == [[0], [0], [1]]
+    assert as_paths(ids.astype(np.float16)).tolist() == [[0, 0], [0, 0], [0, 1]]
     with pytest.raises(PathError, match=r"without a label in level 2 \(1 rows: 1\)"):
         as_paths(np.array([[3.0, 7.0], [3.0, np.nan]]))
 
