@@ -79,6 +79,9 @@ def test_whole_number_floats_are_ids():
     assert as_paths(ids.astype(np.float16)).tolist() == [[0, 0], [0, 0], [0, 1]]
     with pytest.raises(PathError, match=r"without a label in level 2 \(1 rows: 1\)"):
         as_paths(np.array([[3.0, 7.0], [3.0, np.nan]]))
+    for dtype, number in ((np.float16, 2050), (np.float32, 2**24), (np.float64, 2**53)):
+        with pytest.raises(PathError, match="turn numbers that are ids into integers"):
+            as_paths(np.array([number, 1], dtype))
 
 
 @pytest.mark.parametrize(
