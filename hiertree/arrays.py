@@ -56,10 +56,10 @@ def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
     Rows of different lengths and masked entries are a ShapeError, a sparse tensor is an InputError.
     """
     if hasattr(values, "detach"):
-        values = values.detach().cpu()
-        if str(values.dtype) == "torch.bfloat16":  # numpy has no such type; float32 holds every bfloat16
-            values = values.float()
         try:
+            values = values.detach().cpu().resolve_neg()
+            if values.is_floating_point() and values.dtype.itemsize < 4:  # most such types are not numpy's
+                values = values.float()
             return np.asarray(values.numpy())
         except (TypeError, RuntimeError) as error:
             raise InputError(f"{name}: a tensor that numpy cannot read ({error})", expected="a dense tensor") from None
@@ -116,7 +116,9 @@ def triton_works_on(device: str) -> bool:
 
 
 def as_embeddings(values: Any, *, name: str = "embeddings", rows: NDArray[np.int64] | None = None) -> NDArray[Any]:
-    """Embeddings, checked, as a C-contiguous (n, d) array: float64 stays, every other real type becomes float32.
+    """Embeddings, checked, as a C-contiguous (n, d) array: float64 stays, every smaller real type becomes float32.
+
+    A column of lists, and a frame of types that have a missing value, are read too.
 
     ``rows`` are the numbers that messages give the rows, by default their positions.
 
@@ -128,11 +130,14 @@ def as_embeddings(values: Any, *, name: str = "embeddings", rows: NDArray[np.int
         given = f"{name}: the path {os.fspath(values)!r}"
         raise EmbeddingError(given, expected="an array or tensor", remedy="load the file, as by numpy.load")
     array = to_numpy(values, name=name)
+    if array.dtype.kind == "O":
+        array = to_numpy(array.tolist(), name=name)
     if array.ndim != 2 or array.shape[1] == 0:
         raise ShapeError(f"{name} of shape {array.shape}", expected="shape (n, d) with d ≥ 1")
     if array.dtype.kind not in "fiub":
         raise EmbeddingError(f"{name} of type {array.dtype}", expected="real numbers")
-    array = np.ascontiguousarray(array, dtype=array.dtype if array.dtype == np.float64 else np.float32)
+    wide = array.dtype.kind == "f" and array.dtype.itemsize > 4  # whatever its byte order
+    array = np.ascontiguousarray(array, dtype=np.float64 if wide else np.float32)
     problems = (
         (~np.isfinite(array).all(axis=1), f"{name} holds NaN or infinite values", "finite numbers"),
         (~array.any(axis=1), f"{name} holds vectors of zero norm", "vectors that can be normalized"),
@@ -188,7 +193,7 @@ def shared_paths(
     num_items, unlabeled = num_items or {}, unlabeled or {}
     given = {name: _label_array(values, name) for name, values in sides.items()}
     names = None
-    if not any(isinstance(labels, LevelColumns) or labels.dtype.kind in "OUST" for labels in given.values()):
+    if not any(isinstance(labels, LevelColumns) or labels.dtype.kind in "fOUST" for labels in given.values()):
         arrays: Mapping[str, Any] = given
     else:
         columns = match_columns(

@@ -44,6 +44,8 @@ def jit_without_nan(kernel: Kernel) -> Kernel:
 
 def _compiled(kernel: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
     dispatcher: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(kernel)
+    if dispatcher is kernel:  # NUMBA_DISABLE_JIT
+        return kernel
     dispatcher._cache.load_overload = partial(_load, dispatcher._cache)
     dispatcher._compilation_chain_init_hook = lambda: None  # ``_load`` does it, where there is something to compile
     return cast(Kernel, dispatcher)

@@ -142,8 +142,9 @@ def _labels(name: str, side: LevelColumns, column: int, kept: NDArray[np.bool_])
     )
     refuse_rows(missing & kept, f"{name} without a label in {side.title(column)}", "a label in every row")
     if cells.dtype.kind == "f":  # as pandas and polars hold integers with missing ones among them
-        known = np.where(kept, cells, 0)
-        cells = known.astype(np.int64) if ((np.abs(known) < 2**53) & (known == np.floor(known))).all() else cells
+        known = np.where(kept, cells, 0).astype(np.float64)
+        exact = 2.0 ** min(np.finfo(cells.dtype).nmant + 1, 53)  # beyond it the type rounds ids
+        cells = known.astype(np.int64) if ((np.abs(known) < exact) & (known == np.floor(known))).all() else cells
     if cells.dtype.kind not in _LABELS:
         given, remedy = f"{name} of type {cells.dtype}", "turn numbers that are ids into integers, others into text"
         raise PathError(f"{given} in {side.title(column)}", expected="integer ids or text", remedy=remedy)

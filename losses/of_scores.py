@@ -101,7 +101,7 @@ def binary_pairs(scores: Any, levels: Any, level: int, valid: Any) -> ScoredPair
     """Pairs of one level: positives are at ``level`` and finer."""
     check_integer("level", level)
     scores, positive = real_tensor(scores, "scores"), (real_tensor(levels, "levels") >= level).to(torch.uint8)
-    return checked_pairs(scores, positive, torch.ones(*scores.shape[:1], 2), valid)[0]
+    return checked_pairs(scores, positive, positive.new_ones(*scores.shape[:1], 2), valid)[0]
 
 
 def reduced(losses: LossPerQuery, reduction: str) -> Tensor:

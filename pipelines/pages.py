@@ -26,6 +26,7 @@ INK = "#010203"
 STYLE: Any = {  # matplotlib types its keys one by one, and each release has others
     "svg.fonttype": "none",
     "svg.hashsalt": "hiertree",
+    "text.usetex": False,
     "text.parse_math": False,
     "font.size": 11,
     "axes.edgecolor": INK,

@@ -43,7 +43,7 @@ def show_progress(
     ``enabled=False`` shows nothing, and so does the environment variable HIERTREE_PROGRESS=0. ``clock`` counts seconds.
     """
     target = stream or sys.stderr
-    if not enabled or not is_progress_shown():
+    if not enabled or target is None or not is_progress_shown():  # a closed standard error is None
         yield lambda *_: None
     elif target.isatty():
         with _bar(description, total) as advance:

@@ -15,6 +15,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -63,9 +64,10 @@ def read_table_parts(path: str | os.PathLike[str], *, required: Sequence[str] = 
 def write_table(path: str | os.PathLike[str], header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Write a CSV file that :func:`read_table` reads, atomically; a cell of None is empty."""
     with open_replacing(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(rows)
+        plain = csv.writer(file, lineterminator="\n")
+        quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        for row in chain([header], rows):  # before Python 3.13 csv does not quote a carriage return
+            (quoted if any("\r" in cell for cell in row if isinstance(cell, str)) else plain).writerow(row)
 
 
 class TemporaryRows:
@@ -157,10 +159,16 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
     with raised_as(TableError, path, expected="a Parquet file of plain, differently named columns"):
         stored = pq.read_table(path)
-        columns = {name: stored.column(name).cast("string").fill_null("").to_pylist() for name in stored.column_names}
+        columns = {name: arrow_texts(stored.column(name)) for name in stored.column_names}
     index = pd.RangeIndex(1, stored.num_rows + 1)
     table: pd.DataFrame = pd.DataFrame(columns, index=index, columns=stored.column_names, dtype=str)
     return table
+
+
+def arrow_texts(column: Any) -> list[str]:
+    """The cells of a column of Arrow as text; a null or NaN is empty."""
+    texts, missing = column.cast("string").fill_null(""), column.is_null(nan_is_null=True)
+    return ["" if empty else text for text, empty in zip(texts.to_pylist(), missing.to_pylist(), strict=True)]
 
 
 def check_columns(

@@ -25,6 +25,7 @@ H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
 JSON_FORMAT = "hiertree-label-tree-1"
 _PLAIN = re.compile(r"[\w.+-]+")  # a name that Newick holds without quotes
 _SHORTEST_INTEGER = re.compile("0|[1-9][0-9]*")
+_NOT_IN_XML = re.compile("[\0-\b\v\f\x0e-\x1f\ufffe\uffff]")
 _LISTS = ("level_names", "leaf_ids")  # held as JSON, because GraphML has no lists
 
 
@@ -121,12 +122,17 @@ def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]
 
 def _json_leaves(nodes: Any, above: Row) -> Iterator[tuple[Row, Hashable]]:
     for node in nodes:
-        row = (*above, node["label"])
+        row = (*above, _as_tuple(node["label"]))
         if "children" in node:
             yield from _json_leaves(node["children"], row)
         else:
             for leaf in node.get("leaf_ids", [node["label"]]):
-                yield row, tuple(leaf) if isinstance(leaf, list) else leaf
+                yield row, _as_tuple(leaf)
+
+
+def _as_tuple(value: Any) -> Hashable:
+    """A label or id that JSON holds as a list is a tuple."""
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
 
 
 def read_newick(path: AnyPath, *, join: bool, inner_names: bool) -> list[Row]:
@@ -209,9 +215,7 @@ def read_graphml(path: AnyPath) -> Any:
         graph: Any = nx.read_graphml(Path(path))
         for attributes in (graph.graph, *(attributes for _, attributes in graph.nodes(data=True))):
             for name in set(_LISTS) & set(attributes):
-                attributes[name] = tuple(
-                    tuple(value) if isinstance(value, list) else value for value in json.loads(attributes[name])
-                )
+                attributes[name] = _as_tuple(json.loads(attributes[name]))
     return graph
 
 
@@ -226,8 +230,10 @@ def write_graphml(path: AnyPath, numbered: Numbered, names: Sequence[str]) -> No
     def attributes(number: int) -> Iterator[tuple[str, str]]:
         """The key of each attribute of a node, and its text."""
         for name, value in nodes.attributes(number):
-            kind = name, writer.get_xml_type(type(value))
-            yield keys.setdefault(kind, f"d{len(keys)}"), escape(str(value))
+            kind, text = (name, writer.get_xml_type(type(value))), str(value)
+            if _NOT_IN_XML.search(text):
+                raise ValueError(repr(value))
+            yield keys.setdefault(kind, f"d{len(keys)}"), escape(text, {"\r": "&#13;"})
 
     with raised_as(OptionError, "labels that GraphML cannot hold", expected="text, numbers or booleans"):
         for number in range(len(nodes)):

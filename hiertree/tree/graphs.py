@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from ..errors import HierarchyError, InputError, NotATreeError, UnknownLeafError, some_of
 from ..io.tables import frame_columns, is_frame, is_missing
 from ..options import check_choice
-from .label_rows import Row, is_empty
+from .label_rows import Row, is_empty, plain_label
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -219,13 +219,14 @@ def _rows_of_graph(
 
     row_of: dict[Hashable, Row] = {root: ()}
     for above, node in nx.dfs_edges(graph, root):
-        row_of[node] = (*row_of[above], labels.get(node, graph.nodes[node].get("label", node)))
+        label = labels.get(node, graph.nodes[node].get("label", node))
+        row_of[node] = (*row_of[above], plain_label(label))
     rows: list[Row] = []
     leaf_ids: list[Hashable] = []
     for node, row in row_of.items():
         if not graph.out_degree(node) or node in inner_leaves:
             own = graph.nodes[node].get("leaf_ids", (node,))
-            leaf_ids += own
+            leaf_ids += map(plain_label, own)
             rows += [row] * len(own)
     return rows, leaf_ids
 

@@ -6,6 +6,7 @@ numbered from 0 in order of first appearance.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
@@ -33,6 +34,7 @@ Repeats = Literal["error", "merge"]
 Homonyms = Literal["separate", "error"]
 LeafKey = Literal["label", "path"]
 Gaps = Literal["error", "above", "below"]
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")  # NUL, and what stands for bytes that are not UTF-8
 
 
 class RowPolicies(TypedDict, total=False):
@@ -107,7 +109,7 @@ def check_rows(
 
 
 def check_labels(row: Row, where: str) -> None:
-    """Refuse a row without labels, or with one that is empty, not hashable, or contains a NUL character."""
+    """Refuse a row without labels, or with one that is empty, not hashable, or contains a NUL or half a character."""
     if not row:
         raise EmptyLabelError(f"{where} has no label", expected="at least one level")
     for level, label in enumerate(row, start=1):
@@ -118,10 +120,9 @@ def check_labels(row: Row, where: str) -> None:
                 remedy="fill it in, or pass uneven='pad' or 'truncate' if the path ends early, gaps='above' or 'below' "
                 "if it goes on",
             )
-        if isinstance(label, str) and "\0" in label:
-            raise HierarchyError(
-                f"{where}: the label of level {level} is {label!r}", expected="text without NUL characters"
-            )
+        if isinstance(label, str) and _NO_TEXT.search(label):
+            given = f"{where}: the label of level {level} is {label!r}"
+            raise HierarchyError(given, expected="text that UTF-8 holds, without NUL characters")
         if not isinstance(label, Hashable):
             raise InputError(
                 f"{where}: {label!r} at level {level}", expected="text, a number or another hashable label"
@@ -153,7 +154,12 @@ def row_of(given: Any, where: str) -> Row:
     if isinstance(given, Mapping):
         remedy = "list the labels, or make a frame of the rows for LabelTree.from_frame"
         raise InputError(f"{where}: {given!r:.80}", expected="labels in their order, coarse → fine", remedy=remedy)
-    return tuple(label.item() if hasattr(label, "detach") else label for label in _iterated(given, where))
+    return tuple(map(plain_label, _iterated(given, where)))
+
+
+def plain_label(label: Any) -> Any:
+    """A scalar of numpy or torch as Python's own, which files hold."""
+    return label.item() if hasattr(label, "item") else label
 
 
 def _iterated(values: Any, name: str) -> Iterable[Any]:

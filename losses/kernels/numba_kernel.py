@@ -71,14 +71,14 @@ class NumbaKernel(PairKernel):
     @staticmethod
     def levels(query_paths: Tensor, candidate_paths: Tensor) -> Tensor:
         """Compiled, since the torch operations that it replaces make other threads wait."""
-        levels = torch.empty((len(query_paths), len(candidate_paths)), dtype=torch.uint8)
+        levels = query_paths.new_empty((len(query_paths), len(candidate_paths)), dtype=torch.uint8)
         count_shared(query_paths.contiguous().numpy(), candidate_paths.T.contiguous().numpy(), levels.numpy())
         return levels
 
     @staticmethod
     def counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
         """Candidates at each level."""
-        counts = torch.empty((len(levels), num_levels + 1), dtype=torch.int64)
+        counts = levels.new_empty((len(levels), num_levels + 1), dtype=torch.int64)
         count_levels(levels.contiguous().numpy(), valid.contiguous().numpy(), counts.numpy())
         return counts
 
@@ -94,7 +94,7 @@ class NumbaKernel(PairKernel):
 
     def shared_relevance(self, table: Tensor) -> Tensor:
         """H-rank⁺."""
-        sums = torch.zeros(self._ranking.values.shape, dtype=self._dtype)
+        sums = table.new_zeros(self._ranking.values.shape, dtype=self._dtype)
         sum_shared_relevance(self._ranking, self._levels, table.contiguous().numpy(), sums.numpy())
         return sums
 
@@ -106,7 +106,7 @@ class NumbaKernel(PairKernel):
     def forward(self, candidates: Tensor, targets: Tensor, step: StepParameters) -> tuple[Tensor, SavedRows]:
         """Step sums, and the state for the backward pass."""
         lower, higher = self._grade(~candidates, 1), self._grade(targets, 1)
-        sums = torch.zeros(targets.shape, dtype=self._dtype)
+        sums = targets.new_zeros(targets.shape, dtype=self._dtype)
         if step.start:
             sums = self._count(lower, higher, same=0.0, lower=step.start).mul_(targets)
         saved = self._add_sums(sums, lower, higher, step)
@@ -128,7 +128,7 @@ class NumbaKernel(PairKernel):
     def _count(self, candidates: GradedItems, targets: GradedItems, *, same: float, lower: float) -> Tensor:
         """For each item, those as high: of its grade and higher ones ``same`` counts, of lower ones ``lower``."""
         weights = np.where(np.tri(candidates.start.shape[1] - 1, dtype=np.bool_), same, lower)
-        sums = torch.ones(self._ranking.values.shape, dtype=self._dtype)
+        sums = torch.ones(self._ranking.values.shape, dtype=self._dtype, device="cpu")
         sum_not_below(self._ranking, candidates, targets, weights, sums.numpy())
         return sums
 

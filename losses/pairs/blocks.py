@@ -216,8 +216,9 @@ def sharing(threads: int) -> Iterator[Mapped]:
     if (pause := _openmp_pause()) is not None:
         pause(1)  # omp_pause_soft: OpenMP starts new threads when torch next asks for them (0.1 ms)
     try:
+        of_each = torch.inference_mode(torch.is_inference_mode_enabled())  # otherwise a matter of the caller's thread
         with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            yield pool.map
+            yield lambda work, parts: pool.map(of_each(work), parts)
     finally:
         torch.set_num_threads(of_caller)  # each thread has its own number, which new ones take from the last one set
 

@@ -60,8 +60,8 @@ class ScoredPairs(NamedTuple):
     def table(self, relevance: Callable[[Any], Any]) -> Tensor:
         """(B, L+1) relevance of the levels, from their counts; on a CPU by numpy, whose small operations are faster."""
         counts = self.counts()
-        table: Tensor = torch.as_tensor(relevance(counts.numpy() if counts.device.type == "cpu" else counts))
-        return table
+        table = relevance(counts.numpy() if counts.device.type == "cpu" else counts)
+        return torch.as_tensor(table, device=counts.device)
 
     def by_item(self, table: Tensor) -> Tensor:
         """(B, M) each candidate's value of a table (B, L+1) whose level 0 is 0; 0 where the item is no candidate."""

@@ -14,7 +14,7 @@ from hiertree.errors import ExportError, InputError, MissingResourceError, Optio
 from hiertree.io import files
 from hiertree.io.files import raised_as
 from hiertree.io.provenance import MANIFEST, sha256
-from hiertree.io.tables import read_table
+from hiertree.io.tables import read_table, write_table
 from hiertree.options import check_integer
 
 from ..stored_embeddings.embeddings_files import read_embeddings
@@ -133,8 +133,7 @@ def write_index(embeddings: NDArray[np.float32], table: pd.DataFrame, folder: Pa
     found = _compare(GalleryIndex(index, table), embeddings, exact=kind == "Flat")
     with files.replacing(folder / INDEX) as temporary:
         faiss.write_index(index, str(temporary))
-    with files.open_replacing(folder / TABLE) as file:
-        table.to_csv(file, index=False, lineterminator="\n")
+    write_table(folder / TABLE, list(table.columns), table.itertuples(index=False))
     return found
 
 

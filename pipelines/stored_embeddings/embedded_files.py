@@ -131,8 +131,8 @@ class ArrayFiles(EmbeddingFiles):
         written = [f"{name}.npy" for name in self.arrays], [f"{name}.csv" for name in tables]
         for array, table, rows in zip(*written, self.arrays.values(), strict=True):
             self._join(self.folder / array, rows)
-            with files.open_replacing(self.folder / table) as file:
-                self._labels(rows.tolist()).to_csv(file, index=False, lineterminator="\n")
+            labels = self._labels(rows.tolist())
+            write_table(self.folder / table, list(labels.columns), labels.itertuples(index=False))
         return {"rows": len(self.dataset), "embeddings": written[0], "labels": written[1]}
 
     @override

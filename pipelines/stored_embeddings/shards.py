@@ -20,6 +20,7 @@ from hiertree.arrays import StoredRows
 from hiertree.errors import InputError, TableError, require_package
 from hiertree.io.files import raised_as
 from hiertree.io.provenance import MANIFEST
+from hiertree.io.tables import arrow_texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,7 +100,7 @@ class Shards(StoredRows):
             if pa.types.is_dictionary(cells.type):
                 cells = cells.cast(cells.type.value_type)
             numbered = cells.combine_chunks().dictionary_encode("encode")
-        texts = pd.Series(["" if cell is None else str(cell) for cell in numbered.dictionary.to_pylist()])
+            texts = pd.Series(arrow_texts(numbered.dictionary))
         return texts.take(numbered.indices.to_numpy()).array
 
     def row_name(self, row: int) -> str:

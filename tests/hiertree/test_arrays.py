@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 
@@ -37,10 +40,48 @@ def test_half_precision_becomes_float32(dtype):
     assert array.dtype == np.float32
 
 
-def test_float64_stays_and_strided_arrays_become_contiguous():
-    array = as_embeddings(np.ones((4, 6))[::2, ::2])
+@pytest.mark.parametrize("dtype", ["<f8", ">f8", np.longdouble])
+def test_float64_stays_and_strided_arrays_become_contiguous(dtype):
+    array = as_embeddings(np.full((4, 6), 1 / 3, dtype)[::2, ::2])
     assert array.dtype == np.float64
+    assert (array == np.float64(np.full(1, 1 / 3, dtype)[0])).all()
     assert array.flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.Series([[1.5, 2.0], [0.5, 4.0]]),
+        pd.Series(list(np.array([[1.5, 2.0], [0.5, 4.0]], np.float32))),
+        pd.DataFrame([[1.5, 2.0], [0.5, 4.0]]).convert_dtypes(),
+        pd.DataFrame([[1.5, 2.0], [0.5, 4.0]]).convert_dtypes(dtype_backend="pyarrow"),
+        pl.Series([[1.5, 2.0], [0.5, 4.0]]),
+        pa.array([[1.5, 2.0], [0.5, 4.0]]),
+        torch.tensor([[1.5, 2.0], [0.5, 4.0]]).to(torch.float8_e5m2),
+        torch.tensor([[1.5j, 2j], [0.5j, 4j]]).conj().imag.neg(),
+    ],
+)
+def test_columns_of_lists_nullable_frames_and_tensors_of_every_type_are_embeddings(values):
+    assert as_embeddings(values).tolist() == [[1.5, 2.0], [0.5, 4.0]]
+
+
+def test_a_missing_number_in_a_frame_is_refused():
+    with pytest.raises(EmbeddingError, match="expected real numbers"):
+        as_embeddings(pd.DataFrame([[1.5, None]]).convert_dtypes())
+    with pytest.raises(ShapeError, match="different lengths"):
+        as_embeddings(pd.Series([[1.5], [0.5, 4.0]]))
+
+
+def test_whole_number_floats_are_ids():
+    ids = np.array([[3.0, 7.0], [3.0, 7.0], [3.0, 8.0]])
+    assert as_paths(ids).tolist() == [[0, 0], [0, 0], [0, 1]]
+    assert as_paths(ids[:, 1]).tolist() == [[0], [0], [1]]
+    assert as_paths(ids.astype(np.float16)).tolist() == [[0, 0], [0, 0], [0, 1]]
+    with pytest.raises(PathError, match=r"without a label in level 2 \(1 rows: 1\)"):
+        as_paths(np.array([[3.0, 7.0], [3.0, np.nan]]))
+    for dtype, number in ((np.float16, 2050), (np.float32, 2**24), (np.float64, 2**53)):
+        with pytest.raises(PathError, match="turn numbers that are ids into integers"):
+            as_paths(np.array([number, 1], dtype))
 
 
 @pytest.mark.parametrize(
@@ -83,9 +124,10 @@ def test_what_is_no_array_of_numbers_is_refused(values):
             function(values)
 
 
-def test_sparse_tensors_are_refused():
+@pytest.mark.parametrize("values", [torch.eye(3).to_sparse(), torch.ones((3, 3), device="meta")])
+def test_tensors_without_numbers_are_refused(values):
     with pytest.raises(InputError, match="dense"):
-        as_embeddings(torch.eye(3).to_sparse())
+        as_embeddings(values)
 
 
 def test_ids_beyond_int64_are_refused():

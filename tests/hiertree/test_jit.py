@@ -40,6 +40,12 @@ def test_a_kernel_survives_the_new_name_of_a_type_it_takes_and_says_when_it_comp
     assert call(tmp_path, "Couple").stderr == ""  # compiled anew, and kept
 
 
+def test_kernels_run_as_python_where_numba_is_told_not_to_compile(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text(_KERNEL)
+    ran = call(tmp_path, "Pair", NUMBA_DISABLE_JIT="1")
+    assert (ran.stdout, ran.stderr) == ("2\n", "")
+
+
 _ALLOCATING = """
 import numpy as np
 from hiertree.jit import jit

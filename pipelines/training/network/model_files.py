@@ -91,7 +91,7 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None =
         if model.backbone.startswith(HUB):
             raise ValueError(f"backbone {model.backbone}, where a saved model names an architecture")
         embedder = Embedder(model, channels=channels, size=size, load_weights=False, factory=factory)
-        embedder.load_state_dict(load_weights(folder))
+        embedder.float().load_state_dict(load_weights(folder))  # whatever type torch makes by default
     except (TypeError, ValueError, RuntimeError) as error:
         raise _damaged(folder, error) from error
     return embedder.eval()

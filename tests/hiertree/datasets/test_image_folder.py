@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,14 @@ def test_nested_folders_are_levels(photos: Path) -> None:
     named = datasets.load_folder(photos, levels=["kind", "type"])
     assert named.tree.level_names == ("kind", "type")
     assert named.images[0].size == (8, 6)
+
+
+def test_a_name_that_is_not_utf_8_is_refused_before_the_work(photos: Path) -> None:
+    with suppress(OSError):  # a file system that has no such names
+        (photos / "natural" / os.fsdecode(b"caf\xe9")).mkdir()
+        write_image(photos / "natural" / os.fsdecode(b"caf\xe9") / "0.jpg")
+        with pytest.raises(ImageError, match=r"natural/caf\\udce9/0\.jpg.*names in UTF-8"):
+            datasets.load_folder(photos)
 
 
 def test_splits_are_top_level_folders(tmp_path: Path) -> None:

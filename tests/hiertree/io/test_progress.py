@@ -28,3 +28,9 @@ def test_progress_off_a_terminal_says_how_long_it_will_take(monkeypatch):
 def test_track_yields_every_item(capsys):
     assert list(track(range(3), description="items")) == [0, 1, 2]
     assert capsys.readouterr().err == ""
+
+
+def test_without_a_standard_error_nothing_is_shown(monkeypatch):
+    monkeypatch.delenv("HIERTREE_PROGRESS")
+    monkeypatch.setattr("sys.stderr", None)
+    assert list(track(range(3), description="items")) == [0, 1, 2]

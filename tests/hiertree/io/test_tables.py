@@ -4,12 +4,14 @@ import csv
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hiertree.errors import TableError
-from hiertree.io.tables import LONGEST_CELL, integer_column, read_table
+from hiertree.io.tables import LONGEST_CELL, integer_column, read_table, write_table
 
 
 def write(folder, content, name="t.csv"):
@@ -81,6 +83,8 @@ def test_parquet_gives_the_same_text_with_nulls_empty(tmp_path):
     table = read_table(path, required=["id"])
     assert table.to_numpy().tolist() == [["1", "NA"], ["", ""]]
     assert table.index.tolist() == [1, 2]
+    pq.write_table(pa.table({"id": [1.0, float("nan")], "name": pa.array(["a", None]).dictionary_encode()}), path)
+    assert read_table(path).to_numpy().tolist() == [["1", "a"], ["", ""]]
 
 
 def test_a_file_that_is_not_parquet_is_refused(tmp_path):
@@ -110,6 +114,8 @@ def test_what_the_csv_module_writes_is_read_back(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("t") / "t.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, quoting=csv.QUOTE_ALL).writerows([("a", "b"), *rows])
+    assert [tuple(row) for row in read_table(path).to_numpy().tolist()] == rows
+    write_table(path, ["a", "b"], rows)
     assert [tuple(row) for row in read_table(path).to_numpy().tolist()] == rows
 
 

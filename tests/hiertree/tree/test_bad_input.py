@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ def test_a_label_with_a_nul_character_is_refused_by_row(tmp_path: Path) -> None:
         ht.LabelTree.from_paths([("a", "b"), ("a", "b\0c")])
     with pytest.raises(HierarchyError, match="NUL"):
         ht.LabelTree.from_edges([("r", "a\0")])
+    with pytest.raises(HierarchyError, match=r"row 0: .*'caf\\udce9'.*text that UTF-8 holds"):
+        ht.LabelTree.from_paths([("a", os.fsdecode(b"caf\xe9"))])
     (tmp_path / "t.csv").write_bytes(b"a,b\nx,y\0z\n")
     with pytest.raises(HiertreeError, match=r"t\.csv, line 2"):
         ht.LabelTree.from_csv(tmp_path / "t.csv", levels=["a", "b"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -194,6 +195,18 @@ def test_csv_and_json_read_back_as_the_same_tree(tree, tmp_path):
     tree.to_json(tmp_path / "tree.json")
     assert ht.LabelTree.from_csv(tmp_path / "tree.csv", levels=NAMES) == tree
     assert _same_tree(ht.LabelTree.from_json(tmp_path / "tree.json"), tree)
+
+
+@pytest.mark.parametrize("make", [np.int64, np.float32, np.str_, lambda number: ("n", (number,))])
+def test_json_holds_labels_of_every_type_that_graphs_and_rows_have(make: Any, tmp_path: Path) -> None:
+    rows = [tuple(map(make, row)) for row in ((0, 1), (0, 2), (3, 4))]
+    for made in (
+        ht.LabelTree.from_paths(rows),
+        ht.LabelTree.from_edges([(make(9), make(0)), (make(9), make(3)), *rows]),
+    ):
+        made.to_json(tmp_path / "tree.json")
+        assert ht.LabelTree.from_json(tmp_path / "tree.json") == made
+        assert made.leaves == tuple(row[-1] for row in rows)
 
 
 def test_json_keeps_leaves_that_share_their_finest_node(tmp_path):

@@ -82,6 +82,16 @@ def test_graphml_keeps_everything(tree, tmp_path):
         assert ht.LabelTree.from_graphml(tmp_path / f"{number}.graphml") == made
 
 
+def test_graphml_keeps_carriage_returns_and_refuses_what_xml_cannot_hold(tmp_path):
+    for label in ("b\rc", "b\r\nc", "\x85"):
+        made = ht.LabelTree.from_paths([("a", f"{label}."), ("a", "b\nc.")])
+        made.to_graphml(tmp_path / "tree.graphml")
+        assert ht.LabelTree.from_graphml(tmp_path / "tree.graphml") == made
+    with pytest.raises(OptionError, match=r"GraphML cannot hold \('b\\x01c'\)"):
+        ht.LabelTree.from_paths([("a", "b\x01c")]).to_graphml(tmp_path / "tree.graphml")
+    assert ht.LabelTree.from_graphml(tmp_path / "tree.graphml") == made
+
+
 def test_graphml_of_others_is_read_with_the_same_policies(tmp_path):
     file = tmp_path / "pets.graphml"
     nx.write_graphml(nx.DiGraph([("dog", "pet"), ("cat", "pet"), ("dog", "mammal"), ("cat", "mammal")]), file)

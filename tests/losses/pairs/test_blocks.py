@@ -10,7 +10,7 @@ from largest_tensor import LargestTensor
 from torch import Tensor
 
 from hiertree.errors import OptionError
-from hiertree.losses import FastAP, PairDecomposability, SmoothRecall, SupHAP, SupNDCG
+from hiertree.losses import FastAP, PairDecomposability, SmoothHAP, SmoothRecall, SupHAP, SupNDCG, TieAwareNDCG
 from hiertree.losses.base import PairLoss
 from hiertree.losses.kernels import numba_kernel as _numba_kernel
 from hiertree.losses.pairs import blocks as _blocks
@@ -94,6 +94,27 @@ def test_only_what_asks_for_a_gradient_gets_one() -> None:
     assert not SupHAP()(embeddings.detach(), paths).requires_grad
     with torch.no_grad():
         assert not SupHAP()(embeddings, paths).requires_grad
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_inference_mode_changes_no_value_on_any_thread(name: str) -> None:
+    torch.set_num_threads(2)
+    loss: PairLoss = LOSSES[name]()
+    embeddings, paths = batch(0, 17)
+    expected = loss(embeddings, paths)
+    with torch.inference_mode():
+        assert torch.equal(loss(embeddings.detach().clone(), paths.clone()), expected)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES.values(), SmoothHAP, TieAwareNDCG])
+def test_a_device_that_torch_uses_by_default_changes_no_value(loss: type[PairLoss]) -> None:
+    torch.set_num_threads(1)  # a default device is a matter of one thread
+    embeddings, paths = batch(0, 17)
+    expected = loss()(embeddings, paths)
+    with torch.device("meta"):
+        found = loss()(embeddings, paths)
+        found.backward()
+    assert torch.equal(found, expected)
 
 
 def test_a_second_derivative_is_refused() -> None:

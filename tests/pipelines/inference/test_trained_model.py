@@ -85,6 +85,18 @@ def test_folder_files_decoded_images_and_tensors_give_the_runs_own_embeddings(
     assert_same(model.embed(decoded[3]), embeddings[3:4])
 
 
+def test_the_type_that_torch_makes_by_default_changes_no_embedding(
+    run: Path, photos: Path, embeddings: NDArray[np.float32]
+) -> None:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float16)
+    try:
+        found = ht.load_model(run, device="cpu").embed(photos, progress=False)
+    finally:
+        torch.set_default_dtype(before)
+    assert_same(found, embeddings)
+
+
 def test_images_in_memory_are_embedded_as_their_files_are(model: TrainedModel, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     sized = [random.integers(0, 256, (20 + row, 33 - row, 3), dtype=np.uint8) for row in range(5)]

@@ -7,6 +7,7 @@ import re
 from io import BytesIO
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from bs4 import BeautifulSoup
@@ -15,6 +16,7 @@ from PIL import Image
 from hiertree import levels
 from hiertree.metrics import h_ap
 from hiertree.pipelines.report import make_report
+from hiertree.pipelines.report.figures import learning_curves
 from hiertree.pipelines.report.plots import (
     class_means,
     confusion_matrix,
@@ -168,6 +170,13 @@ def test_training_curves_are_axes():
     axes = plot_learning({"a": [(1, 2.0), (2, 1.0)], "b": []}, first_color=1)
     assert [list(line.get_ydata()) for line in axes.lines] == [[2.0, 1.0]]
     assert axes.lines[0].get_color() == "C1"
+
+
+def test_a_drawing_needs_no_latex_whatever_matplotlib_is_told():
+    history = {"run_1 & 2": [{"epoch": epoch, "loss": 1 / epoch} for epoch in (1, 2)]}
+    plain = learning_curves(history)
+    with mpl.rc_context({"text.usetex": True}):
+        assert [figure.svg for figure in learning_curves(history)] == [figure.svg for figure in plain]
 
 
 def test_a_large_set_of_queries_is_sampled_alike_each_time():

@@ -241,6 +241,19 @@ def test_a_number_in_one_file_is_its_text_in_another(retrieval, tmp_path):
         np.testing.assert_array_equal(found.values, evaluate(embeddings[:10], paths[:10], embeddings, paths).values)
 
 
+def test_ids_that_a_missing_one_made_floats_are_those_of_the_other_file(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    unlabeled = np.arange(len(paths)) % 7 == 6
+    vectors = {"vector": list(embeddings)}
+    pd.DataFrame({**vectors, "class": paths[:, -1]})[:10].to_parquet(tmp_path / "queries.parquet")
+    known = pd.Series(paths[:, -1]).where(~unlabeled)  # float64
+    pd.DataFrame({**vectors, "class": known}).to_parquet(tmp_path / "gallery.parquet")
+    found = evaluate_file(tmp_path / "queries.parquet", gallery=tmp_path / "gallery.parquet", distractors=True)
+    ids = paths[:, -1:]
+    expected = evaluate(embeddings[:10], ids[:10], embeddings, ids, distractors=unlabeled)
+    np.testing.assert_array_equal(found.values, expected.values)
+
+
 def test_options_reach_evaluate(retrieval, tmp_path):
     embeddings, paths = retrieval
     np.savez(tmp_path / "e.npz", embeddings=embeddings, paths=paths)
