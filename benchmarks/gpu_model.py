@@ -36,7 +36,7 @@ CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuob
 BYTES_REACHED, PRODUCT_REACHED, PAIRS_REACHED = 0.8, 0.8, 0.5  # of the peaks
 SORT_BYTES = 100  # an item: four passes of a radix sort over 4 + 8 bytes, read and written
 SMALL_BYTES = 160  # a score: masks, levels, zeros, ranks and quotients by torch's own operations, forward and backward
-INSTRUCTIONS = {True: (17, 17, 72, 560), False: (14, 12, 54, 560)}  # of one warp in sm_90's code, by ``work``
+INSTRUCTIONS = {True: (17, 17, 72, 470), False: (14, 12, 54, 470)}  # of one warp in sm_90's code, by ``work``
 TILE_INSTRUCTIONS, COUNT_INSTRUCTIONS = 480, 20  # of a tile that is condensed, of a step of counting
 SPECIAL = 2  # of a pair: one exponential, one root
 SPREAD, TAU, DELTA = 512**-0.5, 0.01, 0.01 * math.log(99)  # of the cosines of random vectors; of the step
@@ -141,24 +141,28 @@ def resources(cubin: bytes) -> dict[str, int]:
 
 
 def work(size: int, num_levels: int, *, forward: bool) -> tuple[float, float, float, float]:
-    """What a row takes: pairs with points, pairs with sources, steps of searches in a group, tiles in a group."""
+    """What a row takes: pairs with points, pairs with sources; of all lanes, steps of searches and programs."""
     random, done, groups = np.random.default_rng(0), np.zeros(4), group_sizes(size, num_levels)
     values = [-np.sort(-random.standard_normal(count) * SPREAD) for count in groups]
     reach = triton_kernel.ACCURACY[torch.float32].reach * TAU
     for own, mine in enumerate(values):
         tops, bottoms = edges(mine, OWN)
-        for other in range(own) if forward else range(own + 1, len(groups)):
+        sources = range(own) if forward else range(own + 1, len(groups))
+        done[3] += len(tops) * 32 * bool(sources)
+        for other in sources:
             highs, lows = edges(values[other], TILE)
             most, least = highs - bottoms[:, None], lows - tops[:, None]
             if not forward:
                 most, least = tops[:, None] - lows, bottoms[:, None] - highs
             met, run = (most > -reach) & (least <= DELTA), runs(highs, lows)
-            smooth = met & (most <= DELTA) & (run > 0)
+            narrow = triton_kernel.ACCURACY[torch.float32].narrow * TAU
+            is_far = (highs - lows <= 2 * narrow) & (most < -2 * narrow)
+            smooth = met & (most <= DELTA) & ((run > 0) | is_far)
             first = smooth & ~(
                 np.pad(smooth, ((0, 0), (1, 0)))[:, :-1] & (np.arange(len(run)) % np.maximum(run, 1) > 0)
             )
-            pairs = first.sum() * POINTS * OWN, (met & ~smooth).sum() * TILE * OWN
-            done += *pairs, len(tops) * len(run).bit_length() * 32, len(tops) * 32
+            steps = len(tops) * 32 * (len(run).bit_length() + 1)
+            done += first.sum() * POINTS * OWN, (met & ~smooth).sum() * TILE * OWN, steps, 0
     return done[0], done[1], done[2], done[3]
 
 
@@ -190,7 +194,7 @@ def loss_parts(card: Card, size: int, num_levels: int = 2) -> dict[str, float]:
     """Milliseconds of Sup-H-AP, forward and backward, on 512-d embeddings."""
     scores, products = size * size, 2 if size * size <= 1 << 26 else 3
     done = {forward: work(size, num_levels, forward=forward) for forward in INSTRUCTIONS}
-    lanes = sum(size * np.dot(done[forward], INSTRUCTIONS[forward]) for forward in INSTRUCTIONS)
+    lanes = sum(size * float(np.dot(done[forward], INSTRUCTIONS[forward])) for forward in INSTRUCTIONS)
     special = sum(size * SPECIAL * sum(done[forward][:2]) for forward in INSTRUCTIONS)
     groups = group_sizes(size, num_levels)
     counted = sum(groups[own] * sum(math.log2(other + 1) for other in groups[own:]) for own in range(1, len(groups)))

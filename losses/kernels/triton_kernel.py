@@ -28,8 +28,8 @@ SCORES_AT_ONCE = 1 << 24  # enough to keep a GPU busy: a dozen matrices of 64 Mi
 BLOCK = 1024  # items that a program arranges
 TILE, OWN, POINTS = 64, 32, 16  # sources in a tile, destinations in a tile, points that replace a run of tiles
 SUMMED, COUNTED = 256, 128  # slots that are added up at a time, items for which a program counts
-ONE_WARP = frozenset({(8, True), (8, False), (9, True), (9, False), (10, False)})
-"""Major capability and whether forward: where float32 programs of one warp spill no register. Others take two."""
+ONE_WARP = frozenset({(8, False), (9, True), (9, False), (10, False)})
+"""Major capability and whether forward: where float32 programs of one warp spill no register, and enough fit in."""
 
 
 class TileAccuracy(NamedTuple):

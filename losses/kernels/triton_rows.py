@@ -9,7 +9,8 @@ spans little. A program holds one tile of destinations and evaluates each tile o
 * all t beyond δ: the step is a line, and the tile's weight and lean suffice, exactly;
 * all t up to δ, and the tile narrow: the step is σ, and a jump at 0. Neighboring tiles that span a few τ together are a
   *run*, and ``POINTS`` weighted points at Chebyshev's nodes replace what the destinations meet of it (``condense``): σ
-  is analytic up to ±iπτ, so that the error is near 5e-8 where the span is 5 τ. Of the jump the sources are counted;
+  is analytic up to ±iπτ, so that the error is near 5e-8 where the span is 5 τ, and below it where all t are below −10 τ
+  and one tile spans up to 10 τ. Of the jump the sources are counted;
 * otherwise every source is evaluated, ``POINTS`` at a time.
 
 In a group tiles fall too, so that those of the first two kinds are found by bisection, and running sums over tiles hold
@@ -99,8 +100,8 @@ def condense(
 
     Point m weighs (1/p)·Σ_d c_d·cos(d·θ_m)·Σ_j w_j·T_d(x_j), with c_0 = 1 and else 2: Lagrange's polynomials on
     Chebyshev's nodes, added up over the tile. The run of a tile has as many tiles as ``runs`` (rows, slots) says, the
-    most, of 2^n that begin at a multiple of 2^n, that are narrow; 0 where one tile is too wide. The others hold 0, have
-    slots + 1 places in a row, and begin with one.
+    most, of 2^n that begin at a multiple of 2^n, that are narrow; 0 where one tile is too wide, which has points of its
+    own up to twice that span. The others hold 0, have slots + 1 places in a row, and begin with one.
     """
     row, base, columns = tl.program_id(0), tl.program_id(0).to(tl.int64) * width, tl.arange(0, POINTS)
     slot = row.to(tl.int64) * tl.num_programs(1) + tl.program_id(1)
@@ -110,7 +111,8 @@ def condense(
         begins, ends = _bounds(first, row, group, num_groups)
         tile, sizes = (begin - begins) // TILE, 1 << tl.arange(0, 16)
         _heads, _stops, highs, lows = _run(values + base, begins, ends, tile, sizes, TILE)
-        run = tl.max(tl.where(highs - lows <= tl.load(step + 6), sizes, 0), 0)
+        narrow = tl.load(step + 6)
+        run = tl.max(tl.where(highs - lows <= narrow, sizes, 0), 0)
         tl.store(runs + slot, run)
         places = begin + tl.arange(0, TILE)
         inside = places < end
@@ -121,8 +123,8 @@ def condense(
         lean = tl.sum(mass * tl.where(inside, value - center, 0), 0)
         tl.store(weight + own, total.to(tl.float64))
         tl.store(moment + own, total.to(tl.float64) * center.to(tl.float64) + lean.to(tl.float64))
-        if run > 0:
-            _head, _stop, high, low = _run(values + base, begins, ends, tile, run, TILE)
+        _head, _stop, high, low = _run(values + base, begins, ends, tile, tl.maximum(run, 1), TILE)
+        if high - low <= 2 * narrow:
             away = tl.where(inside, value - (high + low) / 2, 0)
             place = away / tl.where(high > low, (high - low) / 2, 1)
             condensed = tl.zeros([POINTS], dtype=values.dtype.element_ty) + total
@@ -225,7 +227,7 @@ def sum_steps(
         own = tl.load(own_values + base + places, mask=places < own_end, other=0)
         line, beyond = tl.zeros_like(own), tl.zeros([1], dtype=tl.float64)
         value, slope = tl.zeros([OWN, POINTS], dtype=own.dtype), tl.zeros([OWN, POINTS], dtype=own.dtype)
-        rho, margin, reach = tl.load(step + 1), tl.load(step + 2), tl.load(step + 5)
+        rho, margin, reach, narrow = tl.load(step + 1), tl.load(step + 2), tl.load(step + 5), tl.load(step + 6)
         for other in range(tl.load(acting + group), tl.load(acting + num_groups + group)):
             begins, ends = _bounds(first, row, other, num_groups)
             slot = row.to(tl.int64) * num_slots + begins // TILE + other
@@ -249,8 +251,9 @@ def sum_steps(
             tile, last = (on_line, in_reach) if FORWARD else (in_reach, on_line)
             while tile < last:
                 run = tl.load(runs + slot + tile)
-                if (run > 0) & ((tile >= crossing) if FORWARD else (tile < crossing)):
-                    whole, stop, high, low = _run(here, begins, ends, tile, run, TILE)
+                whole, stop, high, low = _run(here, begins, ends, tile, tl.maximum(run, 1), TILE)
+                is_far = (high - low <= 2 * narrow) & ((high - bottom if FORWARD else top - low) < -2 * narrow)
+                if ((run > 0) | is_far) & ((tile >= crossing) if FORWARD else (tile < crossing)):
                     begin, tile = (tile, stop) if FORWARD else (whole, tl.minimum(stop, crossing))
                     met = (high + low) / 2 + (high - low) / 2 * tl.load(cosines + POINTS + columns)
                     mass = _between(points + held * POINTS + columns, begin * POINTS, tile * POINTS).to(own.dtype)
