@@ -28,7 +28,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from hiertree.losses.kernels import triton_kernel, triton_rows
+from hiertree.losses.kernels import triton_groups, triton_kernel, triton_rows
 from hiertree.losses.kernels.triton_kernel import BLOCK, COUNTED, ONE_WARP, OWN, POINTS, SUMMED, TILE
 from hiertree.metrics.engine import triton_counting
 
@@ -92,8 +92,8 @@ def sources() -> Iterator[tuple[str, Any, dict[str, Any], int]]:
     """Every kernel with its constants, for three levels, and its warps; step sums with one warp and with two."""
     tiles = {"TILE": TILE, "POINTS": POINTS, "GROUPS": 4}
     counting = {"BLOCK": triton_counting.BLOCK, "BLOCKS": triton_counting.BLOCKS, "BY_INDEX": False}
-    yield "count_groups", triton_rows.count_groups, {"BLOCK": BLOCK}, 4
-    yield "arrange", triton_rows.arrange, {"BLOCK": BLOCK}, 4
+    yield "count_groups", triton_groups.count_groups, {"BLOCK": BLOCK}, 4
+    yield "arrange", triton_groups.arrange, {"BLOCK": BLOCK}, 4
     yield "condense", triton_rows.condense, tiles, 1
     for columns in (POINTS, 1):
         sizes = {"COLUMNS": columns, "BLOCK": SUMMED // columns}
@@ -122,8 +122,12 @@ def compiled(capability: int, scores: str = "fp32") -> list[Kernel]:
             target=GPUTarget("cuda", capability, 32),
             options={"enable_fp_fusion": True, "num_warps": warps},
         )
-        usage, one = resources(made.asm["cubin"]), (capability // 10, constants.get("FORWARD")) in ONE_WARP
-        launched = "FORWARD" not in constants or (warps == 1) == (one and scores == "fp32")
+        usage, single_warps = (
+            resources(made.asm["cubin"]),
+            ONE_WARP[torch.float32 if scores == "fp32" else torch.float64],
+        )
+        one = (capability // 10, constants.get("FORWARD")) in single_warps
+        launched = "FORWARD" not in constants or (warps == 1) == one
         spilled = usage["STACK"] + usage["LOCAL"]
         found.append(Kernel(name, capability, scores, usage["REG"], made.metadata.shared, spilled, warps, launched))
     return found
@@ -156,13 +160,15 @@ def work(size: int, num_levels: int, *, forward: bool) -> tuple[float, float, fl
                 most, least = tops[:, None] - lows, bottoms[:, None] - highs
             met, run = (most > -reach) & (least <= DELTA), runs(highs, lows)
             narrow = triton_kernel.ACCURACY[torch.float32].narrow * TAU
-            is_far = (highs - lows <= 2 * narrow) & (most < -2 * narrow)
+            is_far = (highs - lows <= 2 * narrow) & (most < -narrow)
             smooth = met & (most <= DELTA) & ((run > 0) | is_far)
             first = smooth & ~(
                 np.pad(smooth, ((0, 0), (1, 0)))[:, :-1] & (np.arange(len(run)) % np.maximum(run, 1) > 0)
             )
+            held = np.diff([*range(0, len(values[other]), TILE), len(values[other])])
+            evaluated = ((met & ~smooth) @ (-(-held // POINTS) * POINTS)).sum()
             steps = len(tops) * 32 * (len(run).bit_length() + 1)
-            done += first.sum() * POINTS * OWN, (met & ~smooth).sum() * TILE * OWN, steps, 0
+            done += first.sum() * POINTS * OWN, evaluated * OWN, steps, 0
     return done[0], done[1], done[2], done[3]
 
 

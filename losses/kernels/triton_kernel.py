@@ -18,6 +18,7 @@ from torch.nn.functional import pad
 
 from hiertree.metrics.engine.device import current
 
+from . import triton_groups as _triton_groups
 from . import triton_rows as _triton_rows
 from .base import BlockPlan, PairKernel, StepParameters
 
@@ -28,8 +29,11 @@ SCORES_AT_ONCE = 1 << 24  # enough to keep a GPU busy: a dozen matrices of 64 Mi
 BLOCK = 1024  # items that a program arranges
 TILE, OWN, POINTS = 64, 32, 16  # sources in a tile, destinations in a tile, points that replace a run of tiles
 SUMMED, COUNTED = 256, 128  # slots that are added up at a time, items for which a program counts
-ONE_WARP = frozenset({(8, False), (9, True), (9, False), (10, False)})
-"""Major capability and whether forward: where float32 programs of one warp spill no register, and enough fit in."""
+ONE_WARP = {
+    torch.float32: frozenset({(8, False), (9, True), (9, False), (10, False)}),
+    torch.float64: frozenset({(9, False)}),
+}
+"""Major capability and whether forward: where programs of one warp spill no register, and enough fit in."""
 
 
 class TileAccuracy(NamedTuple):
@@ -86,22 +90,24 @@ class TritonKernel(PairKernel):
 
     def rank(self, step: StepParameters) -> tuple[Tensor, SavedTiles]:
         """rank⁺ + rank⁻ of all levels, and what the backward pass needs."""
-        sums, slopes = _sums(self._by_level, self._ones, self._by_level, "below", step, forward=True)
-        return sums.add_(self.not_below()), SavedTiles(self._by_level, self._by_level, "above", step, slopes)
+        items = self._by_level
+        sums, slopes = _sum_steps([*items, self._ones], list(items), "below", list(step), forward=True)
+        return sums.add_(self.not_below()), SavedTiles(items, items, "above", step, slopes)
 
     def forward(self, candidates: Tensor, targets: Tensor, step: StepParameters) -> tuple[Tensor, SavedTiles]:
         """Step sums, and what the backward pass needs."""
         sources, wanted = (self._arranged(mask.short() - 1, 1) for mask in (candidates, targets))
-        sums, slopes = _sums(sources, self._ones, wanted, "all", step, forward=True)
+        sums, slopes = _sum_steps([*sources, self._ones], list(wanted), "all", list(step), forward=True)
         themselves = candidates & targets
         sums.sub_(themselves.to(sums.dtype), alpha=0.5 + step.start)
         return sums, SavedTiles(sources, wanted, "all", step, slopes)
 
     def backward(self, upstream: Tensor, saved: SavedTiles) -> Tensor:
         """Gradient with respect to the scores; a target's pair with itself adds and takes away the same."""
-        weights = upstream.contiguous()
-        _, received = _sums(saved.targets, weights, saved.candidates, saved.acting, saved.step, forward=False)
-        return received.addcmul_(upstream, saved.slopes, value=-1.0)
+        sources, wanted = [*saved.targets, upstream.contiguous()], list(saved.candidates)
+        _, received = _sum_steps(sources, wanted, saved.acting, list(saved.step), forward=False)
+        gradient: Tensor = received.addcmul_(upstream, saved.slopes, value=-1.0)
+        return gradient
 
     def _counts(self, acting: ActingGroups, table: Tensor | None = None) -> Tensor:
         """Candidates of the acting groups that are not behind, weighted by a table (B, groups)."""
@@ -115,21 +121,6 @@ class TritonKernel(PairKernel):
         return GroupedItems(*_arrange(self._values, self._items, groups.contiguous(), num_groups))
 
 
-def _sums(
-    sources: GroupedItems,
-    weights: Tensor,
-    own: GroupedItems,
-    acting: ActingGroups,
-    step: StepParameters,
-    *,
-    forward: bool,
-) -> tuple[Tensor, Tensor]:
-    """(B, M) sums of the step and of its slope, weighted by item, at the items of the destinations; 0 elsewhere."""
-    summed: tuple[Tensor, Tensor]
-    summed = _sum_steps([*sources, weights], list(own), acting, list(step), forward)
-    return summed
-
-
 # Operators of torch, so that it knows the shapes of what comes out where no kernel can run.
 
 
@@ -140,9 +131,9 @@ def _arrange(values: Tensor, items: Tensor, groups: Tensor, num_groups: int) -> 
     counts = groups.new_empty((rows, num_groups * num_blocks), dtype=torch.int32)
     with current(groups.device):
         grid, sizes = (rows, num_blocks), (width, num_groups)
-        _triton_rows.count_groups[grid](items, groups, counts, *sizes, BLOCK=BLOCK)
+        _triton_groups.count_groups[grid](items, groups, counts, *sizes, BLOCK=BLOCK)
         ahead = pad(counts.cumsum(dim=1, dtype=torch.int32), (1, 0))
-        _triton_rows.arrange[grid](values, items, groups, ahead, *arranged, *sizes, BLOCK=BLOCK)
+        _triton_groups.arrange[grid](values, items, groups, ahead, *arranged, *sizes, BLOCK=BLOCK)
     return *arranged, ahead[:, ::num_blocks].contiguous()
 
 
@@ -155,7 +146,7 @@ def _(values: Tensor, items: Tensor, groups: Tensor, num_groups: int) -> tuple[T
 @custom_op("hiertree::count_ahead", mutates_args=())
 def _count_ahead(own: list[Tensor], acting: str, factors: Tensor) -> Tensor:
     values, first = own[0], own[2]
-    counts, num_groups = _empty_counts(own, acting, factors), first.shape[1] - 1
+    counts, num_groups = torch.zeros_like(values), first.shape[1] - 1
     with current(values.device):
         _triton_rows.count_ahead[(len(values), _num_slots(values, first, COUNTED))](
             *own, _bounds(acting, num_groups, values.device), factors, counts, values.shape[1], num_groups,
@@ -165,7 +156,7 @@ def _count_ahead(own: list[Tensor], acting: str, factors: Tensor) -> Tensor:
 
 
 @_count_ahead.register_fake
-def _empty_counts(own: list[Tensor], acting: str, factors: Tensor) -> Tensor:
+def _(own: list[Tensor], acting: str, factors: Tensor) -> Tensor:
     del acting, factors
     return torch.zeros_like(own[0])
 
@@ -174,6 +165,7 @@ def _empty_counts(own: list[Tensor], acting: str, factors: Tensor) -> Tensor:
 def _sum_steps(
     sources: list[Tensor], own: list[Tensor], acting: str, step: list[float], forward: bool
 ) -> tuple[Tensor, Tensor]:
+    """(B, M) sums of the step and of its slope, weighted by item, at the items of the destinations; 0 elsewhere."""
     values, first = own[0], own[2]
     (rows, width), num_groups = values.shape, first.shape[1] - 1
     sums, slopes = _empty_sums(sources, own, acting, step, forward)
@@ -212,7 +204,7 @@ def _empty_sums(
 def _num_warps(values: Tensor, *, forward: bool) -> int:
     """All threads of a program repeat its searches: the fewer, the better. No sum depends on them."""
     major = torch.cuda.get_device_capability(values.device)[0] if values.is_cuda else 0
-    return 1 if values.dtype == torch.float32 and (major, forward) in ONE_WARP else 2
+    return 1 if (major, forward) in ONE_WARP[values.dtype] else 2
 
 
 def _num_slots(values: Tensor, first: Tensor, tile: int) -> int:

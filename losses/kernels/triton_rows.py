@@ -9,7 +9,7 @@ spans little. A program holds one tile of destinations and evaluates each tile o
 * all t beyond δ: the step is a line, and the tile's weight and lean suffice, exactly;
 * all t up to δ, and the tile narrow: the step is σ, and a jump at 0. Neighboring tiles that span a few τ together are a
   *run*, and ``POINTS`` weighted points at Chebyshev's nodes replace what the destinations meet of it (``condense``): σ
-  is analytic up to ±iπτ, so that the error is near 5e-8 where the span is 5 τ, and below it where all t are below −10 τ
+  is analytic up to ±iπτ, so that the error is near 5e-8 where the span is 5 τ, and below it where all t are below −5 τ
   and one tile spans up to 10 τ. Of the jump the sources are counted;
 * otherwise every source is evaluated, ``POINTS`` at a time.
 
@@ -34,51 +34,6 @@ jit: Callable[[Callable[..., Any]], Any] = triton.jit
 
 
 @jit
-def count_groups(
-    items: tl.tensor,
-    groups: tl.tensor,
-    counts: tl.tensor,
-    width: tl.tensor,
-    num_groups: tl.tensor,
-    BLOCK: tl.constexpr,  # noqa: N803 — Triton's way to say that it is known when compiling
-) -> None:
-    """(rows, groups, blocks) items of each group in each block of a row; one program a block."""
-    row, block, num_blocks = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
-    _, own = _groups_of(items, groups, row.to(tl.int64) * width, block, width, BLOCK)
-    for group in range(num_groups):
-        here = counts + (row * num_groups + group) * num_blocks + block
-        tl.store(here, tl.sum((own == group).to(tl.int32), 0))
-
-
-@jit
-def arrange(
-    values: tl.tensor,
-    items: tl.tensor,
-    groups: tl.tensor,
-    ahead: tl.tensor,
-    arranged_values: tl.tensor,
-    arranged_items: tl.tensor,
-    width: tl.tensor,
-    num_groups: tl.tensor,
-    BLOCK: tl.constexpr,  # noqa: N803
-) -> None:
-    """Bring the items of a group together, in their order; one program a block. Items of group −1 drop out.
-
-    ``ahead`` (rows, groups·blocks + 1) says how many items stand before those of each group and block.
-    """
-    row, block, num_blocks = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
-    base, places = row.to(tl.int64) * width, block * BLOCK + tl.arange(0, BLOCK)
-    item, own = _groups_of(items, groups, base, block, width, BLOCK)
-    value = tl.load(values + base + places, mask=places < width, other=0)
-    for group in range(num_groups):
-        taken = (own == group).to(tl.int32)
-        start = tl.load(ahead + row * (num_groups * num_blocks + 1) + group * num_blocks + block)
-        to = base + start + tl.cumsum(taken, 0) - taken
-        tl.store(arranged_values + to, value, mask=taken > 0)
-        tl.store(arranged_items + to, item, mask=taken > 0)
-
-
-@jit
 def condense(
     values: tl.tensor,
     items: tl.tensor,
@@ -93,7 +48,7 @@ def condense(
     width: tl.tensor,
     num_groups: tl.tensor,
     GROUPS: tl.constexpr,  # noqa: N803
-    TILE: tl.constexpr,  # noqa: N803
+    TILE: tl.constexpr,  # noqa: N803 — Triton's way to say that it is known when compiling
     POINTS: tl.constexpr,  # noqa: N803
 ) -> None:
     """For each tile its run, its weights at the points of that run, its weight, and Σ weight·value; one program a tile.
@@ -252,7 +207,7 @@ def sum_steps(
             while tile < last:
                 run = tl.load(runs + slot + tile)
                 whole, stop, high, low = _run(here, begins, ends, tile, tl.maximum(run, 1), TILE)
-                is_far = (high - low <= 2 * narrow) & ((high - bottom if FORWARD else top - low) < -2 * narrow)
+                is_far = (high - low <= 2 * narrow) & ((high - bottom if FORWARD else top - low) < -narrow)
                 if ((run > 0) | is_far) & ((tile >= crossing) if FORWARD else (tile < crossing)):
                     begin, tile = (tile, stop) if FORWARD else (whole, tl.minimum(stop, crossing))
                     met = (high + low) / 2 + (high - low) / 2 * tl.load(cosines + POINTS + columns)
@@ -272,21 +227,6 @@ def sum_steps(
         tl.store(slopes + base + own_item, slope_sums, mask=places < own_end)
         if FORWARD:
             tl.store(sums + base + own_item, line + tl.sum(value, 1), mask=places < own_end)
-
-
-@jit
-def _groups_of(
-    items: tl.tensor,
-    groups: tl.tensor,
-    base: tl.tensor,
-    block: tl.tensor,
-    width: tl.tensor,
-    BLOCK: tl.constexpr,  # noqa: N803
-) -> tuple[tl.tensor, tl.tensor]:
-    """The items of a block, and their groups; −1 beyond the end."""
-    places = block * BLOCK + tl.arange(0, BLOCK)
-    item = tl.load(items + base + places, mask=places < width, other=0)
-    return item, tl.load(groups + base + item, mask=places < width, other=-1)
 
 
 @jit
