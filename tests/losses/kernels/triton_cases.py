@@ -128,9 +128,11 @@ def test_points_that_stand_for_narrow_tiles_change_nothing(name: str) -> None:
     assert_equals_torch(name, scores * 0.4, levels, valid, 1, "triton", tau=0.07)
 
 
-def test_rows_of_many_tiles_equal_torch() -> None:
+@pytest.mark.parametrize("scale", [0.2, 1.0, 3.0])  # the spread is 2, 10 and 30 τ: long runs; short ones; wide tiles
+@pytest.mark.parametrize("name", ["sup_ap", "smooth_ap"])
+def test_rows_of_many_tiles_equal_torch(scale: float, name: str) -> None:
     scores, levels, valid = batch(1, SINGLE, items=700)
-    assert_equals_torch("sup_ap", scores * 0.2, levels, valid, 1, "triton")
+    assert_equals_torch(name, scores * scale, levels, valid, 1, "triton")
 
 
 @pytest.mark.parametrize("num_levels", [3, 255])
