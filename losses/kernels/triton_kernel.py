@@ -1,7 +1,7 @@
 """Pairs on a GPU, compiled by Triton: one order of each row serves every count and every sum, of all levels at once.
 
-Pairs are evaluated one by one only in tiles that a break of the step crosses or that span more than 4 τ; the others
-at a few points. ``benchmarks/gpu.py`` checks and times it.
+Pairs are evaluated one by one only in tiles that δ crosses or that span more than 5 τ; the others at a few points.
+``benchmarks/gpu.py`` checks and times it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch.nn.functional import pad
 
 from hiertree.metrics.engine.device import current
 
+from . import triton_groups as _triton_groups
 from . import triton_rows as _triton_rows
 from .base import BlockPlan, PairKernel, StepParameters
 
@@ -26,18 +27,23 @@ ActingGroups: TypeAlias = Literal["below", "not below", "above", "positive", "al
 
 SCORES_AT_ONCE = 1 << 24  # enough to keep a GPU busy: a dozen matrices of 64 MiB
 BLOCK = 1024  # items that a program arranges
-TILE, OWN, POINTS = 128, 64, 16  # sources in a tile, destinations in a tile, points that replace a tile of sources
-SUMMED = 256  # slots that are added up at a time
+TILE, OWN, POINTS = 64, 32, 16  # sources in a tile, destinations in a tile, points that replace a run of tiles
+SUMMED, COUNTED = 256, 128  # slots that are added up at a time, items for which a program counts
+ONE_WARP = {
+    torch.float32: frozenset({(8, False), (9, True), (9, False), (10, False)}),
+    torch.float64: frozenset({(9, False)}),
+}
+"""Major capability and whether forward: where programs of one warp spill no register, and enough fit in."""
 
 
 class TileAccuracy(NamedTuple):
-    """What a floating-point type asks for, in τ: where σ counts as 0, and the widest tile that points replace."""
+    """What a floating-point type asks for, in τ: where σ counts as 0, and the widest run that points replace."""
 
     reach: float
     narrow: float
 
 
-ACCURACY = {torch.float32: TileAccuracy(25.0, 4.0), torch.float64: TileAccuracy(40.0, 1.5)}
+ACCURACY = {torch.float32: TileAccuracy(25.0, 5.0), torch.float64: TileAccuracy(40.0, 1.5)}
 
 
 class GroupedItems(NamedTuple):
@@ -46,21 +52,6 @@ class GroupedItems(NamedTuple):
     values: Tensor  # (B, M) scores
     items: Tensor  # (B, M) int32, where they come from
     first: Tensor  # (B, groups + 1) int32, where each group begins, and the last ends
-
-
-class SourceTiles(NamedTuple):
-    """Items that act on others, and what replaces their tiles."""
-
-    items: GroupedItems
-    weights: Tensor  # (B, M) by item, of any type
-    points: Tensor  # (B, slots, POINTS) weights
-    weight: Tensor  # (B, slots + 1) float64, the weight of the tiles before each slot
-    moment: Tensor  # (B, slots + 1) float64, Σ weight·value of the tiles before each slot
-
-    @classmethod
-    def of(cls, items: GroupedItems, weights: Tensor) -> SourceTiles:
-        """The tiles of items of these weights (B, M)."""
-        return cls(items, weights, *_condense(*items, weights))
 
 
 class SavedTiles(NamedTuple):
@@ -88,7 +79,6 @@ class TritonKernel(PairKernel):
         groups = levels.short().masked_fill_(~valid, -1)
         self._ones = torch.ones_like(self._values, dtype=torch.uint8)
         self._by_level = self._arranged(groups, num_levels + 1)
-        self._sources = SourceTiles.of(self._by_level, self._ones)
 
     def not_below(self) -> Tensor:
         """rank⁺: a step sum too, of H."""
@@ -100,47 +90,35 @@ class TritonKernel(PairKernel):
 
     def rank(self, step: StepParameters) -> tuple[Tensor, SavedTiles]:
         """rank⁺ + rank⁻ of all levels, and what the backward pass needs."""
-        sums, slopes = _sums(self._sources, self._by_level, "below", step, forward=True)
-        return sums.add_(self.not_below()), SavedTiles(self._by_level, self._by_level, "above", step, slopes)
+        items = self._by_level
+        sums, slopes = _sum_steps([*items, self._ones], list(items), "below", list(step), forward=True)
+        return sums.add_(self.not_below()), SavedTiles(items, items, "above", step, slopes)
 
     def forward(self, candidates: Tensor, targets: Tensor, step: StepParameters) -> tuple[Tensor, SavedTiles]:
         """Step sums, and what the backward pass needs."""
         sources, wanted = (self._arranged(mask.short() - 1, 1) for mask in (candidates, targets))
-        sums, slopes = _sums(SourceTiles.of(sources, self._ones), wanted, "all", step, forward=True)
+        sums, slopes = _sum_steps([*sources, self._ones], list(wanted), "all", list(step), forward=True)
         themselves = candidates & targets
         sums.sub_(themselves.to(sums.dtype), alpha=0.5 + step.start)
         return sums, SavedTiles(sources, wanted, "all", step, slopes)
 
     def backward(self, upstream: Tensor, saved: SavedTiles) -> Tensor:
         """Gradient with respect to the scores; a target's pair with itself adds and takes away the same."""
-        sources = SourceTiles.of(saved.targets, upstream.contiguous())
-        _, received = _sums(sources, saved.candidates, saved.acting, saved.step, forward=False)
-        return received.addcmul_(upstream, saved.slopes, value=-1.0)
+        sources, wanted = [*saved.targets, upstream.contiguous()], list(saved.candidates)
+        _, received = _sum_steps(sources, wanted, saved.acting, list(saved.step), forward=False)
+        gradient: Tensor = received.addcmul_(upstream, saved.slopes, value=-1.0)
+        return gradient
 
     def _counts(self, acting: ActingGroups, table: Tensor | None = None) -> Tensor:
-        """Sums of H, a limit of H⁻: no temperature, and a line from 0 on that has no slope; ties are within 1e-32."""
-        step = StepParameters(1e-34, 0.0, -torch.finfo(self._values.dtype).tiny, 0.0, 1.0)
-        return _sums(self._sources, self._by_level, acting, step, forward=True, factors=table)[0]
+        """Candidates of the acting groups that are not behind, weighted by a table (B, groups)."""
+        factors = self._values.new_ones((len(self._values), self._by_level.first.shape[1] - 1))
+        factors = factors if table is None else table.to(factors.dtype).contiguous()
+        counts: Tensor = _count_ahead(list(self._by_level), acting, factors)
+        return counts
 
     def _arranged(self, groups: Tensor, num_groups: int) -> GroupedItems:
         """Items by group; those of group −1 are left out."""
         return GroupedItems(*_arrange(self._values, self._items, groups.contiguous(), num_groups))
-
-
-def _sums(
-    sources: SourceTiles,
-    own: GroupedItems,
-    acting: ActingGroups,
-    step: StepParameters,
-    *,
-    forward: bool,
-    factors: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """(B, M) weighted sums of the step and of its slope, at the items of the destinations; 0 elsewhere."""
-    factors = None if factors is None else factors.to(own.values.dtype).contiguous()
-    summed: tuple[Tensor, Tensor]
-    summed = _sum_steps([*sources.items, *sources[1:]], list(own), factors, acting, list(step), forward)
-    return summed
 
 
 # Operators of torch, so that it knows the shapes of what comes out where no kernel can run.
@@ -153,9 +131,9 @@ def _arrange(values: Tensor, items: Tensor, groups: Tensor, num_groups: int) -> 
     counts = groups.new_empty((rows, num_groups * num_blocks), dtype=torch.int32)
     with current(groups.device):
         grid, sizes = (rows, num_blocks), (width, num_groups)
-        _triton_rows.count_groups[grid](items, groups, counts, *sizes, BLOCK=BLOCK)
+        _triton_groups.count_groups[grid](items, groups, counts, *sizes, BLOCK=BLOCK)
         ahead = pad(counts.cumsum(dim=1, dtype=torch.int32), (1, 0))
-        _triton_rows.arrange[grid](values, items, groups, ahead, *arranged, *sizes, BLOCK=BLOCK)
+        _triton_groups.arrange[grid](values, items, groups, ahead, *arranged, *sizes, BLOCK=BLOCK)
     return *arranged, ahead[:, ::num_blocks].contiguous()
 
 
@@ -165,57 +143,68 @@ def _(values: Tensor, items: Tensor, groups: Tensor, num_groups: int) -> tuple[T
     return torch.empty_like(values), torch.empty_like(items), first
 
 
-@custom_op("hiertree::condense", mutates_args=())
-def _condense(values: Tensor, items: Tensor, first: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    condensed: tuple[Tensor, Tensor, Tensor] = _empty_tiles(values, items, first, weights)
-    num_groups = first.shape[1] - 1
-    rows, num_slots, _ = condensed[0].shape
+@custom_op("hiertree::count_ahead", mutates_args=())
+def _count_ahead(own: list[Tensor], acting: str, factors: Tensor) -> Tensor:
+    values, first = own[0], own[2]
+    counts, num_groups = torch.zeros_like(values), first.shape[1] - 1
     with current(values.device):
-        _triton_rows.condense[(rows, num_slots)](
-            values, items, first, weights, _cosines(values.dtype, values.device), *condensed, values.shape[1],
-            num_groups, GROUPS=triton.next_power_of_2(num_groups), TILE=TILE, POINTS=POINTS, num_warps=1,
-            enable_fp_fusion=True,
+        _triton_rows.count_ahead[(len(values), _num_slots(values, first, COUNTED))](
+            *own, _bounds(acting, num_groups, values.device), factors, counts, values.shape[1], num_groups,
+            GROUPS=triton.next_power_of_2(num_groups), OWN=COUNTED,
         )  # fmt: skip
-        for sums in condensed[1:]:
-            _triton_rows.accumulate[(rows,)](sums, num_slots + 1, BLOCK=SUMMED)
-    return condensed
+    return counts
 
 
-@_condense.register_fake
-def _empty_tiles(values: Tensor, items: Tensor, first: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    del items, weights
-    rows, num_slots = len(values), _num_slots(values, first, TILE)
-    weight, moment = (values.new_zeros((rows, num_slots + 1), dtype=torch.float64) for _ in range(2))
-    return values.new_empty((rows, num_slots, POINTS)), weight, moment
+@_count_ahead.register_fake
+def _(own: list[Tensor], acting: str, factors: Tensor) -> Tensor:
+    del acting, factors
+    return torch.zeros_like(own[0])
 
 
 @custom_op("hiertree::sum_steps", mutates_args=())
 def _sum_steps(
-    sources: list[Tensor], own: list[Tensor], factors: Tensor | None, acting: str, step: list[float], forward: bool
+    sources: list[Tensor], own: list[Tensor], acting: str, step: list[float], forward: bool
 ) -> tuple[Tensor, Tensor]:
+    """(B, M) sums of the step and of its slope, weighted by item, at the items of the destinations; 0 elsewhere."""
     values, first = own[0], own[2]
     (rows, width), num_groups = values.shape, first.shape[1] - 1
-    sums, slopes = _empty_sums(sources, own, factors, acting, step, forward)
-    factors = values.new_ones((rows, num_groups)) if factors is None else factors
-    sizes = width, _num_slots(values, sources[2], TILE), num_groups
+    sums, slopes = _empty_sums(sources, own, acting, step, forward)
+    kind = values.dtype, values.device
+    parameters, cosines = _parameters(StepParameters(*step), *kind), _cosines(*kind)
+    num_slots = _num_slots(values, sources[2], TILE)
+    runs = torch.empty((rows, num_slots), dtype=torch.int32, device=values.device)
+    condensed = [values.new_zeros((rows, num_slots + 1, n), dtype=torch.float64) for n in (POINTS, 1, 1)]
+    constants = {"GROUPS": triton.next_power_of_2(num_groups), "TILE": TILE, "POINTS": POINTS, "enable_fp_fusion": True}
     with current(values.device):
+        _triton_rows.condense[(rows, num_slots)](
+            *sources, parameters, cosines, runs, *condensed, width, num_groups, num_warps=1, **constants
+        )
+        for table in condensed:
+            _triton_rows.accumulate[(rows,)](
+                table, num_slots + 1, COLUMNS=table.shape[2], BLOCK=SUMMED // table.shape[2]
+            )
         _triton_rows.sum_steps[(rows, _num_slots(values, first, OWN))](
-            *sources, *own, _bounds(acting, num_groups, values.device), factors,
-            _parameters(StepParameters(*step), values.dtype, values.device), _cosines(values.dtype, values.device),
-            sums, slopes, *sizes, FORWARD=forward, GROUPS=triton.next_power_of_2(num_groups), OWN=OWN, TILE=TILE,
-            POINTS=POINTS, enable_fp_fusion=True,
+            *sources, runs, *condensed, *own, _bounds(acting, num_groups, values.device), parameters, cosines,
+            sums, slopes, width, num_slots, num_groups, FORWARD=forward, OWN=OWN,
+            num_warps=_num_warps(values, forward=forward), **constants,
         )  # fmt: skip
     return sums, slopes
 
 
 @_sum_steps.register_fake
 def _empty_sums(
-    sources: list[Tensor], own: list[Tensor], factors: Tensor | None, acting: str, step: list[float], forward: bool
+    sources: list[Tensor], own: list[Tensor], acting: str, step: list[float], forward: bool
 ) -> tuple[Tensor, Tensor]:
     """Backward there are no sums, and no room for them."""
-    del sources, factors, acting, step
+    del sources, acting, step
     slopes = torch.zeros_like(own[0])
     return torch.zeros_like(slopes) if forward else slopes.new_empty(0), slopes
+
+
+def _num_warps(values: Tensor, *, forward: bool) -> int:
+    """All threads of a program repeat its searches: the fewer, the better. No sum depends on them."""
+    major = torch.cuda.get_device_capability(values.device)[0] if values.is_cuda else 0
+    return 1 if (major, forward) in ONE_WARP[values.dtype] else 2
 
 
 def _num_slots(values: Tensor, first: Tensor, tile: int) -> int:
@@ -242,9 +231,9 @@ def _bounds(acting: str, num_groups: int, device: torch.device) -> Tensor:
 
 @cache
 def _parameters(step: StepParameters, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A step as the kernels read it: its pieces, with δ finite, where it is 0, how wide a tile may be, log2(e)/τ."""
+    """A step as the kernels read it: δ finite, offset beside start, where it is 0, how wide a run may be, log2(e)/τ."""
     accuracy = ACCURACY[dtype]
-    finite = step._replace(margin=min(step.margin, torch.finfo(dtype).max))
+    finite = step._replace(margin=min(step.margin, torch.finfo(dtype).max), offset=step.offset - step.start)
     scales = (accuracy.reach * step.tau, accuracy.narrow * step.tau, math.log2(math.e) / step.tau)
     return torch.tensor([*finite, *scales], dtype=dtype, device=device)
 

@@ -51,9 +51,14 @@ def test_the_kernels_compile_for_gpus_that_are_not_here_and_spill_no_register(tm
         *((capability, "fp32") for capability in (80, 90, 100)),
         (90, "fp64"),
     }
-    assert len(kernels) == 4 * len(names)
+    launched = [kernel for kernel in kernels if kernel["launched"]]
+    assert len(launched) == 4 * len(names)
     for kernel in kernels:
-        assert kernel["spilled"] == 0, kernel
-        assert kernel["shared"] <= 4096, kernel  # of at least 100 KiB: never what keeps programs out
-        assert kernel["registers"] <= (128 if kernel["scores"] == "fp32" else 255), kernel
-        assert kernel["occupancy"] >= (0.25 if kernel["scores"] == "fp32" else 0.125), kernel
+        single = kernel["scores"] == "fp32"
+        fits = kernel["spilled"] == 0 and kernel["occupancy"] >= (0.25 if single else 0.125)
+        if kernel["launched"]:
+            assert fits, kernel
+            assert kernel["shared"] <= 4096, kernel  # of at least 100 KiB: never what keeps programs out
+            assert kernel["registers"] <= (128 if single else 255), kernel
+        else:
+            assert kernel["warps"] == 2 or not fits, kernel  # as few warps as fit

@@ -81,6 +81,16 @@ def test_so_it_is_of_a_memory_map_that_the_device_does_not_hold(device, ties, tm
         np.testing.assert_array_equal(found.values, expected)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("size", [2, 300])  # of a class: hundreds of items between two positives, and few
+def test_so_it_is_however_many_items_lie_between_two_positives(device, size):
+    embeddings, paths = exact(np.random.default_rng(size), 700), np.arange(700) // size
+    given = embeddings[::7], paths[::7], embeddings, paths
+    for ties in ("average", "best"):
+        found = evaluate(*given, ties=ties, device=device)
+        np.testing.assert_array_equal(found.values, evaluate(*given, ties=ties).values)
+
+
 @pytest.mark.skipif(not any(map(triton_works_on, DEVICES)), reason="triton neither compiles nor interprets here")
 @pytest.mark.parametrize("ties", ["average", "index"])
 @pytest.mark.parametrize("size", [4, 350])  # of a class: few positives, and so many that a program keeps no counts
