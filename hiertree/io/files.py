@@ -16,9 +16,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 from ..errors import HiertreeError, TableError
+
+AnyPath: TypeAlias = str | os.PathLike[str]
 
 _MARK = ".hiertree-"
 _SET_ASIDE = ".old"

@@ -18,14 +18,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import hiertree
 
 from ..errors import OutputError, hide_credentials
-from .files import write_json
+from .files import AnyPath, write_json
 
-AnyPath: TypeAlias = str | os.PathLike[str]
 MANIFEST = "manifest.json"  # of a folder
 LARGEST_JSON = 1 << 26  # bytes; a result with its manifest takes a few thousand
 _RECORDED_PACKAGES = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import groupby
@@ -16,11 +15,10 @@ import numpy as np
 from typing_extensions import override
 
 from ..errors import OptionError, TableError
-from ..io.files import CONTENT_ERRORS, open_replacing, raised_as, read_text, write_text
+from ..io.files import CONTENT_ERRORS, AnyPath, open_replacing, raised_as, read_text, write_text
 from ..io.tables import frame_columns, line_names, read_table, write_table
 from .label_rows import Nested, Numbered, Row, Where, nest, trimmed
 
-AnyPath = str | os.PathLike[str]
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
 JSON_FORMAT = "hiertree-label-tree-1"
 _PLAIN = re.compile(r"[\w.+-]+")  # a name that Newick holds without quotes

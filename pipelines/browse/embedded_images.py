@@ -14,11 +14,11 @@ from hiertree import LabelTree
 from hiertree.arrays import as_paths
 from hiertree.datasets.readers.images import FileImages
 from hiertree.errors import ImageError, InputError, OptionError
+from hiertree.io.files import AnyPath
 
 from ..local_pages.local_server import shrink, thumbnail
 from ..stored_embeddings.embedded_pictures import find_pictures
 from ..stored_embeddings.embeddings_files import LabeledEmbeddings, read_embeddings
-from ..stored_embeddings.label_columns import PathLike
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,7 +68,7 @@ class EmbeddedImages:
         return [] if self.tree is None else [str(label) for label in self.tree.labels_of(self.paths[row].tolist())]
 
 
-def read_embedded(sources: Sequence[PathLike], *, images: PathLike | None = None) -> EmbeddedImages:
+def read_embedded(sources: Sequence[AnyPath], *, images: AnyPath | None = None) -> EmbeddedImages:
     """Read the embeddings of the same images by several models: of runs, in folders of ``hiertree embed``, in files.
 
     ``images`` is the folder below which the names lie; unless given, where they were embedded from, if they are still

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from hiertree.errors import OptionError, TableError
-from hiertree.io.files import write_json
+from hiertree.io.files import AnyPath, write_json
 from hiertree.io.tables import write_table
 
 from .encode.hypernyms import EDGE_COLUMNS, read_hypernyms
@@ -42,7 +42,7 @@ from .landmarks import (
 )
 from .scrape.outcomes import read_stored, stored_hypernyms
 from .scrape.titles import item_id_of
-from .steps import HYPERNYMS, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord, option
+from .steps import HYPERNYMS, LABELS, REPORT, LabelStep, Settings, StepRecord, option
 
 Item = TypeVar("Item")
 Multi: TypeAlias = Literal["drop", "first", "all"]

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hiertree.errors import OptionError, ShapeError, TableError
+from hiertree.io.files import AnyPath
 from hiertree.io.tables import write_table
 
 from .cleaning import COMMAND as CLEAN_COMMAND
@@ -33,7 +34,7 @@ from .cleaning import Cleaned, describe_cleaning, landmark_counts, read_report, 
 from .encode.encoders import ClipSettings
 from .landmark_images import EncodedImages, ImageFolderSettings, StoredVectors
 from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, each_dropped, label_counts, read_kept
-from .steps import REPORT, AnyPath, Count, LabelStep, StepRecord, hypernyms_of, option
+from .steps import REPORT, Count, LabelStep, StepRecord, hypernyms_of, option
 
 NEIGHBORS, TEMPERATURE, THRESHOLD = 5, 100.0, 0.5
 Images = Iterable[tuple[str, "NDArray[np.float32]"]]

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hiertree.errors import EmbeddingError, OptionError, ShapeError, TableError, require_package
+from hiertree.io.files import AnyPath
 from hiertree.io.progress import track
 from hiertree.io.tables import read_table
 
 from ..clip_model import load_clip
 from .encode.text_encoders import ClipEncoder, unit_rows
-from .steps import AnyPath, Settings, option
+from .steps import Settings, option
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 _SIMPLE = re.compile(r"[\w.-]+")

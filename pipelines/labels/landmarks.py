@@ -16,9 +16,10 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from hiertree.errors import OptionError, TableError
+from hiertree.io.files import AnyPath
 from hiertree.io.tables import check_columns, read_table_parts, write_table
 
-from .steps import AnyPath, Settings, option
+from .steps import Settings, option
 
 if TYPE_CHECKING:
     import pandas as pd

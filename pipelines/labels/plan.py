@@ -31,6 +31,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hiertree.errors import IncompleteScrapeError, OptionError, RecipeError
+from hiertree.io.files import AnyPath
 from hiertree.io.provenance import MANIFEST
 from hiertree.tree import LabelTree
 
@@ -45,7 +46,7 @@ from .landmarks import ColumnNames
 from .scrape.outcomes import count_failed, describe_outcomes, describe_status, status
 from .scrape.scraping import STORE, dump_step, scrape
 from .scrape.settings import ScrapeSettings
-from .steps import REPORT, AnyPath, LabelStep, Settings, beside
+from .steps import REPORT, LabelStep, Settings, beside
 
 CLEANED, FILLED, CLUSTERED, SHOWN = "cleaned", "filled", "clustered", "tree"
 Say = Callable[[str], object]

@@ -7,7 +7,6 @@ not at all, with a manifest of what it was made from.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from pydantic import Field, ValidationError
 
 import hiertree
 from hiertree.errors import OptionError, TableError
-from hiertree.io.files import replacing_folder, write_json
+from hiertree.io.files import AnyPath, replacing_folder, write_json
 from hiertree.io.provenance import MANIFEST, check_outputs, manifest, sha256
 
 from ..settings import Section
@@ -30,7 +29,6 @@ Seed = Annotated[int, Field(ge=0)]
 FileOrName = Annotated[str, FILE_OR_NAME]
 AnySettings = TypeVar("AnySettings", bound="Settings")
 HISTORY, REPORT, LABELS, HYPERNYMS = "history.json", "report.json", "labels.csv", "hypernyms.csv"
-AnyPath = str | os.PathLike[str]
 Result = TypeVar("Result")
 
 

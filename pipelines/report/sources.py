@@ -17,13 +17,12 @@ import numpy as np
 
 from hiertree.arrays import as_embeddings, as_paths
 from hiertree.errors import CheckpointError, HiertreeError, OptionError
-from hiertree.io.files import CONTENT_ERRORS, raised_as
+from hiertree.io.files import CONTENT_ERRORS, AnyPath, raised_as
 from hiertree.io.provenance import MANIFEST, manifest
 from hiertree.metrics import evaluate
 
 from ..stored_embeddings.embedded_pictures import find_pictures
 from ..stored_embeddings.embeddings_files import LabelFiles, naming_files, read_embeddings
-from ..stored_embeddings.label_columns import PathLike
 from ..stored_embeddings.locations import files_read, kind_of
 from ..training.data.splits import load_split
 from ..training.recipe.built_in import PublishedRow, published_rows
@@ -180,7 +179,7 @@ def _in_order_of(first: Measurement, run: Model) -> Model:
 class EmbeddingsOptions(LabelFiles, total=False):
     """Options of a file of embeddings, as for ``hiertree evaluate``, and its images."""
 
-    images: PathLike | None  # the folder in which the ids name image files
+    images: AnyPath | None  # the folder in which the ids name image files
     protocol: ProtocolName | None  # the benchmark whose metrics are computed
 
 
@@ -283,7 +282,7 @@ def _measured_file(file: Path, *, protocol: Any = None, **files: Any) -> Measure
     )
 
 
-def _data_of_file(measured: Measurement, folder: PathLike | None) -> QueriesAndGallery:
+def _data_of_file(measured: Measurement, folder: AnyPath | None) -> QueriesAndGallery:
     """The labels of the tables or, without any, the numbers of the paths; pictures from where they were embedded."""
     labeled, named = measured.labeled, NamedPaths.of(measured.labeled)
     if folder is not None and named.names is None:

@@ -19,13 +19,13 @@ from hiertree import levels
 from hiertree.arrays import as_embeddings, as_paths
 from hiertree.errors import InputError, OptionError, require_package
 from hiertree.io import files
+from hiertree.io.files import AnyPath
 from hiertree.io.provenance import manifest
 from hiertree.metrics import evaluate_scores
 from hiertree.options import check_integer
 
 from .embeddings_files import LabeledEmbeddings, naming_files, read_embeddings
 from .evaluating import print_table
-from .label_columns import PathLike
 from .locations import files_read
 from .other_libraries import LIBRARIES, K, ScoredQueries, values_of
 
@@ -57,13 +57,13 @@ _KNOWN = {
 
 
 def audit(
-    embeddings: PathLike,
+    embeddings: AnyPath,
     *,
-    labels: PathLike | None = None,
+    labels: AnyPath | None = None,
     levels: Sequence[str] = (),
     queries: int = 200,
     seed: int = 0,
-    out: PathLike | None = None,
+    out: AnyPath | None = None,
 ) -> pd.DataFrame:
     """Compare libraries on embeddings on disk, as ``read_embeddings`` takes them, by a draw of the queries.
 

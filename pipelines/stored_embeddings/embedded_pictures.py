@@ -12,15 +12,14 @@ import numpy as np
 from hiertree.datasets.input_images import load_input_images
 from hiertree.datasets.readers.images import FileImages, SelectedImages, inside
 from hiertree.errors import HiertreeError, OptionError
+from hiertree.io.files import AnyPath
 from hiertree.io.provenance import MANIFEST
-
-from .label_columns import PathLike
 
 if TYPE_CHECKING:
     from hiertree.datasets import ImageSource
 
 
-def find_pictures(source: Path, names: Sequence[str], images: PathLike | None) -> tuple[ImageSource | None, str]:
+def find_pictures(source: Path, names: Sequence[str], images: AnyPath | None) -> tuple[ImageSource | None, str]:
     """The images of these names, or None and the reason."""
     if images is not None:
         if not Path(images).is_dir():

@@ -27,12 +27,12 @@ import numpy as np
 
 from hiertree.arrays import to_numpy
 from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError, require_package
+from hiertree.io.files import AnyPath
 from hiertree.tree import LabelTree
 
 from .label_columns import (
     LabelColumns,
     LabeledRows,
-    PathLike,
     check_images,
     junk_in_table,
     junk_lists,
@@ -101,24 +101,24 @@ _ARRAYS = (*_NEEDED, *(name for name in LabeledEmbeddings._fields if name not in
 class LabelFiles(TypedDict, total=False):
     """The options of :func:`read_embeddings`."""
 
-    labels: PathLike | None
+    labels: AnyPath | None
     levels: Sequence[str]
-    gallery: PathLike | None
-    gallery_labels: PathLike | None
+    gallery: AnyPath | None
+    gallery_labels: AnyPath | None
     ids: str | None
-    junk: PathLike | None
+    junk: AnyPath | None
     distractors: bool
 
 
 def read_embeddings(
-    source: PathLike,
+    source: AnyPath,
     *,
-    labels: PathLike | None = None,
+    labels: AnyPath | None = None,
     levels: Sequence[str] = (),
-    gallery: PathLike | None = None,
-    gallery_labels: PathLike | None = None,
+    gallery: AnyPath | None = None,
+    gallery_labels: AnyPath | None = None,
     ids: str | None = None,
-    junk: PathLike | None = None,
+    junk: AnyPath | None = None,
     distractors: bool = False,
     in_parts: bool = False,
     needs_labels: bool = True,
@@ -175,7 +175,7 @@ def read_embeddings(
 
 
 @contextmanager
-def naming_files(source: PathLike, gallery: PathLike | None) -> Iterator[None]:
+def naming_files(source: AnyPath, gallery: AnyPath | None) -> Iterator[None]:
     """Make errors about arrays name their file."""
     try:
         yield
@@ -200,7 +200,7 @@ def _with_gallery(queries: LabeledEmbeddings, *gallery: Any) -> LabeledEmbedding
     return queries._replace(**dict(zip(names, gallery, strict=False)))
 
 
-def _read(side: StoredSide, labels: PathLike | None, columns: LabelColumns) -> LabeledEmbeddings | LabeledRows:
+def _read(side: StoredSide, labels: AnyPath | None, columns: LabelColumns) -> LabeledEmbeddings | LabeledRows:
     file, table = side.embeddings, side.table if labels is None else Path(labels)
     files = shard_files(file)
     if files != [file] or file.suffix in (".parquet", ".safetensors"):

@@ -16,7 +16,7 @@ from typing_extensions import Unpack
 from hiertree import relevance as relevances
 from hiertree.errors import CheckpointError, InputError, OptionError, require_package
 from hiertree.io import files
-from hiertree.io.files import raised_as
+from hiertree.io.files import AnyPath, raised_as
 from hiertree.io.provenance import manifest
 from hiertree.metrics import (
     Compat,
@@ -33,7 +33,7 @@ from ..pair_scores import BY_PAIRS
 from ..yaml_files import read_yaml
 from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_embeddings
 from .judged_pairs import evaluate_judged, read_truth, sides_of
-from .label_columns import PathLike, named_rows, paths_in_one_tree
+from .label_columns import named_rows, paths_in_one_tree
 from .locations import files_read, kind_of
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class ResultOptions(TypedDict, total=False):
     protocol: ProtocolName | None
     compat: Compat | None
     as_json: bool
-    per_query: PathLike | None
-    out: PathLike | None
+    per_query: AnyPath | None
+    out: AnyPath | None
 
 
 class FileOptions(LabelFiles, ResultOptions, total=False):
@@ -76,10 +76,10 @@ class FileOptions(LabelFiles, ResultOptions, total=False):
     device: str | None
     precision: Precision | None
     approximate: IndexName | None
-    resume: PathLike | None
+    resume: AnyPath | None
 
 
-def evaluate_file(embeddings: PathLike, *, codes: bool = False, **options: Unpack[FileOptions]) -> Evaluation:
+def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack[FileOptions]) -> Evaluation:
     """Evaluate embeddings on disk, print the result, and write what is asked for.
 
     With ``codes``, binary codes (the signs of embeddings) are ranked by Hamming distance, without options of a search.
@@ -162,11 +162,11 @@ def _valueless(source: Path, labeled: LabeledEmbeddings) -> InputError:
 
 
 def evaluate_run(
-    run: PathLike,
+    run: AnyPath,
     *,
-    qrels: PathLike | None = None,
-    tree: PathLike | None = None,
-    query_labels: PathLike | None = None,
+    qrels: AnyPath | None = None,
+    tree: AnyPath | None = None,
+    query_labels: AnyPath | None = None,
     levels: Sequence[str] = (),
     ids: str | None = None,
     unjudged: Literal["irrelevant", "error"] = "irrelevant",
@@ -197,10 +197,10 @@ def evaluate_run(
 
 
 def evaluate_pairs(
-    embeddings: PathLike,
+    embeddings: AnyPath,
     *,
-    truth: PathLike,
-    gallery: PathLike | None = None,
+    truth: AnyPath,
+    gallery: AnyPath | None = None,
     codes: bool = False,
     **options: Unpack[ResultOptions],
 ) -> Evaluation:
@@ -223,10 +223,10 @@ def evaluate_pairs(
 
 
 def write_qrels(
-    tree: PathLike,
-    out: PathLike,
+    tree: AnyPath,
+    out: AnyPath,
     *,
-    query_labels: PathLike | None = None,
+    query_labels: AnyPath | None = None,
     levels: Sequence[str] = (),
     ids: str | None = None,
     grades: Sequence[int] | None = None,
@@ -238,7 +238,7 @@ def write_qrels(
     write_trec_qrels(out, **_labels(tree, query_labels, levels, ids), grades=grades)
 
 
-def _labels(tree: PathLike, query_labels: PathLike | None, levels: Sequence[str], ids: str | None) -> dict[str, Any]:
+def _labels(tree: AnyPath, query_labels: AnyPath | None, levels: Sequence[str], ids: str | None) -> dict[str, Any]:
     """Paths and names of queries and items, by the keywords of :func:`hiertree.metrics.evaluate_ranking`."""
     items = named_rows(Path(tree), levels, ids)
     queries, gallery = (items, None) if query_labels is None else (named_rows(Path(query_labels), levels, ids), items)
@@ -273,7 +273,7 @@ def _outputs(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _deliver(
-    result: Evaluation, outputs: Mapping[str, Any], *, parameters: dict[str, Any], inputs: Sequence[PathLike | None]
+    result: Evaluation, outputs: Mapping[str, Any], *, parameters: dict[str, Any], inputs: Sequence[AnyPath | None]
 ) -> None:
     """Write the requested files, and print the result."""
     per_query, out = outputs["per_query"], outputs["out"]

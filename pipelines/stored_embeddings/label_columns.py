@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import posixpath
 import re
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 from hiertree import LabelTree
 from hiertree.datasets.labels_to_paths import label_paths
 from hiertree.errors import EmptyLabelError, InputError, OptionError, TableError
+from hiertree.io.files import AnyPath
 from hiertree.io.tables import check_columns, integer_column, line_names, read_table
 from hiertree.tree.label_rows import is_empty
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from .shards import Shards
 
-PathLike = str | os.PathLike[str]
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 IMAGE = "image"  # the column of ids in the tables of ``hiertree embed``
 _IMAGE_FILE = rf"(?i)[^/](?:{'|'.join(map(re.escape, IMAGE_SUFFIXES))})/*$"
@@ -219,7 +218,7 @@ def check_images(*parts: LabeledRows) -> None:
                 raise TableError(given, expected="one spelling of each path")
 
 
-def junk_in_table(file: PathLike, num_queries: int) -> list[NDArray[np.int64]]:
+def junk_in_table(file: AnyPath, num_queries: int) -> list[NDArray[np.int64]]:
     """For each query the gallery rows that a table of columns ``query`` and ``item`` lists; rows count from 0."""
     table = read_table(file, required=["query", "item"])
     query, item = (integer_column(table, name, path=file) for name in ("query", "item"))

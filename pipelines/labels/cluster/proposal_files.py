@@ -24,14 +24,13 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from hiertree.errors import TableError
-from hiertree.io.files import write_json
+from hiertree.io.files import AnyPath, write_json
 from hiertree.io.tables import write_table
 
 from ...settings import first_complaint
 from ..encode.hypernyms import ARROW
 from ..encode.phrases import KINDS
 from ..landmarks import SEPARATOR, KeptLandmark
-from ..steps import AnyPath
 from .proposing import Cluster, LabelPlace, Proposal
 
 FORMAT = "hiertree-proposal-1"

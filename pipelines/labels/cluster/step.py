@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import field_validator
 
 from hiertree.errors import TableError
-from hiertree.io.files import write_json
+from hiertree.io.files import AnyPath, write_json
 
 from ..cleaning import COMMAND as CLEAN_COMMAND
 from ..encode.encoders import EncoderSettings
@@ -23,7 +23,7 @@ from ..encode.text_encoders import TextEncoder
 from ..landmarks import DROPPED, LANDMARKS, KeptLandmark, label_counts, label_items, read_kept
 from ..scrape.outcomes import stored_hypernyms
 from ..scrape.store import is_store
-from ..steps import HYPERNYMS, LABELS, REPORT, AnyPath, Count, LabelStep, Seed, StepRecord, hypernyms_of, option
+from ..steps import HYPERNYMS, LABELS, REPORT, Count, LabelStep, Seed, StepRecord, hypernyms_of, option
 from .clustering import RESTARTS
 from .embedding import embed
 from .proposal_files import CLUSTERS, PROPOSAL, landmarks_of_clusters, write_clusters, write_labels, write_proposal

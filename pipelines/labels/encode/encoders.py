@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pydantic import field_validator, model_validator
 
 from hiertree.errors import OptionError
-from hiertree.io.files import replacing
+from hiertree.io.files import AnyPath, replacing
 
-from ..steps import GROWS, AnyPath, Count, FileOrName, Settings, option
+from ..steps import GROWS, Count, FileOrName, Settings, option
 from .place_noun_encoder import PlaceNounEncoder
 from .text_encoders import ClipEncoder, SentenceEncoder, TextEncoder, check_prompts
 

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hiertree.errors import TableError
+from hiertree.io.files import AnyPath
 from hiertree.io.tables import read_table, write_table
 
-from ..steps import AnyPath
 from .phrases import head_endings, parse, thesaurus, words_of
 from .text_encoders import truncated_svd, unit_rows
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hiertree.io.files import AnyPath
 from hiertree.io.tables import read_table, write_table
 
 from ..cluster.quality import agreement
 from ..landmarks import unique_ids
-from ..steps import AnyPath
 from .tables import HierarchicalRow, hierarchical_table
 
 if TYPE_CHECKING:

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hiertree.errors import ImageError
+from hiertree.io.files import AnyPath
 from hiertree.io.tables import write_table
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 
 from ..landmark_images import ImageFolder, ImageFolderSettings
-from ..steps import AnyPath, Count, LabelStep, Seed, StepRecord, option
+from ..steps import Count, LabelStep, Seed, StepRecord, option
 from .tables import TREE, export_folder, hierarchical_table
 
 COMMAND = "hiertree labels images"

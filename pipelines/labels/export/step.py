@@ -19,7 +19,7 @@ import numpy as np
 
 import hiertree
 from hiertree.errors import TableError
-from hiertree.io.files import write_json, write_text
+from hiertree.io.files import AnyPath, write_json, write_text
 from hiertree.io.tables import read_columns, write_table
 
 from ..cleaning import describe_cleaning, read_report
@@ -37,7 +37,7 @@ from ..cluster.step import describe_proposal
 from ..encode.phrases import KINDS
 from ..landmarks import DROPPED, LANDMARKS, DroppedLandmark, each_dropped, write_dropped
 from ..review.log_file import Reviewed, reviewed
-from ..steps import HISTORY, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord, history_of, hypernyms_of, option
+from ..steps import HISTORY, LABELS, REPORT, LabelStep, Settings, StepRecord, history_of, hypernyms_of, option
 from .tables import (
     HIERARCHICAL,
     PROVENANCE,

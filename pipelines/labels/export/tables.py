@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hiertree.errors import TableError
-from hiertree.io.files import replacing
+from hiertree.io.files import AnyPath, replacing
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 from hiertree.tree.formats import as_integers
 from hiertree.tree.label_rows import Numbered, check_rows, number_nodes
@@ -24,7 +24,6 @@ from hiertree.tree.label_rows import Numbered, check_rows, number_nodes
 from ..cluster.proposal_files import cluster_of_most
 from ..cluster.proposing import Cluster, Proposal
 from ..landmarks import SEPARATOR, DroppedLandmark, KeptLandmark, Origin, each_dropped, each_kept, relevant
-from ..steps import AnyPath
 
 HIERARCHICAL, TREE, EXPORTED = "hierarchical.csv", "tree.json", "exported"
 PROVENANCE = "provenance.parquet"

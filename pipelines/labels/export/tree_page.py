@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import TableError
-from hiertree.io.files import replacing, write_text
+from hiertree.io.files import AnyPath, replacing, write_text
 from hiertree.io.tables import read_table
 from hiertree.tree import LabelTree
 from hiertree.tree.formats import as_integers
@@ -26,7 +26,7 @@ from ..encode.phrases import NATURAL
 from ..landmark_images import ImageFolderSettings
 from ..landmarks import SEPARATOR, unique_ids
 from ..scrape.titles import landmark_name
-from ..steps import AnyPath, LabelStep, StepRecord, option
+from ..steps import LabelStep, StepRecord, option
 from .tables import TREE, HierarchicalRow, export_folder, hierarchical_table
 
 if TYPE_CHECKING:

@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from hiertree.errors import ReviewError
-from hiertree.io.files import write_json
+from hiertree.io.files import AnyPath, write_json
 from hiertree.io.provenance import manifest
 
 from ..cluster.proposal_files import PROPOSAL, read_proposal
 from ..cluster.quality import agreement as partition_agreement
-from ..steps import AnyPath
 from .history import Adopt, AdoptedCluster, History, LogVersion
 from .log_file import replayed
 from .session import Session

@@ -24,11 +24,11 @@ from typing import Literal, TypeVar
 from pydantic import ValidationError
 
 from hiertree.errors import ReviewError
+from hiertree.io.files import AnyPath
 
 from ...settings import first_complaint
 from ..cluster.proposal_files import check_proposal, read_proposal
 from ..cluster.proposing import Cluster, LabelPlace, Proposal
-from ..steps import AnyPath
 from .actions import StrictModel
 from .history import Event, History, replay
 from .state import ReviewCluster, State, initial_state

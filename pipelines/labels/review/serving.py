@@ -21,6 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from hiertree.errors import CategoryError, OptionError, ReviewConflictError
+from hiertree.io.files import AnyPath
 
 from ...local_pages.local_server import (
     image_response,
@@ -35,7 +36,6 @@ from ..encode.text_encoders import TextEncoder
 from ..landmark_images import ImageFolder
 from ..landmarks import LANDMARKS, KeptLandmark, read_kept
 from ..scrape.titles import PREFIX, landmark_key, landmark_name, page_path
-from ..steps import AnyPath
 from .actions import Number, StrictModel
 from .agreement import Adjudication, compare
 from .log_file import replayed

@@ -13,6 +13,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from hiertree.errors import OptionError, ReviewConflictError, ReviewError
+from hiertree.io.files import AnyPath
 
 from ..cluster.clustering import spherical_kmeans
 from ..cluster.naming import propose_names
@@ -20,7 +21,6 @@ from ..cluster.proposing import Proposal
 from ..encode.place_noun_encoder import PlaceNounEncoder
 from ..encode.text_encoders import TextEncoder
 from ..label_texts import visible
-from ..steps import AnyPath
 from .actions import LONGEST_NAME, Labels, Name, Number, Split, StrictModel
 from .history import ClusterAction, Event, History, LabelAction, LogAction, Redo, Undo, replay
 from .log_file import Header, LogFile

@@ -27,9 +27,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from hiertree.errors import ScrapeError
+from hiertree.io.files import AnyPath
 from hiertree.io.progress import show_progress
 
-from ..steps import AnyPath
 from .facts import FOUND, Fact, Page, item_fact, label_fact, superclasses_fact
 from .store import Store
 from .titles import PREFIX

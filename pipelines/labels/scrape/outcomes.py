@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
+from hiertree.io.files import AnyPath
 from hiertree.io.provenance import check_outputs
 from hiertree.io.tables import TemporaryRows, write_table
 
 from ..label_texts import is_wikimedia_page
 from ..landmarks import NO_ORIGIN, ColumnNames, InstanceValue, Landmark, Origin, Values, join_landmarks, read_listed
-from ..steps import AnyPath
 from .facts import (
     FOUND,
     MISSING,

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from hiertree.errors import ScrapeError
+from hiertree.io.files import AnyPath
 
 from ...settings import first_complaint
-from ..steps import AnyPath
 from .facts import JSON, MOST_MOVES, MOST_STEPS_UP, MOVED, PLURALS, STAGES, Fact, SourceName, Stage
 
 APPLICATION, VERSION = 0x68697274, 3  # "hirt"
