@@ -55,8 +55,8 @@ class ProxyOptions(TypedDict, total=False):
     * ``center_temperature``: how several centers make one class. Default None: all of them add up, as in the formula of
       :class:`ProxyDecomposability`. A number t > 0: a class's cosine is the mean of its centers', weighted by
       softmax(cos/t), as in Qian et al. (*SoftTriple Loss*, ICCV 2019) and the authors' code, which has t = 0.1.
-    * ``initial``: coordinates start from N(0, 1) ("normal", the default) or uniform in ±1/√d ("uniform", the authors'
-      code): shorter proxies turn faster at one learning rate.
+    * ``initial``: coordinates start from N(0, 1) ("normal", the default), from N(0, σ²) (a number, σ) or uniform in
+      ±1/√d ("uniform", the authors' code): shorter proxies turn faster at one learning rate.
     * ``sampled_classes``: while training, compare with this many classes only: the batch's own and others drawn from
       torch's generator (An et al., *Partial FC*, CVPR 2022). It saves time, not memory. Default None: all classes.
     """
@@ -65,22 +65,26 @@ class ProxyOptions(TypedDict, total=False):
     centers: int
     center_temperature: float | None
     sampled_classes: int | None
-    initial: str
+    initial: str | float
 
 
 class ProxyLoss(Loss):
     """A mean over the items of a batch, each compared with learned proxies of classes; references are not used."""
 
-    def __init__(self, num_classes: int, embedding_size: int, *, initial: str, centers: int = 1) -> None:
+    def __init__(self, num_classes: int, embedding_size: int, *, initial: str | float, centers: int = 1) -> None:
         super().__init__()
         check_integer("num_classes", num_classes)
         check_integer("embedding_size", embedding_size)
         check_integer("centers", centers)
-        check_choice("initial", initial, Literal["normal", "uniform"])
+        if isinstance(initial, str):
+            check_choice("initial", initial, Literal["normal", "uniform"])
+        else:
+            check_number("initial", initial, above=0)
         self.num_classes, self.embedding_size, self.centers = num_classes, embedding_size, centers
         shape, most = (num_classes * centers, embedding_size), embedding_size**-0.5
-        proxies = torch.randn(shape) if initial == "normal" else torch.empty(shape).uniform_(-most, most)
-        self.proxies = nn.Parameter(proxies)
+        deviation = 1.0 if isinstance(initial, str) else float(initial)
+        drawn = torch.empty(shape).uniform_(-most, most) if initial == "uniform" else deviation * torch.randn(shape)
+        self.proxies = nn.Parameter(drawn)
         self.weights = {type(self).__name__: 1.0}
 
     def terms(
@@ -132,7 +136,7 @@ class ProxyDecomposability(ProxyLoss):
         centers: int = 1,
         center_temperature: float | None = None,
         sampled_classes: int | None = None,
-        initial: str = "normal",
+        initial: str | float = "normal",
     ) -> None:
         super().__init__(num_classes, embedding_size, initial=initial, centers=centers)
         check_integer("sampled_classes", sampled_classes, or_none=True)

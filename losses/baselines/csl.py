@@ -60,7 +60,7 @@ class CSL(ProxyLoss):
         *,
         margins: tuple[float, ...] | None = None,
         scale: float = 32.0,
-        initial: str = "normal",
+        initial: str | float = "normal",
     ) -> None:
         paths = _by_finest_id(as_integer_paths(class_paths, name="class_paths"))
         super().__init__(len(paths), embedding_size, initial=initial)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 import torch
@@ -124,6 +125,33 @@ def test_proxies_are_compared_with_when_there_is_a_memory_too() -> None:
     embeddings, paths = batch()
     loss = PytorchMetricLearning("NormalizedSoftmaxLoss", (3, 6), 5)
     torch.testing.assert_close(loss(embeddings, paths, *batch(1)), loss(embeddings, paths))
+
+
+def test_proxy_decomposability_is_proxy_nca_at_half_its_temperature() -> None:
+    ours = ProxyDecomposability(6, 5, eta=1 / 18, initial=0.125)
+    theirs = PytorchMetricLearning("ProxyNCALoss", (3, 6), 5, loss_options={"softmax_scale": 9})
+    theirs.loss.proxies.data.copy_(ours.proxies)
+    embeddings, labels = torch.randn(12, 5), torch.arange(12) % 6
+    values = [loss(embeddings, labels) for loss in (ours, theirs)]
+    gradients = [
+        torch.autograd.grad(value, list(loss.parameters()))[0]
+        for value, loss in zip(values, (ours, theirs), strict=True)
+    ]
+    torch.testing.assert_close(values[0], values[1])
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("initial", "deviation"), [("normal", 1.0), (0.125, 0.125), ("uniform", (3 * 400) ** -0.5)])
+def test_proxies_start_as_far_out_as_asked(initial: str | float, deviation: float) -> None:
+    assert float(ProxyDecomposability(50, 400, initial=initial).proxies.detach().std()) == pytest.approx(
+        deviation, rel=0.03
+    )
+
+
+@pytest.mark.parametrize("initial", ["small", 0, -1.0, float("nan"), None])
+def test_another_start_of_proxies_is_refused(initial: Any) -> None:
+    with pytest.raises(OptionError, match="initial"):
+        ProxyDecomposability(5, 4, initial=initial)
 
 
 def test_a_mask_says_which_items_meet_the_proxies() -> None:
