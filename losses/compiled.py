@@ -35,7 +35,7 @@ def evaluated_whole(
     loss: nn.Module, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any
 ) -> Tensor:
     """The value of a loss, for the compiler to trace; arguments other than tensors and arrays break its graph."""
-    if torch.compiler.is_exporting():
+    if not torch.compiler.is_dynamo_compiling() and torch.compiler.is_exporting():  # in Dynamo of torch 2.10 always so
         raise OptionError("a loss under torch.export", expected="the network alone, without its loss")
     within_batch = ref_embeddings is embeddings
     vectors = [each for each in (embeddings, ref_embeddings) if each is not None][: 1 if within_batch else 2]

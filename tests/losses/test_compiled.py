@@ -101,6 +101,7 @@ def test_dynamo_explains_no_break(name: str) -> None:
     assert (explained.graph_count, explained.graph_break_count) == (1, 0)
 
 
+@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # of torch 2.10's own
 def test_inductor_changes_no_bit_of_a_loss() -> None:
     loss, embeddings = losses.HAPPIER(CLASSES, SIZE), embeddings_of(0)
     in_graph = compiled(loss, "inductor")

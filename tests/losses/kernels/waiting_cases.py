@@ -94,7 +94,8 @@ def _operators_in_the_open(watched: Watched, monkeypatch: pytest.MonkeyPatch) ->
         elif hasattr(value, "cache_info"):
             assert value.cache_info().maxsize is None  # a graph reads them where they are
             monkeypatch.setattr(_triton_kernel, name, lambda *_: constant)
-    monkeypatch.setattr(_triton_kernel, "_triton_rows", NoKernels())
+    for name in ("_triton_groups", "_triton_rows"):
+        monkeypatch.setattr(_triton_kernel, name, NoKernels())
     monkeypatch.setattr(_triton_kernel, "current", nullcontext)
 
 
