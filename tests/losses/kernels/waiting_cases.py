@@ -97,6 +97,7 @@ def _operators_in_the_open(watched: Watched, monkeypatch: pytest.MonkeyPatch) ->
     for name in ("_triton_groups", "_triton_rows"):
         monkeypatch.setattr(_triton_kernel, name, NoKernels())
     monkeypatch.setattr(_triton_kernel, "current", nullcontext)
+    monkeypatch.setattr(_triton_kernel, "_num_warps", lambda *_, **__: 2)  # there is no card to ask
 
 
 NOT_CAPTURED = {
