@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypedDict
 
 import torch
@@ -47,7 +48,7 @@ class Sigmoid:
     def __post_init__(self) -> None:
         check_number("tau", self.tau, above=0)
 
-    @property
+    @cached_property
     def parameters(self) -> StepParameters:
         """A single piece, with an infinite margin."""
         return StepParameters(float(self.tau), rho=0.0, margin=math.inf, start=0.0, offset=0.0)
@@ -93,7 +94,7 @@ class SupStep:
             if value is not None:
                 check_number(name, value, least=0)
 
-    @property
+    @cached_property
     def parameters(self) -> StepParameters:
         """τ, ρ, δ (by default where σ(δ/τ) = 1 − ε), start, and the value just past δ."""
         margin = self.tau * math.log((1 - EPSILON) / EPSILON) if self.delta is None else self.delta
