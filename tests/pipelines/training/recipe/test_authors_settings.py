@@ -17,9 +17,11 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
+from hiertree.pipelines.training.learning.optimization import build_loss
 from hiertree.pipelines.training.network.backbones import input_statistics
 from hiertree.pipelines.training.recipe.built_in import BuiltInRecipe, all_built_in_recipes
 from hiertree.pipelines.training.recipe.layers import Setting
@@ -154,6 +156,20 @@ def test_a_deviation_that_is_not_said_fails(monkeypatch: pytest.MonkeyPatch) -> 
     assert facts["loss.alpha"] == 1.0
     assert not is_declared(said(renamed, "loss.alpha"), 1.0)
     assert is_declared("[S]; the authors' public code has 1e-4", 1e-4)
+
+
+@pytest.mark.parametrize("name", list(RECIPES))
+def test_proxies_start_where_the_authors_do(name: str) -> None:
+    """SupRank's ClusterLoss and CSLLoss draw from ±1/√d, its ProxyNCAppLoss from N(0, 1/64)."""
+    classes = np.arange(64)
+    paths = np.stack([classes // 2**level for level in reversed(range(7))], axis=1)
+    recipe = load_recipe(name, ["loss.margins=[1, 1, 1, 1, 1, 1, 1]"] if name.endswith("csl") else [])
+    levels = 2 if name.endswith("hap-weighted") else 7
+    loss = build_loss(recipe, class_paths=paths[:, -levels:], embedding_size=512)
+    for proxies in loss.parameters():
+        deviation = 1 / 8 if "nca" in name else (3 * 512) ** -0.5
+        assert proxies.std().item() == pytest.approx(deviation, rel=0.1)
+        assert "nca" in name or proxies.abs().max().item() <= 512**-0.5
 
 
 @pytest.mark.skipif("HIERTREE_AUTHORS" not in os.environ, reason="needs checkouts of the authors' code")
