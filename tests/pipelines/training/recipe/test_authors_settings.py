@@ -2,7 +2,8 @@
 
 ``authors_settings.csv`` holds the settings of their public code as our recipes would say them: a configuration, a key,
 its value, and the file and line at a commit, with that line's CRC-32. ``authors_recipes.csv`` says which configurations
-make each recipe, and what its paper, or a later part of the same command, changes. A key ``said:KEY`` is a fact that no
+make each recipe (``HAPPIER:loss/csl`` is of another code), and what its paper, or a later part of the same command,
+changes. A key ``said:KEY`` is a fact that no
 key can hold: the comment behind KEY contains the words. ``head`` and ``net`` stand for the rate of the authors'
 optimizer of that name.
 """
@@ -16,9 +17,11 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
+from hiertree.pipelines.training.learning.optimization import build_loss
 from hiertree.pipelines.training.network.backbones import input_statistics
 from hiertree.pipelines.training.recipe.built_in import BuiltInRecipe, all_built_in_recipes
 from hiertree.pipelines.training.recipe.layers import Setting
@@ -28,6 +31,7 @@ HERE = Path(__file__).parent
 OURS = ("omniglot", "synthetic", "washington")
 COMMITS = {
     "SupRank": "elias-ramzi/SupRank d3d0e3cbceee3e8f295fd411daecbe33c1b881bb",
+    "HAPPIER": "elias-ramzi/HAPPIER 5af91b3ac6c216a936232da33b42af7efaba5c6b",
     "ROADMAP": "elias-ramzi/ROADMAP fed37d75f475f636542b2ccd1ffc0c3918498a57",
     "Smooth_AP": "Andrew-Brown1/Smooth_AP 59927ec4c59565bff209301d2c2b449ed1937806",
     "TALR": "kunhe/TALR 9a932966ada9835becb5715bfe9398638bee1e1e",
@@ -44,17 +48,20 @@ def rows(name: str) -> list[dict[str, str]]:
 SETTINGS, COMMANDS = rows("authors_settings.csv"), {row["recipe"]: row for row in rows("authors_recipes.csv")}
 
 
-def theirs(command: dict[str, str]) -> tuple[Facts, Facts]:
-    """The values and the words that the authors' configurations of a recipe make; later ones replace earlier ones."""
+def theirs(command: dict[str, str]) -> tuple[Facts, list[tuple[str, str]]]:
+    """The values and the words that the authors' configurations of a recipe make; later values replace earlier ones."""
     facts: Facts = {}
+    words: list[tuple[str, str]] = []
     for config in command["configs"].split():
-        found = [row for row in SETTINGS if (row["code"], row["config"]) == (command["code"], config)]
+        code, _, name = config.rpartition(":")
+        found = [row for row in SETTINGS if (row["code"], row["config"]) == (code or command["code"], name)]
         assert found, config
-        facts |= {row["key"]: yaml.safe_load(row["value"]) for row in found}
+        said_keys = [row for row in found if row["key"].startswith("said:")]
+        words += [(row["key"].removeprefix("said:"), str(yaml.safe_load(row["value"]))) for row in said_keys]
+        facts |= {row["key"]: yaml.safe_load(row["value"]) for row in found if row not in said_keys}
     for change in filter(None, command["changed"].split("; ")):
         key, _, value = change.partition(":")[0].partition("=")
         facts[key] = yaml.safe_load(value)
-    words = {key.removeprefix("said:"): str(facts.pop(key)) for key in list(facts) if key.startswith("said:")}
     return {key: resolved(key, value, facts) for key, value in facts.items()}, words
 
 
@@ -122,7 +129,7 @@ def is_declared(text: str, value: Any) -> bool:
 
 def deviations(recipe: BuiltInRecipe) -> list[str]:
     facts, words = theirs(COMMANDS[recipe.name])
-    found = [f"{key}: {words[key]!r} is not said" for key in words if words[key] not in said(recipe, key)]
+    found = [f"{key}: {word!r} is not said" for key, word in words if word not in said(recipe, key)]
     for key, value in facts.items():
         own = ours(recipe, key)
         same = own == (pytest.approx(value) if isinstance(value, float | list) else value)
@@ -151,9 +158,23 @@ def test_a_deviation_that_is_not_said_fails(monkeypatch: pytest.MonkeyPatch) -> 
     assert is_declared("[S]; the authors' public code has 1e-4", 1e-4)
 
 
+@pytest.mark.parametrize("name", list(RECIPES))
+def test_proxies_start_where_the_authors_do(name: str) -> None:
+    """SupRank's ClusterLoss and CSLLoss draw from ±1/√d, its ProxyNCAppLoss from N(0, 1/64)."""
+    classes = np.arange(64)
+    paths = np.stack([classes // 2**level for level in reversed(range(7))], axis=1)
+    recipe = load_recipe(name, ["loss.margins=[1, 1, 1, 1, 1, 1, 1]"] if name.endswith("csl") else [])
+    levels = 2 if name.endswith("hap-weighted") else 7
+    loss = build_loss(recipe, class_paths=paths[:, -levels:], embedding_size=512)
+    for proxies in loss.parameters():
+        deviation = 1 / 8 if "nca" in name else (3 * 512) ** -0.5
+        assert proxies.std().item() == pytest.approx(deviation, rel=0.1)
+        assert "nca" in name or proxies.abs().max().item() <= 512**-0.5
+
+
 @pytest.mark.skipif("HIERTREE_AUTHORS" not in os.environ, reason="needs checkouts of the authors' code")
 def test_every_fact_stands_in_its_line() -> None:
-    """``HIERTREE_AUTHORS`` is a folder with the four repositories, at the commits above."""
+    """``HIERTREE_AUTHORS`` is a folder with the five repositories, at the commits above."""
     for row in SETTINGS:
         lines = (Path(os.environ["HIERTREE_AUTHORS"]) / row["code"] / row["file"]).read_text(errors="replace")
         words = " ".join(lines.splitlines()[int(row["line"]) - 1].split())
