@@ -122,10 +122,8 @@ def compiled(capability: int, scores: str = "fp32") -> list[Kernel]:
             target=GPUTarget("cuda", capability, 32),
             options={"enable_fp_fusion": True, "num_warps": warps},
         )
-        usage, single_warps = (
-            resources(made.asm["cubin"]),
-            ONE_WARP[torch.float32 if scores == "fp32" else torch.float64],
-        )
+        usage = resources(made.asm["cubin"])
+        single_warps = ONE_WARP[torch.float32 if scores == "fp32" else torch.float64]
         one = (capability // 10, constants.get("FORWARD")) in single_warps
         launched = "FORWARD" not in constants or (warps == 1) == one
         spilled = usage["STACK"] + usage["LOCAL"]

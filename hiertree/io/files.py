@@ -25,7 +25,7 @@ AnyPath: TypeAlias = str | os.PathLike[str]
 _MARK = ".hiertree-"
 _SET_ASIDE = ".old"
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-_SURROGATE = re.compile("[\udc80-\udcff]")
+NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what Python makes of such bytes in names, and with "surrogateescape"
 CONTENT_ERRORS: tuple[type[Exception], ...] = (  # what readers raise for files that are damaged or of another kind
     *(OSError, ValueError, TypeError, LookupError, AttributeError),
     *(EOFError, RecursionError, NotImplementedError),
@@ -190,7 +190,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
 def not_utf8(path: str | os.PathLike[str]) -> TableError:
     """The error that names the first line with bytes that are not UTF-8."""
     with Path(path).open(encoding="utf-8", errors="surrogateescape") as file:  # invalid bytes become lone surrogates
-        bad = next(number for number, line in enumerate(file, start=1) if _SURROGATE.search(line))
+        bad = next(number for number, line in enumerate(file, start=1) if NOT_UTF8.search(line))
     return TableError(f"{path}, line {bad}: bytes that are not UTF-8", remedy="save the file as UTF-8")
 
 

@@ -230,8 +230,10 @@ def _is_listed(file: Path) -> bool:
     """Whether a manifest, that of the folder or one beside the file, lists it as it is now."""
     records = [_json(path) for path in (file.with_name(MANIFEST), manifest_beside(file))]
     outputs = [record.get("outputs") for record in records if isinstance(record, dict)]
-    listed = [entry for own in outputs if isinstance(own, list) for entry in own]
-    return bool(listed) and describe_file(file) in listed
+    entries = [entry for own in outputs if isinstance(own, list) for entry in own if isinstance(entry, dict)]
+    seen = file.name, file.stat().st_size
+    alike = [entry for entry in entries if (entry.get("name"), entry.get("bytes")) == seen]
+    return bool(alike) and describe_file(file) in alike
 
 
 def _holds_manifest(file: Path) -> bool:

@@ -159,7 +159,7 @@ def row_of(given: Any, where: str) -> Row:
 
 def plain_label(label: Any) -> Any:
     """A scalar of numpy or torch as Python's own, which files hold."""
-    return label.item() if hasattr(label, "item") else label
+    return label.item() if isinstance(label, np.generic) or hasattr(label, "detach") else label
 
 
 def _iterated(values: Any, name: str) -> Iterable[Any]:

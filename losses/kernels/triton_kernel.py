@@ -121,7 +121,8 @@ class TritonKernel(PairKernel):
         return GroupedItems(*_arrange(self._values, self._items, groups.contiguous(), num_groups))
 
 
-# Operators of torch, so that it knows the shapes of what comes out where no kernel can run.
+# Operators of torch, so that it knows the shapes of what comes out where no kernel can run. The constants that their
+# kernels read are cached for good: a CUDA graph reads them where they are.
 
 
 @custom_op("hiertree::arrange", mutates_args=())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -153,15 +153,18 @@ def read_landmarks(
 
 
 def join_landmarks(
-    ids: Sequence[str], categories: Sequence[str], known: Collection[str], find: FindValues
+    ids: Sequence[str], categories: Sequence[str], known: Iterable[str], find: FindValues
 ) -> tuple[Iterator[Landmark], int]:
     """Listed landmarks with the values that ``find`` gives, and how many of the ``known`` ids are not listed."""
-    unknown_ids = set(known).difference(ids)
-    if known and len(unknown_ids) == len(known):
-        given = f"no landmark {next(iter(known))!r} among those listed, nor any other of the {len(known)} with values"
+    listed, first, counts = set(ids), "", Counter[bool]()
+    for key in known:
+        first = first or key
+        counts[key in listed] += 1
+    if counts and not counts[True]:
+        given = f"no landmark {first!r} among those listed, nor any other of the {counts[False]} with values"
         raise TableError(given, expected=f"ids such as {ids[0]!r}, written alike in both")
     read = (Landmark(key, category, *find(key)) for key, category in zip(ids, categories, strict=True))
-    return read, len(unknown_ids)
+    return read, counts[False]
 
 
 def read_listed(

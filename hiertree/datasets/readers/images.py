@@ -19,6 +19,7 @@ import numpy as np
 from PIL import Image
 
 from ...errors import ImageError, ShapeError, TableError
+from ...io.files import NOT_UTF8
 from ...io.progress import track
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 _LEADS_OUT = re.compile(r"^\s*$|^[/\\]|^[A-Za-z]:|\0|(?:^|[/\\])\.\.(?:[/\\]|$)")
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what Python makes of such bytes
 LARGE = 1 << 24  # pixels; smaller images are never reduced during decoding
 REDUCED = 4  # a reduced image has at least four times the side of the view made of it
 _BITS, _PHOTOMETRIC, _FORMAT = 258, 262, 339  # tags of TIFF
@@ -308,7 +308,7 @@ def image_files(folder: str | os.PathLike[str]) -> list[str]:
     found = sorted(path.as_posix() for path in paths if not any(part.startswith(".") for part in path.parts))
     if not found:
         raise ImageError(f"{folder} without images", expected=f"files that end in {', '.join(IMAGE_SUFFIXES)}")
-    if odd := next(filter(_NOT_UTF8.search, found), None):  # no table could name it
+    if odd := next(filter(NOT_UTF8.search, found), None):  # no table could name it
         raise ImageError(f"{folder} holds {odd!r}", expected="names in UTF-8", remedy="rename it, as convmv does")
     return found
 

@@ -188,7 +188,7 @@ def status(store: AnyPath, *, table: AnyPath | None = None) -> dict[str, Any]:
                 for (status, reason), count in sorted(tally(opened).items())
             ],
             "rows": opened.counts(),
-            "to_ask": {stage: len(keys) for stage, keys in opened.missing().items()},
+            "to_ask": opened.count_missing(),
             "to_retry": opened.failures(),
             "oldest_page": oldest,
             "newest_page": newest,
@@ -230,7 +230,7 @@ def read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> 
     """The landmarks of a table with the values that a store has for them; see ``read_landmarks``."""
     ids, categories = read_listed(landmarks, columns=columns)
     with Store(store, create=False) as opened:
-        stored = [row[0] for row in opened.connection.execute("SELECT landmark_id FROM landmarks")]
+        stored = (row[0] for row in opened.connection.execute("SELECT landmark_id FROM landmarks"))
         read, unknown_ids = join_landmarks(ids, categories, stored, partial(_values_of, opened))
         return _OnDisk(read), unknown_ids
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
@@ -169,10 +170,18 @@ class Store:
     def missing(self, *, before: int = 0) -> dict[Stage, list[str]]:
         """The keys still to be asked in each stage, in order; answers older than ``before`` count as missing."""
         found: dict[Stage, list[str]] = {stage: [] for stage in STAGES}
-        named = {"before": before, "moves": MOST_MOVES, "steps": MOST_STEPS_UP, "moved": MOVED}
-        for stage, key in self.connection.execute(_MISSING, named):
+        for stage, key in self._each_missing(before):
             found[stage].append(key)
         return found
+
+    def count_missing(self) -> dict[Stage, int]:
+        """The number of keys still to be asked in each stage."""
+        counts = Counter(stage for stage, _ in self._each_missing(0))
+        return {stage: counts[stage] for stage in STAGES}
+
+    def _each_missing(self, before: int) -> Iterator[tuple[Stage, str]]:
+        named = {"before": before, "moves": MOST_MOVES, "steps": MOST_STEPS_UP, "moved": MOVED}
+        return self.connection.execute(_MISSING, named)
 
     def known(self, stage: Stage, key: str) -> Known | None:
         """The known fact, or None."""

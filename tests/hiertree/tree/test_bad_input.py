@@ -29,7 +29,7 @@ def test_a_graph_is_one_of_networkx(graph: Any) -> None:
         ht.relevance.from_networkx(graph, ["b"])
 
 
-@pytest.mark.parametrize("rows", [None, 3, [3], [("a", ["b"])], [({"a": 1}, "b")], "ab"])
+@pytest.mark.parametrize("rows", [None, 3, [3], [("a", ["b"])], [({"a": 1}, "b")], [(np.arange(2), "b")], "ab"])
 def test_rows_are_sequences_of_hashable_labels(rows: Any) -> None:
     with pytest.raises(HiertreeError, match="row"):
         ht.LabelTree.from_paths(rows)
