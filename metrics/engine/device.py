@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -94,11 +94,6 @@ class Device:
 def sent(values: Array, where: torch.device) -> torch.Tensor:
     """An array on a device, without waiting for what is done there; Apple's might read what has been freed."""
     return torch.from_numpy(values).to(where, non_blocking=where.type != "mps")
-
-
-def current(device: torch.device) -> AbstractContextManager[object]:
-    """Make a GPU the one on which Triton starts kernels."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 @contextmanager

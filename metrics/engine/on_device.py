@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 import torch
 
-from hiertree.arrays import triton_works_on
 from hiertree.errors import DeviceError
 from hiertree.io.progress import Advance
 from hiertree.jit import Array, Floats, Ints
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from .similarity import Similarity
 
 _LONGEST_ROW = 2**18  # scores of one query
-_SCORES_AT_ONCE = 2**22
+_SCORES_AT_ONCE = 2**19
 _INDEX_BITS = 32
 _UNREAD = 2**14  # cells for the items behind a list's last positive: most items, which one cell would make wait
 
@@ -199,12 +198,6 @@ class _Product:
     def count(self, scores: torch.Tensor, places: Ints) -> None:
         """Count the other items."""
         low, high = (self._put(bound[:, None]) for bound in self._gallery.positive_columns(places, self._rows))
-        if triton_works_on(scores.device.type):
-            from .triton_counting import count_others
-
-            by_index = (self._key, self._order[self._put(places)]) if self._by_index else (None, None)
-            count_others(scores, low, high, self._falling, self._number, self._others, *by_index)
-            return
         width = max(_SCORES_AT_ONCE // len(self._rows), 1)
         for start in range(0, len(places), width):
             column = torch.arange(start, min(start + width, len(places)), device=scores.device)

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -18,7 +13,6 @@ from shared_evaluation import PROCESSES, share_of_an_evaluation
 from shared_evaluation import retrieval as shared_retrieval
 
 from hiertree import levels
-from hiertree.arrays import triton_works_on
 from hiertree.errors import DeviceError, OptionError
 from hiertree.metrics import evaluate, evaluate_scores
 from hiertree.metrics.engine.vectors import as_vectors
@@ -89,46 +83,6 @@ def test_so_it_is_however_many_items_lie_between_two_positives(device, size):
     for ties in ("average", "best"):
         found = evaluate(*given, ties=ties, device=device)
         np.testing.assert_array_equal(found.values, evaluate(*given, ties=ties).values)
-
-
-@pytest.mark.skipif(not any(map(triton_works_on, DEVICES)), reason="triton neither compiles nor interprets here")
-@pytest.mark.parametrize("ties", ["average", "index"])
-@pytest.mark.parametrize("size", [4, 350])  # of a class: few positives, and so many that a program keeps no counts
-def test_triton_counts_what_the_processor_does(ties, size, monkeypatch):
-    from hiertree.metrics.engine import triton_counting
-
-    calls, count, device = [], triton_counting.count_others, next(filter(triton_works_on, DEVICES))
-    monkeypatch.setattr(triton_counting, "count_others", lambda *given: calls.append(count(*given)))
-    monkeypatch.setattr(triton_counting, "BLOCK", 128)
-    monkeypatch.setattr(triton_counting, "BLOCKS", 2)
-    embeddings, paths = exact(np.random.default_rng(size), 700), np.arange(700) // size
-    given = embeddings[::240], paths[::240], embeddings, paths
-    found = evaluate(*given, ties=ties, device=device)
-    np.testing.assert_array_equal(found.values, evaluate(*given, ties=ties).values)
-    assert calls
-
-
-@pytest.mark.skipif(triton_works_on("cpu"), reason="this is the process that interprets")
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        pytest.param("test_triton_counts_what_the_processor_does", id="few"),
-        pytest.param("bit_for_bit or memory_map", id="all", marks=pytest.mark.nightly),
-    ],
-)
-def test_triton_interpreted_does_so_too(chosen):
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", __file__, "-k", chosen]
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " skipped" not in done.stdout
-
-
-def test_on_a_device_an_evaluation_waits_for_nothing_but_its_counts():
-    cases = str(Path(__file__).with_name("waiting_cases.py"))
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", cases]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
