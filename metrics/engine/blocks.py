@@ -145,10 +145,10 @@ def _blas() -> Any:
 def loaded(load: Callable[[Key], Value], keys: Iterable[Key]) -> Iterator[tuple[Key, Value]]:
     """Yield each key with its loaded value, and load the next value in the background."""
     with ThreadPoolExecutor(1) as pool:
-        ahead: list[tuple[Key, Future[Value]]] = []
+        pending: list[tuple[Key, Future[Value]]] = []
         for key in keys:
-            ready = [(known, future.result()) for known, future in ahead]
-            ahead = [(key, pool.submit(load, key))]
+            ready = [(done_key, future.result()) for done_key, future in pending]
+            pending = [(key, pool.submit(load, key))]
             yield from ready
-        for known, future in ahead:
-            yield known, future.result()
+        for done_key, future in pending:
+            yield done_key, future.result()

@@ -52,11 +52,11 @@ def _counted_values(retrieval: Retrieval[Codes], rows: slice) -> Floats:
     codes, positives = retrieval.source, retrieval.totals[rows, 1:].sum(axis=1)
     counts = np.empty((rows.stop - rows.start, codes.num_bits + 1), np.int64)
     _count_distances(codes.queries[rows], codes.items, counts)
-    found = []
+    values = []
     for part in ranges(len(counts), max(_CACHED // (int(positives.max(initial=0)) + 1), 1)):
-        own = slice(rows.start + part.start, rows.start + part.stop)
-        found.append(_values_of_counts(retrieval, own, counts[part]))
-    return np.concatenate(found)
+        part_rows = slice(rows.start + part.start, rows.start + part.stop)
+        values.append(_values_of_counts(retrieval, part_rows, counts[part]))
+    return np.concatenate(values)
 
 
 def _values_of_counts(retrieval: Retrieval[Codes], rows: slice, counts: Ints) -> Floats:
@@ -67,8 +67,8 @@ def _values_of_counts(retrieval: Retrieval[Codes], rows: slice, counts: Ints) ->
     _count_positives(queries, codes.items, tree.low[rows], tree.high[rows], positives)
     pair_rows, items = mask.pairs(rows)
     places = tree.place[items]
-    inside = (tree.low[rows][pair_rows] <= places[:, None]) & (places[:, None] < tree.high[rows][pair_rows])
-    _leave_out(queries, codes.items, pair_rows, places, inside.sum(axis=1), counts, positives)
+    is_positive = (tree.low[rows][pair_rows] <= places[:, None]) & (places[:, None] < tree.high[rows][pair_rows])
+    _leave_out(queries, codes.items, pair_rows, places, is_positive.sum(axis=1), counts, positives)
 
     def rank(ties: Ties, preference: Floats) -> Ranked:
         order = np.argsort(preference, axis=1, kind="stable")
@@ -85,10 +85,10 @@ def _values_of_counts(retrieval: Retrieval[Codes], rows: slice, counts: Ints) ->
 def _sorted_values(retrieval: Retrieval[Codes], rows: slice) -> Floats:
     """Values by sorting item by item: for ties broken by index, or lists that lose their first or last item."""
     codes = retrieval.source
-    found = np.empty((rows.stop - rows.start, len(codes.gallery)), np.uint16)
-    for query, own in zip(codes.queries[rows], found, strict=True):
-        _distances(query, codes.items, 0, own)
-    positives, totals = codes.gallery.sort_lists(-found.astype(np.float32), rows, ties=retrieval.request.ties)
+    distances = np.empty((rows.stop - rows.start, len(codes.gallery)), np.uint16)
+    for query, row in zip(codes.queries[rows], distances, strict=True):
+        _distances(query, codes.items, 0, row)
+    positives, totals = codes.gallery.sort_lists(-distances.astype(np.float32), rows, ties=retrieval.request.ties)
     return retrieval.values(partial(ranked_positives, positives), rows, totals=totals)
 
 
@@ -103,38 +103,38 @@ def _popcount(word: np.uint64) -> np.uint64:
 
 
 @jit
-def _distances(query: Words, gallery: Words, first: int, found: NDArray[np.uint16]) -> None:
-    found[:] = 0
+def _distances(query: Words, gallery: Words, first: int, distances: NDArray[np.uint16]) -> None:
+    distances[:] = 0
     for word in range(len(query)):
-        own, others = query[word], gallery[word, first : first + len(found)]
-        for item in range(len(found)):
-            found[item] += np.uint16(_popcount(own ^ others[item]))
+        query_word, item_words = query[word], gallery[word, first : first + len(distances)]
+        for item in range(len(distances)):
+            distances[item] += np.uint16(_popcount(query_word ^ item_words[item]))
 
 
 @jit
 def _count_distances(queries: Words, gallery: Words, counts: Ints) -> None:
     """Count, in ``counts`` (r, B+1), the items at each distance from each query."""
-    found, tally = np.empty(_CHUNK, np.uint16), np.empty((4, counts.shape[1]), np.int32)
+    distances, tally = np.empty(_CHUNK, np.uint16), np.empty((4, counts.shape[1]), np.int32)
     counts[:] = 0
     for first in range(0, gallery.shape[1], _CHUNK):
-        part = found[: min(_CHUNK, gallery.shape[1] - first)]
+        part = distances[: min(_CHUNK, gallery.shape[1] - first)]
         for row in range(len(queries)):
             _distances(queries[row], gallery, first, part)
             _add_counts(part, tally, counts[row])
 
 
 @jit
-def _add_counts(found: NDArray[np.uint16], tally: Int32s, counts: Ints) -> None:
+def _add_counts(distances: NDArray[np.uint16], tally: Int32s, counts: Ints) -> None:
     """Count with four alternating tallies, since an increment waits for the previous one of the same counter."""
-    whole = len(found) // 4 * 4
+    unrolled_stop = len(distances) // 4 * 4
     tally[:] = 0
-    for item in range(0, whole, 4):
-        tally[0, found[item]] += 1
-        tally[1, found[item + 1]] += 1
-        tally[2, found[item + 2]] += 1
-        tally[3, found[item + 3]] += 1
-    for item in range(whole, len(found)):
-        tally[0, found[item]] += 1
+    for item in range(0, unrolled_stop, 4):
+        tally[0, distances[item]] += 1
+        tally[1, distances[item + 1]] += 1
+        tally[2, distances[item + 2]] += 1
+        tally[3, distances[item + 3]] += 1
+    for item in range(unrolled_stop, len(distances)):
+        tally[0, distances[item]] += 1
     for distance in range(len(counts)):
         counts[distance] += tally[0, distance] + tally[1, distance] + tally[2, distance] + tally[3, distance]
 
@@ -150,13 +150,13 @@ def _count_positives(queries: Words, gallery: Words, low: Ints, high: Ints, coun
     counts[:] = 0
     for row in range(len(queries)):
         start, stop = low[row, 0], high[row, 0]
-        found = np.empty(stop - start, np.uint16)
-        _distances(queries[row], gallery, start, found)
+        distances = np.empty(stop - start, np.uint16)
+        _distances(queries[row], gallery, start, distances)
         for level in range(1, num_levels + 1):
             left = low[row, level] if level < num_levels else high[row, level - 1]
             right = high[row, level] if level < num_levels else high[row, level - 1]
-            _add_counts(found[low[row, level - 1] - start : left - start], tally, counts[row, level])
-            _add_counts(found[right - start : high[row, level - 1] - start], tally, counts[row, level])
+            _add_counts(distances[low[row, level - 1] - start : left - start], tally, counts[row, level])
+            _add_counts(distances[right - start : high[row, level - 1] - start], tally, counts[row, level])
 
 
 @jit
@@ -164,20 +164,20 @@ def _leave_out(
     queries: Words, gallery: Words, rows: Ints, places: Ints, levels: Ints, counts: Ints, positives: Ints
 ) -> None:
     """Subtract excluded pairs of a query (row) and an item (place, level) from both counts."""
-    found = np.empty(1, np.uint16)
+    distance = np.empty(1, np.uint16)
     for pair in range(len(rows)):
-        _distances(queries[rows[pair]], gallery, places[pair], found)
-        counts[rows[pair], found[0]] -= 1
+        _distances(queries[rows[pair]], gallery, places[pair], distance)
+        counts[rows[pair], distance[0]] -= 1
         if levels[pair] > 0:
-            positives[rows[pair], levels[pair], found[0]] -= 1
+            positives[rows[pair], levels[pair], distance[0]] -= 1
 
 
 @jit
 def _rank_counts(counts: Ints, positives: Ints, order: Ints, keep_groups: bool, ranked: Ranked) -> None:
     """Fill ``ranked`` from counts; unless tie groups are kept, ``order`` lists the levels in the order of placement."""
     for row in range(len(counts)):
-        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
-        found, start = 0, 0
+        level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
+        begin, start = 0, 0
         for distance in range(counts.shape[1]):
             members = positives[row, :, distance]
             group = counts[row, distance]
@@ -187,12 +187,12 @@ def _rank_counts(counts: Ints, positives: Ints, order: Ints, keep_groups: bool, 
                 if depth == 0:
                     position += irrelevant
                     continue
-                stop = found + members[depth]
-                level[found:stop] = depth
-                for item in range(found, stop):
-                    before[item] = start if keep_groups else position + item - found
+                stop = begin + members[depth]
+                level[begin:stop] = depth
+                for item in range(begin, stop):
+                    offset[item] = start if keep_groups else position + item - begin
                     size[item] = group if keep_groups else 1
                 position += members[depth]
-                found = stop
+                begin = stop
             start += group
-        ranked.number[row] = found
+        ranked.number[row] = begin

@@ -234,7 +234,7 @@ def values_tiled(
         if share is None:
             yield retrieval.values_of_positives(rows, positives)
         else:
-            share.reduced(positives.others)
+            share.reduced(positives.negatives)
             values, own = np.zeros((len(rows), len(retrieval.request.metrics))), share.part(len(rows))
             values[own] = retrieval.values_of_positives(rows[own], positives.rows(own))
             yield share.reduced(values)

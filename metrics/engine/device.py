@@ -65,12 +65,12 @@ class Device:
 
     def put_all(self, parts: Iterable[Array], shape: tuple[int, int], dtype: np.dtype[np.generic]) -> torch.Tensor:
         """The same of vectors that come part by part."""
-        kept = torch.bfloat16 if self.precision == "bfloat16" else torch.from_numpy(np.empty(0, dtype)).dtype
-        whole, start = torch.empty(shape, dtype=kept, device=self.where), 0
+        dtype_there = torch.bfloat16 if self.precision == "bfloat16" else torch.from_numpy(np.empty(0, dtype)).dtype
+        vectors, start = torch.empty(shape, dtype=dtype_there, device=self.where), 0
         for part in parts:
-            whole[start : start + len(part)] = self.send(part)
+            vectors[start : start + len(part)] = self.send(part)
             start += len(part)
-        return whole
+        return vectors
 
     def multiply(self, queries: torch.Tensor, items: torch.Tensor, *, exact: bool = False) -> torch.Tensor:
         """Queries × itemsᵀ, in float32 or float64, or the squared cosines of small integers with their signs."""
@@ -91,9 +91,9 @@ class Device:
             return queries.float() @ items.T.float()
 
 
-def sent(values: Array, where: torch.device) -> torch.Tensor:
+def sent(values: Array, device: torch.device) -> torch.Tensor:
     """An array on a device, without waiting for what is done there; Apple's might read what has been freed."""
-    return torch.from_numpy(values).to(where, non_blocking=where.type != "mps")
+    return torch.from_numpy(values).to(device, non_blocking=device.type != "mps")
 
 
 @contextmanager
@@ -103,12 +103,12 @@ def float32_products(device: torch.device, precision: Literal["ieee", "tf32"] = 
     The setting is one for all threads: where it is already as it should be, as on a thread of a block, it is left.
     """
     backend: Any = torch.backends.cuda if device.type == "cuda" else torch.backends.mkldnn
-    before = backend.matmul.fp32_precision
-    if before == precision or (before, precision) == ("none", "ieee"):
+    previous_precision = backend.matmul.fp32_precision
+    if previous_precision == precision or (previous_precision, precision) == ("none", "ieee"):
         yield
         return
     backend.matmul.fp32_precision = precision
     try:
         yield
     finally:
-        backend.matmul.fp32_precision = before
+        backend.matmul.fp32_precision = previous_precision

@@ -61,8 +61,8 @@ class _Work(NamedTuple):
         """The values of the queries of a block, whose positives are sorted."""
         parts = list(zip(ranges(len(rows), self.height), products, strict=True))
         share, values = self.retrieval.source.share, np.zeros((len(rows), len(self.retrieval.request.metrics)))
-        for own, found in parts if share is None else parts[share.part(len(parts))]:
-            values[own] = self.retrieval.values_of_positives(rows[own], found)
+        for part, positives in parts if share is None else parts[share.part(len(parts))]:
+            values[part] = self.retrieval.values_of_positives(rows[part], positives)
         return values
 
     def finished(self, values: Future[Floats]) -> Floats:
@@ -108,8 +108,8 @@ class _Work(NamedTuple):
     def _gather(self, rows: Ints, products: list[_Product]) -> None:
         similarity = self.retrieval.source
         parts = similarity.parts_with_positives(rows, ranges(len(rows), self.height))
-        for (places, chosen), items in loaded(lambda part: similarity.items(part[0]), parts):
-            for part in chosen:
+        for (places, product_rows), items in loaded(lambda part: similarity.items(part[0]), parts):
+            for part in product_rows:
                 product = products[part.start // self.height]
                 product.gather(self._scores(product, places, items), places)
         for product in products:
@@ -120,8 +120,8 @@ class _Work(NamedTuple):
     def _scores(self, product: _Product, places: Ints, *items: torch.Tensor) -> torch.Tensor:
         """The scores of a product's queries, masked ones −inf."""
         exact = self.retrieval.source.exact
-        found = torch.cat([self.device.multiply(product.queries, tile, exact=exact) for tile in items], dim=1)
-        scores = found[: len(product)]
+        products = torch.cat([self.device.multiply(product.queries, tile, exact=exact) for tile in items], dim=1)
+        scores = products[: len(product)]
         copies, originals = self.retrieval.source.equal_columns(places)
         if len(copies):
             scores[:, self.device.send(copies)] = scores[:, self.device.send(originals)]
@@ -143,14 +143,14 @@ class _Product:
         self._by_index, self._rows, self._order = retrieval.request.ties == "index", rows, order
         tree = self._gallery.tree
         self._low, self._high = (self._put(bounds[rows]) for bounds in (tree.low, tree.high))
-        most = max(self._gallery.most_positives(rows), 1)
+        width = max(self._gallery.most_positives(rows), 1)
         kind = torch.from_numpy(np.empty(0, self._dtype)).dtype
-        self._place = self._low[:, :1] + torch.arange(most, device=order.device)
-        self._falling = torch.full((len(rows), most), torch.inf, dtype=kind, device=order.device)
-        self._level = torch.zeros((len(rows), most), dtype=torch.uint8, device=order.device)
-        self._key = self._falling  # what the others are looked up among
+        self._place = self._low[:, :1] + torch.arange(width, device=order.device)
+        self._negated = torch.full((len(rows), width), torch.inf, dtype=kind, device=order.device)
+        self._level = torch.zeros((len(rows), width), dtype=torch.uint8, device=order.device)
+        self._key = self._negated  # what the others are looked up among
         self._number = torch.zeros((len(rows), 1), dtype=torch.int64, device=order.device)
-        self._others = torch.zeros(len(rows) * (most + 1) * 2 + _UNREAD, dtype=torch.int32, device=order.device)
+        self._negatives = torch.zeros(len(rows) * (width + 1) * 2 + _UNREAD, dtype=torch.int32, device=order.device)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -164,22 +164,22 @@ class _Product:
         """Take the positives from the scores of some places."""
         if places[-1] - places[0] < len(places):
             column = self._place - places[0]
-            here = (column >= 0) & (column < len(places))
+            is_present = (column >= 0) & (column < len(places))
         else:
             standing = self._put(places)
             column = torch.searchsorted(standing, self._place)
-            here = standing[column.clamp(max=len(places) - 1)] == self._place
-        here &= self._place < self._high[:, :1]
-        found = scores.gather(1, column.clamp(0, len(places) - 1))
-        self._falling = torch.where(here, 0 - found, self._falling)
+            is_present = standing[column.clamp(max=len(places) - 1)] == self._place
+        is_present &= self._place < self._high[:, :1]
+        part_scores = scores.gather(1, column.clamp(0, len(places) - 1))
+        self._negated = torch.where(is_present, 0 - part_scores, self._negated)
 
     def merge(self, share: Share) -> None:
         """Take the positives that other processes have found."""
-        self._falling = share.reduce(self._falling, "smallest")
+        self._negated = share.reduce(self._negated, "smallest")
 
     def sum_counts(self, share: Share) -> None:
         """Add the items that other processes have counted."""
-        self._others = share.reduce(self._others)
+        self._negatives = share.reduce(self._negatives)
 
     def sort(self) -> None:
         """Put the positives in order: by score, then by index if that breaks ties, else by level."""
@@ -187,60 +187,62 @@ class _Product:
             self._level += (low <= self._place) & (self._place < high)
         second = self._order[self._place.clamp(max=len(self._order) - 1)] if self._by_index else self._level
         first = second.sort(dim=1, stable=True).indices
-        self._falling, order = self._falling.gather(1, first).sort(dim=1, stable=True)
+        self._negated, order = self._negated.gather(1, first).sort(dim=1, stable=True)
         self._level = self._level.gather(1, first).gather(1, order)
-        self._number = (self._falling < torch.inf).sum(dim=1, keepdim=True)
-        self._key = self._falling
+        self._number = (self._negated < torch.inf).sum(dim=1, keepdim=True)
+        self._key = self._negated
         if self._by_index:
             item = second.gather(1, first).gather(1, order)
-            self._key = (torch.searchsorted(self._falling, self._falling) << _INDEX_BITS) + item
+            self._key = (torch.searchsorted(self._negated, self._negated) << _INDEX_BITS) + item
 
     def count(self, scores: torch.Tensor, places: Ints) -> None:
         """Count the other items."""
         low, high = (self._put(bound[:, None]) for bound in self._gallery.positive_columns(places, self._rows))
-        width = max(_SCORES_AT_ONCE // len(self._rows), 1)
-        for start in range(0, len(places), width):
-            column = torch.arange(start, min(start + width, len(places)), device=scores.device)
-            falling = 0 - scores[:, start : start + width]
-            falling.masked_fill_((low <= column) & (column < high), torch.inf)
-            self._count(falling.contiguous(), places[start : start + width])
+        step = max(_SCORES_AT_ONCE // len(self._rows), 1)
+        for start in range(0, len(places), step):
+            column = torch.arange(start, min(start + step, len(places)), device=scores.device)
+            negated = 0 - scores[:, start : start + step]
+            negated.masked_fill_((low <= column) & (column < high), torch.inf)
+            self._count(negated.contiguous(), places[start : start + step])
 
-    def _count(self, falling: torch.Tensor, places: Ints) -> None:
+    def _count(self, negated: torch.Tensor, places: Ints) -> None:
         """Count each item at the first positive that does not stand ahead of it, apart where it ties with that.
 
         Additions to one cell may wait for each other. Items behind all positives are never read; they are spread.
         """
-        most = self._falling.shape[1]
-        place = torch.searchsorted(self._falling, falling)
-        tied = self._falling.gather(1, place.clamp(max=most - 1)) == falling
+        width = self._negated.shape[1]
+        place = torch.searchsorted(self._negated, negated)
+        tied = self._negated.gather(1, place.clamp(max=width - 1)) == negated
         if self._by_index:
             index = self._order[self._put(places)]
             place = torch.searchsorted(self._key, (place << _INDEX_BITS) + tied * index)
             tied = torch.zeros_like(tied)
-        row = torch.arange(len(falling), device=falling.device)[:, None]
-        unread = (len(falling) * (most + 1) * 2) + torch.arange(falling.numel(), device=falling.device) % _UNREAD
-        where = torch.where(
-            place < self._number, (row * (most + 1) + place) * 2 + tied, unread.view_as(place)
+        row = torch.arange(len(negated), device=negated.device)[:, None]
+        unread = (len(negated) * (width + 1) * 2) + torch.arange(negated.numel(), device=negated.device) % _UNREAD
+        cells = torch.where(
+            place < self._number, (row * (width + 1) + place) * 2 + tied, unread.view_as(place)
         ).flatten()
-        self._others.scatter_add_(0, where, torch.ones((), dtype=torch.int32, device=where.device).expand(len(where)))
+        self._negatives.scatter_add_(
+            0, cells, torch.ones((), dtype=torch.int32, device=cells.device).expand(len(cells))
+        )
 
     def on_processor(self) -> SortedPositives:
         """The same on the processor, most in four bytes a positive.
 
         Of scores nothing is read but where they change: they come as 0 and 1 in turn.
         """
-        number, most = self._falling.shape
-        others = self._others[:-_UNREAD].reshape(number, most + 1, 2)
-        counts = torch.cat([self._number[:, 0], others.amax().long()[None]]).cpu().numpy()
+        number, width = self._negated.shape
+        negatives = self._negatives[:-_UNREAD].reshape(number, width + 1, 2)
+        counts = torch.cat([self._number[:, 0], negatives.amax().long()[None]]).cpu().numpy()
         if counts[-1] < 256:
-            others = others.byte()
-        changes = self._falling != self._falling.roll(1, dims=1)
-        empty = empty_positives(number, most, self._dtype, by_index=False)
+            negatives = negatives.byte()
+        changes = self._negated != self._negated.roll(1, dims=1)
+        empty = empty_positives(number, width, self._dtype, by_index=False)
         return empty._replace(
             score=(changes.cumsum(dim=1, dtype=torch.uint8) % 2).cpu().numpy().astype(self._dtype),
             level=self._level.cpu().numpy(),
             number=counts[:-1],
-            others=others.cpu().numpy().astype(np.int32, copy=False),
+            negatives=negatives.cpu().numpy().astype(np.int32, copy=False),
         )
 
     def _put(self, values: Array) -> torch.Tensor:

@@ -42,33 +42,33 @@ class Share(NamedTuple):
         height, rows = self.reduced(np.array([layout.height, layout.rows]), "smallest").tolist()
         return layout._replace(height=height, rows=rows)
 
-    def reduced(self, values: Array, how: Literal["sum", "largest", "smallest"] = "sum") -> Array:
+    def reduced(self, values: Array, operation: Literal["sum", "largest", "smallest"] = "sum") -> Array:
         """The array, overwritten by the elementwise sum, largest or smallest over all processes."""
         words = torch.from_numpy(values.view(np.int64) if values.dtype == np.uint64 else values)
-        words.copy_(self.reduce(words, how))  # which may have gone over another device
+        words.copy_(self.reduce(words, operation))  # which may have gone over another device
         return values
 
-    def reduce(self, values: torch.Tensor, how: Literal["sum", "largest", "smallest"] = "sum") -> torch.Tensor:
+    def reduce(self, values: torch.Tensor, operation: Literal["sum", "largest", "smallest"] = "sum") -> torch.Tensor:
         """:meth:`reduced` for tensors on any device; may overwrite the tensor."""
-        there = values.to(_device_of_group())
-        distributed.all_reduce(there, op=_OPERATIONS[how])
-        return there.to(values.device)
+        tensor = values.to(_device_of_group())
+        distributed.all_reduce(tensor, op=_OPERATIONS[operation])
+        return tensor.to(values.device)
 
     def gathered(self, value: Any) -> list[Any]:
         """The objects of all processes, by rank."""
-        found: list[Any] = [None] * self.number
-        distributed.all_gather_object(found, value)
-        return found
+        values: list[Any] = [None] * self.number
+        distributed.all_gather_object(values, value)
+        return values
 
     @contextmanager
     def agreeing(self) -> Iterator[None]:
         """A block that succeeds in all processes or in none. It must not wait for other processes."""
-        own: Exception | None = None
+        failure: Exception | None = None
         try:
             yield
         except (HiertreeError, OSError) as error:
-            own = error
-        for failed in filter(None, self.gathered(own)):
+            failure = error
+        for failed in filter(None, self.gathered(failure)):
             raise failed
 
 

@@ -50,9 +50,9 @@ class Retrieval(Generic[Source]):
 
         ``rank`` ranks them as :class:`RankedLists` asks it to; ``totals`` (r, L+1) are given where lists lost items.
         """
-        own = self.totals[rows] if totals is None else totals
-        counts = own if self.counts is None else self.counts[rows]
-        lists = RankedLists(rank, self.request, rows, own, counts, self.num_ranks)
+        row_totals = self.totals[rows] if totals is None else totals
+        counts = row_totals if self.counts is None else self.counts[rows]
+        lists = RankedLists(rank, self.request, rows, row_totals, counts, self.num_ranks)
         values = np.empty((len(lists), len(self.request.metrics)))
         for column, metric in enumerate(self.request.metrics):
             module, _, function = metric.formula.partition(":")

@@ -30,9 +30,9 @@ def similarity_of(query: Vectors, items: Vectors, gallery: Gallery, share: Share
     if gallery.mask.place is None and len(items) * items.dimensions * dtype.itemsize > LEAST_BYTES:
         return SharedSimilarity(query, items, gallery, share, **options)
     with share.agreeing():
-        whole = query.whole("query")
-        everything = whole if items is query else items.whole("gallery")
-    return Similarity(whole, everything, gallery, **options)
+        query_vectors = query.whole("query")
+        item_vectors = query_vectors if items is query else items.whole("gallery")
+    return Similarity(query_vectors, item_vectors, gallery, **options)
 
 
 class SharedSimilarity(Similarity):
@@ -81,40 +81,40 @@ class SharedSimilarity(Similarity):
 
     def _longest(self) -> tuple[float, float]:
         """Read the rows of this process; return the largest squared norms over all processes."""
-        tree, alone = self.gallery.tree, self._query is self._items
+        tree, is_self_retrieval = self.gallery.tree, self._query is self._items
         part = self.share.part(len(tree.queries))
-        self._own_queries = tree.order[self._own] if alone else tree.queries[part]
+        self._own_queries = tree.order[self._own] if is_self_retrieval else tree.queries[part]
         with self.share.agreeing():
-            items = self._items.taken(tree.order[self._own], name="query" if alone else "gallery")
-            queries = items if alone else self._query.taken(self._own_queries, name="query")
+            items = self._items.taken(tree.order[self._own], name="query" if is_self_retrieval else "gallery")
+            queries = items if is_self_retrieval else self._query.taken(self._own_queries, name="query")
         self._taken = queries, items
         self._where = np.full(len(tree.queries), -1)
         self._where[self._own_queries] = np.arange(len(self._own_queries))
-        longest = self.share.reduced(np.array([queries.longest, items.longest]), "largest")
-        return float(longest[0]), float(longest[1])
+        norms = self.share.reduced(np.array([queries.longest, items.longest]), "largest")
+        return float(norms[0]), float(norms[1])
 
     @cached_property
     def _kept(self) -> tuple[Array, Array]:
         """The prepared vectors of this process: its queries and its items."""
         queries, items = self._taken
         del self._taken  # freed
-        kept = self._in_place(items)
-        return (kept if queries is items else self._in_place(queries)), kept
+        item_vectors = self._in_place(items)
+        return (item_vectors if queries is items else self._in_place(queries)), item_vectors
 
     def _in_place(self, vectors: Vectors) -> Array:
         """Prepare vectors for products, in place if they have the type of the scores."""
-        kept: Array = vectors.array
-        if kept.dtype != self.dtype:
-            kept = np.empty(kept.shape, self.dtype)
-        for piece in ranges(len(kept), self._piece):
-            kept[piece] = self._vectors(vectors, piece, threads=num_threads())
-        return kept
+        target: Array = vectors.array
+        if target.dtype != self.dtype:
+            target = np.empty(target.shape, self.dtype)
+        for piece in ranges(len(target), self._piece):
+            target[piece] = self._vectors(vectors, piece, threads=num_threads())
+        return target
 
     @cached_property
     def _copy(self) -> Any:
         """The prepared items, on the device if they fit there."""
-        kept = self._kept[1]
-        return self.device.put(kept) if self.device is not None and self._is_there else kept
+        item_vectors = self._kept[1]
+        return self.device.put(item_vectors) if self.device is not None and self._is_there else item_vectors
 
     @property
     def _is_there(self) -> bool:
@@ -132,13 +132,13 @@ class SharedSimilarity(Similarity):
 
     def items(self, places: Ints) -> Any:
         """The vectors of some places of one part, with their columns unless these are consecutive."""
-        wanted = places if self._first is None else self._first[places]
+        item_rows = places if self._first is None else self._first[places]
         if not self._cut_width:
-            items = self._rows(wanted)
+            items = self._rows(item_rows)
             return items if self._is_there or self.device is None else self.device.put(items)
-        start = int(wanted[0]) // self._cut_width * self._cut_width
+        start = int(item_rows[0]) // self._cut_width * self._cut_width
         cut = np.arange(start, min(start + self._cut_width, len(self.gallery)))
-        return self._rows(cut), None if np.array_equal(places, cut) else wanted - start
+        return self._rows(cut), None if np.array_equal(places, cut) else item_rows - start
 
     def _rows(self, places: Ints) -> Any:
         at = np.searchsorted(self._own, places)
@@ -150,9 +150,9 @@ class SharedSimilarity(Similarity):
         if columns is None:
             super().fill(queries, vectors, places, scores, height, threads=threads)
             return
-        found = np.empty((len(queries), len(vectors)), scores.dtype)
-        self.multiply(queries, vectors, found, height, threads=threads)
-        np.take(found, columns, axis=1, out=scores)
+        part_scores = np.empty((len(queries), len(vectors)), scores.dtype)
+        self.multiply(queries, vectors, part_scores, height, threads=threads)
+        np.take(part_scores, columns, axis=1, out=scores)
 
     @cached_property
     def item_hashes(self) -> Words:
@@ -173,13 +173,13 @@ class SharedSimilarity(Similarity):
     def _first_of_equal(self) -> Ints | None:
         hashes = self.item_hashes
         candidates = with_equals(hashes)
-        own = np.flatnonzero(np.isin(candidates, self._own))
+        local = np.flatnonzero(np.isin(candidates, self._own))
         marks = np.zeros((len(candidates), 2), np.uint64)
-        for piece in ranges(len(own), self._piece):
-            vectors = self._rounded(self._kept[1][np.searchsorted(self._own, candidates[own[piece]])])
+        for piece in ranges(len(local), self._piece):
+            vectors = self._rounded(self._kept[1][np.searchsorted(self._own, candidates[local[piece]])])
             rows = vectors + vectors.dtype.type(0)  # −0 becomes 0
             digests = b"".join(blake2b(row.tobytes(), digest_size=16).digest() for row in rows)
-            marks[own[piece]] = np.frombuffer(digests, np.uint64).reshape(-1, 2)
+            marks[local[piece]] = np.frombuffer(digests, np.uint64).reshape(-1, 2)
         if not len(candidates):
             return None
         equal = np.unique(self.share.reduced(marks), axis=0, return_inverse=True)[1].reshape(-1)

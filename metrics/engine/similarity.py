@@ -67,9 +67,9 @@ class Similarity:
             self.held = num_items * row_bytes <= self.device.gallery_bytes
             width = self._piece  # independent of free memory, so that values are too
         self.tiles = ranges(num_items, width if tile_size is None else tile_size)
-        longest = self._longest()
-        within = LARGEST_SUM if self.device is None else self.device.largest_integer
-        self.exact = max(longest) <= within**2 and longest[0] * longest[1] <= LARGEST_SUM**2  # |q·x| ≤ ‖q‖·‖x‖
+        norms = self._longest()
+        largest_exact = LARGEST_SUM if self.device is None else self.device.largest_integer
+        self.exact = max(norms) <= largest_exact**2 and norms[0] * norms[1] <= LARGEST_SUM**2  # |q·x| ≤ ‖q‖·‖x‖
 
     def __str__(self) -> str:
         """How scores are computed, for the convention card."""
@@ -103,9 +103,9 @@ class Similarity:
         part = np.empty(len(self.gallery), np.int64)
         for index, places in enumerate(standing):
             part[places] = index
-        own = part[self._first]
-        order = np.argsort(own, kind="stable")
-        return np.split(order, np.searchsorted(own[order], np.arange(1, len(tiles))))
+        target_part = part[self._first]
+        order = np.argsort(target_part, kind="stable")
+        return np.split(order, np.searchsorted(target_part[order], np.arange(1, len(tiles))))
 
     @cached_property
     def longest_part(self) -> int:
@@ -116,9 +116,9 @@ class Similarity:
         """Yield each part that holds positives of these rows, and the products that have some in it."""
         for places in self.parts:
             low, high = self.gallery.positive_columns(places, rows)
-            chosen = [product for product in products if (low[product] < high[product]).any()]
-            if chosen:
-                yield places, chosen
+            relevant_products = [product for product in products if (low[product] < high[product]).any()]
+            if relevant_products:
+                yield places, relevant_products
 
     def queries(self, rows: Ints, height: int) -> Array:
         """The vectors of some queries, padded with the first one to a multiple of ``height``."""
@@ -231,10 +231,10 @@ def _square(queries: Array, items: Array, scores: Array) -> None:
     for column in range(len(items)):
         lengths[column] = _squared_norm(items[column])
     for row in range(len(queries)):
-        own = _squared_norm(queries[row])
+        query_norm = _squared_norm(queries[row])
         for column in range(len(items)):
             product = np.float64(scores[row, column])
-            scores[row, column] = product * abs(product) / (own * lengths[column])
+            scores[row, column] = product * abs(product) / (query_norm * lengths[column])
 
 
 @jit

@@ -70,13 +70,13 @@ class Vectors:
     @cached_property
     def longest(self) -> float:
         """The largest squared norm of a row of integers; infinite if some row is not made of small integers."""
-        longest = 0.0
+        largest = 0.0
         for start in range(0, len(self), _ROWS_IN_CACHE):
             rows = self.integers(slice(start, start + _ROWS_IN_CACHE), self.dtype)
             if np.abs(rows).max() > LARGEST_SUM:
                 return math.inf
-            longest = max(longest, float(np.square(rows, dtype=np.float64).sum(axis=1).max()))
-        return longest
+            largest = max(largest, float(np.square(rows, dtype=np.float64).sum(axis=1).max()))
+        return largest
 
     def _scaled(self, scale: Callable[[Array], None], rows: slice | Ints, dtype: np.dtype[Any], threads: int) -> Array:
         indices = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
@@ -121,16 +121,16 @@ def first_of_equal(hashes: Words, rows_of: Callable[[Ints], Array]) -> Ints | No
     if not len(candidates):
         return None
     first = np.arange(len(hashes))
-    most = max(_BYTES_AT_ONCE // rows_of(candidates[:1]).nbytes, 1)
-    seen: dict[bytes, int] = {}  # rows of the hash at hand
+    step = max(_BYTES_AT_ONCE // rows_of(candidates[:1]).nbytes, 1)
+    firsts: dict[bytes, int] = {}  # rows of the hash at hand
     last: np.uint64 | None = None
-    for start in range(0, len(candidates), most):
-        places = candidates[start : start + most]
+    for start in range(0, len(candidates), step):
+        places = candidates[start : start + step]
         vectors = rows_of(places)
         for place, row in zip(places.tolist(), vectors + vectors.dtype.type(0), strict=True):  # −0 becomes 0
             if hashes[place] != last:
-                seen, last = {}, hashes[place]
-            first[place] = seen.setdefault(row.tobytes(), place)
+                firsts, last = {}, hashes[place]
+            first[place] = firsts.setdefault(row.tobytes(), place)
     return None if (first == np.arange(len(first))).all() else first
 
 
@@ -138,8 +138,8 @@ def with_equals(hashes: Words) -> Ints:
     """The rows whose hash occurs more than once, grouped by hash, ascending within a group."""
     order = np.argsort(hashes, kind="stable")
     repeats = hashes[order[1:]] == hashes[order[:-1]]
-    found: Ints = order[np.append(repeats, False) | np.append(False, repeats)]
-    return found
+    repeated_rows: Ints = order[np.append(repeats, False) | np.append(False, repeats)]
+    return repeated_rows
 
 
 def hashes_of(vectors: Array) -> Words:
@@ -221,8 +221,8 @@ def _make_integers(rows: Array) -> None:
 @jit
 def _hash_rows(words: Array, minus_zero: Any, factors: Words, hashes: Words) -> None:
     for row in range(len(words)):
-        found = np.uint64(0)
+        row_hash = np.uint64(0)
         for column in range(words.shape[1]):
             word = words[row, column]
-            found += (np.uint64(0) if word == minus_zero else np.uint64(word)) * factors[column]
-        hashes[row] = found
+            row_hash += (np.uint64(0) if word == minus_zero else np.uint64(word)) * factors[column]
+        hashes[row] = row_hash

@@ -32,51 +32,53 @@ def compute(lists: RankedLists, metric: Metric) -> Floats:
         totals = np.stack([totals[:, : metric.level].sum(axis=1), totals[:, metric.level :].sum(axis=1)], axis=1)
     sums, positives = np.empty(len(totals)), totals[:, 1:].sum(axis=1)
     harmonic = _harmonic_numbers(1 << int(positives.max(initial=0)).bit_length())
-    within = number_within(ranked, positives)
-    _overlap_sums(ranked, within, ties, totals, harmonic, lists.paper, sums)
+    num_counted = number_within(ranked, positives)
+    _overlap_sums(ranked, num_counted, ties, totals, harmonic, lists.paper, sums)
     return ratio(sums, positives)
 
 
 @jit
 def _tied_excess(
-    ahead: int, size: int, stop: int, counted: int, members: int, above: int, total: int, harmonic: Floats
+    num_ahead: int, size: int, stop: int, num_before: int, members: int, num_deeper: int, total: int, harmonic: Floats
 ) -> float:
     """Σ of (E[min(C_l(p), I_l(p))] − what the group's last place alone would give) / p over p = ahead + 1 … stop."""
-    bound = min(above + total, stop) if above > 0 else 0  # places up to which the ideal list may limit the overlap
-    spare, others = above + counted - ahead, size - members  # d, and the members of other levels
+    bound = (
+        min(num_deeper + total, stop) if num_deeper > 0 else 0
+    )  # places up to which the ideal list may limit the overlap
+    spare, num_other_levels = num_deeper + num_before - num_ahead, size - members  # d, and the members of other levels
     excess, reached = float(max(-spare, 0)), 1.0 if spare <= 0 else 0.0  # E(Y − d)₊ and P(Y ≥ d)
     mantissa, shift = 1.0, 0  # P(Y = d − 1)
     overlap = 0.0
-    for drawn in range(bound - ahead):
-        left = size - drawn
-        excess += ((others - spare) * reached - excess) / left
+    for draw in range(bound - num_ahead):
+        left = size - draw
+        excess += ((num_other_levels - spare) * reached - excess) / left
         if spare > 0:
-            if drawn >= spare - 1:
-                level_drawn = drawn - (spare - 1)
-                reached += (mantissa if shift == 0 else 0.0) * (others - spare + 1) / left
-                mantissa *= (members - level_drawn) / (level_drawn + 1) * (drawn + 1) / left
+            if draw >= spare - 1:
+                level_drawn = draw - (spare - 1)
+                reached += (mantissa if shift == 0 else 0.0) * (num_other_levels - spare + 1) / left
+                mantissa *= (members - level_drawn) / (level_drawn + 1) * (draw + 1) / left
             else:
-                mantissa *= max(others - drawn, 0) / left
+                mantissa *= max(num_other_levels - draw, 0) / left
             if 0.0 < mantissa < _TINY:
                 mantissa, shift = mantissa / _TINY, shift + 1
             elif mantissa > 1.0 and shift > 0:
                 mantissa, shift = mantissa * _TINY, shift - 1
-        place = ahead + drawn + 1
-        ideal = place - above
+        place = num_ahead + draw + 1
+        ideal = place - num_deeper
         if ideal > 0:
-            overlap += (ideal - excess - min(counted + (members if drawn + 1 == size else 0), ideal)) / place
-    first, last = max(ahead, bound), min(stop, ahead + size - 1)
-    return overlap + members / size * _mean_places(ahead, first, last, harmonic)
+            overlap += (ideal - excess - min(num_before + (members if draw + 1 == size else 0), ideal)) / place
+    first, last = max(num_ahead, bound), min(stop, num_ahead + size - 1)
+    return overlap + members / size * _mean_places(num_ahead, first, last, harmonic)
 
 
 @jit
-def _mean_places(ahead: int, first: int, last: int, harmonic: Floats) -> float:
+def _mean_places(num_ahead: int, first: int, last: int, harmonic: Floats) -> float:
     """Σ (p − ahead) / p over p = first + 1 … last; for many places as a difference of harmonic numbers."""
-    summed: float = last - first - ahead * (harmonic[last] - harmonic[first])
+    summed: float = last - first - num_ahead * (harmonic[last] - harmonic[first])
     if last - first <= _MANY:
         summed = 0.0
         for place in range(first + 1, last + 1):
-            summed += (place - ahead) / place
+            summed += (place - num_ahead) / place
     return summed
 
 
@@ -90,38 +92,40 @@ def _harmonic_numbers(num_items: int) -> Floats:
 
 @jit
 def _overlap_sums(
-    ranked: Ranked, within: Ints, ties: TieGroups, totals: Ints, harmonic: Floats, paper: bool, sums: Floats
+    ranked: Ranked, num_counted: Ints, ties: TieGroups, totals: Ints, harmonic: Floats, paper: bool, sums: Floats
 ) -> None:
-    """Expected Σ_{p ≤ |Ω⁺|} Σ_l min(C_l(p), I_l(p)) / p of each row, to which ``within`` positives add."""
+    """Expected Σ_{p ≤ |Ω⁺|} Σ_l min(C_l(p), I_l(p)) / p of each row, to which ``num_counted`` positives add."""
     num_levels = totals.shape[1] - 1
-    above = np.zeros(num_levels + 1, np.int64)  # s_l
-    met = np.empty(num_levels + 1, np.int32)  # s_l and the items of the level so far
+    num_deeper = np.zeros(num_levels + 1, np.int64)  # s_l
+    num_so_far = np.empty(num_levels + 1, np.int32)  # s_l and the items of the level so far
     for row in range(len(sums)):
-        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
         for depth in range(num_levels - 1, -1, -1):
-            above[depth] = above[depth + 1] + totals[row, depth + 1]
+            num_deeper[depth] = num_deeper[depth + 1] + totals[row, depth + 1]
         for depth in range(num_levels + 1):  # copied one by one, which compiles two seconds faster than a slice
-            met[depth] = above[depth]
-        limit = np.int32(above[0])
-        whole = harmonic[limit]
-        number, summed, item, groups = within[row], 0.0, 0, 0
+            num_so_far[depth] = num_deeper[depth]
+        limit = np.int32(num_deeper[0])
+        total_weight = harmonic[limit]
+        number, summed, item, groups = num_counted[row], 0.0, 0, 0
         while True:
-            alone = min(ties.first[row, groups], number)
-            for member in range(item, alone):
+            untied_stop = min(ties.first[row, groups], number)
+            for member in range(item, untied_stop):
                 depth = level[member]
-                summed += whole - harmonic[np.uint32(min(max(before[member], met[depth]), limit))]
-                met[depth] += np.int32(1)
-            if alone == number:
+                summed += total_weight - harmonic[np.uint32(min(max(offset[member], num_so_far[depth]), limit))]
+                num_so_far[depth] += np.int32(1)
+            if untied_stop == number:
                 break
-            item, start, n = ties.stop[row, groups], before[alone], size[alone]
+            item, start, n = ties.stop[row, groups], offset[untied_stop], size[untied_stop]
             members = ties.members[row, groups]
             stop = min(start + n, limit)
             for depth in range(1, num_levels + 1):
                 if not paper:
-                    counted, total = met[depth] - above[depth], totals[row, depth]
-                    summed += _tied_excess(start, n, stop, counted, members[depth], above[depth], total, harmonic)
+                    num_before, total = num_so_far[depth] - num_deeper[depth], totals[row, depth]
+                    summed += _tied_excess(
+                        start, n, stop, num_before, members[depth], num_deeper[depth], total, harmonic
+                    )
                 for _ in range(members[depth]):
-                    summed += harmonic[limit] - harmonic[min(max(start + n - 1, met[depth]), limit)]
-                    met[depth] += 1
+                    summed += harmonic[limit] - harmonic[min(max(start + n - 1, num_so_far[depth]), limit)]
+                    num_so_far[depth] += 1
             groups += 1
         sums[row] = summed

@@ -61,8 +61,8 @@ def _sums_by_relevance(lists: RankedLists, ranked: Ranked, table: Floats) -> Flo
     sums = lists.shared(_sums_by_level)
     if by_level.all():
         return sums
-    others = _sums_of_sets(ranked, lists.tie_groups, sets & ~by_level[:, None], paper)
-    return np.where(by_level, sums, others)
+    other_sums = _sums_of_sets(ranked, lists.tie_groups, sets & ~by_level[:, None], paper)
+    return np.where(by_level, sums, other_sums)
 
 
 def exact_level(lists: RankedLists, metric: Metric) -> Floats:
@@ -87,9 +87,9 @@ def _sums_of_sets(ranked: Ranked, ties: TieGroups, sets: Bools, paper: bool) -> 
     for first in range(0, sets.shape[2], _AT_ONCE):
         part = sets[:, :, first : first + _AT_ONCE].astype(np.uint64)
         words = (part << (_BITS * np.arange(part.shape[2], dtype=np.uint64))).sum(axis=2, dtype=np.uint64)
-        own = np.empty((len(sets), part.shape[2]))
-        _add_precisions(ranked, ties, words, paper, own)
-        sums = np.column_stack([sums, own])
+        part_sums = np.empty((len(sets), part.shape[2]))
+        _add_precisions(ranked, ties, words, paper, part_sums)
+        sums = np.column_stack([sums, part_sums])
     return sums
 
 
@@ -103,18 +103,18 @@ def _trapezoid_or_sum(sums: Floats, lists: RankedLists, ranked: Ranked, level: i
 
 
 @jit
-def _harmonic(ahead: int, places: int) -> tuple[float, float]:
-    """ΔH and T of the first places behind ``ahead`` items; for many places by the Euler–Maclaurin series."""
-    summed = places if places <= _MANY else max(min(places, _FAR - ahead), 0)
+def _harmonic(num_ahead: int, places: int) -> tuple[float, float]:
+    """ΔH and T of the first places behind ``num_ahead`` items; for many places by the Euler–Maclaurin series."""
+    summed = places if places <= _MANY else max(min(places, _FAR - num_ahead), 0)
     first, second = 0.0, 0.0
     for place in range(summed):
-        first += 1.0 / (ahead + place + 1)
-        second += place / (ahead + place + 1)
+        first += 1.0 / (num_ahead + place + 1)
+        second += place / (num_ahead + place + 1)
     if summed < places:
-        low, high = 1.0 / (ahead + summed), 1.0 / (ahead + places)
+        low, high = 1.0 / (num_ahead + summed), 1.0 / (num_ahead + places)
         first += np.log1p((places - summed) * low) + (high - low) / 2 - (high**2 - low**2) / 12
         first += (high**4 - low**4) / 120 - (high**6 - low**6) / 252
-        second = places - (ahead + 1) * first  # (t − 1)/(N + t) = 1 − (N + 1)/(N + t)
+        second = places - (num_ahead + 1) * first  # (t − 1)/(N + t) = 1 − (N + 1)/(N + t)
     return first, second
 
 
@@ -133,43 +133,43 @@ def _add_precisions(ranked: Ranked, ties: TieGroups, words: Words, paper: bool, 
     room = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64), np.empty(_BLOCK)
     hits = np.empty(_AT_ONCE, np.int64)
     for row in range(len(sums)):
-        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
         sums[row], hits[:] = 0.0, 0
         item, number, groups = 0, ranked.number[row], 0
         while True:
-            alone = ties.first[row, groups]
-            for start in range(item, alone, _BLOCK):
-                stop = min(start + _BLOCK, alone)
-                _add_run(words[row], level[start:stop], before[start:stop], hits, sums[row], room)
-            if alone == number:
+            untied_stop = ties.first[row, groups]
+            for start in range(item, untied_stop, _BLOCK):
+                stop = min(start + _BLOCK, untied_stop)
+                _add_run(words[row], level[start:stop], offset[start:stop], hits, sums[row], room)
+            if untied_stop == number:
                 break
-            item, start, n = ties.stop[row, groups], before[alone], size[alone]
-            for own in range(sums.shape[1]):
+            item, start, n = ties.stop[row, groups], offset[untied_stop], size[untied_stop]
+            for column in range(sums.shape[1]):
                 members = 0
                 for depth in range(words.shape[1]):
-                    members += ties.members[row, groups, depth] * _byte(words[row, depth], own)
-                sums[row, own] += _group_precisions(members, hits[own], start, n, n, paper)
-                hits[own] += members
+                    members += ties.members[row, groups, depth] * _byte(words[row, depth], column)
+                sums[row, column] += _group_precisions(members, hits[column], start, n, n, paper)
+                hits[column] += members
             groups += 1
 
 
 @jit
 def _add_run(
-    words: Words, level: Bytes, before: Int32s, hits: Ints, sums: Floats, room: tuple[Words, Words, Floats]
+    words: Words, level: Bytes, offset: Int32s, hits: Ints, sums: Floats, room: tuple[Words, Words, Floats]
 ) -> None:
     """Add untied positives, few enough for byte counters, for all sets in one addition."""
-    belongs, met, share = room
-    counted = np.uint64(0)
+    belongs, num_hits, share = room
+    counters = np.uint64(0)
     for item in range(len(level)):
         belongs[item] = words[level[item]]
-        counted += belongs[item]
-        met[item] = counted
+        counters += belongs[item]
+        num_hits[item] = counters
     for item in range(len(level)):
-        share[item] = 1.0 / (before[item] + np.int32(1))
-    for own in range(len(sums)):
-        if _byte(counted, own) > 0:
-            sums[own] += _precisions(belongs, met, share[: len(level)], np.uint64(_BITS * own), hits[own])
-            hits[own] += _byte(counted, own)
+        share[item] = 1.0 / (offset[item] + np.int32(1))
+    for column in range(len(sums)):
+        if _byte(counters, column) > 0:
+            sums[column] += _precisions(belongs, num_hits, share[: len(level)], np.uint64(_BITS * column), hits[column])
+            hits[column] += _byte(counters, column)
 
 
 @jit
@@ -178,31 +178,31 @@ def _byte(word: np.uint64, place: int) -> int:
 
 
 @reordering_jit
-def _precisions(belongs: Words, met: Words, share: Floats, shift: np.uint64, ahead: int) -> float:
+def _precisions(belongs: Words, num_hits: Words, share: Floats, shift: np.uint64, num_ahead: int) -> float:
     """Σ of the precision at each item of the set whose byte begins at ``shift``."""
-    total, first, bit = 0.0, float(ahead), np.uint64(1) << shift
+    total, first, bit = 0.0, float(num_ahead), np.uint64(1) << shift
     for item in range(len(share)):
-        hits = first + np.float64((met[item] >> shift) & _BYTE)
+        hits = first + np.float64((num_hits[item] >> shift) & _BYTE)
         total += share[item] * hits if belongs[item] & bit else 0.0
     return total
 
 
 @jit
-def _sums_within(ranked: Ranked, wanted: int, cutoffs: Ints, paper: bool, sums: Floats) -> None:
+def _sums_within(ranked: Ranked, least_level: int, cutoffs: Ints, paper: bool, sums: Floats) -> None:
     """Expected Σ_{j ≤ cutoff} P(j)·1[level_j ≥ wanted] of each row, P(j) being the precision at j."""
     for row in range(len(sums)):
         number, cutoff = ranked.number[row], cutoffs[row]
-        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
         hits, total, item = 0, 0.0, 0
-        while item < number and before[item] < cutoff:
-            start, n, members = before[item], size[item], 0
+        while item < number and offset[item] < cutoff:
+            start, n, members = offset[item], size[item], 0
             if n == 1:
-                members = np.int64(level[item] >= wanted)
+                members = np.int64(level[item] >= least_level)
                 total += members * (hits + 1) / (start + 1)
                 item += 1
             else:
-                while item < number and before[item] == start:
-                    members += level[item] >= wanted
+                while item < number and offset[item] == start:
+                    members += level[item] >= least_level
                     item += 1
                 total += _group_precisions(members, hits, start, n, min(n, cutoff - start), paper)
             hits += members
@@ -210,16 +210,16 @@ def _sums_within(ranked: Ranked, wanted: int, cutoffs: Ints, paper: bool, sums: 
 
 
 @jit
-def _left_sums(ranked: Ranked, wanted: int, paper: bool, sums: Floats) -> None:
+def _left_sums(ranked: Ranked, least_level: int, paper: bool, sums: Floats) -> None:
     """Expected Σ over the positives of the precision one place ahead of each, which is 1 at the first place."""
     for row in range(len(sums)):
         number = ranked.number[row]
-        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
         hits, total, item = 0, 0.0, 0
         while item < number:
-            start, n, members = before[item], size[item], 0
-            while item < number and before[item] == start:
-                members += level[item] >= wanted
+            start, n, members = offset[item], size[item], 0
+            while item < number and offset[item] == start:
+                members += level[item] >= least_level
                 item += 1
             if paper:
                 total += members * (hits + members - 1) / (start + n - 1) if start + n > 1 else members
@@ -236,91 +236,93 @@ def _left_sums(ranked: Ranked, wanted: int, paper: bool, sums: Floats) -> None:
 def _hierarchical_sums(ranked: Ranked, tables: Floats, paper: bool, sums: Floats) -> None:
     """Expected Σ_{k ∈ Ω^(l)} [rel(k) + Σ_{j ahead} min(rel(k), rel(j))] / rank(k), (r, L+1): over l, R · H-AP."""
     num_levels = tables.shape[1] - 1
-    shared = np.empty((num_levels + 1, num_levels + 1))
-    ahead = np.empty(num_levels + 1)  # Σ_{j ahead} min(rel(k), rel(j)) for a k of each level
-    inside = np.empty(num_levels + 1)  # the same over the members of one tie group
+    common = np.empty((num_levels + 1, num_levels + 1))
+    relevance_ahead = np.empty(num_levels + 1)  # Σ_{j ahead} min(rel(k), rel(j)) for a k of each level
+    relevance_tied = np.empty(num_levels + 1)  # the same over the members of one tie group
     members = np.empty(num_levels + 1)
     for row in range(len(sums)):
         number, table = ranked.number[row], tables[row]
-        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
         for depth in range(num_levels + 1):
-            for other in range(num_levels + 1):
-                shared[depth, other] = min(table[depth], table[other])
-        ahead[:] = 0.0
+            for other_depth in range(num_levels + 1):
+                common[depth, other_depth] = min(table[depth], table[other_depth])
+        relevance_ahead[:] = 0.0
         sums[row] = 0.0
         item = 0
         while item < number:
-            start, n = before[item], size[item]
+            start, n = offset[item], size[item]
             if n == 1:
-                sums[row, level[item]] += (table[level[item]] + ahead[level[item]]) / (start + 1)
+                sums[row, level[item]] += (table[level[item]] + relevance_ahead[level[item]]) / (start + 1)
                 for depth in range(1, num_levels + 1):
-                    ahead[depth] += shared[level[item], depth]
+                    relevance_ahead[depth] += common[level[item], depth]
                 item += 1
                 continue
             members[:] = 0.0
-            inside[:] = 0.0
-            while item < number and before[item] == start:
+            relevance_tied[:] = 0.0
+            while item < number and offset[item] == start:
                 members[level[item]] += 1.0
-                inside += shared[level[item]]
+                relevance_tied += common[level[item]]
                 item += 1
             first, second = _harmonic(start, n)
             for depth in range(1, num_levels + 1):
                 if paper:
-                    sums[row, depth] += members[depth] * (ahead[depth] + inside[depth]) / (start + n)
+                    sums[row, depth] += members[depth] * (relevance_ahead[depth] + relevance_tied[depth]) / (start + n)
                 else:
-                    others = (inside[depth] - table[depth]) / (n - 1)
-                    sums[row, depth] += members[depth] / n * ((table[depth] + ahead[depth]) * first + others * second)
-            ahead += inside
+                    mean_tied = (relevance_tied[depth] - table[depth]) / (n - 1)
+                    sums[row, depth] += (
+                        members[depth] / n * ((table[depth] + relevance_ahead[depth]) * first + mean_tied * second)
+                    )
+            relevance_ahead += relevance_tied
 
 
 @jit
 def hierarchical_curves(ranked: Ranked, tables: Floats, precision: Floats, recall: Floats) -> None:
     """Write H-P@k and, before division by R, H-R@k for k = 1 … N of each row; both come zeroed."""
     num_levels = tables.shape[1] - 1
-    ahead = np.empty(num_levels + 1)  # Σ_{j ahead} min(rel(k), rel(j)) for a k of each level
-    inside = np.empty(num_levels + 1)  # the same over the members of one tie group
+    relevance_ahead = np.empty(num_levels + 1)  # Σ_{j ahead} min(rel(k), rel(j)) for a k of each level
+    relevance_tied = np.empty(num_levels + 1)  # the same over the members of one tie group
     members = np.empty(num_levels + 1)
     for row in range(len(precision)):
         number, table = ranked.number[row], tables[row]
-        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
-        ahead[:] = 0.0
+        level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
+        relevance_ahead[:] = 0.0
         item = 0
         while item < number:
-            start, n = before[item], size[item]
+            start, n = offset[item], size[item]
             members[:] = 0.0
-            inside[:] = 0.0
-            while item < number and before[item] == start:
+            relevance_tied[:] = 0.0
+            while item < number and offset[item] == start:
                 members[level[item]] += 1.0
-                inside += np.minimum(table, table[level[item]])
+                relevance_tied += np.minimum(table, table[level[item]])
                 item += 1
             for place in range(n):
                 for depth in range(1, num_levels + 1):
                     recall[row, start + place] += members[depth] * table[depth] / n
                     if members[depth] > 0 and table[depth] > 0:
-                        among = place / (n - 1) * (inside[depth] - table[depth]) if n > 1 else 0.0
-                        shared = (table[depth] + ahead[depth] + among) / table[depth]
-                        precision[row, start + place] += members[depth] / n * shared / (start + place + 1)
-            ahead += inside
+                        among = place / (n - 1) * (relevance_tied[depth] - table[depth]) if n > 1 else 0.0
+                        gain = (table[depth] + relevance_ahead[depth] + among) / table[depth]
+                        precision[row, start + place] += members[depth] / n * gain / (start + place + 1)
+            relevance_ahead += relevance_tied
         recall[row] = np.cumsum(recall[row])
 
 
 @jit
-def _leave_out_deeper(ranked: Ranked, wanted: int, kept: Ranked) -> None:
+def _leave_out_deeper(ranked: Ranked, deepest: int, shallow: Ranked) -> None:
     """Write the positives not deeper than a level; tie groups shrink accordingly."""
     for row in range(len(ranked.number)):
-        number, level, before, size = ranked.number[row], ranked.level[row], ranked.before[row], ranked.size[row]
-        found, removed, first = 0, 0, 0
+        number, level, offset, size = ranked.number[row], ranked.level[row], ranked.offset[row], ranked.size[row]
+        column, removed, first = 0, 0, 0
         while first < number:
             last, deeper = first, 0
-            while last < number and before[last] == before[first]:
-                deeper += level[last] > wanted
+            while last < number and offset[last] == offset[first]:
+                deeper += level[last] > deepest
                 last += 1
             for item in range(first, last):
-                if level[item] <= wanted:
-                    kept.level[row, found] = level[item]
-                    kept.before[row, found] = before[item] - removed
-                    kept.size[row, found] = size[item] - deeper
-                    found += 1
+                if level[item] <= deepest:
+                    shallow.level[row, column] = level[item]
+                    shallow.offset[row, column] = offset[item] - removed
+                    shallow.size[row, column] = size[item] - deeper
+                    column += 1
             removed += deeper
             first = last
-        kept.number[row] = found
+        shallow.number[row] = column

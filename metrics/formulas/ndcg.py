@@ -24,12 +24,12 @@ def compute(lists: RankedLists, metric: Metric) -> Floats:
     cutoff, reachable = metric.cutoff or MOST_RANKS, lists.totals
     gains = np.exp2(np.arange(reachable.shape[1], dtype=np.float64)) - 1.0
     discount = _discounts(max(lists.num_ranks, int(lists.num_positives(1).max(initial=0))))
-    within = number_within(lists.ranked, np.full(len(lists), cutoff))
-    sums = _cumulative_gains(lists.ranked, within, lists.tie_groups, gains, discount, cutoff, lists.paper)
+    num_counted = number_within(lists.ranked, np.full(len(lists), cutoff))
+    sums = _cumulative_gains(lists.ranked, num_counted, lists.tie_groups, gains, discount, cutoff, lists.paper)
     if metric.cutoff and lists.request.rules.ideal == "retrieved":
-        listed = np.arange(lists.ranked.level.shape[1]) < within[:, None]
+        retrieved = np.arange(lists.ranked.level.shape[1]) < num_counted[:, None]
         levels = range(reachable.shape[1])
-        reachable = np.stack([(listed & (lists.ranked.level == level)).sum(axis=1) for level in levels], axis=1)
+        reachable = np.stack([(retrieved & (lists.ranked.level == level)).sum(axis=1) for level in levels], axis=1)
     return ratio(sums, _ideal_gains(reachable, gains, discount, cutoff))
 
 
@@ -61,33 +61,33 @@ def _total(discount: _Discounts, start: int, stop: int) -> float:
 def _sum(values: Floats, start: int, stop: int) -> float:
     """The sum of a range, by four alternating sums, since each addition waits for the previous one."""
     first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
-    whole = start + (stop - start) // 4 * 4
-    for place in range(start, whole, 4):
+    unrolled_stop = start + (stop - start) // 4 * 4
+    for place in range(start, unrolled_stop, 4):
         first += values[place]
         second += values[place + 1]
         third += values[place + 2]
         fourth += values[place + 3]
-    for place in range(whole, stop):
+    for place in range(unrolled_stop, stop):
         first += values[place]
     return first + second + (third + fourth)
 
 
 @jit
 def _cumulative_gains(
-    ranked: Ranked, within: Ints, ties: TieGroups, gains: Floats, discount: _Discounts, cutoff: int, paper: bool
+    ranked: Ranked, num_counted: Ints, ties: TieGroups, gains: Floats, discount: _Discounts, cutoff: int, paper: bool
 ) -> Floats:
-    """Expected DCG@cutoff of each row, to which ``within`` positives add; ``gains`` has one value per level."""
-    sums = np.empty(len(within))
+    """Expected DCG@cutoff of each row, to which ``num_counted`` positives add; ``gains`` has one value per level."""
+    sums = np.empty(len(num_counted))
     for row in range(len(sums)):
-        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
-        number, total, item, groups = within[row], 0.0, 0, 0
+        level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
+        number, total, item, groups = num_counted[row], 0.0, 0, 0
         while True:
-            alone = min(ties.first[row, groups], number)
-            for place in range(item, alone):
-                total += gains[level[place]] * discount.at[np.uint32(before[place])]
-            if alone == number:
+            untied_stop = min(ties.first[row, groups], number)
+            for place in range(item, untied_stop):
+                total += gains[level[place]] * discount.at[np.uint32(offset[place])]
+            if untied_stop == number:
                 break
-            item, start, n, gain = ties.stop[row, groups], before[alone], size[alone], 0.0
+            item, start, n, gain = ties.stop[row, groups], offset[untied_stop], size[untied_stop], 0.0
             for depth in range(1, len(gains)):
                 gain += gains[depth] * ties.members[row, groups, depth]
             stop = min(start + n, cutoff)

@@ -43,37 +43,37 @@ def _precision(lists: RankedLists, level: int, cutoff: int, hits: Floats) -> Flo
 
 
 @jit
-def _top_k(ranked: Ranked, wanted: int, cutoff: int, paper: bool, hits: Floats, some: Floats) -> None:
+def _top_k(ranked: Ranked, least_level: int, cutoff: int, paper: bool, hits: Floats, some: Floats) -> None:
     """Expected number of positives (level ≥ wanted) in the top ``cutoff`` of each row, and P(at least one)."""
     for row in range(len(hits)):
         number = ranked.number[row]
-        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
-        found, none, item = 0.0, 1.0, 0
-        while item < number and before[item] < cutoff:
-            start, n, members = before[item], size[item], 0
-            while item < number and before[item] == start:
-                members += level[item] >= wanted
+        level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
+        expected_hits, none, item = 0.0, 1.0, 0
+        while item < number and offset[item] < cutoff:
+            start, n, members = offset[item], size[item], 0
+            while item < number and offset[item] == start:
+                members += level[item] >= least_level
                 item += 1
             places = min(n, cutoff - start)
             if paper and places < n:
                 break
-            found += members * (places / n)
+            expected_hits += members * (places / n)
             for t in range(places):
                 none *= max(n - members - t, 0) / (n - t)
-        hits[row] = found
+        hits[row] = expected_hits
         some[row] = 1.0 - none
 
 
 @jit
-def _gains_of_shorter_lists(ranked: Ranked, wanted: int, cutoff: int, paper: bool, sums: Floats) -> None:
+def _gains_of_shorter_lists(ranked: Ranked, least_level: int, cutoff: int, paper: bool, sums: Floats) -> None:
     """Expected Σ over the positives of 1/m − 1/cutoff for lists whose last positive is at a rank m < cutoff."""
     for row in range(len(sums)):
-        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
-        start, n, members, found = -1, 0, 0, 0
+        level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
+        start, n, members, num_positives = -1, 0, 0, 0
         for item in range(ranked.number[row]):
-            if level[item] >= wanted:
-                members = members + 1 if before[item] == start else 1
-                start, n, found = before[item], size[item], found + 1
+            if level[item] >= least_level:
+                members = members + 1 if offset[item] == start else 1
+                start, n, num_positives = offset[item], size[item], num_positives + 1
         total, chance = 0.0, members / max(n, 1)
         for place in range(n, max(members, 1) - 1, -1):
             if start + place < cutoff:
@@ -81,7 +81,7 @@ def _gains_of_shorter_lists(ranked: Ranked, wanted: int, cutoff: int, paper: boo
             if paper:
                 break
             chance *= (place - members) / max(place - 1, 1)
-        sums[row] = found * total
+        sums[row] = num_positives * total
 
 
 def hashing_ap(lists: RankedLists, metric: Metric) -> Floats:
@@ -93,15 +93,17 @@ def hashing_ap(lists: RankedLists, metric: Metric) -> Floats:
 
 
 @jit
-def _found_precisions(ranked: Ranked, wanted: int, cutoff: int, policy: int, harmonic: Floats, values: Floats) -> None:
+def _found_precisions(
+    ranked: Ranked, least_level: int, cutoff: int, policy: int, harmonic: Floats, values: Floats
+) -> None:
     for row in range(len(values)):
         number = ranked.number[row]
-        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
         value, total, hits, item = 0.0, 0.0, 0, 0
-        while item < number and before[item] < cutoff:
-            start, n, members = before[item], size[item], 0
-            while item < number and before[item] == start:
-                members += level[item] >= wanted
+        while item < number and offset[item] < cutoff:
+            start, n, members = offset[item], size[item], 0
+            while item < number and offset[item] == start:
+                members += level[item] >= least_level
                 item += 1
             if start + n > cutoff:
                 value = _straddling(total, hits, start, n, members, cutoff - start, policy, harmonic)
@@ -119,8 +121,8 @@ def _precisions(hits: int, start: int, places: int, members: int, policy: int, h
         return members * (hits + members) / (start + places)
     if policy == _AVERAGE:
         step: float = harmonic[start + places] - harmonic[start]
-        ahead = (members - 1) / max(places - 1, 1)
-        return members / places * ((hits + 1) * step + ahead * (places - (start + 1) * step))
+        hits_ahead = (members - 1) / max(places - 1, 1)
+        return members / places * ((hits + 1) * step + hits_ahead * (places - (start + 1) * step))
     first = start + places - members if policy == _WORST else start  # (hits + i) / (first + i), summed over i
     span: float = harmonic[first + members] - harmonic[first]
     return (hits - first) * span + members
@@ -133,13 +135,13 @@ def _straddling(
     """Expected AP@k when the cut leaves ``places`` of the ``n`` members of a tie group within the top k."""
     if policy == _PAPER:  # every member takes the last place of the group, beyond the cut
         return total / max(hits, 1)
-    fewest, most = max(members - (n - places), 0), min(members, places)
-    mode = min(max((members + 1) * (places + 1) // (n + 2), fewest), most)
+    fewest, largest = max(members - (n - places), 0), min(members, places)
+    mode = min(max((members + 1) * (places + 1) // (n + 2), fewest), largest)
     value = (total + _precisions(hits, start, places, mode, policy, harmonic)) / max(hits + mode, 1)
     weights = 1.0  # relative to the likeliest x, so that none underflows
     for step in (1, -1):
         weight, x = 1.0, mode
-        while weight > 0.0 and (x < most if step == 1 else x > fewest):
+        while weight > 0.0 and (x < largest if step == 1 else x > fewest):
             if step == 1:
                 weight *= (members - x) * (places - x) / ((x + 1.0) * (n - members - places + x + 1))
             else:
@@ -166,33 +168,33 @@ def _first_errors(ranked: Ranked, finest: Ints, shares: Floats) -> None:
     num_levels = shares.shape[1] - 1
     for row in range(len(shares)):
         number, share = ranked.number[row], shares[row]
-        level, before, size = ranked.level[row, :number], ranked.before[row], ranked.size[row]
+        level, offset, size = ranked.level[row, :number], ranked.offset[row], ranked.size[row]
         share[:] = 0.0
         right = 0
-        while right < number and before[right] == right:
+        while right < number and offset[right] == right:
             stop = right
-            while stop < number and before[stop] == right and level[stop] == num_levels:
+            while stop < number and offset[stop] == right and level[stop] == num_levels:
                 stop += 1
             if stop - right < size[right]:
                 break
             right = stop
         if right == finest[row]:
             share[num_levels] = 1.0
-        elif right == number or before[right] > right:
+        elif right == number or offset[right] > right:
             share[0] = 1.0
         else:
-            _share_group(right, level, before, size, finest[row], share)
+            _share_group(right, level, offset, size, finest[row], share)
 
 
 @jit
-def _share_group(first: int, level: Bytes, before: Int32s, size: Int32s, finest: int, share: Floats) -> None:
+def _share_group(first: int, level: Bytes, offset: Int32s, size: Int32s, finest: int, share: Floats) -> None:
     """Share 1 out among the levels of the tie group of the ``first`` positive, with only finest items ahead of it.
 
     If the group holds every finest item that is left, m of n items, these come first with probability 1 / C(n, m).
     """
     num_levels = len(share) - 1
-    n, start, item = size[first], before[first], first
-    while item < len(level) and before[item] == start:
+    n, start, item = size[first], offset[first], first
+    while item < len(level) and offset[item] == start:
         share[level[item]] += 1.0
         item += 1
     share[0] = n - (item - first)

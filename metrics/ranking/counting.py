@@ -12,7 +12,7 @@ import numpy as np
 
 from hiertree.jit import Array, Bytes, Int32s, Ints, jit, jit_without_nan
 
-from .sorted_positives import SortedPositives, count_others
+from .sorted_positives import SortedPositives, count_negatives
 
 _FEW, _MANY = 32, 2**15
 _AT_ONCE = 2048
@@ -23,44 +23,46 @@ def count_among(scores: Array, low: Ints, high: Ints, positives: SortedPositives
     """Count the items outside columns low … high of each row."""
     num_positives = positives.score.shape[1]
     if num_positives <= _FEW:
-        _count_among_few(scores, low, high, positives.score, positives.number, positives.others)
+        _count_among_few(scores, low, high, positives.score, positives.number, positives.negatives)
     elif num_positives < _MANY:
-        count_others(scores, low, high, np.full(len(scores), scores.shape[1]), positives)
+        count_negatives(scores, low, high, np.full(len(scores), scores.shape[1]), positives)
     else:
-        ordered, none = np.empty((1, scores.shape[1]), scores.dtype), np.zeros(1, np.int64)
+        rough_order, none = np.empty((1, scores.shape[1]), scores.dtype), np.zeros(1, np.int64)
         for row in range(len(scores)):
-            one = slice(row, row + 1)
-            own = positives.rows(one)
-            _order_roughly(scores[one], low[one], high[one], own.score, own.number, ordered)
-            count_others(ordered, none, none, low[one] + scores.shape[1] - high[one], own)
+            only_row = slice(row, row + 1)
+            row_positives = positives.rows(only_row)
+            _order_roughly(
+                scores[only_row], low[only_row], high[only_row], row_positives.score, row_positives.number, rough_order
+            )
+            count_negatives(rough_order, none, none, low[only_row] + scores.shape[1] - high[only_row], row_positives)
 
 
 @jit
-def _count_among_few(scores: Array, low: Ints, high: Ints, positives: Array, number: Ints, others: Int32s) -> None:
+def _count_among_few(scores: Array, low: Ints, high: Ints, positives: Array, number: Ints, negatives: Int32s) -> None:
     for row in range(len(scores)):
         for piece in range(2):
             start, stop = (0, low[row]) if piece == 0 else (high[row], scores.shape[1])
             for begin in range(start, stop, _AT_ONCE):
-                part, ahead = scores[row, begin : min(begin + _AT_ONCE, stop)], 0
+                part, num_ahead = scores[row, begin : min(begin + _AT_ONCE, stop)], 0
                 for item in range(number[row]):
                     if item == 0 or positives[row, item] < positives[row, item - 1]:
-                        above, equal = _compare(part, positives[row, item])
-                        others[row, item, 0] += above - ahead
-                        others[row, item, 1] += equal
-                        ahead = above + equal
+                        num_above, equal = _compare(part, positives[row, item])
+                        negatives[row, item, 0] += num_above - num_ahead
+                        negatives[row, item, 1] += equal
+                        num_ahead = num_above + equal
 
 
 @jit
 def _compare(scores: Array, positive: Any) -> tuple[int, int]:
-    above, equal = np.int32(0), np.int32(0)
+    num_above, equal = np.int32(0), np.int32(0)
     for item in range(len(scores)):
-        above += np.int32(scores[item] > positive)
+        num_above += np.int32(scores[item] > positive)
         equal += np.int32(scores[item] == positive)
-    return above, equal
+    return num_above, equal
 
 
 @jit
-def _order_roughly(scores: Array, low: Ints, high: Ints, positives: Array, number: Ints, ordered: Array) -> None:
+def _order_roughly(scores: Array, low: Ints, high: Ints, positives: Array, number: Ints, rough_order: Array) -> None:
     """Write the items outside columns low … high of each row in roughly descending order."""
     width = scores.shape[1]
     bucket, place = np.empty(width, np.uint8), np.empty(_BUCKETS + 1, np.int64)
@@ -77,7 +79,7 @@ def _order_roughly(scores: Array, low: Ints, high: Ints, positives: Array, numbe
             place[follower + 1] += place[follower]
         for piece in range(2):
             for column in range(0 if piece == 0 else high[row], low[row] if piece == 0 else width):
-                ordered[row, place[bucket[column]]] = scores[row, column]
+                rough_order[row, place[bucket[column]]] = scores[row, column]
                 place[bucket[column]] += 1
 
 

@@ -56,22 +56,22 @@ def _rank(scores: Array, low: Ints, high: Ints, ranked: Ranked) -> bool:
         if not _fill_keys(scores[row], low[row], high[row], keys):
             return False
         _sort(scores[row], keys, interval, first, order)
-        ranked.number[row] = _number_positives(order, ranked.level[row], ranked.before[row])
+        ranked.number[row] = _number_positives(order, ranked.level[row], ranked.offset[row])
         ranked.size[row, : ranked.number[row]] = 1
-        _group_ties(order, ranked.before[row], ranked.size[row], ranked.number[row])
+        _group_ties(order, ranked.offset[row], ranked.size[row], ranked.number[row])
     return True
 
 
 @jit
 def _fill_keys(score: Array, low: Ints, high: Ints, keys: NDArray[np.uint32]) -> bool:
     """Write the keys of a list, which decrease as scores increase; return whether every score has one."""
-    num_levels, fits = len(low), _write_keys(score[: low[0]], 0, keys[: low[0]])
+    num_levels, all_fit = len(low), _write_keys(score[: low[0]], 0, keys[: low[0]])
     for step in range(2 * num_levels - 1):  # from the widest range to the deepest and back, level by level
         depth = min(step, 2 * num_levels - 2 - step)
         begin = low[step] if step < num_levels else high[depth + 1]
         end = low[step + 1] if step < num_levels - 1 else high[depth]
-        fits &= _write_keys(score[begin:end], depth + 1, keys[begin:end])
-    return fits & _write_keys(score[high[0] :], 0, keys[high[0] :])
+        all_fit &= _write_keys(score[begin:end], depth + 1, keys[begin:end])
+    return all_fit & _write_keys(score[high[0] :], 0, keys[high[0] :])
 
 
 @jit
@@ -96,16 +96,16 @@ def _sort(score: Array, keys: NDArray[np.uint32], interval: Int32s, first: Int32
     first[:] = 0
     for item in range(len(keys)):
         first[np.uint32(interval[item]) + _TWO] += np.int32(1)
-    most = 0
+    largest_size = 0
     for place in range(last + 1):
-        most = max(most, first[place + 2])
+        largest_size = max(largest_size, first[place + 2])
         first[place + 2] += first[place + 1]
     for item in range(len(keys)):
-        own = np.uint32(interval[item]) + _ONE
-        place = np.uint32(first[own])
+        cursor = np.uint32(interval[item]) + _ONE
+        place = np.uint32(first[cursor])
         order[place] = keys[item]
-        first[own] = place + _ONE
-    if most > _FEW:
+        first[cursor] = place + _ONE
+    if largest_size > _FEW:
         for place in range(last + 1):
             if first[place + 1] - first[place] > _FEW:
                 order[first[place] : first[place + 1]].sort()
@@ -147,35 +147,35 @@ def _finish(order: NDArray[np.uint32]) -> None:
 
 @jit
 def _is_unsorted(piece: NDArray[np.uint32]) -> bool:
-    found = np.uint32(0)
+    inversions = np.uint32(0)
     for item in range(len(piece) - 1):
-        found |= np.uint32(piece[item] > piece[item + 1])
-    return bool(found > 0)
+        inversions |= np.uint32(piece[item] > piece[item + 1])
+    return bool(inversions > 0)
 
 
 @jit
 def _exchange(piece: NDArray[np.uint32]) -> None:
     """Order every pair of neighbors: the first and second item, the third and fourth, and so on."""
     for pair in range(len(piece) // 2):
-        one, other = piece[2 * pair], piece[2 * pair + 1]
-        piece[2 * pair] = min(one, other)
-        piece[2 * pair + 1] = max(one, other)
+        left, right = piece[2 * pair], piece[2 * pair + 1]
+        piece[2 * pair] = min(left, right)
+        piece[2 * pair + 1] = max(left, right)
 
 
 @jit
-def _number_positives(order: NDArray[np.uint32], level: Bytes, before: Int32s) -> int:
+def _number_positives(order: NDArray[np.uint32], level: Bytes, offset: Int32s) -> int:
     """Write the level and place of each positive; return their number. Excluded items are last."""
-    listed = np.searchsorted(order, _LEFT_OUT)
-    found = np.uint64(0)
-    for item in range(listed):
-        own = order[item] & _LEVELS
-        level[found], before[found] = own, item
-        found += np.uint64(own > 0)
-    return int(found)
+    num_items = np.searchsorted(order, _LEFT_OUT)
+    column = np.uint64(0)
+    for item in range(num_items):
+        item_level = order[item] & _LEVELS
+        level[column], offset[column] = item_level, item
+        column += np.uint64(item_level > 0)
+    return int(column)
 
 
 @jit
-def _group_ties(order: NDArray[np.uint32], before: Int32s, size: Int32s, number: int) -> None:
+def _group_ties(order: NDArray[np.uint32], offset: Int32s, size: Int32s, number: int) -> None:
     """Write for each positive of a tie group the number of items ahead of the group, and its size."""
     item, last = 0, np.searchsorted(order, _LEFT_OUT) - 1
     while item < last:
@@ -189,15 +189,15 @@ def _group_ties(order: NDArray[np.uint32], before: Int32s, size: Int32s, number:
                 item += 1
             item += 1
             if item - begin > 1:
-                positive = np.searchsorted(before[:number], begin)
-                while positive < number and before[positive] < item:
-                    before[positive], size[positive] = begin, item - begin
+                positive = np.searchsorted(offset[:number], begin)
+                while positive < number and offset[positive] < item:
+                    offset[positive], size[positive] = begin, item - begin
                     positive += 1
 
 
 @jit
 def _has_ties(order: NDArray[np.uint32]) -> bool:
-    found = np.uint32(0)
+    ties = np.uint32(0)
     for item in range(len(order) - 1):
-        found |= np.uint32((order[item] ^ order[item + 1]) <= _LEVELS)
-    return bool(found > 0)
+        ties |= np.uint32((order[item] ^ order[item + 1]) <= _LEVELS)
+    return bool(ties > 0)

@@ -19,7 +19,14 @@ from hiertree.jit import Array, Bools, Bytes, Ints, jit
 from ..conventions import Rules, Ties
 from .counting import count_among
 from .ranked import sort_matrix
-from .sorted_positives import BYTES_OF_A_POSITIVE, SortedPositives, count_others_by_index, empty_positives, gather, put
+from .sorted_positives import (
+    BYTES_OF_A_POSITIVE,
+    SortedPositives,
+    count_negatives_by_index,
+    empty_positives,
+    gather,
+    put,
+)
 
 
 class Mask(NamedTuple):
@@ -101,10 +108,10 @@ class Gallery:
     def masked(self, places: Ints, rows: Ints) -> tuple[Ints, Ints]:
         """Rows and columns of the excluded scores."""
         queries, items = self.mask.pairs(rows)
-        wanted = self.tree.place[items]
-        columns = np.searchsorted(places, wanted)
-        inside = places[np.minimum(columns, len(places) - 1)] == wanted
-        return queries[inside], columns[inside]
+        item_places = self.tree.place[items]
+        columns = np.searchsorted(places, item_places)
+        is_match = places[np.minimum(columns, len(places) - 1)] == item_places
+        return queries[is_match], columns[is_match]
 
     def leave_out(self, scores: Array, places: Ints, rows: Ints) -> None:
         """Set the scores of excluded items to −inf, which is no cosine."""
@@ -147,7 +154,7 @@ class Gallery:
         low, high = self.positive_columns(places, rows)
         if positives.item.shape[1]:
             stop = np.full(len(scores), len(places))
-            count_others_by_index(scores, self.tree.order[None, places], low, high, stop, positives)
+            count_negatives_by_index(scores, self.tree.order[None, places], low, high, stop, positives)
         else:
             count_among(scores, low, high, positives)
 
@@ -164,20 +171,20 @@ def tree_order(query_paths: Ints, gallery_paths: Ints) -> TreeOrder:
     """Compute the tree order."""
     num_items = len(gallery_paths)
     columns = [np.concatenate(pair) for pair in zip(gallery_paths.T, query_paths.T, strict=True)]
-    everything = _sorted(columns)
-    of_gallery = everything < num_items
-    order, queries = everything[of_gallery], everything[~of_gallery] - num_items
+    joint_order = _sorted(columns)
+    of_gallery = joint_order < num_items
+    order, queries = joint_order[of_gallery], joint_order[~of_gallery] - num_items
     low = np.empty(query_paths.shape, np.int64)
     high = np.empty(query_paths.shape, np.int64)
     at = np.flatnonzero(~of_gallery)  # the places of queries among queries and items
-    differs = np.zeros(len(everything), np.bool_)  # from the previous row, down to a level
+    differs = np.zeros(len(joint_order), np.bool_)  # from the previous row, down to a level
     differs[:1] = True
     for level, column in enumerate(columns):
-        ordered = column[everything]
-        differs[1:] |= ordered[1:] != ordered[:-1]
-        starts = np.append(np.flatnonzero(differs), len(everything))  # of rows that agree down to the level
-        own = np.searchsorted(starts, at, side="right")
-        for bound, places in ((own - 1, low), (own, high)):
+        labels = column[joint_order]
+        differs[1:] |= labels[1:] != labels[:-1]
+        starts = np.append(np.flatnonzero(differs), len(joint_order))  # of rows that agree down to the level
+        groups = np.searchsorted(starts, at, side="right")
+        for bound, places in ((groups - 1, low), (groups, high)):
             places[queries, level] = starts[bound] - np.searchsorted(at, starts[bound])
     place = np.empty(num_items, np.int64)
     place[order] = np.arange(num_items)
@@ -190,15 +197,15 @@ def _sorted(columns: list[Ints]) -> Ints:
     for column in reversed(columns):
         lowest = column.min(initial=0)
         left = int(column.max(initial=0)) - int(lowest)
-        above = column.view(np.uint64) - lowest.view(np.uint64)
+        digits_left = column.view(np.uint64) - lowest.view(np.uint64)
         while left:
-            digits = above.astype(np.uint16)
+            digits = digits_left.astype(np.uint16)
             if order is None:
                 order = np.argsort(digits, kind="stable")
             else:
                 order = order[np.argsort(digits[order], kind="stable")]
             left >>= 16
-            above >>= np.uint64(16)
+            digits_left >>= np.uint64(16)
     return np.arange(len(columns[0])) if order is None else order
 
 
@@ -213,25 +220,25 @@ def mask_of(
     size = num_queries if num_items is None else num_items
     with_ids = query_ids is not None or gallery_ids is not None
     same_id = _same_id(query_ids, gallery_ids, num_queries, num_items) if with_ids else None
-    taken, words = [np.empty(0, np.int64)], []  # row · size + item of each pair
+    pairs, words = [np.empty(0, np.int64)], []  # row · size + item of each pair
     place: Literal["first", "last"] | None = None
     if rules.itself == "first hit" and (num_items is None or with_ids):
         place = "first"
         words.append("the first hit dropped as the query")
     else:
         if num_items is None:
-            taken.append(np.arange(num_queries) * (size + 1))
+            pairs.append(np.arange(num_queries) * (size + 1))
             words.append("each query masked by index")
         if same_id is not None:
-            taken.append(same_id)
+            pairs.append(same_id)
             words.append("items of the query's own id masked")
     if rules.worst == "dropped" and num_items is not None and not with_ids:
         place = "last"
         words.append("the worst item dropped")
     if junk is not None:
-        taken.append(_junk_pairs(junk, num_queries, size))
-        words.append(f"{len(taken[-1])} junk entries masked")
-    flat = np.unique(np.concatenate(taken))
+        pairs.append(_junk_pairs(junk, num_queries, size))
+        words.append(f"{len(pairs[-1])} junk entries masked")
+    flat = np.unique(np.concatenate(pairs))
     start = np.searchsorted(flat, np.arange(num_queries + 1) * size)
     retrieval = "self-retrieval" if num_items is None else "separate gallery"
     return Mask(start, flat % max(size, 1), ", ".join([retrieval, *(words or ["nothing dropped"])]), place)
@@ -274,7 +281,7 @@ def _junk_pairs(junk: Any, num_queries: int, num_items: int) -> Ints:
     lists = list(junk) if np.iterable(junk) else []
     if len(lists) != num_queries:
         raise ShapeError(f"junk of {len(lists)} lists", expected=f"{num_queries}, one per query")
-    arrays = [to_numpy([*listed] if isinstance(listed, Iterator) else listed) for listed in lists]
+    arrays = [to_numpy([*items] if isinstance(items, Iterator) else items) for items in lists]
     for row, array in enumerate(arrays):
         integers = array.dtype.kind in "iu" or array.size == 0
         if array.ndim != 1 or not integers or (array.size and not 0 <= array.min() <= array.max() < num_items):

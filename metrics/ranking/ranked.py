@@ -16,7 +16,7 @@ from hiertree.jit import Array, Bools, Bytes, Floats, Int32s, Ints, jit
 
 from ..conventions import Ties
 from ..request import Metric, MetricRequest
-from .sorted_positives import SortedPositives, count_others, count_others_by_index, empty_positives, sort, split
+from .sorted_positives import SortedPositives, count_negatives, count_negatives_by_index, empty_positives, sort, split
 
 _GLANCE = 64  # positives that are searched for ties at once
 _FEW = 32  # most members of a tie group that are counted one by one
@@ -27,7 +27,7 @@ class Ranked(NamedTuple):
     """The positives of r queries in ranked order; row i holds ``number[i]`` of them."""
 
     level: Bytes  # (r, P)
-    before: Int32s  # (r, P) items ahead of the tie group
+    offset: Int32s  # (r, P) items ahead of the tie group
     size: Int32s  # (r, P) items of the tie group, irrelevant ones included
     number: Ints  # (r,)
 
@@ -106,15 +106,15 @@ def sort_matrix(scores: Array, levels: Bytes, excluded: Bools, *, ties: Ties) ->
     by_index = ties == "index"
     num_positives = int(((levels > 0) & ~excluded).sum(axis=1).max(initial=0))
     positives = empty_positives(len(scores), num_positives, scores.dtype, by_index=by_index)
-    others = np.empty_like(scores)
+    negatives = np.empty_like(scores)
     other_index = np.empty(scores.shape if by_index else (len(scores), 0), np.int64)
     stop, none = np.empty(len(scores), np.int64), np.zeros(len(scores), np.int64)
-    split(scores, levels, excluded, positives, others, other_index, stop)
+    split(scores, levels, excluded, positives, negatives, other_index, stop)
     sort(positives)
     if by_index:
-        count_others_by_index(others, other_index, none, none, stop, positives)
+        count_negatives_by_index(negatives, other_index, none, none, stop, positives)
     else:
-        count_others(others, none, none, stop, positives)
+        count_negatives(negatives, none, none, stop, positives)
     return positives
 
 
@@ -145,7 +145,7 @@ def number_within(ranked: Ranked, places: Ints) -> Ints:
         low, high = 0, ranked.number[row]
         while low < high:
             middle = (low + high) // 2
-            if ranked.before[row, middle] < places[row]:
+            if ranked.offset[row, middle] < places[row]:
                 low = middle + 1
             else:
                 high = middle
@@ -156,54 +156,54 @@ def number_within(ranked: Ranked, places: Ints) -> Ints:
 @jit
 def _rank_groups(positives: SortedPositives, ranked: Ranked) -> None:
     for row in range(len(positives.number)):
-        number, score, others = positives.number[row], positives.score[row], positives.others[row]
-        before, size = ranked.before[row], ranked.size[row]
-        ahead, first = 0, 0
+        number, score, negatives = positives.number[row], positives.score[row], positives.negatives[row]
+        offset, size = ranked.offset[row], ranked.size[row]
+        num_ahead, first = 0, 0
         while first < number:
             stop, reached = min(first + _GLANCE, number), -1
             if not _has_ties(score[first : min(stop + 1, number)]):
-                reached = _rank_alone(others[first:stop], ahead, before[first:stop], size[first:stop])
+                reached = _rank_alone(negatives[first:stop], num_ahead, offset[first:stop], size[first:stop])
             if reached >= 0:
-                ahead, first = reached, stop
+                num_ahead, first = reached, stop
             while first < stop:
-                ahead += others[first, 0]
+                num_ahead += negatives[first, 0]
                 end = first + 1
                 while end < number and score[end] == score[first]:
                     end += 1
-                members = end - first + others[first, 1]
+                members = end - first + negatives[first, 1]
                 for item in range(first, end):
-                    before[item], size[item] = ahead, members
-                ahead += members
+                    offset[item], size[item] = num_ahead, members
+                num_ahead += members
                 first = end
 
 
 @jit
 def _has_ties(score: Array) -> bool:
-    found = np.int32(0)
+    ties = np.int32(0)
     for item in range(len(score) - 1):
-        found |= np.int32(score[item] == score[item + 1])
-    return bool(found != 0)
+        ties |= np.int32(score[item] == score[item + 1])
+    return bool(ties != 0)
 
 
 @jit
-def _rank_alone(others: Int32s, ahead: int, before: Int32s, size: Int32s) -> int:
+def _rank_alone(negatives: Int32s, num_ahead: int, offset: Int32s, size: Int32s) -> int:
     """Rank positives of distinct scores; return the number of items ahead of the next one, or −1 at a tie."""
     tied = np.int32(0)
-    for item in range(len(others)):
-        ahead += others[item, 0] + 1
-        before[item], size[item] = ahead - 1, 1
-        tied |= others[item, 1]
-    return -1 if tied else ahead
+    for item in range(len(negatives)):
+        num_ahead += negatives[item, 0] + 1
+        offset[item], size[item] = num_ahead - 1, 1
+        tied |= negatives[item, 1]
+    return -1 if tied else num_ahead
 
 
 @jit
 def _rank_by_index(positives: SortedPositives, ranked: Ranked) -> None:
     for row in range(len(positives.number)):
-        ahead = 0
+        num_ahead = 0
         for item in range(positives.number[row]):
-            ahead += positives.others[row, item, 0]
-            ranked.before[row, item], ranked.size[row, item] = ahead, 1
-            ahead += 1
+            num_ahead += positives.negatives[row, item, 0]
+            ranked.offset[row, item], ranked.size[row, item] = num_ahead, 1
+            num_ahead += 1
 
 
 @jit
@@ -211,12 +211,12 @@ def _rank_in_order(positives: SortedPositives, order: Ints, ranked: Ranked) -> N
     """Order the members of each tie group by level, as the row of ``order`` lists them."""
     members = np.zeros(order.shape[1], np.int64)
     for row in range(len(positives.number)):
-        number, score, others = positives.number[row], positives.score[row], positives.others[row]
+        number, score, negatives = positives.number[row], positives.score[row], positives.negatives[row]
         position, first = 0, 0
         while first < number:
-            position += others[first, 0]
+            position += negatives[first, 0]
             members[:] = 0
-            members[0] = others[first, 1]
+            members[0] = negatives[first, 1]
             stop = first
             while stop < number and score[stop] == score[first]:
                 members[positives.level[row, stop]] += 1
@@ -225,7 +225,7 @@ def _rank_in_order(positives: SortedPositives, order: Ints, ranked: Ranked) -> N
                 for _ in range(members[level]):
                     if level > 0:
                         ranked.level[row, first] = level
-                        ranked.before[row, first], ranked.size[row, first] = position, 1
+                        ranked.offset[row, first], ranked.size[row, first] = position, 1
                         first += 1
                     position += 1
 
@@ -233,25 +233,25 @@ def _rank_in_order(positives: SortedPositives, order: Ints, ranked: Ranked) -> N
 @jit
 def tie_groups(ranked: Ranked, num_levels: int) -> TieGroups:
     """The tie groups of each row; levels are 0 … L."""
-    num_rows, most = len(ranked.number), 0
+    num_rows, num_groups = len(ranked.number), 0
     for row in range(num_rows):
-        number, before, size = ranked.number[row], ranked.before[row], ranked.size[row]
-        item, found = _next_group(size, 0, number), 0
+        number, offset, size = ranked.number[row], ranked.offset[row], ranked.size[row]
+        item, group = _next_group(size, 0, number), 0
         while item < number:
-            found += 1
-            item = _next_group(size, _end(before, item, number), number)
-        most = max(most, found)
-    first, stop = np.empty((num_rows, most + 1), np.int32), np.empty((num_rows, most), np.int32)
-    members = np.zeros((num_rows, most, num_levels + 1), np.int64)
+            group += 1
+            item = _next_group(size, _end(offset, item, number), number)
+        num_groups = max(num_groups, group)
+    first, stop = np.empty((num_rows, num_groups + 1), np.int32), np.empty((num_rows, num_groups), np.int32)
+    members = np.zeros((num_rows, num_groups, num_levels + 1), np.int64)
     for row in range(num_rows):
-        number, before, size = ranked.number[row], ranked.before[row], ranked.size[row]
-        item, found = _next_group(size, 0, number), 0
+        number, offset, size = ranked.number[row], ranked.offset[row], ranked.size[row]
+        item, group = _next_group(size, 0, number), 0
         while item < number:
-            first[row, found], stop[row, found] = item, _end(before, item, number)
-            _count_levels(ranked.level[row, item : stop[row, found]], members[row, found])
-            item = _next_group(size, stop[row, found], number)
-            found += 1
-        first[row, found] = number
+            first[row, group], stop[row, group] = item, _end(offset, item, number)
+            _count_levels(ranked.level[row, item : stop[row, group]], members[row, group])
+            item = _next_group(size, stop[row, group], number)
+            group += 1
+        first[row, group] = number
     return TieGroups(first, stop, members)
 
 
@@ -277,14 +277,14 @@ def _all_alone(size: Int32s) -> bool:
 
 
 @jit
-def _end(before: Int32s, item: int, number: int) -> int:
+def _end(offset: Int32s, item: int, number: int) -> int:
     """One past the last positive tied with a given one, by galloping search."""
-    start, step = before[item], 1
-    while item + step < number and before[item + step] == start:
+    start, step = offset[item], 1
+    while item + step < number and offset[item + step] == start:
         item += step
         step *= 2
     while step > 0:
-        if item + step < number and before[item + step] == start:
+        if item + step < number and offset[item + step] == start:
             item += step
         step //= 2
     return item + 1
@@ -297,8 +297,8 @@ def _count_levels(level: Bytes, members: Ints) -> None:
         for item in range(len(level)):
             members[level[item]] += 1
         return
-    for own in range(len(members)):
-        found = 0
+    for depth in range(len(members)):
+        count = 0
         for item in range(len(level)):
-            found += level[item] == own
-        members[own] = found
+            count += level[item] == depth
+        members[depth] = count

@@ -35,7 +35,7 @@ class SortedPositives(NamedTuple):
     level: Bytes  # (r, P) from 1
     item: Ints  # (r, P) gallery indices if these break ties, else (r, 0)
     number: Ints  # (r,)
-    others: Int32s  # (r, P+1, 2) negatives between i − 1 and i, and with the score of i if i is the first of it
+    negatives: Int32s  # (r, P+1, 2) negatives between i − 1 and i, and with the score of i if i is the first of it
     first: Int32s  # (r, T) of each interval of scores twice the first positive not in an earlier one, + 1 if in it
     top: Array  # (r,) the score at which the intervals begin
     scale: Array  # (r,) intervals for each unit of score
@@ -68,52 +68,58 @@ def gather(scores: Array, places: Ints, low: Ints, high: Ints, order: Ints, posi
     num_levels = low.shape[1]
     for row in range(len(scores)):
         score, level, index = positives.score[row], positives.level[row], positives.item[row]
-        found = positives.number[row]
+        target = positives.number[row]
         for step in range(2 * num_levels - 1):  # from the widest range to the deepest and back, level by level
             depth = min(step, 2 * num_levels - 2 - step)
             begin = low[row, step] if step < num_levels else high[row, depth + 1]
             end = low[row, step + 1] if step < num_levels - 1 else high[row, depth]
             for column in range(begin, end):
                 if scores[row, column] > -np.inf:
-                    score[found] = scores[row, column]
-                    level[found] = depth + 1
+                    score[target] = scores[row, column]
+                    level[target] = depth + 1
                     if len(index) > 0:
-                        index[found] = order[places[column]]
-                    found += 1
-        positives.number[row] = found
+                        index[target] = order[places[column]]
+                    target += 1
+        positives.number[row] = target
 
 
 @jit
-def put(scores: Array, places: Ints, low: Ints, high: Ints, start: Ints, found: Array) -> None:
+def put(scores: Array, places: Ints, low: Ints, high: Ints, start: Ints, positives: Array) -> None:
     """Write columns low … high of each row where they stand from ``start`` on."""
     for row in range(len(scores)):
         for column in range(low[row], high[row]):
-            found[row, places[column] - start[row]] = scores[row, column]
+            positives[row, places[column] - start[row]] = scores[row, column]
 
 
 @jit
 def split(
-    scores: Array, levels: Bytes, excluded: Bools, positives: SortedPositives, others: Array, index: Ints, number: Ints
+    scores: Array,
+    levels: Bytes,
+    excluded: Bools,
+    positives: SortedPositives,
+    negatives: Array,
+    index: Ints,
+    number: Ints,
 ) -> None:
     """Split the items of a score matrix into positives and others; ``index`` and ``number`` describe the others."""
     for row in range(len(scores)):
-        found, left = 0, 0
+        num_positives, num_negatives = 0, 0
         for column in range(scores.shape[1]):
             if excluded[row, column]:
                 continue
             if levels[row, column] > 0:
-                positives.score[row, found] = scores[row, column]
-                positives.level[row, found] = levels[row, column]
+                positives.score[row, num_positives] = scores[row, column]
+                positives.level[row, num_positives] = levels[row, column]
                 if positives.item.shape[1] > 0:
-                    positives.item[row, found] = column
-                found += 1
+                    positives.item[row, num_positives] = column
+                num_positives += 1
             else:
-                others[row, left] = scores[row, column]
+                negatives[row, num_negatives] = scores[row, column]
                 if index.shape[1] > 0:
-                    index[row, left] = column
-                left += 1
-        positives.number[row] = found
-        number[row] = left
+                    index[row, num_negatives] = column
+                num_negatives += 1
+        positives.number[row] = num_positives
+        number[row] = num_negatives
 
 
 def sort(positives: SortedPositives) -> None:
@@ -155,8 +161,8 @@ def _bounds(score: Array, number: int) -> tuple[float, float]:
 def _descending(score: np.float32) -> np.uint64:
     """A key from the score's bit pattern that decreases as the score increases; −0 becomes 0."""
     pattern = np.uint64(np.float32(score + np.float32(0.0)).view(np.uint32))
-    falling: np.uint64 = pattern if pattern & _SIGN else pattern ^ _BELOW_SIGN
-    return falling
+    key: np.uint64 = pattern if pattern & _SIGN else pattern ^ _BELOW_SIGN
+    return key
 
 
 @jit
@@ -170,26 +176,26 @@ def _divide(positives: SortedPositives, row: int, interval: Int32s) -> int:
     first[: last + 3] = 0
     for item in range(number):
         first[np.uint32(interval[item]) + _TWO] += np.int32(1)
-    most = 0
+    largest_size = 0
     for place in range(last + 1):
-        most = max(most, first[place + 2])
+        largest_size = max(largest_size, first[place + 2])
         first[place + 2] += first[place + 1]
-    return most
+    return largest_size
 
 
 @jit
 def _bucket_sort(positives: SortedPositives) -> None:
     """Distribute positives over the intervals, then sort these by keys made of the score's pattern and the level."""
-    most = positives.score.shape[1]
-    keys, interval = np.empty(most, np.uint64), np.empty(most, np.int32)
+    num_columns = positives.score.shape[1]
+    keys, interval = np.empty(num_columns, np.uint64), np.empty(num_columns, np.int32)
     for row in range(len(positives.number)):
         number, score, level = positives.number[row], positives.score[row], positives.level[row]
         first, last = positives.first[row], _INTERVALS * number + 1
         most_in_one = _divide(positives, row, interval)
         for item in range(number):
-            own = np.uint32(interval[item]) + _ONE
-            keys[np.uint32(first[own])] = (_descending(score[item]) << _LEVEL_BITS) | np.uint64(level[item])
-            first[own] += np.int32(1)
+            cursor = np.uint32(interval[item]) + _ONE
+            keys[np.uint32(first[cursor])] = (_descending(score[item]) << _LEVEL_BITS) | np.uint64(level[item])
+            first[cursor] += np.int32(1)
         for place in range(last + 1 if most_in_one > _FEW else 0):
             if first[place + 1] - first[place] > _FEW:
                 keys[first[place] : first[place + 1]].sort()
@@ -201,8 +207,8 @@ def _bucket_sort(positives: SortedPositives) -> None:
             keys[place] = key
         for item in range(number):
             level[item] = keys[item] & _LEVEL_MASK
-            falling = keys[item] >> _LEVEL_BITS
-            pattern = falling if falling & _SIGN else falling ^ _BELOW_SIGN
+            score_key = keys[item] >> _LEVEL_BITS
+            pattern = score_key if score_key & _SIGN else score_key ^ _BELOW_SIGN
             score[item] = np.uint32(pattern).view(np.float32)
         _encode(first[: last + 2])
 
@@ -227,35 +233,35 @@ def _encode(first: Int32s) -> None:
 
 
 @jit
-def count_others(scores: Array, low: Ints, high: Ints, stop: Ints, positives: SortedPositives) -> None:
+def count_negatives(scores: Array, low: Ints, high: Ints, stop: Ints, positives: SortedPositives) -> None:
     """Count the items of level 0 of a part of the gallery: columns 0 … low and high … stop of each row.
 
     Items in an interval without a positive need no comparison; others are kept aside, without a branch. Additions to
     one counter wait for each other, so four tallies take turns where they stay in the cache.
     """
-    interval, inside = np.empty(_AT_ONCE, np.int32), np.empty(_AT_ONCE + 1, np.int32)
+    interval, candidates = np.empty(_AT_ONCE, np.int32), np.empty(_AT_ONCE + 1, np.int32)
     tallies = np.zeros((_MOST_TALLIED + 1, 4), np.int32)
     for row in range(len(scores)):
-        number, first, others = positives.number[row], positives.first[row], positives.others[row]
+        number, first, negatives = positives.number[row], positives.first[row], positives.negatives[row]
         if number == 0:
             continue  # no positive to precede
-        tally, turns = (tallies, np.uint32(3)) if number <= _MOST_TALLIED else (others, np.uint32(0))
+        tally, turns = (tallies, np.uint32(3)) if number <= _MOST_TALLIED else (negatives, np.uint32(0))
         for piece in range(2):
             start, end = (0, low[row]) if piece == 0 else (high[row], stop[row])
             for begin in range(start, end, _AT_ONCE):
                 part = scores[row, begin : min(begin + _AT_ONCE, end)]
                 _intervals(part, positives.top[row], positives.scale[row], _INTERVALS * number + 1, interval)
-                found = np.uint32(0)
+                num_candidates = np.uint32(0)
                 for item in range(len(part)):
                     code = np.uint32(first[np.uint32(interval[item])])
                     occupied = code & _ONE
                     tally[code >> _ONE, np.uint32(item) & turns] += np.int32(_ONE ^ occupied)
-                    inside[found] = item
-                    found += occupied
+                    candidates[num_candidates] = item
+                    num_candidates += occupied
                 score = positives.score[row, :number]
-                _count_inside(part, interval, inside[:found], first, score, tally, turns, others)
+                _count_inside(part, interval, candidates[:num_candidates], first, score, tally, turns, negatives)
         for place in range(number + 1 if turns > 0 else 0):
-            others[place, 0] += tally[place, 0] + tally[place, 1] + tally[place, 2] + tally[place, 3]
+            negatives[place, 0] += tally[place, 0] + tally[place, 1] + tally[place, 2] + tally[place, 3]
             tally[place] = 0
 
 
@@ -263,62 +269,62 @@ def count_others(scores: Array, low: Ints, high: Ints, stop: Ints, positives: So
 def _count_inside(
     scores: Array,
     interval: Int32s,
-    inside: Int32s,
+    candidates: Int32s,
     first: Int32s,
     positives: Array,
     tally: Int32s,
     turns: np.uint32,
-    others: Int32s,
+    negatives: Int32s,
 ) -> None:
     at_end = np.uint32(len(positives) - 1)
-    for turn in range(len(inside)):
-        item = np.uint32(inside[turn])
-        own, place = scores[item], np.uint32(interval[item])
+    for turn in range(len(candidates)):
+        item = np.uint32(candidates[turn])
+        score, place = scores[item], np.uint32(interval[item])
         place = _first_not_above(
-            positives, np.uint32(first[place]) >> _ONE, np.uint32(first[place + _ONE]) >> _ONE, own
+            positives, np.uint32(first[place]) >> _ONE, np.uint32(first[place + _ONE]) >> _ONE, score
         )
-        if positives[min(place, at_end)] == own:
-            others[place, 1] += np.int32(1)
+        if positives[min(place, at_end)] == score:
+            negatives[place, 1] += np.int32(1)
         else:
             tally[place, np.uint32(turn) & turns] += np.int32(1)
 
 
 @jit
-def _first_not_above(score: Array, place: np.uint32, beyond: np.uint32, own: Any) -> np.uint32:
-    """Bisect descending scores for the first that does not exceed ``own``; the last four are compared at once."""
-    while beyond - place > _FOUR:
-        middle = (place + beyond) >> _ONE
-        if score[middle] > own:
+def _first_not_above(score: Array, place: np.uint32, stop: np.uint32, threshold: Any) -> np.uint32:
+    """Bisect descending scores for the first that does not exceed ``threshold``; the last four are compared at once."""
+    while stop - place > _FOUR:
+        middle = (place + stop) >> _ONE
+        if score[middle] > threshold:
             place = middle + _ONE
         else:
-            beyond = middle
+            stop = middle
     if len(score) < _FOUR:
-        while place < beyond and score[place] > own:
+        while place < stop and score[place] > threshold:
             place += _ONE
         return place
     place = min(place, np.uint32(len(score)) - _FOUR)
-    found = place
+    rank = place
     for step in range(4):
-        found += np.uint32(score[place + np.uint32(step)] > own)
-    return found
+        rank += np.uint32(score[place + np.uint32(step)] > threshold)
+    return rank
 
 
 @jit
-def count_others_by_index(
+def count_negatives_by_index(
     scores: Array, index: Ints, low: Ints, high: Ints, stop: Ints, positives: SortedPositives
 ) -> None:
-    """:func:`count_others` with ties broken by smaller index; ``index`` is (r, N), or (1, N) for all rows."""
+    """:func:`count_negatives` with ties broken by smaller index; ``index`` is (r, N), or (1, N) for all rows."""
     for row in range(len(scores)):
-        number, own_index = positives.number[row], index[min(row, len(index) - 1)]
+        number, item_index = positives.number[row], index[min(row, len(index) - 1)]
         for column in range(stop[row]):
             if low[row] <= column < high[row]:
                 continue
-            own, place, beyond = scores[row, column], 0, number
-            while place < beyond:
-                middle = (place + beyond) // 2
-                other = positives.score[row, middle]
-                if other > own or (other == own and positives.item[row, middle] < own_index[column]):
+            item_score, place, end = scores[row, column], 0, number
+            while place < end:
+                middle = (place + end) // 2
+                pivot = positives.score[row, middle]
+                if pivot > item_score or (pivot == item_score and positives.item[row, middle] < item_index[column]):
                     place = middle + 1
                 else:
-                    beyond = middle
-            positives.others[row, place, 0] += 1
+                    end = middle
+            positives.negatives[row, place, 0] += 1

@@ -36,7 +36,7 @@ def check_same(found: Ranked | None, wanted: Ranked) -> None:
     assert found is not None
     np.testing.assert_array_equal(found.number, wanted.number)
     for row, number in enumerate(wanted.number):
-        for name in ("level", "before", "size"):
+        for name in ("level", "offset", "size"):
             one, other = getattr(found, name)[row, :number], getattr(wanted, name)[row, :number]
             np.testing.assert_array_equal(one, other, err_msg=name)
 

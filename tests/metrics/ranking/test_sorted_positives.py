@@ -34,5 +34,5 @@ def test_every_positive_knows_how_many_items_are_ahead_and_equal(kind, num_posit
     for row in range(2):
         everything, own = np.sort(-scores[row]), np.sort(-scores[row][levels[row] > 0])
         before = np.searchsorted(everything, own, side="left")
-        np.testing.assert_array_equal(ranked.before[row], before)
+        np.testing.assert_array_equal(ranked.offset[row], before)
         np.testing.assert_array_equal(ranked.size[row], np.searchsorted(everything, own, side="right") - before)
