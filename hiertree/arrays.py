@@ -74,7 +74,11 @@ def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
 def as_float64(values: Any, *, name: str = "values", kind: type[InputError] = InputError) -> NDArray[np.float64]:
     """Numbers as float64; an integer that float64 rounds is refused, since it would equal its neighbors."""
     try:
-        numbers = np.asarray(values, dtype=np.float64)
+        array = np.asarray(values)
+        if array.dtype.kind in "OUS":
+            cells = [plain_float(cell) if isinstance(cell, str) else float(cell) for cell in array.ravel().tolist()]
+            array = np.array(cells, np.float64).reshape(array.shape)
+        numbers = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise kind(f"{name}: {error}", expected="numbers that float64 holds") from None
     if (np.abs(numbers) >= 2**53).any():
@@ -83,6 +87,17 @@ def as_float64(values: Any, *, name: str = "values", kind: type[InputError] = In
             if abs(number) >= 2**53 and is_integer(own) and int(own) != number:
                 raise kind(f"{name}: float64 rounds {own}", expected="integers up to 2^53")
     return numbers
+
+
+def plain_float(text: str) -> float:
+    """The number that a text writes in ASCII digits, as other tools read it: Python also reads 1_0 and ١٠ as 10.
+
+    >>> plain_float("-1.5e3")
+    -1500.0
+    """
+    if "_" in text or not text.isascii():
+        raise ValueError(f"{text!r} is not a number")
+    return float(text)
 
 
 def as_array(values: Any, *, name: str = "values") -> Any:

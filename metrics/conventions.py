@@ -48,6 +48,7 @@ class Rules:
         average_precision: AP is a ``"sum"`` of precisions, or the area by ``"trapezoid"`` between recall steps.
         empty_queries: ``"skip"`` a query without positives, or score it ``"zero"``; ``AP#l``, which only the authors of
             HAPPIER have, skips it in either case, as their code does. A query of a run that nobody judged is skipped.
+        repeats: an item that a ranked list holds twice is an ``"error"``, or ``"irrelevant"`` wherever it stands again.
 
     Raises:
         OptionError: a choice that does not exist.
@@ -65,6 +66,7 @@ class Rules:
     cut_precision: Literal["reachable", "positives"] = "reachable"
     average_precision: Literal["sum", "trapezoid"] = "sum"
     empty_queries: Literal["skip", "zero"] = "skip"
+    repeats: Literal["error", "irrelevant"] = "error"
 
     def __post_init__(self) -> None:
         choices = get_type_hints(type(self))
@@ -117,7 +119,7 @@ COMPATIBLE: Mapping[str, Rules] = MappingProxyType(
             precision="list",
             empty_queries="zero",
         ),
-        "delf": Rules(empty_queries="zero"),
+        "delf": Rules(empty_queries="zero", repeats="irrelevant"),
         "revisitop": Rules(average_precision="trapezoid", precision="last positive", recall="share"),
     }
 )

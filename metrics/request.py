@@ -114,7 +114,7 @@ def parse_metrics(names: Iterable[str], *, num_levels: int, of_codes: bool = Fal
 
 
 def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
-    matches = ((family, re.fullmatch(re.escape(family.kind) + family.options, name)) for family in _FAMILIES)
+    matches = ((family, re.fullmatch(re.escape(family.kind) + family.options, name, re.ASCII)) for family in _FAMILIES)
     family, found = next(((family, match) for family, match in matches if match), (None, None))
     if family is None or found is None:
         near = _OTHER_NAMES.get(name) or nearest_name(name, _EXAMPLES, cutoff=0.4)

@@ -12,12 +12,13 @@ import numpy as np
 
 from hiertree.arrays import as_float64
 from hiertree.errors import InputError, OptionError, PathError, TableError, require_package
-from hiertree.io.tables import frame_columns, is_frame, read_table
+from hiertree.io.tables import frame_columns, is_frame, is_missing, read_table
 
 from .trec_reading import (
     QRELS,
     RUN,
     NegativeQrels,
+    Repeats,
     Side,
     Triples,
     checked_qrels,
@@ -34,14 +35,25 @@ _COLUMNS = {
     "query": ("query", "query_id", "qid", "q_id"),
     "item": ("item", "item_id", "doc", "doc_id", "docid", "docno", "document"),
     "score": ("score",),
+    "distance": ("distance", "_distance", "dist"),
     "rank": ("rank",),
     "level": ("level", "relevance", "label", "rel"),
 }
 
 
-def as_run(run: Any) -> Triples:
-    """Check a run in any form; equal scores are ties, and the places of a list become scores that fall by one."""
-    return checked_run(_triples(run, RUN))
+def as_run(run: Any, *, higher_is_better: bool = True, repeats: Repeats = "error") -> Triples:
+    """Check a run in any form; equal scores are ties, and the places of a list become scores that fall by one.
+
+    Unless ``higher_is_better``, the scores are distances; so are those of a column that is called so.
+    """
+    listed = _triples(run, RUN)
+    if not higher_is_better:
+        if listed.by in ("rank", "place"):
+            given = f"higher_is_better=False of a run by {listed.by} ({listed.source})"
+            raise OptionError(given, expected="a run with scores", remedy="leave it out: the first item is the best")
+        distance = listed.value if listed.by == "distance" else -listed.value
+        listed = listed._replace(value=distance, source=f"{listed.source}, smallest first")
+    return checked_run(listed, repeats=repeats)
 
 
 def as_qrels(qrels: Any, *, negative: NegativeQrels = "error") -> Triples:
@@ -57,11 +69,14 @@ def _triples(given: Any, side: Side) -> Triples:
         stored = _triples(_READERS[path.suffix](path), side)
         named = stored._replace(queries=list(map(str, stored.queries)), items=list(map(str, stored.items)))
         return named._replace(source=path.name)  # names are text, as in a TREC file
+    source = "mapping"
     if is_frame(given):
-        return _from_frame(given, side)
+        frame = given if hasattr(given, "iloc") else frame_columns(given)
+        if not {"id", "images"} <= set(frame):
+            return _from_frame(frame, side)
+        given, source = _kaggle_lists(frame, side), "frame of id and images"
     if is_records(given):
         return _from_rows(_records(given, side), {}, side.field, f"records, by {side.field}", side.kind)
-    source = "mapping"
     if not isinstance(given, Mapping) and hasattr(given, "to_dict"):
         source = f"{type(given).__module__.partition('.')[0]} {type(given).__name__}"
         given = given.to_dict()
@@ -69,7 +84,8 @@ def _triples(given: Any, side: Side) -> Triples:
         raise OptionError(f"a {type(given).__name__}", expected=side.forms, remedy="or mappings for both run and qrels")
     rows = ((name, *entry) for name, own in given.items() for entry in _entries(name, own, side))
     queries = {name: number for number, name in enumerate(given)}  # some may be empty
-    return _from_rows(rows, queries, "value", source, side.kind)
+    is_ranked = not all(isinstance(items, Mapping) for items in given.values())
+    return _from_rows(rows, queries, "value", source, side.kind)._replace(by="place" if is_ranked else side.field)
 
 
 def is_records(values: Any) -> bool:
@@ -103,11 +119,26 @@ def _records(records: Any, side: Side) -> Iterator[tuple[Any, Any, Any]]:
         yield record.query_id, record.doc_id, getattr(record, side.field)
 
 
+def _kaggle_lists(frame: Any, side: Side) -> dict[str, Any]:
+    """The items of each query as Kaggle's files list them: best first, between spaces; ``None`` for ignored queries."""
+    lists: dict[str, Any] = {}
+    for query, images in zip(map(str, frame["id"]), frame["images"], strict=True):
+        names = [] if is_missing(images) else str(images).split()
+        if query in lists:
+            raise PathError(f"{query!r} twice in the column id", expected="one row for each query")
+        if side is RUN:
+            lists[query] = names
+        elif names != ["None"]:
+            lists[query] = dict.fromkeys(names, 1)
+    return lists
+
+
 def _from_frame(given: Any, side: Side) -> Triples:
     import pandas as pd
 
-    frame = given if isinstance(given, pd.DataFrame) else pd.DataFrame(frame_columns(given))
-    by = "level" if side is QRELS else "score" if _column(frame, "score", required=False) else "rank"
+    frame = pd.DataFrame(given)
+    present = (name for name in ("score", "distance") if _column(frame, name, required=False))
+    by = "level" if side is QRELS else next(present, "rank")
     columns: list[NDArray[np.int64]] = []
     names: list[Sequence[Hashable]] = []
     for role in ("query", "item"):
@@ -121,7 +152,8 @@ def _from_frame(given: Any, side: Side) -> Triples:
         columns.append(numbers.astype(np.int64))
         names.append(found.tolist())
     values = _floats(frame[_column(frame, by)].tolist(), by, side.kind)
-    return Triples(names[0], names[1], columns[0], columns[1], -values if by == "rank" else values, f"frame, by {by}")
+    values = -values if by in ("rank", "distance") else values
+    return Triples(names[0], names[1], columns[0], columns[1], values, f"frame, by {by}", by=by)
 
 
 def _column(frame: pd.DataFrame, role: str, *, required: bool = True) -> str:

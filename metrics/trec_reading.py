@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import math
 import os
+import re
 import zlib
 from array import array
 from codecs import BOM_UTF8
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from hiertree.arrays import MAX_LEVELS, to_numpy
+from hiertree.arrays import MAX_LEVELS, plain_float, to_numpy
 from hiertree.errors import EmbeddingError, HiertreeError, InputError, PathError, ShapeError, TableError
 from hiertree.io.tables import is_missing
 from hiertree.options import check_choice
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NegativeQrels = Literal["error", "irrelevant"]
+Repeats = Literal["error", "irrelevant"]
 
 
 class Side(NamedTuple):
@@ -61,6 +63,7 @@ QRELS = Side(
     kind=PathError,
 )
 _PACKED = (".bz2", ".lz4", ".xz", ".zip", ".zst")
+_INTEGER = re.compile("[+-]?[0-9]+")
 
 
 class Triples(NamedTuple):
@@ -73,6 +76,7 @@ class Triples(NamedTuple):
     value: NDArray[np.float64]  # (T,) scores, larger being better, or levels
     source: str  # for the convention card and messages
     line: NDArray[np.int64] | None = None  # (T,) lines of a file
+    by: str = "score"  # what the values are: score, distance, rank, place in a list, or level
 
     def refuse(
         self, bad: NDArray[np.bool_], what: str, *, expected: str, kind: type[HiertreeError], remedy: str | None = None
@@ -95,13 +99,22 @@ class Triples(NamedTuple):
         return pairs
 
 
-def checked_run(run: Triples) -> Triples:
-    """Refuse missing names, NaN scores and items listed twice."""
+def checked_run(run: Triples, *, repeats: Repeats = "error") -> Triples:
+    """Refuse missing names and NaN scores; an item listed twice is an error, or its later place an irrelevant item."""
     _check_names(run)
     run.refuse(np.isnan(run.value), "NaN for a score", expected="numbers or ±inf", kind=EmbeddingError)
-    again = run.pairs().duplicated()
-    run.refuse(again, "listed twice", expected="no item twice in the list of a query", kind=PathError)
-    return run
+    order = np.argsort(-run.value, kind="stable")
+    again = np.zeros(len(order), np.bool_)
+    again[order] = run.pairs()[order].duplicated()
+    if repeats == "error":
+        remedy = "remove one, or pass compat='delf' if its place counts as a wrong item's"
+        run.refuse(
+            again, "listed twice", expected="no item twice in the list of a query", kind=PathError, remedy=remedy
+        )
+        return run
+    item, strangers = run.item.copy(), [object() for _ in range(again.sum())]
+    item[again] = len(run.items) + np.arange(len(strangers))
+    return run._replace(items=[*run.items, *strangers], item=item)
 
 
 def checked_qrels(qrels: Triples, *, negative: NegativeQrels = "error") -> Triples:
@@ -154,15 +167,16 @@ def number_of(name: Any, numbers: dict[Hashable, int], role: str) -> int:
 def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
     """Read a TREC run: lines ``query Q0 item rank score tag``, separated by white space; ``.gz`` is decompressed.
 
-    The score ranks; the rank column is not read, as in trec_eval. Items stay in the order of the file. As trec_eval
-    does, lines that begin with ``#`` and text after the tag are passed over.
+    The score ranks; the rank must be an integer and is not used, as in trec_eval. Items stay in the order of the file.
+    As trec_eval does, lines that begin with ``#`` and text after the tag are passed over.
 
     Returns:
         The score of each query and item.
 
     Raises:
-        TableError: no such file, a damaged one, not UTF-8, a line without six columns, a score that is not a number or
-            that float64 rounds, or an item listed twice; the message names file and line.
+        TableError: no such file, a damaged one, not UTF-8, a line without six columns or with a name that holds a
+            space, a score that is not a number or that float64 rounds, or an item listed twice; the message names file
+            and line.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -208,11 +222,10 @@ def read_triples(path: Path, side: Side) -> Triples:
     queries: dict[Hashable, int] = {}
     items: dict[Hashable, int] = {}
     query, item, line, value = array("q"), array("q"), array("q"), array("d")
-    for number, text in _lines(path, side.name):
-        words = text.split()
+    for number, words in _lines(path, side.name):
         if not words or words[0].startswith("#"):
             continue
-        value.append(_value(path, number, words, side))
+        value.append(_value(f"{path}, line {number}", words, side))
         query.append(queries.setdefault(words[0], len(queries)))
         item.append(items.setdefault(words[2], len(items)))
         line.append(number)
@@ -220,15 +233,17 @@ def read_triples(path: Path, side: Side) -> Triples:
     return Triples([*queries], [*items], *columns, path.name, np.frombuffer(line, np.int64))
 
 
-def _lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file, plain or compressed, numbered from 1."""
+def _lines(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
+    """The words of each line of a file, plain or compressed; lines, which end in LF, CRLF or CR, count from 1."""
     if path.suffix in _PACKED:
         raise TableError(f"{path}: compressed", expected=f"a {name} in plain text or .gz", remedy="decompress it")
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                yield number, (line.removeprefix(BOM_UTF8) if number == 1 else line).decode()
+            lines = (line for text in file for line in text.removesuffix(b"\n").removesuffix(b"\r").split(b"\r"))
+            for number, line in enumerate(lines, start=1):
+                words = (line.removeprefix(BOM_UTF8) if number == 1 else line).split()  # at ASCII's spaces alone
+                yield number, [word.decode() for word in words]
     except UnicodeDecodeError:
         raise TableError(f"{path}, line {number}: bytes that are not UTF-8", remedy="save the file as UTF-8") from None
     except (OSError, ValueError, EOFError, zlib.error) as error:  # a ValueError where the name holds NUL
@@ -236,20 +251,33 @@ def _lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
         raise TableError(f"{path}: {reason}", expected=f"a readable {name}") from None
 
 
-def _value(path: Path, number: int, words: list[str], side: Side) -> float:
+def _value(place: str, words: list[str], side: Side) -> float:
     width = len(side.columns)
+    expected = f"{width}: {' '.join(side.columns)}"
     if len(words) < width or (len(words) > width and not side.trailing):
-        raise TableError(f"{path}, line {number}: {len(words)} columns", expected=f"{width}: {' '.join(side.columns)}")
-    word, expected = words[side.value], "a number"
+        raise TableError(f"{place}: {len(words)} columns", expected=expected)
+    word, what = words[side.value], side.columns[side.value]
+    if side is RUN:
+        spaced = not _INTEGER.fullmatch(words[3]) or (len(words) > width and _is_number(words[5]))
+        if spaced:  # a name with a space moves the score
+            given = f"{place}: {len(words)} columns, of which {words[3]!r} is the rank and {words[5]!r} the tag"
+            raise TableError(given, expected=expected, remedy="write names without spaces, or a CSV table")
     try:
-        value = float(word)
+        value = plain_float(word)
         is_whole = abs(value) >= 2**53 and word.lstrip("+-").isdecimal()
         if not (is_whole and int(word) != value) and (math.isfinite(value) or word.strip("+-").isalpha()):
             return value
-        expected = "a number that float64 holds, lest it equal others"
     except ValueError:
-        pass
-    raise TableError(f"{path}, line {number}: {side.columns[side.value]} {word!r}", expected=expected)
+        raise TableError(f"{place}: {what} {word!r}", expected="a number") from None
+    raise TableError(f"{place}: {what} {word!r}", expected="a number that float64 holds, lest it equal others")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        plain_float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _nested(triples: Triples, kind: type) -> dict[str, dict[str, Any]]:

@@ -18,10 +18,12 @@ from ..matching import Matched, match
 from ..ranking.gallery import drop_ranked, labeled_gallery
 from ..result import Evaluation
 from ..runs import as_qrels, as_run
-from ..trec_reading import NegativeQrels, Triples, rows_of_names
+from ..trec_reading import NegativeQrels, Repeats, Triples, rows_of_names
 from .inputs import CheckedRetrievalOptions, Labels, checked_labels, checked_num_levels
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ..request import MetricRequest
 
 
@@ -38,7 +40,7 @@ def evaluate_indices(run: Any, query_paths: Any, gallery_paths: Any, asked: Chec
 
 
 def evaluate_named(
-    run: Any, paths: tuple[Any, Any], names: tuple[Any, Any], asked: CheckedRetrievalOptions, *, unjudged: str
+    listed: Triples, paths: tuple[Any, Any], names: tuple[Any, Any], asked: CheckedRetrievalOptions, *, unjudged: str
 ) -> Evaluation:
     """Every metric of lists of names, where queries and gallery have labels and names.
 
@@ -53,7 +55,6 @@ def evaluate_named(
     queries, gallery = numbered["query_paths"], numbered.get("gallery_paths", numbered["query_paths"])
     row_of_query = rows_of_names(query_names, "query_names", len(queries))
     row_of_item = row_of_query if is_self else rows_of_names(gallery_names, "gallery_names", len(gallery))
-    listed = as_run(run)
     unknown = _unlabeled_items(listed, row_of_query, row_of_item, refuse=unjudged == "error")
     row_of_item = row_of_item | {name: len(gallery) + number for number, name in enumerate(unknown)}
     chosen = [*(listed.queries if is_self else row_of_query)]
@@ -94,17 +95,19 @@ def _evaluate(
 ) -> Evaluation:
     num_queries, num_items = len(indices), None if gallery_paths is None else len(gallery_paths)
     labels = checked_labels(query_paths, gallery_paths, num_queries, num_items, asked)
-    _check_indices(indices, len(labels.gallery_paths))
+    _check_indices(indices, len(labels.gallery_paths), repeats=asked.rules.repeats)
     request = asked.request(num_queries=num_queries, num_levels=labels.query_paths.shape[1])
     values = values_of_indices(indices, labels, request, scores=scores)
     return labels.evaluation(request, values, scores="ranked lists; unlisted positives count as never found")
 
 
-def _check_indices(indices: Ints, num_items: int) -> None:
-    """PathError, naming the row, for an index outside the gallery or repeated in a list."""
+def _check_indices(indices: Ints, num_items: int, *, repeats: Repeats) -> None:
+    """PathError, naming the row, for an index outside the gallery or, where it is an error, repeated in a list."""
     outside = np.flatnonzero(((indices < -1) | (indices >= num_items)).any(axis=1))
     if len(outside):
         raise PathError(f"row {outside[0]} of the run", expected=f"indices from 0 to {num_items - 1}, or −1 for none")
+    if repeats == "irrelevant":
+        return
     ordered = np.sort(indices, axis=1)
     twice = np.flatnonzero(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1))
     if len(twice):
@@ -119,6 +122,8 @@ def values_of_indices(indices: Ints, labels: Labels, request: MetricRequest, *, 
     for column in range(items.shape[1]):
         agree &= items[indices, column] == queries[:, None, column]
         levels += agree
+    if request.rules.repeats == "irrelevant":
+        levels[_repeated(indices)] = 0
     rows, masked = mask.pairs(slice(0, len(queries)))
     firsts = np.arange(len(queries))[:, None] * len(items)
     excluded = (indices < 0) | np.isin(firsts + indices, rows * len(items) + masked)
@@ -130,13 +135,30 @@ def values_of_indices(indices: Ints, labels: Labels, request: MetricRequest, *, 
     return values_of_lists(Retrieval(lists, request, totals, gallery.counts, num_ranks=len(places)))
 
 
+def _repeated(indices: Ints) -> NDArray[np.bool_]:
+    """(Q, K) True where an index stands again in a list."""
+    order = np.argsort(indices, axis=1, kind="stable")
+    ordered = np.take_along_axis(indices, order, axis=1)
+    again = np.zeros(indices.shape, np.bool_)
+    np.put_along_axis(again, order[:, 1:], ordered[:, 1:] == ordered[:, :-1], axis=1)
+    return again
+
+
 def evaluate_judged(
-    run: Any, qrels: Any, asked: CheckedRetrievalOptions, num_levels: int | None, unjudged: str, negative: NegativeQrels
+    run: Any,
+    qrels: Any,
+    asked: CheckedRetrievalOptions,
+    *,
+    num_levels: int | None,
+    unjudged: str,
+    negative: NegativeQrels,
+    higher_is_better: bool,
 ) -> Evaluation:
     """Every metric of a run by its judgments, each in any form; judged queries come first."""
-    matched = match(run, qrels)
+    matched = match(run, qrels) if higher_is_better else None
     if matched is None or (unjudged == "error" and (matched.level < 0).any()):
-        matched = _match_names(as_run(run), as_qrels(qrels, negative=negative), refuse=unjudged == "error")
+        listed = as_run(run, higher_is_better=higher_is_better, repeats=asked.rules.repeats)
+        matched = _match_names(listed, as_qrels(qrels, negative=negative), refuse=unjudged == "error")
     names, row, level = matched.queries, matched.row, matched.level
     counted = f"{int((level < 0).sum())} listed items without judgment at level 0"
     if unjudged == "error":

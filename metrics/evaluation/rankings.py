@@ -27,6 +27,7 @@ def evaluate_ranking(
     num_levels: int | None = None,
     unjudged: Literal["irrelevant", "error"] = "irrelevant",
     negative_qrels: NegativeQrels = "error",
+    higher_is_better: bool = True,
     **options: Unpack[RetrievalOptions],
 ) -> Evaluation:
     """Every metric of ranked lists, which may be cut short: positives that are not listed count as never found.
@@ -37,11 +38,12 @@ def evaluate_ranking(
 
     Or *names*: ``run`` lists the items of each query and ``qrels`` judges them, graded judgments being levels. Each is
     the path of a TREC file, of a table in Parquet or CSV, or of JSON as ranx saves it; a frame of pandas, polars or
-    pyarrow (columns query, doc and score or rank; query, doc and level; also under the names of TREC tools); a ranx
-    Run and Qrels; an iterator of ir_measures' ScoredDocs and Qrels; or a mapping: query → items (best first), query →
-    item → score, query → item → level. Scores rank, also where there are ranks beside them; they are compared as
-    float64 (trec_eval, pytrec_eval and ir_measures compare float32). A judged query that the run lacks has an empty
-    list; a query of the run that has no judgments has no value and is skipped, whatever ``compat`` says.
+    pyarrow (columns query, doc and score, distance or rank; query, doc and level; also under the names of TREC tools;
+    or id and images, as Kaggle lists GLDv2); a ranx Run and Qrels; an iterator of ir_measures' ScoredDocs and Qrels; or
+    a mapping: query → items (best first), query → item → score, query → item → level. Scores rank, also where there are
+    ranks beside them; they are compared as float64 (trec_eval, pytrec_eval and ir_measures compare float32). A judged
+    query that the run lacks has an empty list; a query of the run that has no judgments has no value and is skipped,
+    whatever ``compat`` says.
 
     Or *names without judgments*: ``query_paths`` with ``query_names``, and perhaps ``gallery_paths`` with
     ``gallery_names``, instead of ``qrels``: the level of an item is where its path agrees with the query's. Without a
@@ -58,12 +60,15 @@ def evaluate_ranking(
         unjudged: what a listed item without judgment, or without a path, is, for named lists: ``"irrelevant"``, of
             level 0, or an ``"error"``; the convention card says which, and how many there were.
         negative_qrels: what a judgment below 0 is, by which TREC marks spam: an ``"error"``, or ``"irrelevant"``.
+        higher_is_better: False if the scores of named lists are distances, such as faiss's for L2; those in a column
+            ``distance`` or ``_distance`` are distances anyway.
         num_levels: L, for named lists; the largest level of ``qrels`` unless given.
         **options: as :func:`evaluate` takes them. Of named lists, the rows of a ``relevance`` table are in the order of
             ``qrels``, then of the queries that only the run has (``query_ids`` of the result), level 0 counts only what
             is judged, and a list is taken as it is, its query in no count. ``ties="index"`` keeps the order of the run.
-            No list loses its worst item, which one cut short does not hold. Ids, junk and distractors are for lists of
-            indices alone.
+            No list loses its worst item, which one cut short does not hold. An item that a list holds twice is an
+            error, or under ``compat="delf"`` irrelevant where it stands again, as GLDv2's code has it. Ids, junk and
+            distractors are for lists of indices alone.
 
     Raises:
         OptionError: neither or both of ``qrels`` and ``query_paths``, an unknown metric or option, no shared query,
@@ -91,16 +96,19 @@ def evaluate_ranking(
     if (qrels is None) == (query_paths is None) or (qrels is not None and gallery_paths is not None):
         raise OptionError("both or neither of qrels and paths", expected="qrels for named items, paths for indices")
     check_choice("unjudged", unjudged, Literal["irrelevant", "error"])
+    check_choice("higher_is_better", higher_is_better, Literal[True, False])
     if query_names is None and gallery_names is not None:
         raise OptionError("gallery_names without query_names", expected="both, or neither")
     asked = CheckedRetrievalOptions(**options).with_rules(worst="kept")  # a list cut short does not hold its worst item
+    from ..runs import as_run
     from .lists import evaluate_indices, evaluate_judged, evaluate_named  # takes numba with it
 
     if qrels is not None:
         if query_names is not None:
             raise OptionError("query_names together with qrels", expected="query_names only with label paths")
         asked.refuse_masks("beside qrels")
-        return evaluate_judged(run, qrels, asked, num_levels, unjudged, negative_qrels)
+        how: dict[str, Any] = {"num_levels": num_levels, "unjudged": unjudged, "negative": negative_qrels}
+        return evaluate_judged(run, qrels, asked, **how, higher_is_better=higher_is_better)
     if num_levels is not None or negative_qrels != "error" or (unjudged == "error" and query_names is None):
         given = "num_levels=, negative_qrels= or unjudged='error' together with label paths"
         raise OptionError(given, expected="these options only with qrels")
@@ -108,6 +116,9 @@ def evaluate_ranking(
         asked.refuse_masks("beside names")
     asked.check_protocol(self_retrieval=gallery_paths is None)
     if query_names is None:
+        if not higher_is_better:
+            raise OptionError("higher_is_better=False with lists of indices", expected="it with scores alone")
         return evaluate_indices(run, query_paths, gallery_paths, asked)
+    listed = as_run(run, higher_is_better=higher_is_better, repeats=asked.rules.repeats)
     paths, names = (query_paths, gallery_paths), (query_names, gallery_names)
-    return evaluate_named(run, paths, names, asked, unjudged=unjudged)
+    return evaluate_named(listed, paths, names, asked, unjudged=unjudged)

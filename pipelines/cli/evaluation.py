@@ -49,7 +49,7 @@ gallery_labels_option = option("--gallery-labels", INPUT_FILE, "Table of the gal
 query_labels_option = option(
     "--query-labels", INPUT_FILE, "Names and labels of the queries, where these are not items."
 )
-_OF_RUNS = ("qrels", "tree", "query_labels", "unjudged", "negative_qrels")
+_OF_RUNS = ("qrels", "tree", "query_labels", "unjudged", "negative_qrels", "lower_is_better")
 _OF_LABELS = (
     *("labels", "levels", "gallery_labels", "ids", "junk", "distractors", "counts"),
     *("block_size", "device", "precision", "approximate", "resume", "launcher", "slurm"),
@@ -129,6 +129,7 @@ def embed(
     "--unjudged", ["irrelevant", "error"], "What listed items without judgment or labels are.", default="irrelevant"
 )
 @choice("--negative-qrels", ["error", "irrelevant"], "What judgments below 0 are.", default="error")
+@flag("--lower-is-better", "The scores of --run are distances; those in a column 'distance' are anyway.")
 @labels_option
 @levels_option
 @gallery_option

@@ -171,6 +171,7 @@ def evaluate_run(
     ids: str | None = None,
     unjudged: Literal["irrelevant", "error"] = "irrelevant",
     negative_qrels: Literal["error", "irrelevant"] = "error",
+    lower_is_better: bool = False,
     **options: Unpack[ResultOptions],
 ) -> Evaluation:
     """Evaluate ranked lists on disk, print the result, and write what is asked for.
@@ -180,6 +181,7 @@ def evaluate_run(
     given. The rest is as for :func:`hiertree.metrics.evaluate_ranking`.
     """
     given: dict[str, Any] = {**options, "unjudged": unjudged, "negative_qrels": negative_qrels}
+    given["higher_is_better"] = not lower_is_better
     outputs = _outputs(given)
     if (qrels is None) == (tree is None):
         expected = "judgments (--qrels), or a table of labels (--tree)"

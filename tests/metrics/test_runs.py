@@ -252,3 +252,80 @@ def test_query_names_that_are_none_are_refused(names, tmp_path):
         evaluate_ranking({"a": ["b"]}, query_paths=[0, 0], query_names=names)
     with pytest.raises(InputError, match="query_names"):
         write_trec_qrels(tmp_path / "qrels.txt", query_paths=[0, 0], query_names=names)
+
+
+DISTANCES = {"a": 0.1, "x": 0.9, "b": 0.3}
+RELEVANT = {"q": {"a": 1, "b": 1}}
+
+
+@pytest.mark.parametrize("column", ["distance", "_distance", "dist"])
+def test_a_column_of_distances_ranks_the_smallest_first(column):
+    frame = pd.DataFrame({"query": "q", "doc": list(DISTANCES), column: list(DISTANCES.values())})
+    for options in ({}, {"higher_is_better": False}):
+        assert evaluate_ranking(frame, RELEVANT, metrics=["AP"], **options)["AP"] == 1.0
+    named = frame.rename(columns={column: "score"})
+    assert evaluate_ranking(named, RELEVANT, metrics=["AP"], higher_is_better=False)["AP"] == 1.0
+    assert evaluate_ranking(named, RELEVANT, metrics=["AP"])["AP"] == pytest.approx((1 / 2 + 2 / 3) / 2)
+
+
+def test_distances_in_any_form_rank_as_their_negatives_do(named, tmp_path):
+    run, qrels = named
+    distances = {query: {item: -score for item, score in items.items()} for query, items in run.items()}
+    expected = evaluate_ranking(run, qrels, metrics=METRICS)
+    write_trec_run(tmp_path / "run.txt", distances)
+    for form in (distances, tmp_path / "run.txt", pytest.importorskip("ranx").Run(distances)):
+        check_same(evaluate_ranking(form, qrels, metrics=METRICS, higher_is_better=False), expected)
+    with pytest.raises(OptionError, match="by place"):
+        evaluate_ranking({"q": ["a"]}, RELEVANT, higher_is_better=False)
+    with pytest.raises(OptionError, match="indices"):
+        evaluate_ranking([[0]], query_paths=[0], gallery_paths=[0], higher_is_better=False)
+
+
+def delf_average_precision(listed, relevant, most=100):
+    """As GLDv2's metrics.py: an image listed again takes its place and counts as wrong."""
+    total, right, seen = 0.0, 0, set()
+    for place, name in enumerate(listed[:most], start=1):
+        if name not in seen and name in relevant:
+            right += 1
+            total += right / place
+        seen.add(name)
+    return total / min(len(relevant), most)
+
+
+def test_repeated_items_are_refused_or_take_their_place_as_in_delf():
+    random = np.random.default_rng(0)
+    lists = {f"q{query}": [f"d{item}" for item in random.integers(0, 30, 120)] for query in range(20)}
+    judged = {query: {f"d{item}": 1 for item in random.choice(30, 9, replace=False)} for query in lists}
+    expected = [delf_average_precision(lists[query], judged[query]) for query in lists]
+    options = {"metrics": ["mAP@100"], "compat": "delf"}
+    found = evaluate_ranking(lists, judged, **options).per_query()["mAP@100"]
+    assert found[list(lists)].tolist() == pytest.approx(expected, abs=1e-12)
+    scored = pd.DataFrame([(q, d, -place) for q, own in lists.items() for place, d in enumerate(own)])
+    scored = scored.set_axis(["query", "doc", "score"], axis=1).sample(frac=1, random_state=0)
+    found = evaluate_ranking(scored, judged, **options).per_query()["mAP@100"]
+    assert found[list(lists)].tolist() == pytest.approx(expected, abs=1e-12)
+    query_paths = np.zeros(1, int)
+    for query, own in lists.items():
+        gallery = [0 if f"d{item}" in judged[query] else 1 for item in range(30)]
+        paths = {"query_paths": query_paths, "gallery_paths": gallery}
+        value = delf_average_precision(own, judged[query])
+        indices = [[int(name[1:]) for name in own]]
+        assert evaluate_ranking(indices, **paths, **options)["mAP@100"] == pytest.approx(value, abs=1e-12)
+        names = {"query_names": ["q"], "gallery_names": [f"d{item}" for item in range(30)]}
+        assert evaluate_ranking({"q": own}, **paths, **names, **options)["mAP@100"] == pytest.approx(value, abs=1e-12)
+    with pytest.raises(PathError, match="compat='delf'"):
+        evaluate_ranking(lists, judged)
+
+
+def test_kaggle_files_of_id_and_images_are_runs_and_judgments(tmp_path):
+    (tmp_path / "run.csv").write_text("id,images\nq,x a b\np,c\nempty,\nignored,a\n")
+    (tmp_path / "solution.csv").write_text(
+        "id,images,Usage\nq,a b,Private\np,c d,Public\nempty,a,Private\nignored,None,Ignored\n"
+    )
+    found = evaluate_ranking(tmp_path / "run.csv", tmp_path / "solution.csv", metrics=["mAP@100"]).per_query()
+    assert found["mAP@100"].dropna().to_dict() == pytest.approx({"q": (1 / 2 + 2 / 3) / 2, "p": 0.5, "empty": 0.0})
+    assert np.isnan(found["mAP@100"]["ignored"])
+    frame = pa.table({"id": ["q"], "images": ["x a b"]})
+    assert evaluate_ranking(frame, RELEVANT, metrics=["AP"])["AP"] == pytest.approx((1 / 2 + 2 / 3) / 2)
+    with pytest.raises(PathError, match="'q' twice"):
+        evaluate_ranking(pd.DataFrame({"id": ["q", "q"], "images": ["a", "b"]}), RELEVANT)

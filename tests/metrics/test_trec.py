@@ -112,6 +112,31 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_a_name(tmp_path)
     assert read_trec_run(tmp_path / "run.txt") == {"q": {"a": 0.5, "b": 0.4}}
 
 
+def test_lines_that_end_in_a_carriage_return_alone_are_lines(tmp_path):
+    (tmp_path / "run.txt").write_bytes(b"q Q0 a 1 0.5 t\rq Q0 b 2 0.4 t\r")
+    (tmp_path / "qrels.txt").write_bytes(b"q 0 b 1\rq 0 a 0")
+    assert read_trec_run(tmp_path / "run.txt") == {"q": {"a": 0.5, "b": 0.4}}
+    assert read_trec_qrels(tmp_path / "qrels.txt") == {"q": {"b": 1, "a": 0}}
+    (tmp_path / "run.txt").write_bytes(b"q Q0 a 1 0.5 t\rq Q0 b 2 high t\r")
+    with pytest.raises(TableError, match="line 2: score 'high'"):
+        read_trec_run(tmp_path / "run.txt")
+
+
+def test_words_after_the_tag_and_spaces_beyond_ascii_change_no_name(tmp_path):
+    (tmp_path / "run.txt").write_text("q Q0 東\u3000京 1 0.5 t and more\n", encoding="utf-8")
+    assert read_trec_run(tmp_path / "run.txt") == {"q": {"東\u3000京": 0.5}}
+
+
+@pytest.mark.parametrize("text", ["1_0", "٢"])
+def test_judgments_in_other_than_plain_digits_are_refused(text, tmp_path):
+    (tmp_path / "qrels.txt").write_text(f"q 0 a {text}\n", encoding="utf-8")
+    with pytest.raises(TableError, match=f"line 1: level '{text}'"):
+        read_trec_qrels(tmp_path / "qrels.txt")
+    (tmp_path / "qrels.csv").write_text(f"query,doc,level\nq,a,{text}\n", encoding="utf-8")
+    with pytest.raises(PathError, match=text):
+        evaluate_ranking({"q": ["a"]}, tmp_path / "qrels.csv")
+
+
 def test_indices_of_a_search_become_files_with_the_same_numbers(tmp_path):
     random = np.random.default_rng(1)
     embeddings = random.standard_normal((40, 4))
@@ -152,6 +177,12 @@ def test_unjudged_items_are_irrelevant_or_an_error_as_the_card_says():
         ("q Q0 a 1 1e400 t\n", "line 1: score '1e400'"),
         ("q Q0 a 1 1 t\np Q0 a 1 1 t\nq Q0 a 2 0 t\n", "line 3.*item 'a' of query 'q'"),
         (b"q Q0 a 1 1 t\nq Q0 \xff 2 1 t\n", "line 2: bytes"),
+        ("q Q0 a 1 1 t\nq Q0 tower bridge 2 0.9 t\n", "line 2: 7 columns, of which 'bridge' is the rank"),
+        ("q Q0 tower bridge 2 0.9\n", "line 1: 6 columns, of which 'bridge' is the rank"),
+        ("q Q0 photo 12 3 0.9 t\n", "line 1: 7 columns.* '0.9' the tag"),
+        ("old town Q0 a 1 0.9 t\n", "line 1: 7 columns, of which 'a' is the rank"),
+        ("q Q0 a 1 1_0 t\n", "line 1: score '1_0'"),
+        ("q Q0 a 1 ١٠ t\n", "line 1: score '١٠'"),
     ],
 )
 def test_broken_lines_of_a_run_are_named(text, words, tmp_path):
