@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,16 @@ from typing_extensions import override
 from ..errors import OptionError, TableError
 from ..io.files import CONTENT_ERRORS, AnyPath, open_replacing, raised_as, read_text, write_text
 from ..io.tables import frame_columns, line_names, read_table, write_table
-from .label_rows import Nested, Numbered, Row, Where, nest, trimmed
+from .label_rows import Nested, Numbered, Row, Where, check_depth, check_labels, nest, trimmed
 
+_log = logging.getLogger(__name__)
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
 JSON_FORMAT = "hiertree-label-tree-1"
-_PLAIN = re.compile(r"[\w.+-]+")  # a name that Newick holds without quotes
+_PLAIN = re.compile(r"[\w.+\\-]+")  # a name that Newick holds without quotes
+_HEADER = re.compile(
+    r"(?i)parent|child|source|target|hyp(er|o)nym|(super|sub)_?class|broader|narrower|^from to$|^to from$"
+)
+_SUPPORT = re.compile(r"\d+(?:\.\d*)?:(?=.)")
 _SHORTEST_INTEGER = re.compile("0|[1-9][0-9]*")
 _NOT_IN_XML = re.compile("[\0-\b\v\f\x0e-\x1f\ufffe\uffff]")
 _LISTS = ("level_names", "leaf_ids")  # held as JSON, because GraphML has no lists
@@ -111,21 +117,44 @@ def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]
     """
     text = read_text(path)
     with raised_as(TableError, path, expected=f"a tree written by LabelTree.to_json ({JSON_FORMAT})"):
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=_different_keys)
         if content["format"] != JSON_FORMAT:
             raise ValueError(f"format {content['format']!r}")
-        leaves = list(_json_leaves(content["children"], ()))
-        return [row for row, _ in leaves], [leaf for _, leaf in leaves], content["level_names"]
+        leaves = list(_json_leaves(_json_list(content, "children"), ()))
+        return [row for row, _ in leaves], [leaf for _, leaf in leaves], _json_list(content, "level_names")
 
 
-def _json_leaves(nodes: Any, above: Row) -> Iterator[tuple[Row, Hashable]]:
+def _different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, of which Python would keep the last of equal keys."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError(f"a key twice among {', '.join(key for key, _ in pairs)}")
+    return values
+
+
+def _json_list(node: dict[str, Any], key: str) -> list[Any]:
+    values = node[key]
+    if not isinstance(values, list) or not values:
+        raise ValueError(f"{key} {values!r:.80} instead of a list")
+    return values
+
+
+def _json_leaves(nodes: Sequence[Any], above: Row) -> Iterator[tuple[Row, Hashable]]:
+    labels = set()
     for node in nodes:
         row = (*above, _as_tuple(node["label"]))
+        check_labels(row, f"the node {row[-1]!r:.80}")
+        labels.add(row[-1])
+        if "children" in node and "leaf_ids" in node:
+            raise ValueError(f"children and leaf_ids of {row[-1]!r:.80}")
         if "children" in node:
-            yield from _json_leaves(node["children"], row)
-        else:
-            for leaf in node.get("leaf_ids", [node["label"]]):
-                yield row, _as_tuple(leaf)
+            yield from _json_leaves(_json_list(node, "children"), row)
+            continue
+        for leaf in map(_as_tuple, _json_list(node, "leaf_ids") if "leaf_ids" in node else [node["label"]]):
+            check_labels((leaf,), f"a leaf of {row[-1]!r:.80}")
+            yield row, leaf
+    if len(labels) < len(nodes):
+        raise ValueError(f"{len(nodes)} nodes below {above!r:.80} with {len(labels)} labels")
 
 
 def _as_tuple(value: Any) -> Hashable:
@@ -162,20 +191,32 @@ def _newick_rows(roots: Sequence[Any], path: AnyPath, inner_names: bool) -> Iter
     while stack:
         node, above = stack.pop()
         children = node.descendants
-        name = (node.unquoted_name or "") if inner_names or not children else ""
+        name = _newick_name(node, path, inner_names or not children)
         if children and not name:
             unnamed += 1
             name = f"node {unnamed}"
         row = (*above, name)
+        check_depth(row)
         if not children:
             yield row
         _refuse_equal_names(children, path, inner_names)
         stack.extend((child, row) for child in reversed(children))
 
 
+def _newick_name(node: Any, path: AnyPath, is_read: bool) -> str:
+    """The name of a node, without the support of its branch, which programs write before it: ``'95:Homo'``."""
+    try:
+        _ = node.length
+    except ValueError:
+        given = f"{path}: {node.name or ''}:{node._length} has no number after the colon"
+        raise TableError(given, expected="the length of a branch", remedy="put names with colons in quotes") from None
+    name = node.unquoted_name if is_read else None
+    return _SUPPORT.sub("", name) if name and node.descendants else name or ""
+
+
 def _refuse_equal_names(nodes: Sequence[Any], path: AnyPath, inner_names: bool) -> None:
     """Inner nodes of one name under one parent would become one node."""
-    named = [node.unquoted_name for node in nodes if node.descendants and node.name and inner_names]
+    named = [_newick_name(node, path, inner_names) for node in nodes if node.descendants and node.name and inner_names]
     if len(set(named)) < len(named):
         twice = next(name for name in named if named.count(name) > 1)
         given = f"{path}: two children of one node are called {twice!r}"
@@ -200,21 +241,63 @@ def _joined(nested: Nested) -> str:
 
 def _quoted(label: Hashable) -> str:
     text = str(label)
-    return text if _PLAIN.fullmatch(text) else "'" + text.replace("'", "''") + "'"
+    if _PLAIN.fullmatch(text):
+        return text
+    if "\\" in text:  # which some programs take for an escape, in quotes
+        given = f"the label {text!r}, with a backslash beside signs that need quotes"
+        raise OptionError(given, expected="labels that Newick can hold", remedy="use to_json")
+    return "'" + text.replace("'", "''") + "'"
 
 
 def read_graphml(path: AnyPath) -> Any:
-    """A graph whose nodes are known by the texts of their ids; a TableError names a file that is not GraphML."""
-    from xml.etree.ElementTree import ParseError
+    """A graph whose nodes are known by the texts of their ids; a TableError names a file that is not GraphML.
+
+    Nodes are read one at a time, since networkx would hold the whole document, in five times the memory.
+    """
+    from xml.etree.ElementTree import ParseError, iterparse
 
     import networkx as nx
 
+    reader: Any = nx.GraphMLReader()
+    graph: Any = None
+    above: list[Any] = []  # the graphs that are being read, one inside the other
+    keys: Any = {}
     with raised_as(TableError, path, expected="a GraphML file", on=(*CONTENT_ERRORS, ParseError, nx.NetworkXError)):
-        graph: Any = nx.read_graphml(Path(path))
-        for attributes in (graph.graph, *(attributes for _, attributes in graph.nodes(data=True))):
-            for name in set(_LISTS) & set(attributes):
-                attributes[name] = _as_tuple(json.loads(attributes[name]))
-    return graph
+        elements = iterparse(Path(path), ("start", "end"))  # noqa: S314 - Expat bounds what entities grow to
+        _, root = next(elements)
+        for event, element in elements:
+            kind = element.tag.removeprefix(f"{{{reader.NS_GRAPHML}}}")
+            if kind == "graph" and event == "start":
+                above.append(element)
+                if graph is None:
+                    graph = (nx.DiGraph if element.get("edgedefault") == "directed" else nx.Graph)()
+                    keys, _ = reader.find_graphml_keys(root)
+            elif kind == "graph":
+                graph.graph.update(_attributes(reader.decode_data_elements(keys, above.pop())))
+                if not above:
+                    return graph
+            elif kind in ("node", "edge", "hyperedge") and event == "end":
+                _add_element(graph, element, kind, _attributes(reader.decode_data_elements(keys, element)))
+                above[-1].remove(element)
+        raise ValueError("no graph")
+
+
+def _add_element(graph: Any, element: Any, kind: str, attributes: dict[str, Any]) -> None:
+    """Add a node or an edge of GraphML to the graph."""
+    if kind == "node":
+        graph.add_node(element.attrib["id"], **attributes)
+        return
+    if kind == "hyperedge" or element.get("directed") == ("false" if graph.is_directed() else "true"):
+        raise ValueError(f"a {kind} that is not {'' if graph.is_directed() else 'un'}directed")
+    graph.add_edge(element.attrib["source"], element.attrib["target"])
+
+
+def _attributes(values: dict[str, Any]) -> dict[str, Any]:
+    """Those attributes of a graph or node that say what a tree is."""
+    read = {"label": values["label"]} if "label" in values else {}
+    return read | {
+        name: _as_tuple(_json_list({name: json.loads(values[name])}, name)) for name in _LISTS if name in values
+    }
 
 
 def write_graphml(path: AnyPath, numbered: Numbered, names: Sequence[str]) -> None:
@@ -311,7 +394,12 @@ def read_edges(path: AnyPath, *, child_first: bool = False) -> list[tuple[str, s
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         words = line.split()
         if words and len(words) != 2:
-            raise TableError(f"{Path(path).name}, line {number}: {line!r}", expected="two words: parent and child")
+            raise TableError(f"{Path(path).name}, line {number}: {line!r:.200}", expected="two words: parent and child")
         if words:
             edges.append((words[1], words[0]) if child_first else (words[0], words[1]))
+    if len(edges) > 1 and set(edges[0]).isdisjoint(chain.from_iterable(edges[1:])):
+        first, name = " ".join(edges[0]), Path(path).name
+        if _HEADER.search(first):
+            raise TableError(f"{name}, line 1: the header {first!r}", expected="nodes", remedy="remove that line")
+        _log.warning("%s, line 1: no other line names %s; remove it if it is a header", name, " or ".join(edges[0]))
     return edges

@@ -6,24 +6,28 @@ Edges run from parent to child. The root, the one node without a parent, belongs
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+import numpy as np
+
+from ..arrays import to_numpy
 from ..errors import HierarchyError, InputError, NotATreeError, UnknownLeafError, some_of
 from ..io.tables import frame_columns, is_frame, is_missing
 from ..options import check_choice
-from .label_rows import Row, is_empty, plain_label
+from .label_rows import Row, check_depth, check_labels, is_empty, plain_label, same_text
 
 if TYPE_CHECKING:
     import networkx as nx
-    import numpy as np
     from numpy.typing import NDArray
 
 _log = logging.getLogger(__name__)
 Direction = Literal["parent-child", "child-parent"]
 MultipleParents = Literal["error", "first", "shortest"]
 Forest = Literal["error", "join"]
+SiblingHomonyms = Literal["error", "rename"]
 
 
 class GraphPolicies(TypedDict, total=False):
@@ -38,27 +42,32 @@ class GraphPolicies(TypedDict, total=False):
             labels of level 1.
         inner_leaves: inner nodes that items carry too, or ``"all"`` but the root. Each is then also a leaf, shallower
             than those below it: choose ``uneven="pad"``, which repeats its label down to the finest level.
+        homonyms: what to do with children of one node that have one label: ``"error"``; ``"rename"`` adds to each its
+            node, ``food (n07555863)``.
     """
 
     direction: Direction
     multiple_parents: MultipleParents
     forest: Forest
     inner_leaves: Iterable[Hashable] | Literal["all"]
+    homonyms: SiblingHomonyms
 
 
 def _with_one_parent(
-    graph: nx.DiGraph[Any], policy: MultipleParents, inner_leaves: Collection[Hashable]
+    graph: nx.DiGraph[Any], policy: MultipleParents, inner_leaves: Collection[Hashable], *, least_leaves: int
 ) -> nx.DiGraph[Any]:
     several = [node for node, degree in graph.in_degree() if degree > 1]
     if not several:
         return graph
-    reverse = max(degree for _, degree in graph.out_degree()) == 1
-    if policy == "error" or reverse:
-        parents = ", ".join(map(repr, sorted(graph.predecessors(several[0]), key=str)))
+    roots, leaves = (sum(degree == 0 for _, degree in degrees) for degrees in (graph.in_degree(), graph.out_degree()))
+    no_branch = max(degree for _, degree in graph.out_degree()) == 1
+    if policy == "error" or no_branch or leaves < least_leaves:
+        parents = some_of(sorted(graph.predecessors(several[0]), key=str))
         remedy = "pass multiple_parents='first' or 'shortest' to keep one of them"
-        if reverse:
-            remedy = "no node has two children: the edges seem to lead from child to parent; "
-            remedy += "pass direction='child-parent', or 'parent-child' if that was given"
+        if no_branch or leaves < max(roots, least_leaves):
+            counts = "no node has two children" if no_branch else f"roots: {roots}, leaves: {leaves}"
+            remedy = f"{counts}: the edges seem to lead from child to parent; "
+            remedy += "pass direction='child-parent', or 'parent-child' if that was given or is meant"
         given = f"the graph: {several[0]!r} has the parents {parents}"
         raise NotATreeError(given, expected="one parent per node", remedy=remedy)
     return _kept_edges(graph, policy, inner_leaves)
@@ -115,15 +124,28 @@ def _with_one_root(graph: nx.DiGraph[Any], policy: Forest) -> tuple[nx.DiGraph[A
 MOST_CYCLES = 10  # named in a message
 
 
-def _check_graph(graph: Any) -> None:
+def _directed(graph: Any, direction: Direction | None) -> nx.DiGraph[Any]:
+    """The graph with simple edges from parent to child; a root that is its own parent loses that edge."""
     import networkx as nx
 
     if not isinstance(graph, nx.Graph):
         raise InputError(f"{type(graph).__name__} as a graph", expected="a networkx.DiGraph")
-    if graph.number_of_edges() == 0:
-        raise HierarchyError("the graph has no edge", expected="at least a root and a leaf")
-    if not graph.is_directed():
+    if graph.number_of_edges() > 0 and not graph.is_directed():
         raise HierarchyError("the graph is undirected", expected="a networkx.DiGraph with edges from parent to child")
+    simple = nx.DiGraph(graph) if graph.is_multigraph() else graph
+    turned = simple.reverse(copy=True) if direction == "child-parent" else simple
+    loops = [(node, node) for node in nx.nodes_with_selfloops(turned) if turned.in_degree(node) == 1]
+    if loops:
+        turned = turned.copy()
+        turned.remove_edges_from(loops)
+    if turned.number_of_edges() == 0:
+        raise HierarchyError("the graph has no edge", expected="at least a root and a leaf")
+    return turned
+
+
+def _check_acyclic(graph: nx.DiGraph[Any]) -> None:
+    import networkx as nx
+
     cycles = list(islice(nx.simple_cycles(graph), MOST_CYCLES + 1))
     if cycles:
         shown = "; ".join(sorted(map(_shown_cycle, cycles[:MOST_CYCLES]))) + "; …" * (len(cycles) > MOST_CYCLES)
@@ -141,34 +163,71 @@ def leaves_of_graph(
     graph: nx.DiGraph[Any],
     labels: Mapping[Hashable, Hashable],
     *,
-    direction: Direction = "parent-child",
+    direction: Direction | None = None,
     multiple_parents: MultipleParents = "error",
     forest: Forest = "error",
     inner_leaves: Iterable[Hashable] | Literal["all"] = (),
+    homonyms: SiblingHomonyms = "error",
 ) -> tuple[list[Row], list[Hashable]]:
     """For every leaf of the tree that the policies make of a graph, its labels coarse → fine, and its id."""
-    import networkx as nx
-
-    check_choice("direction", direction, Direction)
+    check_choice("direction", direction or "parent-child", Direction)
     check_choice("multiple_parents", multiple_parents, MultipleParents)
     check_choice("forest", forest, Forest)
+    check_choice("homonyms", homonyms, SiblingHomonyms)
     if isinstance(inner_leaves, str) or not isinstance(inner_leaves, Iterable):
         check_choice("inner_leaves", inner_leaves, Literal["all"])
-    _check_graph(graph)
+    directed = _directed(graph, direction)
+    _check_nodes(directed, labels)
+    _check_acyclic(directed)
     named = frozenset(() if inner_leaves == "all" else inner_leaves)
-    simple = nx.DiGraph(graph) if graph.is_multigraph() else graph
-    turned = simple if direction == "parent-child" else simple.reverse(copy=True)
-    rooted, root = _with_one_root(_with_one_parent(turned, multiple_parents, named), forest)
+    single = _with_one_parent(directed, multiple_parents, named, least_leaves=1 if inner_leaves or direction else 2)
+    rooted, root = _with_one_root(single, forest)
     if inner_leaves == "all":
         named = frozenset(node for node in rooted if node != root and rooted.out_degree(node))
     unknown = [node for node in named if node not in rooted or node == root]
     if unknown:
         raise UnknownLeafError(f"inner_leaves: {some_of(unknown)}", expected="nodes of the tree below its root")
-    return _rows_of_graph(rooted, root, labels, inner_leaves=named)
+    label_of = _labels_of_nodes(rooted, labels, homonyms)
+    return _rows_of_graph(rooted, root, label_of, inner_leaves=named)
+
+
+def _check_nodes(graph: nx.DiGraph[Any], labels: Mapping[Hashable, Hashable]) -> None:
+    """Refuse nodes, or nodes and keys of ``labels``, that differ in type alone, and labels that name no node."""
+    if pair := same_text(list(graph)):
+        remedy = "make all of them text, or all of them integers"
+        raise InputError(f"the graph has the nodes {pair[0]!r} and {pair[1]!r}", expected="one type", remedy=remedy)
+    absent = [key for key in labels if key not in graph]
+    if absent and (pair := same_text([*absent, *graph])):
+        given = f"labels has the key {pair[0]!r}, the graph the node {pair[1]!r}"
+        raise InputError(given, expected="nodes as keys", remedy="give the keys the type of the nodes")
+    if absent and len(absent) == len(labels):
+        raise InputError(f"labels of {some_of(absent)}", expected=f"nodes as keys, such as {next(iter(graph))!r}")
+
+
+def _labels_of_nodes(
+    graph: nx.DiGraph[Any], labels: Mapping[Hashable, Hashable], homonyms: SiblingHomonyms
+) -> dict[Hashable, Hashable]:
+    """The label of each node, different for the children of one node."""
+    label_of = {node: plain_label(labels.get(node, graph.nodes[node].get("label", node))) for node in graph}
+    for above in graph:
+        children = list(graph.successors(above))
+        for node in children:
+            check_labels((label_of[node],), f"the node {node!r}")
+        uses = Counter(label_of[node] for node in children)
+        twins = [node for node in children if uses[label_of[node]] > 1]
+        if homonyms == "rename":
+            label_of |= {node: f"{label_of[node]} ({node})" for node in twins}
+        if len({label_of[node] for node in children}) < len(children):
+            given = (
+                f"the nodes {some_of(twins)} below {above!r} are called {some_of({label_of[node] for node in twins})}"
+            )
+            remedy = "pass homonyms='rename' to add to each its node, or rename them by labels"
+            raise NotATreeError(given, expected="children of different labels", remedy=remedy)
+    return label_of
 
 
 def graph_of_edges(edges: Any, direction: Direction) -> nx.DiGraph[Any]:
-    """The directed graph, parent → child, of pairs or of a frame of two columns.
+    """The directed graph, parent → child, of pairs, of an (n, 2) array or of a frame of two columns.
 
     In a frame, a row without a parent names a root.
     """
@@ -178,17 +237,29 @@ def graph_of_edges(edges: Any, direction: Direction) -> nx.DiGraph[Any]:
     graph: nx.DiGraph[Any] = nx.DiGraph()
     child_first = direction == "child-parent"
     if is_frame(edges):
-        pairs = _pairs_of_frame(edges)
-        roots = [pair for pair in pairs if is_empty(pair[child_first]) and not is_empty(pair[not child_first])]
-        graph.add_nodes_from(pair[not child_first] for pair in roots)
-        edges = [pair for pair in pairs if pair not in roots]
+        pairs, edges = _pairs_of_frame(edges), []
+        for pair in pairs:
+            if is_empty(pair[child_first]) and not is_empty(pair[not child_first]):
+                graph.add_node(pair[not child_first])
+            else:
+                edges.append(pair)
     if not isinstance(edges, Iterable) or isinstance(edges, set | frozenset):
         raise InputError(f"edges={edges!r:.80}", expected="(parent, child) pairs in their order")
-    for edge in edges:
-        if not _is_pair(edge):
-            raise InputError(f"the edge {edge!r}", expected="a pair of nodes, parent and child")
-        graph.add_edge(*(reversed(edge) if child_first else edge))
+    for edge in _rows_of_array(edges) if hasattr(edges, "dtype") else edges:
+        pair = edge.tolist() if hasattr(edge, "dtype") else edge
+        if not _is_pair(pair):
+            raise InputError(f"the edge {edge!r:.80}", expected="a pair of nodes, parent and child")
+        nodes = map(plain_label, reversed(pair) if child_first else pair)
+        graph.add_edge(*nodes)
     return graph
+
+
+def _rows_of_array(edges: Any) -> list[Any]:
+    """The rows of an array, whole numbers as integers."""
+    array = to_numpy(edges, name="edges")
+    whole = array.dtype.kind == "f" and bool((array == np.floor(array)).all())
+    rows: list[Any] = (array.astype(np.int64) if whole else array).tolist()
+    return rows
 
 
 def _pairs_of_frame(frame: Any) -> list[tuple[Hashable, Hashable]]:
@@ -210,7 +281,7 @@ def _is_pair(edge: Any) -> bool:
 def _rows_of_graph(
     graph: nx.DiGraph[Any],
     root: Hashable,
-    labels: Mapping[Hashable, Hashable],
+    label_of: Mapping[Hashable, Hashable],
     *,
     inner_leaves: Collection[Hashable],
 ) -> tuple[list[Row], list[Hashable]]:
@@ -219,8 +290,8 @@ def _rows_of_graph(
 
     row_of: dict[Hashable, Row] = {root: ()}
     for above, node in nx.dfs_edges(graph, root):
-        label = labels.get(node, graph.nodes[node].get("label", node))
-        row_of[node] = (*row_of[above], plain_label(label))
+        row_of[node] = (*row_of[above], label_of[node])
+        check_depth(row_of[node])
     rows: list[Row] = []
     leaf_ids: list[Hashable] = []
     for node, row in row_of.items():

@@ -141,6 +141,27 @@ def filled_gaps(rows: Any, gaps: Literal["above", "below"]) -> Iterator[Row]:
         yield tuple(row)
 
 
+def check_depth(row: Row) -> None:
+    """Refuse a row of more levels than paths hold."""
+    if len(row) > MAX_LEVELS:
+        raise HierarchyError(f"a path of {len(row)} levels or more", expected=f"at most {MAX_LEVELS}")
+
+
+def same_text(labels: Sequence[Hashable]) -> tuple[Hashable, Hashable] | None:
+    """Two of the labels that differ in type alone, as 17 and "17" do, in their order; None if there are none.
+
+    >>> same_text(["lake", "17", 5, 17])
+    ('17', 17)
+    """
+    first: dict[str, Hashable] = {}
+    for label in labels if len({isinstance(label, str) for label in labels}) == 2 else ():
+        if isinstance(label, str | int | float):
+            text = f"{label:.0f}" if isinstance(label, float) and label.is_integer() else str(label)
+            if isinstance(earlier := first.setdefault(text, label), str) != isinstance(label, str):
+                return earlier, label
+    return None
+
+
 def trimmed(row: Row) -> Row:
     """The row without the empty labels at its end."""
     end = len(row)
@@ -176,8 +197,7 @@ def even_depths(rows: Sequence[Row], uneven: Uneven) -> list[Row]:
     """The rows brought to one depth: padded, truncated, or refused if their depths differ."""
     depths = [len(row) for row in rows]
     shallow, deep = min(depths), max(depths)
-    if deep > MAX_LEVELS:
-        raise HierarchyError(f"a path of {deep} levels", expected=f"at most {MAX_LEVELS}")
+    check_depth(rows[depths.index(deep)])
     if shallow == deep:
         return list(rows)
     if uneven == "truncate":

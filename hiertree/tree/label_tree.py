@@ -35,7 +35,6 @@ from .label_rows import (
     Repeats,
     Uneven,
     Where,
-    check_labels,
     check_row_policies,
     check_rows,
     filled_gaps,
@@ -170,17 +169,18 @@ class LabelTree(NumberedTree):
         """Build a tree from (parent, child) pairs with a single root; the root belongs to no level.
 
         Args:
-            edges: pairs of node names, or a frame of two columns in which a row without a parent names a root.
+            edges: pairs of node names, an (n, 2) array, or a frame of two columns in which a row without a parent names
+                a root. So does a pair of a node and itself, if it has no other parent.
             labels: a text for some or all nodes; the other nodes are labeled by their names.
             level_names: as for :meth:`from_paths`.
             uneven: as for :meth:`from_paths`.
-            **policies: ``direction``, ``multiple_parents``, ``forest`` and ``inner_leaves``, as
+            **policies: ``direction``, ``multiple_parents``, ``forest``, ``inner_leaves`` and ``homonyms``, as
                 :class:`hiertree.tree.GraphPolicies` describes them.
 
         Raises:
             HierarchyError: a cycle, several roots, a node with two parents, leaves of several depths, no edge at all;
                 the message says which policy would accept it, or that the pairs seem to be reversed.
-            InputError: not pairs.
+            InputError: not pairs, nodes that differ in type alone, such as 17 and "17", or labels of no node.
 
         >>> LabelTree.from_edges([("root", "a"), ("root", "b")]).leaves
         ('a', 'b')
@@ -190,8 +190,9 @@ class LabelTree(NumberedTree):
         ('pet', 'cat')
         """
         graph = graphs.graph_of_edges(edges, policies.get("direction", "parent-child"))
-        undirected: GraphPolicies = {**policies, "direction": "parent-child"}
-        return cls.from_networkx(graph, labels=labels, level_names=level_names, uneven=uneven, **undirected)
+        if "direction" in policies:
+            policies["direction"] = "parent-child"
+        return cls.from_networkx(graph, labels=labels, level_names=level_names, uneven=uneven, **policies)
 
     @classmethod
     def from_networkx(
@@ -213,8 +214,6 @@ class LabelTree(NumberedTree):
         """
         check_choice("uneven", uneven, Uneven)
         rows, leaf_ids = graphs.leaves_of_graph(graph, labels or {}, **policies)
-        for row in rows:
-            check_labels(row, f"the path {row!r}")
         return cls._from_rows(rows, leaf_ids, level_names or graph.graph.get("level_names"), uneven, "separate")
 
     @classmethod
@@ -251,8 +250,9 @@ class LabelTree(NumberedTree):
     ) -> LabelTree:
         """Read a tree in the Newick format of phylogenetics; lengths of branches and comments are left out.
 
-        An inner node without a name is called ``node 1``, ``node 2`` … in the order of the file. Leaf ids become
-        integers when every one of them is written as one. The outermost node is the root, which belongs to no level.
+        The support of a branch before a name, ``'95:Homo'``, is left out, too. An inner node without a name is called
+        ``node 1``, ``node 2`` … in the order of the file. Leaf ids become integers when every one of them is written as
+        one. The outermost node is the root, which belongs to no level.
 
         Args:
             path: a UTF-8 text file.

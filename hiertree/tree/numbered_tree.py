@@ -11,7 +11,18 @@ import numpy as np
 
 from ..arrays import to_numpy
 from ..errors import DuplicateLeafError, HierarchyError, InputError, ShapeError, UnknownLeafError, some_of
-from .label_rows import Homonyms, Nested, Numbered, Row, Uneven, even_depths, nest, number_nodes, refuse_homonyms
+from .label_rows import (
+    Homonyms,
+    Nested,
+    Numbered,
+    Row,
+    Uneven,
+    even_depths,
+    nest,
+    number_nodes,
+    refuse_homonyms,
+    same_text,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +37,7 @@ class NumberedTree:
     def __init__(self, numbered: Numbered, level_names: Sequence[str] | None) -> None:
         self._numbered = numbered
         self._leaf_ids, self._paths, self._labels = numbered
+        self._leaves = tuple(self._leaf_ids)
         self._paths.setflags(write=False)
         self._row_of_leaf = {leaf_id: row for row, leaf_id in enumerate(self._leaf_ids)}
         names = level_names if level_names is not None else [f"level_{i + 1}" for i in range(self.num_levels)]
@@ -49,6 +61,10 @@ class NumberedTree:
             raise DuplicateLeafError("two leaves share an id", expected="one id per leaf")
         even = even_depths(rows, uneven)
         tree = cls(number_nodes(even, leaf_ids), level_names)
+        for name, labels in zip(tree.level_names, tree._labels, strict=True):
+            if pair := same_text(labels):
+                given = f"level {name!r} has the labels {pair[0]!r} and {pair[1]!r}"
+                raise HierarchyError(given, expected="labels of one type", remedy="make all text, or all integers")
         if homonyms == "error":
             refuse_homonyms(even)
         return tree
@@ -61,7 +77,7 @@ class NumberedTree:
     @property
     def leaves(self) -> tuple[Hashable, ...]:
         """Leaf ids, in order of first appearance."""
-        return tuple(self._leaf_ids)
+        return self._leaves
 
     @property
     def level_sizes(self) -> tuple[int, ...]:

@@ -22,11 +22,14 @@ _POLICIES = {
     "forest": (("error", "join"), "Join several roots: they are the labels of level 1."),
     "uneven": (("error", "pad", "truncate"), "Leaves of several depths: repeat their labels, or cut."),
     "gaps": (("error", "above", "below"), "Fill an empty cell of a table with the label above or below it."),
-    "homonyms": (("separate", "error"), "A text under two parents: two nodes, or an error."),
+    "homonyms": (
+        ("separate", "error", "rename"),
+        "Equal labels under two parents: two nodes, or an error; of two children in a graph: an error, or rename.",
+    ),
     "repeats": (("error", "merge"), "Merge equal rows of a table."),
     "leaf": (("label", "path"), "A leaf is its last label, or its whole path."),
 }
-_OF_GRAPHS = ("direction", "multiple_parents", "forest", "inner_leaves", "uneven")
+_OF_GRAPHS = ("direction", "multiple_parents", "forest", "inner_leaves", "homonyms", "uneven")
 _OF_ROWS = ("leaf", "uneven", "repeats", "homonyms", "gaps")
 _OF_NEWICK = ("leaf", "uneven", "forest", "inner_names")
 _WRITERS = {".csv": "to_csv", ".json": "to_json", ".graphml": "to_graphml", ".nwk": "to_newick", ".newick": "to_newick"}

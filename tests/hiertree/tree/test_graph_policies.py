@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import tracemalloc
+from functools import partial
 
 import networkx as nx
 import numpy as np
@@ -47,6 +49,100 @@ def test_reversed_edges_are_recognized_and_read_when_the_direction_is_said():
     assert tree == ht.LabelTree.from_networkx(nx.DiGraph(pairs), direction="child-parent")
     with pytest.raises(NotATreeError, match="pass direction="):  # no policy makes a tree of one leaf of it
         ht.LabelTree.from_edges(pairs, multiple_parents="first", forest="join")
+
+
+@pytest.mark.parametrize("roots", [[("cat", "pet")], [("cat", "pet"), ("dog", "pet"), ("dog", "mammal")]])
+@pytest.mark.parametrize("policies", [{}, {"multiple_parents": "first", "forest": "join"}])
+def test_reversed_edges_of_several_parents_are_recognized_under_every_policy(roots, policies):
+    is_a = [*roots, ("cat", "feline"), ("pet", "animal"), ("feline", "mammal"), ("mammal", "animal")]
+    with pytest.raises(NotATreeError, match="leaves: 1: the edges seem to lead from child to parent; pass direction="):
+        ht.LabelTree.from_edges(is_a, **policies)
+    tree = ht.LabelTree.from_edges(is_a, direction="child-parent", multiple_parents="shortest")
+    assert labels(tree, "cat") == ("pet", "cat")
+
+
+def test_more_roots_than_leaves_hint_at_reversed_edges_and_stay_possible():
+    edges = [("red", "rose"), ("thorny", "rose"), ("red", "poppy"), ("garden", "rose"), ("wild", "poppy")]
+    with pytest.raises(NotATreeError, match="roots: 4, leaves: 2: the edges seem"):
+        ht.LabelTree.from_edges(edges)
+    assert ht.LabelTree.from_edges(edges, multiple_parents="first", forest="join").leaves == ("rose", "poppy")
+
+
+def test_children_of_one_label_are_two_nodes_or_an_error(tmp_path):
+    """Merged, an image of one bank would be a positive of the other."""
+    graph = nx.DiGraph([("r", "Q1"), ("r", "Q2"), ("Q1", "a"), ("Q2", "b")])
+    nx.set_node_attributes(graph, {"Q1": "bank", "Q2": "bank"}, "label")
+    nx.write_graphml(graph, tmp_path / "banks.graphml")
+    named = {"Q1": "bank", "Q2": "bank"}
+    for read in (
+        partial(ht.LabelTree.from_networkx, graph),
+        partial(ht.LabelTree.from_graphml, tmp_path / "banks.graphml"),
+        partial(ht.LabelTree.from_edges, list(graph.edges), labels=named),
+    ):
+        with pytest.raises(NotATreeError, match=r"'Q1', 'Q2' below 'r' are called 'bank'.*homonyms='rename'"):
+            read()
+        tree = read(homonyms="rename")
+        assert (tree.lca_level("a", "b"), labels(tree, "b")) == (0, ("bank (Q2)", "b"))
+        assert labels(read(homonyms="rename", labels=named | {"Q2": "shore"}), "a") == ("bank", "a")
+    with pytest.raises(NotATreeError, match="1, 2 below 'r' are called 'lake'"):
+        ht.LabelTree.from_edges([("r", 1), ("r", 2)], labels={1: "lake", 2: "lake"})
+
+
+@pytest.mark.parametrize("parents", [["1", "2"], np.array(["1", "2"])])
+def test_nodes_that_differ_in_type_alone_are_refused(parents):
+    pairs = [("r", 1), ("r", 2), (parents[0], 10), (parents[1], 11)]
+    for edges in (pairs, pd.DataFrame(pairs)):
+        with pytest.raises(InputError, match=r"the nodes 1 and '1'.*make all of them text"):
+            ht.LabelTree.from_edges(edges, forest="join")
+    with pytest.raises(HierarchyError, match="'kind' has the labels '5' and 5"):
+        ht.LabelTree.from_paths([("5", "a"), (5, "b")], level_names=["kind", "id"])
+    assert ht.LabelTree.from_edges([("lake", 17), ("lake", 5)]).leaves == (17, 5)
+
+
+def test_labels_that_name_no_node_are_refused():
+    edges = [("r", 1), ("r", 2)]
+    with pytest.raises(InputError, match="the key '1', the graph the node 1"):
+        ht.LabelTree.from_edges(edges, labels=json.loads('{"1": "lake", "2": "peak"}'))
+    with pytest.raises(InputError, match="labels of 7: expected nodes as keys"):
+        ht.LabelTree.from_edges(edges, labels={7: "lake"})
+    assert labels(ht.LabelTree.from_edges(edges, labels={1: "lake", 7: "peak"}), 1) == ("lake",)
+
+
+def test_a_root_that_is_its_own_parent_is_a_root_and_another_node_a_circle():
+    ncbi = [(1, 1), (2, 1), (9, 2), (10, 2)]  # child and parent, as in nodes.dmp
+    tree = ht.LabelTree.from_edges(ncbi, direction="child-parent")
+    assert [labels(tree, leaf) for leaf in tree.leaves] == [(2, 9), (2, 10)]
+    assert ht.LabelTree.from_networkx(nx.DiGraph(ncbi), direction="child-parent") == tree
+    assert ht.LabelTree.from_edges(pd.DataFrame(ncbi), direction="child-parent") == tree
+    with pytest.raises(NotATreeError, match="1 → 1"):
+        ht.LabelTree.from_edges([(0, 1), (1, 1), (1, 2)])
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float64, str])
+def test_edges_are_an_array_or_its_rows(kind):
+    array = np.array([[0, 1], [0, 2], [1, 7], [2, 8]]).astype(kind)
+    tree = ht.LabelTree.from_edges(array)
+    seven, eight = ("7", "8") if kind is str else (7, 8)
+    assert (tree.leaves, tree.lca_level(seven, eight)) == ((seven, eight), 0)
+    assert all(type(leaf) is (str if kind is str else int) for leaf in tree.leaves)
+    if kind is not np.float64:
+        assert ht.LabelTree.from_edges(list(array)) == tree
+    with pytest.raises(InputError, match="a pair of nodes"):
+        ht.LabelTree.from_edges(np.zeros((2, 3), int))
+
+
+def test_a_chain_beyond_255_levels_is_refused_before_it_takes_memory():
+    tracemalloc.start()
+    with pytest.raises(HierarchyError, match="256 levels or more"):
+        ht.LabelTree.from_edges([(node, node + 1) for node in range(20_000)])
+    assert tracemalloc.get_traced_memory()[1] < 100e6  # 20,000² / 2 places would take 1.6 GB
+    tracemalloc.stop()
+
+
+def test_many_roots_in_a_frame_take_no_square_of_their_number():
+    number = 20_000
+    frame = pd.DataFrame({"parent": [None] * number + list(range(number)), "child": list(range(2 * number))})
+    assert ht.LabelTree.from_edges(frame, forest="join").level_sizes == (number, number)
 
 
 def test_of_several_parents_the_first_or_the_nearest_to_the_root_is_kept():
@@ -143,8 +239,13 @@ def test_wordnet_graphs_of_tiny_imagenet_become_trees(shared_data):
     name = "nbdt__hierarchies__TinyImagenet200__graph-wordnet.json"
     content = json.loads((shared_data / "taxonomies" / "nbdt" / name).read_text())
     graph = nx.node_link_graph(content, edges="links")
-    tree = ht.LabelTree.from_networkx(graph, uneven="pad", multiple_parents="shortest", forest="join")
+    policies = {"uneven": "pad", "multiple_parents": "shortest", "forest": "join"}
+    with pytest.raises(NotATreeError, match="'n00021265', 'n07555863' below 'n00020827' are called 'food'"):
+        ht.LabelTree.from_networkx(graph, **policies)
+    tree = ht.LabelTree.from_networkx(graph, **policies, homonyms="rename")
     assert len(tree) == 200
+    texts = {label for leaf in tree.leaves for label in labels(tree, leaf)}
+    assert {"food (n00021265)", "food (n07555863)"} <= texts
 
 
 def test_a_tree_of_some_leaves_keeps_its_levels_and_order():

@@ -152,6 +152,105 @@ def test_newick_of_phylogenetics_is_read(tmp_path):
     assert joined.labels_of(joined.paths(["c"])[0]) == ("second", "c")
 
 
+def test_newick_reads_the_names_after_the_support_of_branches(tmp_path):
+    file = tmp_path / "bacteria.nwk"
+    file.write_text("((a:1,b)'100.0:g__X':0.2,(c,d)'99:g__Y',('5:e',f)'7:')root;")
+    tree = ht.LabelTree.from_newick(file)
+    assert [tree.labels_of(path) for path in tree.paths(["a", "c", "5:e"])] == [
+        ("g__X", "a"),
+        ("g__Y", "c"),
+        ("7:", "5:e"),
+    ]
+    for content in ("((a,b)95:Homo,c);", "((a,b)0.9:g__X:0.2,c);", "(a:x,b);"):
+        file.write_text(content)
+        for inner_names in (True, False):
+            with pytest.raises(TableError, match=r"no number after the colon.*quotes"):
+                ht.LabelTree.from_newick(file, inner_names=inner_names, uneven="pad")
+
+
+def test_newick_holds_backslashes_or_refuses_them(tmp_path):
+    tree = ht.LabelTree.from_paths([("a\\b", "x"), ("c", "y\\")])
+    tree.to_newick(tmp_path / "tree.nwk")
+    assert ht.LabelTree.from_newick(tmp_path / "tree.nwk") == tree
+    with pytest.raises(OptionError, match=r"backslash.*to_json"):
+        ht.LabelTree.from_paths([("a\\b c", "x")]).to_newick(tmp_path / "tree.nwk")
+
+
+@pytest.mark.parametrize("header", ["parent child", "child parent", "Source Target", "parent_id taxon"])
+def test_a_header_of_two_words_is_no_edge(header, tmp_path, caplog):
+    file = tmp_path / "edges.txt"
+    file.write_text(f"{header}\na b\na c\n")
+    with pytest.raises(TableError, match=f"edges.txt, line 1: the header '{header}'.*remove that line"):
+        read_edges(file)
+    file.write_text("a b\na c\n")
+    assert ht.LabelTree.from_edges(read_edges(file)).leaves == ("b", "c")
+    assert not caplog.text
+    file.write_text("genus species\na b\na c\n")
+    assert len(read_edges(file)) == 3
+    assert "line 1: no other line names genus or species" in caplog.text
+
+
+NODES = {
+    "null": '[{"label": null}]',
+    "NaN": '[{"label": NaN}]',
+    "blank": '[{"label": " "}]',
+    "NUL": '[{"label": "a\\u0000"}]',
+    "object": '[{"label": {"a": 1}}]',
+    "equal": '[{"label": "a"}, {"label": "a", "leaf_ids": [1]}]',
+    "empty": "[]",
+    "text of leaves": '[{"label": "a", "leaf_ids": "bcd"}]',
+    "null leaf": '[{"label": "a", "leaf_ids": [null]}]',
+    "no leaves": '[{"label": "a", "leaf_ids": []}]',
+    "children and leaves": '[{"label": "a", "children": [{"label": 1}], "leaf_ids": [2]}]',
+    "a key twice": '[{"label": "a", "leaf_ids": [1], "leaf_ids": [2]}]',
+    "no list": '{"label": "a"}',
+}
+
+
+@pytest.mark.parametrize("nodes", NODES.values(), ids=NODES)
+def test_a_json_tree_with_a_defect_is_refused_by_name(nodes, tmp_path):
+    file = tmp_path / "tree.json"
+    for level_names, inner in (('["x"]', nodes), ('["x", "y"]', f'[{{"label": "above", "children": {nodes}}}]')):
+        file.write_text(f'{{"format": "hiertree-label-tree-1", "level_names": {level_names}, "children": {inner}}}')
+        with pytest.raises(TableError, match=r"tree\.json"):
+            ht.LabelTree.from_json(file)
+
+
+def test_a_json_tree_whose_children_stand_twice_is_refused(tree, tmp_path):
+    file = tmp_path / "tree.json"
+    tree.to_json(file)
+    assert sorted(ht.LabelTree.from_json(file).leaves) == sorted(tree.leaves)
+    file.write_text(file.read_text().rstrip().removesuffix("}") + ', "children": [{"label": 3}]}')
+    with pytest.raises(TableError, match=r"tree\.json \(a key twice"):
+        ht.LabelTree.from_json(file)
+
+
+def test_graphml_of_yed_and_of_other_types_is_read_as_networkx_reads_it(tmp_path):
+    file, yed = tmp_path / "yed.graphml", "http://www.yworks.com/xml/graphml"
+    node = '<node id="{0}"><data key="d6"><y:ShapeNode><y:NodeLabel>{1}</y:NodeLabel></y:ShapeNode></data></node>'
+    nodes = "".join(node.format(*pair) for pair in [("n0", "all"), ("n1", "lake"), ("n2", "peak"), ("n3", "dam")])
+    edges = "".join(f'<edge source="n0" target="n{number}"/>' for number in (1, 2, 3))
+    graph = f'<key for="node" id="d6" yfiles.type="nodegraphics"/><graph edgedefault="directed">{nodes}{edges}</graph>'
+    file.write_text(f'<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:y="{yed}">{graph}</graphml>')
+    tree = ht.LabelTree.from_graphml(file)
+    assert [tree.labels_of(path) for path in tree.paths(["n1", "n2", "n3"])] == [("lake",), ("peak",), ("dam",)]
+    assert tree == ht.LabelTree.from_networkx(nx.read_graphml(file))
+    typed = nx.DiGraph([("r", "a"), ("r", "b"), ("r", "c")])
+    nx.set_node_attributes(typed, {"a": 17, "b": 5, "c": 2}, "label")
+    nx.write_graphml(typed, file)
+    assert ht.LabelTree.from_graphml(file) == ht.LabelTree.from_networkx(typed)
+    nx.write_graphml(nx.MultiDiGraph([("r", "a"), ("r", "a")]), file)
+    assert ht.LabelTree.from_graphml(file).leaves == ("a",)
+    for damage in (('directed"', 'directed"><hyperedge/'), ("d0", "d9"), ('source="n0"', "")):
+        file.write_text(file.read_text().replace(*damage))
+    with pytest.raises(TableError, match=r"yed\.graphml"):
+        ht.LabelTree.from_graphml(file)
+
+
+def test_leaves_are_made_once(tree):
+    assert tree.leaves is tree.leaves
+
+
 @pytest.mark.parametrize(
     "content", ["", "a;", "(a,b", "(a,b));", "(a b,c);", "('a,b);", "(" * 1500 + "a" + ")" * 1500 + ";"]
 )

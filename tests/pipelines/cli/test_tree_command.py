@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import click
+import networkx as nx
 import pytest
 
 from hiertree import LabelTree
@@ -121,6 +122,16 @@ def test_a_file_that_is_no_table_of_labels_leads_to_the_command(folder: Path, ca
     assert "hiertree tree" in capsys.readouterr().err
 
 
+def test_nodes_of_one_label_are_refused_with_the_option_that_keeps_both(folder: Path, capsys):
+    graph = nx.DiGraph([("r", "Q1"), ("r", "Q2"), ("Q1", "a"), ("Q2", "b")])
+    nx.set_node_attributes(graph, {"Q1": "bank", "Q2": "bank"}, "label")
+    nx.write_graphml(graph, "banks.graphml")
+    assert run("tree banks.graphml --out labels.csv") == 2
+    assert "pass --homonyms rename to add" in capsys.readouterr().err
+    assert run("tree banks.graphml --homonyms rename --levels kind,id --out labels.csv") == 0
+    assert Path("labels.csv").read_text() == "kind,id\nbank (Q1),a\nbank (Q2),b\n"
+
+
 def test_the_choices_are_those_of_python():
     offered = {param.name: param.type.choices for param in tree.params if isinstance(param.type, click.Choice)}
     declared = {
@@ -129,7 +140,7 @@ def test_the_choices_are_those_of_python():
         "forest": graphs.Forest,
         "uneven": label_rows.Uneven,
         "gaps": label_rows.Gaps,
-        "homonyms": label_rows.Homonyms,
+        "homonyms": Literal[label_rows.Homonyms, graphs.SiblingHomonyms],
         "repeats": label_rows.Repeats,
         "leaf": label_rows.LeafKey,
     }
