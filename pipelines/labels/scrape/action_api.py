@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import CategoryError
 
@@ -20,6 +20,7 @@ from .client import (
     Read,
     TryAgain,
     Unanswered,
+    UnknownEntity,
     check_error,
     check_parts,
     check_status,
@@ -32,6 +33,7 @@ from .facts import (
     MISSING,
     MOVED,
     NO_ITEM,
+    OTHER_WIKI,
     REDIRECT_LOOP,
     UNREADABLE_MOVE,
     Fact,
@@ -41,7 +43,11 @@ from .facts import (
     label_fact,
     superclasses_fact,
 )
-from .titles import PREFIX, normal_title
+from .titles import target_title
+
+if TYPE_CHECKING:
+    from mwparserfromhell.nodes import Template
+    from mwparserfromhell.wikicode import Wikicode
 
 MOST_KEYS = 50
 MAXLAG = 5  # seconds of replication lag beyond which the servers are to refuse
@@ -49,7 +55,7 @@ MOST_CONTINUATIONS = 20
 MOST_VALUES = 500_000  # in an answer; 50 entities with all their claims have about 100,000
 SOFT_REDIRECTS = ("Category:Category redirects", "Category:Non-empty category redirects")
 _REDIRECT_TEMPLATES = {"categoryredirect", "catredirect", "catredir", "catred", "seecat", "redirectcategory"}
-_TEMPLATE = re.compile(r"\{\{\s*([^|{}]+?)\s*\|\s*(?:1\s*=)?\s*:?\s*([^|{}]+?)\s*(?=[|}])")
+_STATES = frozenset({"pageid", "missing", "invalid", "special", "interwiki"})  # one of which every page has
 
 
 def ask_pages(client: Client, titles: Sequence[str]) -> list[Page]:
@@ -86,18 +92,43 @@ def _ask_entities(client: Client, ids: Sequence[str], props: str, *facts: Callab
         entities = [(key, _entity(content["entities"], key)) for key in ids]
         return [fact(key, entity) for key, entity in entities for fact in facts]
 
-    return _ask(client, client.settings.wikidata_api, parameters, read)
+    try:
+        return _ask(client, client.settings.wikidata_api, parameters, read)
+    except UnknownEntity as error:  # one id too great for Wikidata spoils the whole request
+        absent = [key for key in ids if len(ids) == 1 or key == error.key]
+        if not absent:
+            raise
+        other_ids = [key for key in ids if key not in absent]
+        answers = [fact(key, {"missing": ""}) for key in absent for fact in facts]
+        return answers + (_ask_entities(client, other_ids, props, *facts) if other_ids else [])
 
 
 def move_target(wikitext: str) -> str | None:
-    """The category that a soft redirect's wikitext names."""
-    for name, target in _TEMPLATE.findall(wikitext):
-        if re.sub(r"[\s_-]", "", name).casefold() in _REDIRECT_TEMPLATES:
-            try:
-                return normal_title(target if target.casefold().startswith(PREFIX.casefold()) else PREFIX + target)
-            except CategoryError:
-                return None
+    """The category that a soft redirect's wikitext names; None where it names none, or computes it."""
+    from mwparserfromhell import parse
+
+    code = parse(wikitext)
+    for tag in code.filter_tags(matches=lambda tag: str(tag.tag).strip().casefold() == "includeonly"):
+        code.remove(tag)
+    for template in code.filter_templates():
+        if _template_name(template) in _REDIRECT_TEMPLATES:
+            return _named_category(template.get("1").value) if template.has("1") else None
     return None
+
+
+def _template_name(template: Template) -> str:
+    name = template.name.strip_code().strip().removeprefix(":").casefold()
+    return re.sub(r"[\s_-]", "", name.removeprefix("template:"))
+
+
+def _named_category(value: Wikicode) -> str | None:
+    if value.filter_templates() or value.filter_arguments():
+        return None
+    links = value.filter_wikilinks()
+    try:
+        return target_title(str(links[0].title) if links else value.strip_code(keep_template_params=False))
+    except CategoryError:
+        return None
 
 
 def _ask(client: Client, url: str, parameters: Mapping[str, str], read: Callable[[Any], Read]) -> Read:
@@ -167,10 +198,13 @@ class _QueryAnswer:
         normalized, redirects = (
             {change["from"]: change["to"] for change in query.get(name, ())} for name in ("normalized", "redirects")
         )
-        answer = cls(normalized, redirects, {page["title"]: page for page in query.get("pages", ())})
+        abroad = [change["to"] for change in query.get("redirects", ()) if change.get("tointerwiki")]
+        abroad += [page["title"] for page in query.get("interwiki", ())]
+        pages = {title: {"title": title, "interwiki": True} for title in abroad}
+        answer = cls(normalized, redirects, pages | {page["title"]: page for page in query.get("pages", ())})
         for title in titles:
             page, _ = answer.follow(title)
-            if page is not None and not page.keys() & {"pageid", "missing", "invalid"}:
+            if page is not None and not page.keys() & _STATES:
                 raise KeyError("pageid")
         return answer
 
@@ -211,6 +245,8 @@ def _page(title: str, found: _QueryAnswer) -> Page:
         return Page(title, REDIRECT_LOOP, redirects=way)
     if not _is_there(page):
         return Page(title, INVALID if "invalid" in page else MISSING, redirects=way)
+    if "interwiki" in page:
+        return Page(title, OTHER_WIKI, redirects=way)
     if any(category["title"] in SOFT_REDIRECTS for category in _list(page.get("categories", []))):
         return Page(title, MOVED, redirects=way)
     item = page.get("pageprops", {}).get("wikibase_item")
@@ -223,9 +259,10 @@ def _page(title: str, found: _QueryAnswer) -> Page:
 
 def _move(title: str, found: _QueryAnswer) -> Page:
     page, way = found.follow(title)
-    if page is None or not _is_there(page):
+    if page is None or not _is_there(page) or "interwiki" in page:
         return Page(title, UNREADABLE_MOVE, redirects=way)
-    target = move_target(page["revisions"][0]["slots"]["main"]["content"])
+    text = page["revisions"][0]["slots"]["main"]
+    target = None if "texthidden" in text else move_target(text["content"])
     return Page(title, MOVED if target else UNREADABLE_MOVE, redirects=way, target=target)
 
 

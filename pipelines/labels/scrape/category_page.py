@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
+from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+
+from typing_extensions import override
 
 from hiertree.errors import CategoryError
 
 from ..label_texts import visible
-from .client import Client, HttpAnswer, Incomplete, check_parts, check_status, decoded
-from .facts import FOUND, MISSING, MOVED, NO_INFOBOX, NO_INSTANCE, UNREADABLE_MOVE, Page, is_item_id
-from .titles import category_title, linked_title, normal_title, page_path
+from .client import Client, HttpAnswer, Incomplete, Unusable, check_parts, check_status, decoded
+from .facts import FOUND, MISSING, MOVED, NO_INFOBOX, NO_INSTANCE, OTHER_WIKI, UNREADABLE_MOVE, Page, is_item_id
+from .titles import OtherSiteError, category_title, linked_title, normal_title, page_path
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
+MOST_DEPTH = 1000
 MOST_TAGS = 200_000  # a category that lists 200 files and 200 categories has about 10,000
 SITE_NAME = " - Wikimedia Commons"
-_TABLE = re.compile(r"<table[\s>]")
+_MOVES = "div.category-redirect-header a[href], div.redirectMsg a[href]"  # soft, and the second of two hard redirects
+_VOID = frozenset(
+    ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "wbr")
+)
 _NOT_SHOWN = 'sup.reference, .sortkey, [style*="display:none"], [style*="display: none"]'
 
 
@@ -39,15 +44,14 @@ def read_page(title: str, text: str, *, is_there: bool = True) -> Page:
     """Read a category page: its labels, or where it has moved to; one that was cut is Incomplete."""
     from bs4 import BeautifulSoup
 
+    check_parts(text.encode(), b"<", MOST_TAGS)
     if not _is_whole(text, is_there=is_there):
         raise Incomplete("a page that breaks off")
-    check_parts(text.encode(), b"<", MOST_TAGS)
     soup = BeautifulSoup(text, "html.parser")
     redirects = _redirects(soup, title)
-    link = soup.select_one("div.category-redirect-header a[href]")
+    link = soup.select_one(_MOVES)
     if link is not None:
-        target = _title(link)
-        return Page(title, MOVED if target else UNREADABLE_MOVE, redirects=redirects, target=target, read=())
+        return _moved(title, link, redirects)
     infobox = soup.select_one("table#wdinfobox")
     if infobox is None:
         return Page(title, NO_INFOBOX, redirects=redirects, read=())
@@ -55,12 +59,45 @@ def read_page(title: str, text: str, *, is_there: bool = True) -> Page:
     return Page(title, FOUND if values else NO_INSTANCE, _item(infobox), redirects, read=values)
 
 
+def _moved(title: str, link: Tag, redirects: tuple[str, ...]) -> Page:
+    try:
+        return Page(title, MOVED, redirects=redirects, target=linked_title(str(link["href"])), read=())
+    except CategoryError as error:
+        status = OTHER_WIKI if isinstance(error, OtherSiteError) else UNREADABLE_MOVE
+        return Page(title, status, redirects=redirects, read=())
+
+
 def _is_whole(text: str, *, is_there: bool) -> bool:
     """Whether a page is complete: head and end, every table closed, and MediaWiki's lines below the content."""
     end, page = text[-300:].lower(), text.lower()
     footer = not is_there or "printfooter" in page or 'content="mediawiki' not in page
-    tables = len(_TABLE.findall(page)) == page.count("</table>")
-    return "</head>" in page and end.find("</html>") > end.find("</body>") >= 0 and tables and footer
+    tables_end = _Nesting(text).open_tables == 0
+    return "</head>" in page and end.find("</html>") > end.find("</body>") >= 0 and footer and tables_end
+
+
+class _Nesting(HTMLParser):
+    """How a page's elements are nested; what stands in comments, scripts and attributes is none of them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open_tables = self._depth = 0
+        try:
+            self.feed(text)
+            self.close()
+        except AssertionError as error:  # a declaration that HTML does not have
+            raise Unusable(f"a page that is not HTML ({error})") from None
+
+    @override
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.open_tables += tag == "table"
+        self._depth += tag not in _VOID
+        if self._depth > MOST_DEPTH:  # BeautifulSoup's time grows with its square
+            raise Unusable(f"a page nested more than {MOST_DEPTH} deep")
+
+    @override
+    def handle_endtag(self, tag: str) -> None:
+        self.open_tables -= tag == "table"
+        self._depth -= tag not in _VOID
 
 
 def _values(infobox: Tag) -> tuple[tuple[str, str], ...]:
@@ -102,8 +139,8 @@ def _text(*pieces: Any) -> str:
 
 def _title(link: Tag) -> str | None:
     try:
-        return linked_title(urlsplit(str(link["href"])).path)
-    except (CategoryError, ValueError):
+        return linked_title(str(link["href"]))
+    except CategoryError:
         return None
 
 

@@ -61,6 +61,14 @@ class Unusable(Refused):
     """The answer stays incomplete or is too large, perhaps because of the request."""
 
 
+class UnknownEntity(Refused):
+    """Wikidata can have no entity of the id ``key``, one of those asked for."""
+
+    def __init__(self, reason: str, key: str) -> None:
+        super().__init__(reason)
+        self.key = key
+
+
 @dataclass(frozen=True)
 class HttpAnswer:
     """An HTTP answer, read to its end; headers are found by their names in lower case."""
@@ -124,6 +132,8 @@ def check_error(content: Mapping[str, Any], answer: HttpAnswer, now: datetime) -
     message = f"{code}: {error.get('info', '')}" if code else "an error without a code"
     if not code or code in _WAIT_CODES or code.startswith("internal_api_error"):
         raise TryAgain(message[:200], _bearable(retry_after(answer.headers.get("retry-after"), now)))
+    if code == "no-such-entity":
+        raise UnknownEntity(message[:200], str(error.get("id", "")))
     raise Refused(message[:200])
 
 

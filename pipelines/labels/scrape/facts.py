@@ -17,7 +17,7 @@ MOST_MOVES = 5  # soft redirects followed from one category to the next
 MOST_STEPS_UP = 5  # of "subclass of", from the classes of landmarks
 
 FOUND, MISSING = "found", "missing"
-MOVED, UNREADABLE_MOVE = "moved", "unreadable move"
+MOVED, UNREADABLE_MOVE, OTHER_WIKI = "moved", "unreadable move", "redirect to another wiki"
 NO_ITEM, REDIRECT_LOOP, INVALID = "no item", "redirect loop", "invalid title"
 NO_INFOBOX, NO_INSTANCE, MISSING_CLASS = "no infobox", "no instance of", "missing class"
 Leads: TypeAlias = "tuple[tuple[Stage, str], ...]"  # what to ask next because of an answer

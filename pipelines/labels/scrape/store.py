@@ -152,15 +152,19 @@ class Store:
             connection.execute("INSERT OR REPLACE INTO next_request VALUES (1, ?)", (time,))
 
     def add_landmarks(self, rows: Iterable[LandmarkRow]) -> None:
-        """Add landmarks; those already there must have the same category."""
-        given = list(rows)
-        known = dict(self.connection.execute("SELECT landmark_id, category FROM landmarks"))
-        for key, category, *_ in given:
-            if (there := known.get(key, category)) != category:
-                problem = f"{self.path}: landmark {key} is {there!r} there and {category!r} here"
-                raise ScrapeError(problem, remedy="give another table its own --store")
+        """Add landmarks; those already there must have the same category, perhaps written in another way."""
+        landmarks = list(rows)
+        stored = {row[0]: LandmarkRow(*row) for row in self.connection.execute("SELECT * FROM landmarks")}
+        for row in landmarks:
+            earlier = stored.get(row.landmark_id, row)
+            if row.category != earlier.category and (row.key is None or row.key != earlier.key):
+                given = (
+                    f"{self.path}: landmark {row.landmark_id} is {earlier.category!r} there and {row.category!r} here"
+                )
+                raise ScrapeError(given, remedy="give another table its own --store")
         with self.connection as connection:
-            connection.executemany("INSERT OR IGNORE INTO landmarks VALUES (?, ?, ?, ?)", given)
+            conflict = "ON CONFLICT (landmark_id) DO UPDATE SET key = excluded.key, reason = excluded.reason"
+            connection.executemany(f"INSERT INTO landmarks VALUES (?, ?, ?, ?) {conflict}", landmarks)  # noqa: S608
 
     def add_classes(self, keys: Iterable[str]) -> None:
         """Add classes to ask what stands above them."""

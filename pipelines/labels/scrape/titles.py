@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from urllib.parse import quote, unquote_to_bytes, urlsplit
+from urllib.parse import parse_qs, quote, unquote_to_bytes, urlsplit
 
 from hiertree.errors import CategoryError
 
@@ -12,16 +12,23 @@ PREFIX = "Category:"
 LONGEST_TITLE = 255  # bytes of UTF-8, without the namespace
 HOSTS = ("commons.wikimedia.org", "commons.m.wikimedia.org")
 EXPECTED = "a URL such as http://commons.wikimedia.org/wiki/Category:Comet_Falls"
-_ITEM = re.compile(r"(?:https?://(?:www\.)?wikidata\.org/(?:wiki|entity)/)?(Q[1-9][0-9]{0,11})")
+LARGEST_ITEM = 2**31 - 1  # the greatest number of an item that Wikidata can hold
+_SITE = r"(?:https?://)?(?:(?:www|m)\.)?wikidata\.org/"
+_ITEM = re.compile(rf"<?(?:{_SITE}(?:wiki|entity)/|(?:wd|d|wikidata):)?(Q[1-9][0-9]{{0,11}})(?:#\w*)?>?")
+_DIRECTION_MARKS = re.compile("[\u200e\u200f\u202a-\u202e]")  # MediaWiki drops them from titles
 _OTHER_PAGE = re.compile(
     r"(?i)(file|image|media|special|template|user|creator|institution|help|talk|[a-z]+ talk):|[PQ][0-9]+$"
 )
 _FORBIDDEN = re.compile(r"[#<>\[\]|{}\x00-\x1f\x7f\ufffd]|%[0-9A-Fa-f]{2}|&[A-Za-z0-9]+;|~~~|(^|/)\.\.?(/|$)")
 
 
+class OtherSiteError(CategoryError):
+    """A link that leads to another wiki."""
+
+
 def item_id_of(text: str) -> str | None:
     """The Wikidata id that a text is, or is the URL of; None for any other text."""
-    found = _ITEM.fullmatch(text.strip())
+    found = _ITEM.fullmatch(_DIRECTION_MARKS.sub("", text).strip())
     return found and found[1]
 
 
@@ -30,8 +37,10 @@ def landmark_key(cell: str) -> str:
 
     A title may stand for its URL, with or without ``Category:``.
     """
-    text = cell.strip()
+    text = _DIRECTION_MARKS.sub("", cell).strip()
     if item := item_id_of(text):
+        if int(item[1:]) > LARGEST_ITEM:
+            raise CategoryError("an item beyond Wikidata's range", expected=f"at most Q{LARGEST_ITEM}")
         return item
     if not text:
         raise CategoryError("an empty cell", expected=EXPECTED)
@@ -60,14 +69,33 @@ def category_title(url: str) -> str:
         raise CategoryError("another site than Wikimedia Commons", expected=EXPECTED)
     if parts.query or parts.fragment:
         raise CategoryError("a query or fragment behind the title", expected=EXPECTED)
-    return linked_title(parts.path)
+    return _title_at(parts.path)
 
 
-def linked_title(path: str) -> str:
-    """The title of the Commons category at a link's path."""
+def linked_title(link: str) -> str:
+    """The title of the Commons category that a link on one of its pages leads to, or would if it existed."""
+    try:
+        parts = urlsplit(link)
+        host = parts.hostname
+    except ValueError:
+        raise CategoryError("not a URL", expected=EXPECTED) from None
+    if host not in (None, *HOSTS):
+        raise OtherSiteError("another site than Wikimedia Commons", expected=EXPECTED)
+    if parts.path == "/w/index.php":
+        return normal_title(parse_qs(parts.query).get("title", [""])[0])
+    return _title_at(parts.path)
+
+
+def _title_at(path: str) -> str:
     if not path.startswith("/wiki/"):
         raise CategoryError("not a /wiki/ page", expected=EXPECTED)
     return _decoded(path.removeprefix("/wiki/"))
+
+
+def target_title(text: str) -> str:
+    """The title of the category that a soft redirect names, with or without ``Category:``."""
+    name = text.partition("#")[0].strip().removeprefix(":").strip()
+    return normal_title(name if name.casefold().startswith(PREFIX.casefold()) else PREFIX + name)
 
 
 def _decoded(text: str) -> str:
@@ -79,7 +107,8 @@ def _decoded(text: str) -> str:
 
 def normal_title(text: str) -> str:
     """The one form of a category's title."""
-    namespace, _, name = " ".join(unicodedata.normalize("NFC", text.replace("_", " ")).split()).partition(":")
+    visible = _DIRECTION_MARKS.sub("", text).replace("_", " ")
+    namespace, _, name = " ".join(unicodedata.normalize("NFC", visible).split()).partition(":")
     name = name.strip()
     if f"{namespace.strip().capitalize()}:" != PREFIX:
         raise CategoryError("not a category", expected=EXPECTED)

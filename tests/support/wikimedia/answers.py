@@ -26,6 +26,10 @@ def api_answer(world: World, asked: dict[str, str], rng: random.Random, pages_an
     if len(keys) > 50:
         return {"error": {"code": "toomanyvalues", "info": "Too many values supplied: the limit is 50."}}
     if asked.get("action") == "wbgetentities":
+        beyond = [key for key in keys if int(key[1:]) >= 2**31]
+        if beyond:  # one id spoils the whole request
+            info = f'Could not find an entity with the ID "{beyond[0]}".'
+            return {"error": {"code": "no-such-entity", "info": info, "id": beyond[0]}}
         return {"entities": shuffled({key: _entity(world, key, asked) for key in keys}, rng), "success": 1}
     if asked.get("action") == "query":
         return _query(world, keys, asked, rng, pages_an_answer)
@@ -69,8 +73,12 @@ def _query(
     rng.shuffle(pages)
     more = {"continue": {"ppcontinue": str(end), "continue": "||"}} if end < len(kept) else {"batchcomplete": True}
     changes = {"normalized": normalized, "redirects": redirects}
-    listed = {name: [{"from": a, "to": b} for a, b in change.items()] for name, change in changes.items() if change}
-    return {**more, "query": {**listed, "pages": pages}}
+    listed = {
+        name: [{"from": a, "to": b, **({"tointerwiki": "w"} if b.startswith("w:") else {})} for a, b in change.items()]
+        for name, change in changes.items()
+        if change
+    }
+    return {**more, "query": {**listed, "pages": [page for page in pages if not page["title"].startswith("w:")]}}
 
 
 def _follow(world: World, title: str, redirects: dict[str, str]) -> str | None:
@@ -110,10 +118,18 @@ def _normal(title: str) -> str:
 
 def page_answer(world: World, title: str) -> tuple[int, str]:
     """Status and HTML of /wiki/title, after the recorded page's pattern."""
-    name = _follow(world, _normal(title), {})
-    page = world.pages.get(name) if name else None
+    name: str | None = _normal(title)
+    page = world.pages.get(name)
+    if page is not None and page.hard and not page.hard.startswith("w:"):  # one redirect is followed, a second is shown
+        name = page.hard
+        page = world.pages.get(name)
     if page is None or name is None:
         return 404, _document(title, "<p>There is currently no text in this page.</p>")
+    if page.hard:
+        wiki, path = ("https://en.wikipedia.org", page.hard[2:]) if page.hard.startswith("w:") else ("", page.hard)
+        link = f'<a href="{wiki}/wiki/{quote(path.replace(" ", "_"))}">{html.escape(page.hard)}</a>'
+        shown = f'<div class="redirectMsg"><p>Redirect to:</p><ul class="redirectText"><li>{link}</li></ul></div>'
+        return 200, _document(name, ("" if name == _normal(title) else _redirected_from(_normal(title))) + shown)
     if page.soft:
         target = page.soft if page.soft.startswith("Category:") else f"Category:{page.soft}"
         link = f'<a href="/wiki/{quote(target.replace(" ", "_"))}">{html.escape(target)}</a>'

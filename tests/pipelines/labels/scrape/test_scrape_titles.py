@@ -67,6 +67,12 @@ def test_malformed_urls_are_refused_with_a_reason(url, reason):
         ("commons.wikimedia.org/wiki/Category:Comet_Falls", "Category:Comet Falls"),
         ("Q42", "Q42"),
         ("http://www.wikidata.org/entity/Q42", "Q42"),
+        ("https://m.wikidata.org/wiki/Q42#P31", "Q42"),
+        ("<http://www.wikidata.org/entity/Q42>", "Q42"),
+        ("wd:Q101", "Q101"),
+        ("Q42\u200e", "Q42"),
+        ("\u200eCategory:Comet Falls\u200f", "Category:Comet Falls"),
+        ("\u202aComet \u202eFalls\u202c", "Category:Comet Falls"),
         ("Q: a place", "Category:Q: a place"),
     ],
 )
@@ -80,6 +86,12 @@ def test_a_landmark_may_be_named_by_a_title_or_an_item(cell, key):
 def test_what_names_no_category_is_refused(cell):
     with pytest.raises(CategoryError):
         landmark_key(cell)
+
+
+def test_an_item_beyond_wikidatas_range_is_no_landmark():
+    assert landmark_key("Q2147483647") == "Q2147483647"
+    with pytest.raises(CategoryError, match="beyond Wikidata's range"):
+        landmark_key("Q2147483648")
 
 
 def test_all_published_urls_are_read(shared_data):
