@@ -31,8 +31,8 @@ def check_choice(name: str, value: object, choices: Any) -> None:
     """
     allowed = get_args(choices)
     if not any(isinstance(value, type(choice)) and value == choice for choice in allowed):
-        *others, last = map(repr, allowed)
-        raise OptionError(f"{name}={value!r}", expected=f"{', '.join(others)} or {last}")
+        *alternatives, last = map(repr, allowed)
+        raise OptionError(f"{name}={value!r}", expected=f"{', '.join(alternatives)} or {last}")
 
 
 def check_integer(name: str, value: Any, *, least: int = 1, or_none: bool = False) -> None:
@@ -68,9 +68,9 @@ def check_each(name: str, values: Any, check: Callable[[str, Any], None], expect
 
 def check_shares(name: str, weights: Any, number: int | None = None) -> tuple[float, ...]:
     """The weights of levels, coarse → fine; refuse all but numbers ≥ 0 that add up to 1, to float32's precision."""
-    given = weights.tolist() if hasattr(weights, "tolist") else weights
+    values = weights.tolist() if hasattr(weights, "tolist") else weights
     expected = f"{'' if number is None else f'{number} '}numbers ≥ 0, one per level, that add up to 1"
-    shares = check_each(name, given, partial(check_number, least=0), expected)
+    shares = check_each(name, values, partial(check_number, least=0), expected)
     require(number in (None, len(shares)) and abs(sum(shares) - 1) <= 1e-5, name, weights, expected)
     return tuple(map(float, shares))
 
@@ -103,9 +103,13 @@ def with_options_of(*sources: Callable[..., Any]) -> Callable[[Function], Functi
 
     def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
-        own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
-        shared = [parameter for source in sources for parameter in _keyword_only(source)]
-        signature = signature.replace(parameters=[*own, *shared])
+        positional = [
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        keywords = [parameter for source in sources for parameter in _keyword_only(source)]
+        signature = signature.replace(parameters=[*positional, *keywords])
 
         @wraps(function)
         def checked(*arguments: Any, **options: Any) -> Any:
@@ -121,8 +125,8 @@ def with_options_of(*sources: Callable[..., Any]) -> Callable[[Function], Functi
 
 def split_options(options: Mapping[str, object], *sources: Callable[..., Any]) -> list[dict[str, Any]]:
     """Distribute options among the callables that declare them."""
-    known = [{parameter.name for parameter in _keyword_only(source)} for source in sources]
-    return [{name: value for name, value in options.items() if name in names} for names in known]
+    declared = [{parameter.name for parameter in _keyword_only(source)} for source in sources]
+    return [{name: value for name, value in options.items() if name in names} for names in declared]
 
 
 @cache
@@ -131,9 +135,9 @@ def _keyword_only(source: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
     return tuple(parameter for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY)
 
 
-def _refuse_name(name: str, function: str, known: list[str]) -> None:
-    known = [each for each in known if each not in ("self", "cls")]
-    near = nearest_name(name, known, cutoff=0.5)
-    given = f"unknown option {name!r} of {function.removesuffix('.__init__')}"
-    expected = f"{', '.join(known[:-1])} or {known[-1]}"
-    raise OptionError(given, expected=expected, remedy=f"did you mean {near!r}?" if near else None)
+def _refuse_name(name: str, function: str, options: list[str]) -> None:
+    options = [option for option in options if option not in ("self", "cls")]
+    suggestion = nearest_name(name, options, cutoff=0.5)
+    problem = f"unknown option {name!r} of {function.removesuffix('.__init__')}"
+    expected = f"{', '.join(options[:-1])} or {options[-1]}"
+    raise OptionError(problem, expected=expected, remedy=f"did you mean {suggestion!r}?" if suggestion else None)

@@ -52,8 +52,8 @@ def hap(counts: Any, *, alpha: float = 1.0) -> Any:
     weights = linear(counts) ** float(alpha)
     weights[..., 0] = 0.0  # 0 ** 0 is 1
     xp, counts = _checked(counts)
-    present = xp.astype(counts > 0, weights.dtype)
-    return weights * present / (counts + (1.0 - present))
+    indicator = xp.astype(counts > 0, weights.dtype)
+    return weights * indicator / (counts + (1.0 - indicator))
 
 
 def linear(counts: Any) -> Any:
@@ -99,8 +99,8 @@ def weighted_ap(counts: Any, *, weights: Sequence[float]) -> Any:
     shares = []
     for level in range(num_levels, 0, -1):
         at_least = at_least + counts[..., level]
-        present = xp.astype(at_least > 0, table.dtype)
-        shares.append(weights[level - 1] * present / (at_least + (1.0 - present)))
+        indicator = xp.astype(at_least > 0, table.dtype)
+        shares.append(weights[level - 1] * indicator / (at_least + (1.0 - indicator)))
     for level, share in enumerate(reversed(shares), start=1):
         table[..., level] = table[..., level - 1] + share
     return table

@@ -26,17 +26,17 @@ def score_blocks(queries: Any, gallery: Any, *, codes: bool) -> Iterator[tuple[s
 
     def rows(vectors: NDArray[Any]) -> NDArray[np.floating]:
         with np.errstate(invalid="ignore", divide="ignore"):
-            found = np.asarray(np.where(vectors > 0, 1, -1), np.float32) if codes else unit_rows(vectors)
-        if not (np.isfinite(vectors).all() and np.isfinite(found).all()):
+            unit = np.asarray(np.where(vectors > 0, 1, -1), np.float32) if codes else unit_rows(vectors)
+        if not (np.isfinite(vectors).all() and np.isfinite(unit).all()):
             raise EmbeddingError("embeddings that hold NaN, infinite or zero vectors", expected="finite vectors")
-        return found
+        return unit
 
     for first in range(0, len(queries), _QUERIES):
-        own = rows(queries[first : first + _QUERIES])
-        scores = np.empty((len(own), len(gallery)), own.dtype)
+        block = rows(queries[first : first + _QUERIES])
+        scores = np.empty((len(block), len(gallery)), block.dtype)
         for start in range(0, len(gallery), _ITEMS):
-            scores[:, start : start + _ITEMS] = own @ rows(gallery[start : start + _ITEMS]).T
-        yield slice(first, first + len(own)), (scores - own.shape[1]) / 2 if codes else scores
+            scores[:, start : start + _ITEMS] = block @ rows(gallery[start : start + _ITEMS]).T
+        yield slice(first, first + len(block)), (scores - block.shape[1]) / 2 if codes else scores
 
 
 def nearest_images(
@@ -54,17 +54,17 @@ def nearest_images(
     >>> nearest_images(vectors[:1], vectors, count=2, left_out=[np.array([0])])
     array([[2, 1]])
     """
-    own = unit_rows(queries)
-    most = min(count, len(gallery) - min(map(len, left_out), default=0))
-    rows, scores = np.zeros((len(own), 0), np.int64), np.zeros((len(own), 0), own.dtype)
+    unit_queries = unit_rows(queries)
+    size = min(count, len(gallery) - min(map(len, left_out), default=0))
+    rows, scores = np.zeros((len(unit_queries), 0), np.int64), np.zeros((len(unit_queries), 0), unit_queries.dtype)
     for start in range(0, len(gallery), _ITEMS):
         block = _of_plain_size(np.asarray(gallery[start : start + _ITEMS]))
-        found = own @ block.T / _lengths(block)
-        for row, left in zip(found, left_out, strict=True):
+        block_scores = unit_queries @ block.T / _lengths(block)
+        for row, left in zip(block_scores, left_out, strict=True):
             row[left[(left >= start) & (left < start + len(block))] - start] = -np.inf
-        scores = np.concatenate([scores, found], axis=1)
-        rows = np.concatenate([rows, np.tile(np.arange(start, start + len(block)), (len(own), 1))], axis=1)
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :most]
+        scores = np.concatenate([scores, block_scores], axis=1)
+        rows = np.concatenate([rows, np.tile(np.arange(start, start + len(block)), (len(unit_queries), 1))], axis=1)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :size]
         scores, rows = np.take_along_axis(scores, best, 1), np.take_along_axis(rows, best, 1)
     return rows
 
@@ -80,8 +80,8 @@ def joined(blocks: Sequence[Evaluation], *, bits: int | None) -> Evaluation:
 
 def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
     """Vectors scaled to norm 1, of any size and type; products of such rows are cosines."""
-    plain = _of_plain_size(np.asarray(vectors))
-    return np.asarray(plain / _lengths(plain)[:, None])
+    rows = _of_plain_size(np.asarray(vectors))
+    return np.asarray(rows / _lengths(rows)[:, None])
 
 
 def _lengths(vectors: NDArray[np.floating]) -> NDArray[np.floating]:

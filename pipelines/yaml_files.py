@@ -68,12 +68,12 @@ def parse_yaml(text: str, *, source: str) -> Any:
 
 def require_unique_keys(node: yaml.MappingNode) -> None:
     """Refuse a mapping that has a key twice."""
-    seen: list[Any] = []
+    keys: list[Any] = []
     for key, _ in node.value:
-        if key.value in seen:
+        if key.value in keys:
             problem = f"key {key.value!r} is given twice"
             raise yaml.constructor.ConstructorError(problem=problem, problem_mark=key.start_mark)
-        seen.append(key.value)
+        keys.append(key.value)
 
 
 def yaml_error(error: Exception, source: str) -> RecipeError:

@@ -56,16 +56,19 @@ class ClassBalancedSampler(PlannedBatches):
     ) -> None:
         check_choice("visits", visits, Literal["even", "by_size"])
         super().__init__(as_paths(paths)[:, -1], **options)
-        available, needed = len(self._class_sizes), self.classes_per_batch
-        if available < needed:
-            given, expected = f"batches of {needed} classes from {available}", f"at most {available} classes a batch"
+        available, num_classes = len(self._class_sizes), self.classes_per_batch
+        if available < num_classes:
+            problem, expected = (
+                f"batches of {num_classes} classes from {available}",
+                f"at most {available} classes a batch",
+            )
             remedy = self._for_more_classes(f"pass batch_size ≤ {available * self.images_per_class} or")
-            raise OptionError(given, expected=expected, remedy=remedy)
+            raise OptionError(problem, expected=expected, remedy=remedy)
         self.visits, self._length = visits, super().__len__()
         if visits == "by_size":
             self._visits = np.maximum(1, self._shown_of_class // self.images_per_class)
             generator = np.random.default_rng(self.seed)
-            self._length = min(len(_in_stays(self._visits, needed, generator)) for _ in range(_PLANS))
+            self._length = min(len(_in_stays(self._visits, num_classes, generator)) for _ in range(_PLANS))
 
     def __len__(self) -> int:
         return self._length
@@ -73,10 +76,10 @@ class ClassBalancedSampler(PlannedBatches):
     def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
         if self.visits == "even":
             return _in_turn(len(self._class_sizes), self.classes_per_batch, len(self), generator)
-        planned = _in_stays(self._visits, self.classes_per_batch, generator)
-        while len(planned) < len(self):
-            planned = _in_stays(self._visits, self.classes_per_batch, generator)
-        return generator.permutation(planned)[: len(self)]
+        stays = _in_stays(self._visits, self.classes_per_batch, generator)
+        while len(stays) < len(self):
+            stays = _in_stays(self._visits, self.classes_per_batch, generator)
+        return generator.permutation(stays)[: len(self)]
 
 
 class RandomSampler(ClassBalancedSampler):
@@ -148,37 +151,37 @@ class SuperCategoryPairSampler(PlannedBatches):
         **options: Unpack[SamplerOptions],
     ) -> None:
         check_choice("small_supers", small_supers, Literal["error", "drop"])
-        checked = as_paths(paths)
-        super().__init__(checked[:, -1], **options)
-        needed = self.classes_per_batch // 2
+        label_paths = as_paths(paths)
+        super().__init__(label_paths[:, -1], **options)
+        half = self.classes_per_batch // 2
         if self.classes_per_batch % 2:
-            given, expected = (
+            problem, expected = (
                 f"batches of {self.classes_per_batch} classes",
                 "an even number, half from each super-category",
             )
             remedy = f"pass batch_size={self.batch_size + self.images_per_class}"
-            raise OptionError(given, expected=expected, remedy=remedy)
+            raise OptionError(problem, expected=expected, remedy=remedy)
         check_integer("batches_per_pair", batches_per_pair)
         check_integer("super_level", super_level)
-        if super_level >= checked.shape[1]:
-            given = f"super_level={super_level} with paths of {checked.shape[1]} levels"
-            raise OptionError(given, expected="a level from 1 that is coarser than the finest")
+        if super_level >= label_paths.shape[1]:
+            problem = f"super_level={super_level} with paths of {label_paths.shape[1]} levels"
+            raise OptionError(problem, expected="a level from 1 that is coarser than the finest")
         self.batches_per_pair = batches_per_pair
-        ids, classes = self._group_classes(checked[:, super_level - 1], super_level)
-        sizes = np.array([len(own) for own in classes])
-        large = sizes >= needed
+        ids, classes = self._group_classes(label_paths[:, super_level - 1], super_level)
+        sizes = np.array([len(members) for members in classes])
+        large = sizes >= half
         if not large.all() and (small_supers == "error" or large.sum() < 2):
-            given = f"{needed} classes from each super-category, but {ids[sizes.argmin()]} has {sizes.min()}"
-            most = 2 * int(sizes.min()) * self.images_per_class
-            remedy = self._for_more_classes(f"pass batch_size ≤ {most}, small_supers='drop' or")
-            raise OptionError(given, expected="as many classes in every super-category", remedy=remedy)
+            problem = f"{half} classes from each super-category, but {ids[sizes.argmin()]} has {sizes.min()}"
+            largest_size = 2 * int(sizes.min()) * self.images_per_class
+            remedy = self._for_more_classes(f"pass batch_size ≤ {largest_size}, small_supers='drop' or")
+            raise OptionError(problem, expected="as many classes in every super-category", remedy=remedy)
         self.supers_left_out: list[int] = ids[~large].tolist()
         self._classes_of_super = [classes[number] for number in np.flatnonzero(large)]
         if self.supers_left_out:
             items = sum(int(self._class_sizes[classes[number]].sum()) for number in np.flatnonzero(~large))
             left_out, count = some_of(self.supers_left_out), len(self.supers_left_out)
-            given = f"{count} of {len(ids)} super-categories left out ({left_out}; {items} items)"
-            warnings.warn(f"{given}: fewer than {needed} classes", UserWarning, stacklevel=3)
+            problem = f"{count} of {len(ids)} super-categories left out ({left_out}; {items} items)"
+            warnings.warn(f"{problem}: fewer than {half} classes", UserWarning, stacklevel=3)
 
     def __len__(self) -> int:
         count = len(self._classes_of_super)
@@ -192,8 +195,8 @@ class SuperCategoryPairSampler(PlannedBatches):
         super_of_class[self._class_of_item] = super_of_item
         split = np.flatnonzero(super_of_class[self._class_of_item] != super_of_item)
         if len(split):
-            given = f"the class of item {self._items[split[0]]} lies in two nodes of level {super_level}"
-            raise PathError(given, expected="ids unique inside a level, as LabelTree.paths gives them")
+            problem = f"the class of item {self._items[split[0]]} lies in two nodes of level {super_level}"
+            raise PathError(problem, expected="ids unique inside a level, as LabelTree.paths gives them")
         ids, group = np.unique(super_of_class, return_inverse=True)
         if len(ids) < 2:
             raise OptionError(f"{len(ids)} super-categories at level {super_level}", expected="at least two")
@@ -203,11 +206,11 @@ class SuperCategoryPairSampler(PlannedBatches):
         pairs = np.array(list(combinations(range(len(self._classes_of_super)), 2)))
         order = generator.permutation(np.repeat(pairs, self.batches_per_pair, axis=0))
         half = self.classes_per_batch // 2
-        planned = np.empty((len(order), 2, half), dtype=np.int64)
+        class_plan = np.empty((len(order), 2, half), dtype=np.int64)
         for number, classes in enumerate(self._classes_of_super):
-            here = order == number
-            planned[here] = classes[_in_turn(len(classes), half, int(here.sum()), generator)]
-        return planned.reshape(len(order), -1)
+            mask = order == number
+            class_plan[mask] = classes[_in_turn(len(classes), half, int(mask.sum()), generator)]
+        return class_plan.reshape(len(order), -1)
 
 
 def _in_turn(count: int, per_batch: int, batches: int, generator: np.random.Generator) -> NDArray[np.int64]:
@@ -215,15 +218,15 @@ def _in_turn(count: int, per_batch: int, batches: int, generator: np.random.Gene
 
     Each round is a new permutation. Where a batch spans two rounds, the second begins with numbers that it lacks.
     """
-    drawn = np.empty(batches * per_batch + count, dtype=np.int64)
+    numbers = np.empty(batches * per_batch + count, dtype=np.int64)
     for start in range(0, batches * per_batch, count):
         order = generator.permutation(count)
-        behind = start % per_batch
-        if behind:
-            lacking = np.flatnonzero(~np.isin(order, drawn[start - behind : start]))[: per_batch - behind]
+        num_of_batch = start % per_batch
+        if num_of_batch:
+            lacking = np.flatnonzero(~np.isin(order, numbers[start - num_of_batch : start]))[: per_batch - num_of_batch]
             order = np.concatenate([order[lacking], np.delete(order, lacking)])
-        drawn[start : start + count] = order
-    return drawn[: batches * per_batch].reshape(batches, per_batch)
+        numbers[start : start + count] = order
+    return numbers[: batches * per_batch].reshape(batches, per_batch)
 
 
 def _in_stays(visits: NDArray[np.int64], per_batch: int, generator: np.random.Generator) -> NDArray[np.int64]:

@@ -61,21 +61,21 @@ class PlannedBatches(BatchSampler, ABC):
         check_integer("seed", seed, least=0)
         check_integer("reduce_per_class", reduce_per_class, or_none=True)
         if batch_size % images_per_class:
-            given = f"batch_size={batch_size} with images_per_class={images_per_class}"
+            problem = f"batch_size={batch_size} with images_per_class={images_per_class}"
             remedy = f"pass batch_size={max(1, batch_size // images_per_class) * images_per_class}"
-            raise OptionError(given, expected="a batch size that is a multiple of images_per_class", remedy=remedy)
+            raise OptionError(problem, expected="a batch size that is a multiple of images_per_class", remedy=remedy)
         check_choice("small_classes", small_classes, SmallClasses)
-        enough = reduce_per_class is None or reduce_per_class >= images_per_class
+        is_large = reduce_per_class is None or reduce_per_class >= images_per_class
         expected = f"at least images_per_class={images_per_class}, or None for all items"
-        require(enough, "reduce_per_class", reduce_per_class, expected)
+        require(is_large, "reduce_per_class", reduce_per_class, expected)
         self.batch_size, self.images_per_class, self.seed = batch_size, images_per_class, seed
         self.classes_per_batch, self._small_classes = batch_size // images_per_class, small_classes
-        least = images_per_class if small_classes == "drop" else 1
-        self._items, self._class_of_item, self._class_sizes = _by_class(labels, at_least=least)
+        smallest_class = images_per_class if small_classes == "drop" else 1
+        self._items, self._class_of_item, self._class_sizes = _by_class(labels, at_least=smallest_class)
         if not len(self._class_sizes):
-            given = f"no class of {images_per_class} items or more among {len(labels)} items"
+            problem = f"no class of {images_per_class} items or more among {len(labels)} items"
             advice = "pass a smaller images_per_class or small_classes='replace'" if len(labels) else None
-            raise OptionError(given, expected="at least one", remedy=advice)
+            raise OptionError(problem, expected="at least one", remedy=advice)
         self._first_of_class = np.cumsum(self._class_sizes) - self._class_sizes
         self._shown_of_class = np.minimum(self._class_sizes, reduce_per_class or self._class_sizes)
         self.sampler, self.drop_last = EpochFollower(self), True
@@ -146,7 +146,7 @@ class PlannedBatches(BatchSampler, ABC):
         Raises:
             OptionError: a negative epoch, or more batches than an epoch has.
         """
-        epoch, batch = _epoch_and_batch(state, most=len(self))
+        epoch, batch = _epoch_and_batch(state, limit=len(self))
         is_whole = batch == len(self)
         self._go_to(epoch + is_whole, 0 if is_whole else batch)
         self._is_chosen = True
@@ -156,8 +156,8 @@ class PlannedBatches(BatchSampler, ABC):
         self._is_begun = self._is_chosen = False
 
     def _for_more_classes(self, remedy: str) -> str:
-        more = "small_classes='replace'" if self._small_classes == "drop" else "a larger images_per_class"
-        return f"{remedy} {more}"
+        alternative = "small_classes='replace'" if self._small_classes == "drop" else "a larger images_per_class"
+        return f"{remedy} {alternative}"
 
     def _plan(self) -> NDArray[np.int64]:
         """Items of every batch of the epoch, (len(self), batch_size).
@@ -171,20 +171,20 @@ class PlannedBatches(BatchSampler, ABC):
         classes = self._plan_classes(generator).ravel()
         shuffled = generator.permutation(len(self._items))
         shuffled = shuffled[np.argsort(self._class_of_item[shuffled], kind="stable")]
-        earlier = pd.Series(classes).groupby(classes).cumcount().to_numpy()
-        along = earlier[:, None] * self.images_per_class + np.arange(self.images_per_class)
-        places = self._first_of_class[classes, None] + along % self._shown_of_class[classes, None]
-        planned: NDArray[np.int64] = self._items[shuffled[places]].reshape(-1, self.batch_size)
-        return planned
+        visits = pd.Series(classes).groupby(classes).cumcount().to_numpy()
+        offsets = visits[:, None] * self.images_per_class + np.arange(self.images_per_class)
+        places = self._first_of_class[classes, None] + offsets % self._shown_of_class[classes, None]
+        batches: NDArray[np.int64] = self._items[shuffled[places]].reshape(-1, self.batch_size)
+        return batches
 
 
-def _epoch_and_batch(state: object, *, most: int) -> tuple[int, int]:
-    """The epoch of a state and the number of batches to skip, which is at most ``most``."""
+def _epoch_and_batch(state: object, *, limit: int) -> tuple[int, int]:
+    """The epoch of a state and the number of batches to skip, which is at most ``limit``."""
     if not isinstance(state, Mapping) or not all(is_integer(state.get(name)) for name in ("epoch", "batch")):
         raise OptionError(f"state {state!r}", expected="an epoch and a batch, as state_dict returns them")
     epoch, batch = int(state["epoch"]), int(state["batch"])
-    if epoch < 0 or not 0 <= batch <= most:
-        raise OptionError(f"state {dict(state)}", expected=f"an epoch ≥ 0 and a batch from 0 to {most}")
+    if epoch < 0 or not 0 <= batch <= limit:
+        raise OptionError(f"state {dict(state)}", expected=f"an epoch ≥ 0 and a batch from 0 to {limit}")
     return epoch, batch
 
 
@@ -208,9 +208,9 @@ def _by_class(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Items of the classes that are large enough, the class of each (numbered from 0), and the classes' sizes."""
     _, class_of_item, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    kept = sizes >= at_least
-    items = np.flatnonzero(kept[class_of_item])
-    return items, (np.cumsum(kept) - 1)[class_of_item[items]], sizes[kept]
+    is_large = sizes >= at_least
+    items = np.flatnonzero(is_large[class_of_item])
+    return items, (np.cumsum(is_large) - 1)[class_of_item[items]], sizes[is_large]
 
 
 class DistributedBatches(BatchSampler):
@@ -262,13 +262,13 @@ class DistributedBatches(BatchSampler):
         if self.rank >= self.world_size:
             raise OptionError(f"rank={self.rank} of {self.world_size}", expected="a rank from 0 below world_size")
         if share == "split" and sampler.classes_per_batch % self.world_size:
-            given = f"batches of {sampler.classes_per_batch} class visits for {self.world_size} processes"
+            problem = f"batches of {sampler.classes_per_batch} class visits for {self.world_size} processes"
             remedy = f"pass a batch_size that is a multiple of {self.world_size * sampler.images_per_class}"
-            raise OptionError(given, expected="as many for each", remedy=remedy)
+            raise OptionError(problem, expected="as many for each", remedy=remedy)
         if share == "deal" and len(sampler) < self.world_size:
-            given, remedy = f"{len(sampler)} batches", "pass a smaller batch_size or share='split'"
+            problem, remedy = f"{len(sampler)} batches", "pass a smaller batch_size or share='split'"
             raise OptionError(
-                f"{given} for {self.world_size} processes", expected="at least one for each", remedy=remedy
+                f"{problem} for {self.world_size} processes", expected="at least one for each", remedy=remedy
             )
         if share == "split":
             self.batch_size //= self.world_size
@@ -300,8 +300,8 @@ class DistributedBatches(BatchSampler):
         Raises:
             OptionError: a negative epoch, or more batches than an epoch has.
         """
-        epoch, taken = _epoch_and_batch(state, most=len(self))
-        batch = len(self.planned) if taken == len(self) else taken * self._stride
+        epoch, num_batches = _epoch_and_batch(state, limit=len(self))
+        batch = len(self.planned) if num_batches == len(self) else num_batches * self._stride
         self.planned.load_state_dict({"epoch": epoch, "batch": batch})
 
     @property

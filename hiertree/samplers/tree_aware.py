@@ -68,15 +68,15 @@ class TreeSampler(PlannedBatches):
 
     @with_options_of(PlannedBatches.__init__)
     def __init__(self, paths: Any, **options: Unpack[SamplerOptions]) -> None:
-        checked = as_paths(paths)
-        super().__init__(_nodes(checked)[:, -1], **options)
+        label_paths = as_paths(paths)
+        super().__init__(_nodes(label_paths)[:, -1], **options)
         require(self.images_per_class > 1, "images_per_class", 1, "at least 2, for positives of a class")
         first_items = np.unique(self._class_of_item, return_index=True)[1]
-        self._tree = ClassTree(checked[self._items[first_items]])
-        needed = self._tree.largest_cost()
-        if needed > self.classes_per_batch:
-            expected = f"at least {needed}, for positives at every level of this tree"
-            remedy = f"pass batch_size={needed * self.images_per_class} or more, or smaller images_per_class"
+        self._tree = ClassTree(label_paths[self._items[first_items]])
+        largest_cost = self._tree.largest_cost()
+        if largest_cost > self.classes_per_batch:
+            expected = f"at least {largest_cost}, for positives at every level of this tree"
+            remedy = f"pass batch_size={largest_cost * self.images_per_class} or more, or smaller images_per_class"
             raise OptionError(f"batches of {self.classes_per_batch} classes", expected=expected, remedy=remedy)
 
     def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
@@ -94,16 +94,16 @@ class ClassTree:
             for parent, child in np.unique(self.nodes[:, column : column + 2], axis=0).tolist():
                 children[parent].append(child)
         self.cost = [1] * count
-        classes = [int(not below) for below in children]  # below or at each node
+        classes = [int(not siblings) for siblings in children]  # below or at each node
         for node in reversed(range(count)):  # a child has a larger number than its parent
             if children[node]:
                 children[node].sort(key=lambda child: self.cost[child])
                 self.cost[node] = sum(self.cost[child] for child in children[node][:2])
                 classes[node] = sum(classes[child] for child in children[node])
         self.children = children
-        self.child_costs = [[self.cost[child] for child in below] for below in children]
-        self.classes_before = [[0, *accumulate(classes[child] for child in below)] for below in children]
-        self.place = {child: place for below in children for place, child in enumerate(below)}
+        self.child_costs = [[self.cost[child] for child in siblings] for siblings in children]
+        self.classes_before = [[0, *accumulate(classes[child] for child in siblings)] for siblings in children]
+        self.place = {child: place for siblings in children for place, child in enumerate(siblings)}
         self.class_of = {leaf: number for number, leaf in enumerate(self.nodes[:, -1].tolist())}
         self.path_of_class: list[list[int]] = self.nodes.tolist()
 
@@ -150,30 +150,34 @@ class ClosedChoice:
     def _add_other(self, node: int, child: int, slack: int) -> int:
         """Choose classes below another child of the node within the slack; return the rest of it."""
         tree = self.tree
-        least = tree.cheapest_other(node, child)
-        other = self._drawn(node, least + slack, besides=tree.place[child])
-        return self._fill(other, slack - (tree.cost[other] - least))
+        smallest_cost = tree.cheapest_other(node, child)
+        sibling = self._drawn(node, smallest_cost + slack, besides=tree.place[child])
+        return self._fill(sibling, slack - (tree.cost[sibling] - smallest_cost))
 
     def _fill(self, node: int, slack: int) -> int:
         """Choose classes below a node; return the rest of the slack."""
         tree = self.tree
         self._choose(node)
-        below = tree.children[node]
-        if not below:
+        children = tree.children[node]
+        if not children:
             return slack
-        if len(below) == 1:
-            return self._fill(below[0], slack)
+        if len(children) == 1:
+            return self._fill(children[0], slack)
         first = self._drawn(node, tree.cost[node] + slack - tree.child_costs[node][0], besides=-1)
         slack -= tree.cost[first] + tree.cheapest_other(node, first) - tree.cost[node]
         return self._fill(first, self._add_other(node, first, slack))
 
-    def _drawn(self, node: int, most: int, *, besides: int) -> int:
-        """Draw a child of cost ≤ ``most``, but not that at ``besides``; its chance is its number of classes."""
-        before = self.tree.classes_before[node]
-        count = bisect_right(self.tree.child_costs[node], most)
-        start, stop = (before[besides], before[besides + 1]) if 0 <= besides < count else (before[count],) * 2
-        ticket = int(next(self._draws) * (before[count] - (stop - start)))
-        return self.tree.children[node][bisect_right(before, ticket + (stop - start) * (ticket >= start)) - 1]
+    def _drawn(self, node: int, budget: int, *, besides: int) -> int:
+        """Draw a child of cost ≤ ``budget``, but not that at ``besides``; its chance is its number of classes."""
+        classes_before = self.tree.classes_before[node]
+        count = bisect_right(self.tree.child_costs[node], budget)
+        start, stop = (
+            (classes_before[besides], classes_before[besides + 1])
+            if 0 <= besides < count
+            else (classes_before[count],) * 2
+        )
+        ticket = int(next(self._draws) * (classes_before[count] - (stop - start)))
+        return self.tree.children[node][bisect_right(classes_before, ticket + (stop - start) * (ticket >= start)) - 1]
 
     def _choose(self, node: int) -> None:
         self._chosen.add(node)
@@ -202,8 +206,8 @@ def closed_batches(tree: ClassTree, per_batch: int, batches: int, generator: np.
             if not choice.add(candidate):
                 passed.append(candidate)
         waiting.extendleft(reversed(passed))
-        again = generator.permutation(choice.classes)
-        visits[number] = np.resize(np.concatenate([choice.classes, again]), per_batch)
+        repeats = generator.permutation(choice.classes)
+        visits[number] = np.resize(np.concatenate([choice.classes, repeats]), per_batch)
     return visits
 
 
@@ -212,8 +216,8 @@ def _nodes(paths: NDArray[np.int64]) -> NDArray[np.int64]:
     columns = [np.zeros(len(paths), dtype=np.int64)]
     for column in paths.T:
         width = int(column.max(initial=0)) + 1
-        found = np.unique(columns[-1] * width + column, return_inverse=True)[1]
-        columns.append(found + int(columns[-1].max(initial=0)) + 1)
+        numbers = np.unique(columns[-1] * width + column, return_inverse=True)[1]
+        columns.append(numbers + int(columns[-1].max(initial=0)) + 1)
     return np.stack(columns, axis=1)
 
 

@@ -109,22 +109,24 @@ def histogram(values: Mapping[str, NDArray[np.float64]], *, metric: str) -> SvgF
     return drawn(plot_spread, values, metric=metric, title=title, description=" ".join(halves))
 
 
-def map_figures(found: Mapping[str, Measurement], data: QueriesAndGallery, *, points: MapPoints) -> dict[str, Any]:
+def map_figures(
+    measurements: Mapping[str, Measurement], data: QueriesAndGallery, *, points: MapPoints
+) -> dict[str, Any]:
     """Draw the queries of each model, or their classes, at most 1,500, colored by a level; some with a picture.
 
     A class has the picture of its first query. A picture has its place in percent of the drawing's sides.
     """
     of_classes, every = points == "class-means", np.arange(len(data.query_paths))
     _, first, class_of = np.unique(data.query_paths[:, -1], return_index=True, return_inverse=True)
-    shown = sample_of(np.arange(len(first)) if of_classes else every, MOST_POINTS)
-    queries = first[shown] if of_classes else shown
+    sample = sample_of(np.arange(len(first)) if of_classes else every, MOST_POINTS)
+    queries = first[sample] if of_classes else sample
     groups = [own_label(data.tree.labels_of(path)) for path in data.query_paths[queries, :1].tolist()]
     names = [data.label(data.query_paths[query]) if of_classes else _name(data, int(query)) for query in queries]
     order = [row for rows, *_ in group_looks(groups).values() for row in rows.tolist()]
-    pictures = _pictures(data, queries, most=MOST_THUMBNAILS // len(found))
+    pictures = _pictures(data, queries, limit=MOST_THUMBNAILS // len(measurements))
     maps = []
-    for model, run in found.items():
-        vectors = class_means(run.vectors[0], class_of)[shown] if of_classes else run.vectors[0][queries]
+    for model, run in measurements.items():
+        vectors = class_means(run.vectors[0], class_of)[sample] if of_classes else run.vectors[0][queries]
         projected = project_embeddings(vectors, method="pca" if points == "pca" else "t-sne")
         description = "Points that lie close are similar."
         figure = drawn(plot_embeddings, projected, groups, title=f"{model}: map", description=description)
@@ -142,14 +144,14 @@ def map_figures(found: Mapping[str, Measurement], data: QueriesAndGallery, *, po
     return {**counts, "points": points, "level": level, "maps": maps}
 
 
-def _pictures(data: QueriesAndGallery, queries: NDArray[np.int64], *, most: int) -> dict[int, str]:
+def _pictures(data: QueriesAndGallery, queries: NDArray[np.int64], *, limit: int) -> dict[int, str]:
     """Pictures of some of the points, by their row; those that do not decode are left out."""
-    found: dict[int, str] = {}
+    pictures: dict[int, str] = {}
     if data.images is not None:
-        for row in sample_of(np.arange(len(queries)), most).tolist():
+        for row in sample_of(np.arange(len(queries)), limit).tolist():
             with suppress(ImageError):
-                found[row] = data_uri(data.images[int(queries[row])], largest_side=THUMBNAIL)
-    return found
+                pictures[row] = data_uri(data.images[int(queries[row])], largest_side=THUMBNAIL)
+    return pictures
 
 
 def _name(data: QueriesAndGallery, query: int) -> str:
@@ -160,7 +162,7 @@ def _name(data: QueriesAndGallery, query: int) -> str:
 
 def _with_names(svg: str, names: list[str]) -> str:
     """The drawing with a title in each point, in the order in which matplotlib draws them."""
-    head, found, points = svg.partition("-points-0")
+    head, mark, points = svg.partition("-points-0")
     left = iter(names)
 
     def titled(point: re.Match[str]) -> str:
@@ -170,4 +172,4 @@ def _with_names(svg: str, names: list[str]) -> str:
         tag, attributes = ("use", point[1]) if point[1] is not None else ("path", f" {point[2]}")
         return f"<{tag}{attributes}><title>{escape(name)}</title></{tag}>"
 
-    return head + found + _POINT.sub(titled, points)
+    return head + mark + _POINT.sub(titled, points)

@@ -65,66 +65,66 @@ def write_demo_page(
     """
     if queries < 1 or hits < 1:
         raise OptionError(f"queries={queries}, hits={hits}", expected="1 or more of each")
-    found = read_runs(runs)
-    first = next(iter(found.values()))
+    measurements = read_runs(runs)
+    first = next(iter(measurements.values()))
     images = load_split(first.recipe, "test") if dataset is None else dataset
     data = QueriesAndGallery.from_dataset(images)
     require_measured_on(data, first, f"{images.name} ({images.split})")
     return write_page(
         path,
-        found,
+        measurements,
         data,
         {"": choose_queries(data.query_paths, count=queries, seed=seed)},
         hits=hits,
-        judged_by=judging_metric(found),
+        judged_by=judging_metric(measurements),
         title=title,
         lead=lead,
         rule=(
             f"The queries are not picked by hand: a draw with seed {seed} takes them in turn from as many of the "
             "coarsest categories as there are."
         ),
-        figures=learning_curves({name: run.history for name, run in found.items()}),
+        figures=learning_curves({name: run.history for name, run in measurements.items()}),
         tree=tree,
         tree_lead=tree_lead,
         commands=commands,
     )
 
 
-def judging_metric(found: Mapping[str, Measurement]) -> str:
+def judging_metric(measurements: Mapping[str, Measurement]) -> str:
     """The metric by which rankings are judged: H-AP, or else the first that every model has for each query."""
-    first, *others = (list(run.per_query.columns) for run in found.values())
-    shared = [name for name in first if all(name in columns for columns in others)]
-    if not shared:
+    first, *other_columns = (list(run.per_query.columns) for run in measurements.values())
+    common = [name for name in first if all(name in columns for columns in other_columns)]
+    if not common:
         raise OptionError("runs without a metric in common", expected="runs measured alike (evaluation.metrics)")
-    return "H-AP" if "H-AP" in shared else shared[0]
+    return "H-AP" if "H-AP" in common else common[0]
 
 
 def write_page(
     path: str | os.PathLike[str],
-    found: Mapping[str, Measurement],
+    measurements: Mapping[str, Measurement],
     data: QueriesAndGallery,
     groups: Mapping[str, Sequence[int]],
     *,
     hits: int,
     judged_by: str,
-    **shown: Any,
+    **context: Any,
 ) -> Path:
     """Fill the template.
 
     ``groups`` are queries by the heading above them, ``hits`` says how many pictures a ranking has, ``judged_by`` which
-    metric judges it. ``shown`` are further values of the template; without ``analysis`` the page lacks the spread of
+    metric judges it. ``context`` are further values of the template; without ``analysis`` the page lacks the spread of
     the values over queries and nodes.
     """
-    grids, first = RankingGrids(data), next(iter(found.values()))
+    grids, first = RankingGrids(data), next(iter(measurements.values()))
     page = {
         "analysis": None,
         "tree": None,
-        **shown,
+        **context,
         "facts": data.facts,
-        "runs": found,
-        "names": list(found),
-        "rows": side_by_side([run.metrics for run in found.values()], level_names=data.tree.level_names),
-        "published": [(name, run.metrics, row) for name, run in found.items() for row in run.published],
+        "runs": measurements,
+        "names": list(measurements),
+        "rows": side_by_side([run.metrics for run in measurements.values()], level_names=data.tree.level_names),
+        "published": [(name, run.metrics, row) for name, run in measurements.items() for row in run.published],
         "levels": data.tree.level_names,
         "num_queries": len(data.query_paths),
         "convention": _in_words(first.results["convention"]),
@@ -133,14 +133,14 @@ def write_page(
         "num_hits": min(hits, max(1, len(data.gallery_paths) - (not data.separate))),
         "judged_by": judged_by,
         "groups": [
-            {"title": title, "queries": grids.queries(found, chosen, hits=hits, metric=judged_by)}
-            for title, chosen in groups.items()
-            if chosen
+            {"title": title, "queries": grids.queries(measurements, rows, hits=hits, metric=judged_by)}
+            for title, rows in groups.items()
+            if rows
         ],
         "num_shown": sum(map(len, groups.values())),
         "without": data.without,
         "unreadable": grids.unreadable,
-        "commands": shown.get("commands") or [run.command for run in found.values()],
+        "commands": context.get("commands") or [run.command for run in measurements.values()],
         "versions": _versions(first.manifest),
     }
     files.write_text(path, fill_page("hiertree.pipelines.report", page, scripted=bool(page["analysis"])))
@@ -153,8 +153,8 @@ def _in_words(convention: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _versions(manifest: Mapping[str, Any]) -> dict[str, str]:
-    chosen = {"hiertree": manifest["hiertree"], "revision": manifest["source_revision"], "python": manifest["python"]}
-    return {name: str(text) for name, text in (chosen | manifest["packages"]).items() if text}
+    versions = {"hiertree": manifest["hiertree"], "revision": manifest["source_revision"], "python": manifest["python"]}
+    return {name: str(text) for name, text in (versions | manifest["packages"]).items() if text}
 
 
 @dataclass(frozen=True)
@@ -187,15 +187,15 @@ def side_by_side(metrics: Sequence[Mapping[str, float]], *, level_names: Sequenc
     >>> [(row.metric, row.meaning, row.is_best(0), row.is_best(1)) for row in rows][1]
     ('R@1', 'the nearest image has the same place label', True, True)
     """
-    shared = [name for name in metrics[0] if all(name in others for others in metrics)]
-    return [MetricRow(name, _meaning(name, level_names), tuple(values[name] for values in metrics)) for name in shared]
+    common = [name for name in metrics[0] if all(name in run_metrics for run_metrics in metrics)]
+    return [MetricRow(name, _meaning(name, level_names), tuple(values[name] for values in metrics)) for name in common]
 
 
 def _meaning(metric: str, level_names: Sequence[str]) -> str:
-    found = _NAME.fullmatch(metric)
-    if found is None:
+    match = _NAME.fullmatch(metric)
+    if match is None:
         return ""
-    k, kind = found["k"], found["kind"] + ("@k" if found["k"] else "")
-    level = level_names[int(found["level"] or len(level_names)) - 1]
-    text = _OF_THE_TREE.get(kind) if found["level"] is None else None
+    k, kind = match["k"], match["kind"] + ("@k" if match["k"] else "")
+    level = level_names[int(match["level"] or len(level_names)) - 1]
+    text = _OF_THE_TREE.get(kind) if match["level"] is None else None
     return (text or _OF_A_LEVEL.get(metric.partition("[")[0], _OF_A_LEVEL.get(kind, ""))).format(k=k, level=level)

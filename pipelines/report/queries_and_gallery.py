@@ -42,8 +42,8 @@ class QueriesAndGallery:
         if query is None or gallery is None:
             return cls(tree=dataset.tree, query_paths=paths, images=images, source=source)
         images = SelectedImages(images, np.concatenate([query, gallery]))
-        found: dict[str, Any] = {"query_paths": paths[query], "other_paths": paths[gallery]}
-        return cls(tree=dataset.tree, **found, images=images, source=source)
+        sides: dict[str, Any] = {"query_paths": paths[query], "other_paths": paths[gallery]}
+        return cls(tree=dataset.tree, **sides, images=images, source=source)
 
     @classmethod
     def from_numbers(
@@ -82,9 +82,9 @@ class QueriesAndGallery:
         elif self.source:
             counts = f"the {len(self.query_paths):,} images"
         source = None if self.source == "images" else self.source  # a table of that name
-        measured = " of ".join(filter(None, (counts, source)))
+        subject = " of ".join(filter(None, (counts, source)))
         sizes = zip(self.tree.level_names, self.tree.level_sizes, strict=True)
-        return f"Measured on {measured}. Levels: {' › '.join(f'{name} ({size:,})' for name, size in sizes)}."
+        return f"Measured on {subject}. Levels: {' › '.join(f'{name} ({size:,})' for name, size in sizes)}."
 
     def label(self, path: NDArray[np.int32]) -> str:
         """The labels of a path, coarse › fine."""
@@ -101,19 +101,19 @@ def own_label(labels: tuple[Hashable, ...]) -> str:
     return str(labels[-1]).removeprefix("/".join(map(str, labels[:-1])) + "/")
 
 
-def matching_rows(names: Sequence[str] | None, wanted: Sequence[str] | None) -> NDArray[np.int64] | None:
+def matching_rows(names: Sequence[str] | None, targets: Sequence[str] | None) -> NDArray[np.int64] | None:
     """For each wanted image the row of the same name, below the folder that all have in common; None if they differ.
 
     >>> matching_rows(["peak/1.jpg", "lake/2.jpg"], ["photos/lake/2.jpg", "photos/peak/1.jpg"])
     array([1, 0])
     """
-    if names is None or wanted is None:
+    if names is None or targets is None:
         return None
-    own, others = _below_common_folder(names), _below_common_folder(wanted)
-    row_of = {name: row for row, name in enumerate(own)}
-    if len(row_of) < len(own) or sorted(own) != sorted(others):
+    source_names, target_names = _below_common_folder(names), _below_common_folder(targets)
+    row_of = {name: row for row, name in enumerate(source_names)}
+    if len(row_of) < len(source_names) or sorted(source_names) != sorted(target_names):
         return None
-    return np.array([row_of[name] for name in others])
+    return np.array([row_of[name] for name in target_names])
 
 
 class NamedPaths(NamedTuple):
@@ -125,33 +125,33 @@ class NamedPaths(NamedTuple):
     gallery_paths: NDArray[np.integer] | None = None
 
     @classmethod
-    def of(cls, labeled: LabeledEmbeddings) -> NamedPaths:
+    def of(cls, embeddings: LabeledEmbeddings) -> NamedPaths:
         """Those of embeddings, by their names or ids."""
-        names = labeled.ids if labeled.names is None else labeled.names
-        of_gallery = labeled.gallery_ids if labeled.gallery_names is None else labeled.gallery_names
-        texts = [None if found is None else list(map(str, found)) for found in (names, of_gallery)]
-        return cls(texts[0], labeled.paths, texts[1], labeled.gallery_paths)
+        names = embeddings.ids if embeddings.names is None else embeddings.names
+        of_gallery = embeddings.gallery_ids if embeddings.gallery_names is None else embeddings.gallery_names
+        texts = [None if column is None else list(map(str, column)) for column in (names, of_gallery)]
+        return cls(texts[0], embeddings.paths, texts[1], embeddings.gallery_paths)
 
-    def rows_of(self, wanted: NamedPaths) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    def rows_of(self, targets: NamedPaths) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """For each wanted query and item of the gallery the row of the same name; None where images differ."""
-        gallery = queries = matching_rows(self.names, wanted.names)
-        if wanted.gallery_paths is not None or self.gallery_paths is not None:
-            gallery = matching_rows(self.gallery_names, wanted.gallery_names)
+        gallery = queries = matching_rows(self.names, targets.names)
+        if targets.gallery_paths is not None or self.gallery_paths is not None:
+            gallery = matching_rows(self.gallery_names, targets.gallery_names)
         return None if queries is None or gallery is None else (queries, gallery)
 
     def has_classes_of(
-        self, wanted: NamedPaths, rows: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+        self, targets: NamedPaths, rows: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
     ) -> bool:
         """Whether the paths of the rows tell the same images apart at each level as the wanted ones."""
-        own, others = [self.paths], [wanted.paths]
-        if self.gallery_paths is not None and wanted.gallery_paths is not None:
-            own.append(self.gallery_paths)
-            others.append(wanted.gallery_paths)
+        source_sides, target_sides = [self.paths], [targets.paths]
+        if self.gallery_paths is not None and targets.gallery_paths is not None:
+            source_sides.append(self.gallery_paths)
+            target_sides.append(targets.gallery_paths)
         if rows is not None:
-            own = [side[taken] for side, taken in zip(own, rows, strict=False)]
-        sides = zip(own, others, strict=True)
-        fits = all(side.ndim == other.ndim and side.shape[1:] == other.shape[1:] for side, other in sides)
-        return fits and same_classes(np.concatenate(own), np.concatenate(others))
+            source_sides = [side[order] for side, order in zip(source_sides, rows, strict=False)]
+        sides = zip(source_sides, target_sides, strict=True)
+        alike = all(side.ndim == target.ndim and side.shape[1:] == target.shape[1:] for side, target in sides)
+        return alike and same_classes(np.concatenate(source_sides), np.concatenate(target_sides))
 
 
 def _below_common_folder(names: Sequence[str]) -> list[str]:
@@ -160,23 +160,23 @@ def _below_common_folder(names: Sequence[str]) -> list[str]:
     return [str(path.relative_to(common)) for path in paths]
 
 
-def same_classes(paths: NDArray[np.integer], others: NDArray[np.integer]) -> bool:
+def same_classes(paths: NDArray[np.integer], other_paths: NDArray[np.integer]) -> bool:
     """Whether two sets of paths tell the same rows apart at each level, whatever the numbers.
 
     >>> same_classes(np.array([[0, 0], [0, 1]]), np.array([[5, 3], [5, 2]]))
     True
     """
     depths = range(1, paths.shape[1] + 1)
-    return paths.shape == others.shape and all(
-        len({len(np.unique(rows, axis=0)) for rows in (own, other, np.hstack([own, other]))}) == 1
-        for own, other in ((paths[:, :depth], others[:, :depth]) for depth in depths)
+    return paths.shape == other_paths.shape and all(
+        len({len(np.unique(rows, axis=0)) for rows in (left, right, np.hstack([left, right]))}) == 1
+        for left, right in ((paths[:, :depth], other_paths[:, :depth]) for depth in depths)
     )
 
 
-def sample_of(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+def sample_of(rows: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
     """The rows, or a sample of them drawn by a fixed seed, in their order.
 
     >>> sample_of(np.arange(5), 9), len(sample_of(np.arange(5), 2))
     (array([0, 1, 2, 3, 4]), 2)
     """
-    return rows if len(rows) <= most else np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+    return rows if len(rows) <= limit else np.sort(np.random.default_rng(0).choice(rows, limit, replace=False))

@@ -47,38 +47,38 @@ def scored_blocks(
     They come in blocks, so that 100,000 queries need no more memory than a few.
     """
     embeddings, items = run.vectors
-    own, gallery = unit_rows(embeddings[queries]), unit_rows(items)
+    vectors, gallery = unit_rows(embeddings[queries]), unit_rows(items)
     size = max(1, _BLOCK // len(gallery))
     for start in range(0, len(queries), size):
         rows = queries[start : start + size]
         valid = np.ones((len(rows), len(gallery)), dtype=np.bool_)
         for mask, query in zip(valid, rows.tolist(), strict=True):
             mask[run.left_out(query)] = False
-        yield own[start : start + size] @ gallery.T, levels(data.query_paths[rows], data.gallery_paths), valid
+        yield vectors[start : start + size] @ gallery.T, levels(data.query_paths[rows], data.gallery_paths), valid
 
 
 def error_figures(
-    found: Mapping[str, Measurement], data: QueriesAndGallery, values: NDArray[np.float64]
+    measurements: Mapping[str, Measurement], data: QueriesAndGallery, values: NDArray[np.float64]
 ) -> dict[str, Any] | None:
     """Draw the errors of at most 1,000 of the queries that have a value in every run: (Q, R), NaN where there is none.
 
     None where no query has one; without confusion where no query has an item of its class.
     """
-    known = np.flatnonzero(~np.isnan(values).any(axis=1))
-    if not len(known):
+    answered = np.flatnonzero(~np.isnan(values).any(axis=1))
+    if not len(answered):
         return None
-    queries = sample_of(known, MOST_QUERIES)
+    queries = sample_of(answered, MOST_QUERIES)
     precisions, shares, wrong = (
-        {name: np.concatenate(blocks) for name, blocks in zip(found, computed, strict=True)}
-        for computed in zip(*(_errors(run, data, queries) for run in found.values()), strict=True)
+        {name: np.concatenate(blocks) for name, blocks in zip(measurements, computed, strict=True)}
+        for computed in zip(*(_errors(run, data, queries) for run in measurements.values()), strict=True)
     )
-    shown = {"queries": len(queries), "of": len(known)}
+    counts = {"queries": len(queries), "of": len(answered)}
     classed = ~np.isnan(next(iter(shares.values()))).any(axis=1)
     if not classed.any():
-        return {**shown, "figures": [_precision_recall(precisions)], "confusion": None}
+        return {**counts, "figures": [_precision_recall(precisions)], "confusion": None}
     confusion = _confusion({name: rows[classed] for name, rows in wrong.items()}, data, queries[classed])
     figures = [_precision_recall(precisions), _severity(shares, data.tree.level_names)]
-    return {**shown, "figures": figures, "confusion": confusion}
+    return {**counts, "figures": figures, "confusion": confusion}
 
 
 def _errors(
@@ -87,14 +87,14 @@ def _errors(
     """Yield per block, for one model: (q, 101) precisions, (q, L) shares of errors and (q,) first wrong items."""
     computed = (interpolated_precision, error_severity, first_wrong_items)
     blocks = [
-        [what(scores, depths, valid=valid, num_levels=data.tree.num_levels) for what in computed]
+        [function(scores, depths, valid=valid, num_levels=data.tree.num_levels) for function in computed]
         for scores, depths, valid in scored_blocks(run, data, queries)
     ]
     return zip(*blocks, strict=True)
 
 
 def _precision_recall(precisions: Mapping[str, NDArray[np.float64]]) -> SvgFigure:
-    means = {name: 100 * np.nanmean(own, axis=0) for name, own in precisions.items()}
+    means = {name: 100 * np.nanmean(rows, axis=0) for name, rows in precisions.items()}
     numbers = (
         f"{name}: {mean[25]:.0f} at recall 25, {mean[50]:.0f} at 50, {mean[75]:.0f} at 75."
         for name, mean in means.items()
@@ -119,23 +119,23 @@ def _confusion(
 
     ``shown`` are the nodes of a level in the matrices, ``of`` all that have queries or wrong items.
     """
-    asked = data.query_paths[queries]
-    every = np.concatenate([asked, *(data.gallery_paths[rows[rows >= 0]] for rows in wrong.values())])
+    query_paths = data.query_paths[queries]
+    every = np.concatenate([query_paths, *(data.gallery_paths[rows[rows >= 0]] for rows in wrong.values())])
     level = _deepest(every)
-    found, asked = np.unique(every[:, :level], axis=0), asked[:, :level]
-    nodes = _with_most_queries(found, asked)
+    candidates, query_paths = np.unique(every[:, :level], axis=0), query_paths[:, :level]
+    nodes = _with_most_queries(candidates, query_paths)
     number_of = {tuple(node): number for number, node in enumerate(nodes.tolist())}
-    own = np.array([number_of.get(tuple(path), -1) for path in asked.tolist()])
+    query_nodes = np.array([number_of.get(tuple(path), -1) for path in query_paths.tolist()])
     labels = [data.tree.labels_of(node) for node in nodes.tolist()]
     names = [[own_label(path[:depth]) for depth in range(1, level + 1)] for path in labels]
     figures = []
     for number, (name, rows) in enumerate(wrong.items()):
         items = [tuple(path) for path in data.gallery_paths[rows, :level].tolist()]
         hit = np.where(rows >= 0, [number_of.get(path, -1) for path in items], -1)
-        matrix = confusion_matrix(own[own >= 0], hit[own >= 0], num_nodes=len(nodes))
+        matrix = confusion_matrix(query_nodes[query_nodes >= 0], hit[query_nodes >= 0], num_nodes=len(nodes))
         figures.append(_drawn_matrix(name, number, matrix, names))
     level_name = data.tree.level_names[level - 1]
-    return {"level": level_name, "shown": len(nodes), "of": len(found), "figures": figures}
+    return {"level": level_name, "shown": len(nodes), "of": len(candidates), "figures": figures}
 
 
 def _deepest(paths: NDArray[np.int32]) -> int:
@@ -144,47 +144,53 @@ def _deepest(paths: NDArray[np.int32]) -> int:
     return next((level for level in coarser if len(np.unique(paths[:, :level], axis=0)) <= MOST_NODES), 1)
 
 
-def _with_most_queries(nodes: NDArray[np.int32], asked: NDArray[np.int32]) -> NDArray[np.int32]:
+def _with_most_queries(nodes: NDArray[np.int32], query_paths: NDArray[np.int32]) -> NDArray[np.int32]:
     """The nodes with the most queries that fit, in the order of the tree."""
     if len(nodes) <= MOST_NODES:
         return nodes
-    own, counts = np.unique(asked, axis=0, return_counts=True)
-    return np.unique(own[np.argsort(-counts, kind="stable")[:MOST_NODES]], axis=0)
+    query_nodes, counts = np.unique(query_paths, axis=0, return_counts=True)
+    return np.unique(query_nodes[np.argsort(-counts, kind="stable")[:MOST_NODES]], axis=0)
 
 
 def _drawn_matrix(name: str, number: int, matrix: NDArray[np.float64], nodes: list[list[str]]) -> SvgFigure:
     """The drawn matrix of a model, and its largest confusions in words."""
     between = np.nan_to_num(matrix * (1 - np.eye(len(matrix))))
     greatest = np.unravel_index(np.argsort(-between, axis=None, kind="stable")[:_MOST_NAMED], between.shape)
-    named = [
+    confusions = [
         f"{nodes[row][-1]} with {nodes[column][-1]} {100 * between[row, column]:.0f}"
         for row, column in zip(*(axis.tolist() for axis in greatest), strict=True)
         if between[row, column] > 0
     ]
-    most = f"Confused the most, in percent of the queries: {', '.join(named)}." if named else "No node is confused."
+    description = (
+        f"Confused the most, in percent of the queries: {', '.join(confusions)}."
+        if confusions
+        else "No node is confused."
+    )
     title = f"{name}: confusion"
-    return drawn(plot_confusion, matrix, nodes=nodes, color=f"C{number}", title=title, description=most, letters=28)
+    return drawn(
+        plot_confusion, matrix, nodes=nodes, color=f"C{number}", title=title, description=description, letters=28
+    )
 
 
-def batch_gap(found: Mapping[str, Measurement], data: QueriesAndGallery) -> dict[str, Any] | None:
+def batch_gap(measurements: Mapping[str, Measurement], data: QueriesAndGallery) -> dict[str, Any] | None:
     """Rank some queries in batches as the first run was trained on, and in the whole gallery: the mean APs of both.
 
     None without runs or without torch, where the gallery is no larger than a batch, or where no query has a positive.
     """
-    first = next(iter(found.values()))
+    first = next(iter(measurements.values()))
     if not isinstance(first, FinishedRun) or find_spec("torch") is None:
         return None
     options = first.recipe.sampler.options()
     size, per_class = int(options["batch_size"]), int(options.get("images_per_class", 1))
     classes, counts = np.unique(data.gallery_paths[:, -1], return_counts=True)
-    several = np.isin(data.query_paths[:, -1], classes[counts > (0 if data.separate else 1)])
-    queries = sample_of(np.flatnonzero(several), _MOST_IN_BATCHES)
+    answerable = np.isin(data.query_paths[:, -1], classes[counts > (0 if data.separate else 1)])
+    queries = sample_of(np.flatnonzero(answerable), _MOST_IN_BATCHES)
     if not len(queries) or len(data.gallery_paths) <= size:
         return None
     batches = balanced_batches(
         data.gallery_paths[:, -1], classes_per_batch=size // per_class, images_per_class=per_class
     )
-    means = {name: _means_in_batches(run, data, queries, batches) for name, run in found.items()}
+    means = {name: _means_in_batches(run, data, queries, batches) for name, run in measurements.items()}
     return {"batch_size": size, "images_per_class": per_class, "queries": len(queries), "means": means}
 
 
@@ -204,8 +210,8 @@ def balanced_batches(
     order = shuffled[np.argsort(labels[shuffled], kind="stable")]
     _, first, sizes = np.unique(labels[order], return_index=True, return_counts=True)
     turn = (np.arange(len(labels)) - np.repeat(first, sizes)) // images_per_class
-    drawn = np.repeat(generator.permutation(len(sizes)), sizes)
-    _, group = np.unique(np.stack([turn, drawn]), axis=1, return_inverse=True)
+    random_order = np.repeat(generator.permutation(len(sizes)), sizes)
+    _, group = np.unique(np.stack([turn, random_order]), axis=1, return_inverse=True)
     batches = np.empty(len(labels), dtype=np.int64)
     batches[order] = group.ravel() // classes_per_batch
     return batches
@@ -220,5 +226,5 @@ def _means_in_batches(
     for scores, depths, valid in scored_blocks(run, data, queries):
         gaps.append(losses.decomposability_gap(scores, depths, batches, level=level, valid=valid))
         wholes.append(average_precision(scores, depths, level=level, valid=valid))
-    whole = float(np.nanmean(np.concatenate(wholes)))
-    return whole + float(np.nanmean(np.concatenate(gaps))), whole
+    gallery_mean = float(np.nanmean(np.concatenate(wholes)))
+    return gallery_mean + float(np.nanmean(np.concatenate(gaps))), gallery_mean

@@ -43,8 +43,8 @@ def choose_queries(paths: NDArray[np.integer], *, count: int, seed: int) -> list
     answerable = np.flatnonzero(sizes[class_of.reshape(-1)] > 1)
     shuffled = answerable[np.argsort(np.random.default_rng(seed).random(len(answerable)))]
     turns = pd.Series(shuffled).groupby(paths[shuffled, 0]).cumcount()
-    chosen = shuffled[np.argsort(turns, kind="stable")][:count]
-    return sorted(chosen.tolist(), key=lambda index: tuple(paths[index].tolist()))
+    queries = shuffled[np.argsort(turns, kind="stable")][:count]
+    return sorted(queries.tolist(), key=lambda index: tuple(paths[index].tolist()))
 
 
 def extreme_queries(
@@ -60,29 +60,29 @@ def extreme_queries(
     >>> extreme_queries(np.array([0.1, 0.2, 0.3, 0.5, 0.8, 0.9]), count=2, classes=np.array([0, 0, 1, 2, 3, 3]))
     {'worst': [0, 2], 'median': [1, 4], 'best': [5, 3]}
     """
-    known = np.flatnonzero(~np.isnan(values))
-    order = known[np.argsort(values[known], kind="stable")].tolist()
+    answered = np.flatnonzero(~np.isnan(values))
+    order = answered[np.argsort(values[answered], kind="stable")].tolist()
     if len(order) < 3:
         return {"worst": order[:1], "median": [], "best": order[1:]}
-    each, of = min(count, len(order) // 3), np.arange(len(values)) if classes is None else classes
-    worst = _of_different_classes(order, of, each)
+    size, of = min(count, len(order) // 3), np.arange(len(values)) if classes is None else classes
+    worst = _of_different_classes(order, of, size)
     rest = [query for query in sorted(order, key=lambda query: (-values[query], query)) if query not in set(worst)]
-    best = _of_different_classes(rest, of, each)
+    best = _of_different_classes(rest, of, size)
     left = [query for query in order if query not in {*worst, *best}]
     middle = sorted(range(len(left)), key=lambda place: abs(2 * place + 1 - len(left)))
-    median = _of_different_classes([left[place] for place in middle], of, each)
+    median = _of_different_classes([left[place] for place in middle], of, size)
     return {"worst": worst, "median": sorted(median, key=lambda query: (values[query], query)), "best": best}
 
 
 def changed_queries(
-    before: NDArray[np.float64], after: NDArray[np.float64], *, count: int, classes: NDArray[np.integer]
+    first_values: NDArray[np.float64], last_values: NDArray[np.float64], *, count: int, classes: NDArray[np.integer]
 ) -> dict[str, list[int]]:
     """Indices of the queries whose values rose or fell the most, likewise of different classes.
 
     >>> changed_queries(np.zeros(4), np.array([0.1, 0.3, -0.2, 0.0]), count=2, classes=np.arange(4))
     {'improved': [1, 0], 'damaged': [2]}
     """
-    gains = after - before
+    gains = last_values - first_values
     rose, fell = np.flatnonzero(gains > 0), np.flatnonzero(gains < 0)
     return {
         "improved": _of_different_classes(rose[np.argsort(-gains[rose], kind="stable")].tolist(), classes, count),
@@ -108,8 +108,8 @@ def ranked_images(
     rankings = []
     nearest = nearest_images(vectors, items, count=count, left_out=left_out)
     for path, rows, hidden in zip(paths, nearest, left_out, strict=True):
-        found = rows[: len(items) - len(hidden)]
-        rankings.append((found.tolist(), levels(path[None], item_paths[found])[0].tolist()))
+        hits = rows[: len(items) - len(hidden)]
+        rankings.append((hits.tolist(), levels(path[None], item_paths[hits])[0].tolist()))
     return rankings
 
 
@@ -127,8 +127,14 @@ def level_styles(level_names: Sequence[str]) -> list[LevelStyle]:
     """The style of every level, from none to the finest."""
     *coarser, finest = level_names
     share = 100 / len(level_names)
-    near = [LevelStyle("near", name, f"same {name}", round(share * level)) for level, name in enumerate(coarser, 1)]
-    return [LevelStyle("wrong", "✗", "nothing shared", 0), *near, LevelStyle("same", "✓", f"same {finest}", 100)]
+    coarse_styles = [
+        LevelStyle("near", name, f"same {name}", round(share * level)) for level, name in enumerate(coarser, 1)
+    ]
+    return [
+        LevelStyle("wrong", "✗", "nothing shared", 0),
+        *coarse_styles,
+        LevelStyle("same", "✓", f"same {finest}", 100),
+    ]
 
 
 class RankingGrids:
@@ -141,28 +147,28 @@ class RankingGrids:
         self.unreadable: list[str] = []
 
     def queries(
-        self, runs: Mapping[str, Measurement], chosen: Sequence[int], *, hits: int, metric: str
+        self, runs: Mapping[str, Measurement], queries: Sequence[int], *, hits: int, metric: str
     ) -> list[dict[str, Any]]:
         """The picture and labels of the chosen queries, each with the ranking of every model.
 
         Of a ranking the page shows its value of a metric, ``hits`` pictures, and a strip of the first ranks as bars.
         """
         data = self._data
-        rankings = [self._rankings(name, run, chosen, hits, metric) for name, run in runs.items()]
+        rankings = [self._rankings(name, run, queries, hits, metric) for name, run in runs.items()]
         return [
-            {**self._pictured(query, data.query_paths[query]), "rankings": own}
-            for query, *own in zip(chosen, *rankings, strict=True)
+            {**self._pictured(query, data.query_paths[query]), "rankings": query_rankings}
+            for query, *query_rankings in zip(queries, *rankings, strict=True)
         ]
 
     def _rankings(
-        self, name: str, run: Measurement, chosen: Sequence[int], hits: int, metric: str
+        self, name: str, run: Measurement, queries: Sequence[int], hits: int, metric: str
     ) -> list[dict[str, Any]]:
         data, (embeddings, items) = self._data, run.vectors
-        found = ranked_images(
-            (embeddings[list(chosen)], data.query_paths[list(chosen)]),
+        ranked = ranked_images(
+            (embeddings[list(queries)], data.query_paths[list(queries)]),
             (items, data.gallery_paths),
             count=max(hits, STRIP),
-            left_out=[run.left_out(query) for query in chosen],
+            left_out=[run.left_out(query) for query in queries],
         )
         return [
             {
@@ -170,22 +176,22 @@ class RankingGrids:
                 "score": float(run.per_query[metric].iloc[query]),
                 "pictures": [
                     {**self._pictured(data.gallery_start + row, data.gallery_paths[row]), "style": self.styles[level]}
-                    for row, level in zip(rows[:hits], shared[:hits], strict=True)
+                    for row, level in zip(rows[:hits], hit_levels[:hits], strict=True)
                 ],
-                **self._strip(shared[:STRIP]),
+                **self._strip(hit_levels[:STRIP]),
             }
-            for query, (rows, shared) in zip(chosen, found, strict=True)
+            for query, (rows, hit_levels) in zip(queries, ranked, strict=True)
         ]
 
-    def _strip(self, found: Sequence[int]) -> dict[str, Any]:
+    def _strip(self, hit_levels: Sequence[int]) -> dict[str, Any]:
         """A bar for each run of ranks of one level, and the number of ranks of each level."""
         bars, start = [], 0
-        for level, group in groupby(found):
+        for level, group in groupby(hit_levels):
             length = len(list(group))
             bars.append({"start": start, "length": length, "style": self.styles[level]})
             start += length
-        counts = (f"{number} {self.styles[level].text}" for level, number in sorted(Counter(found).items())[::-1])
-        return {"bars": bars, "counts": f"Of the first {len(found)}: {', '.join(counts)}."}
+        counts = (f"{number} {self.styles[level].text}" for level, number in sorted(Counter(hit_levels).items())[::-1])
+        return {"bars": bars, "counts": f"Of the first {len(hit_levels)}: {', '.join(counts)}."}
 
     def _pictured(self, row: int, path: NDArray[np.int32]) -> dict[str, str]:
         """The data URI of an image, empty where there is no picture, and its labels."""

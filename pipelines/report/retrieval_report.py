@@ -69,35 +69,38 @@ def make_report(
     """
     require_package("matplotlib", extra="plots")
     if queries < 1 or hits < 1 or not sources:
-        given = f"{len(sources)} sources, queries={queries}, hits={hits}"
-        raise OptionError(given, expected="1 or more of each")
-    found, data = read_sources(sources, overrides=overrides, options=options)
-    several = len(found) > 1
-    pictures = (5 if several else 3) * queries * (1 + len(found) * min(hits, len(data.gallery_paths)))
+        counts = f"{len(sources)} sources, queries={queries}, hits={hits}"
+        raise OptionError(counts, expected="1 or more of each")
+    measurements, data = read_sources(sources, overrides=overrides, options=options)
+    has_models = len(measurements) > 1
+    pictures = (5 if has_models else 3) * queries * (1 + len(measurements) * min(hits, len(data.gallery_paths)))
     if pictures > MOST_PICTURES:
         expected = f"at most {MOST_PICTURES:,} on a page"
         raise OptionError(f"{pictures:,} pictures", expected=expected, remedy="fewer queries or hits")
-    judged_by = judging_metric(found)
-    values = values_of(found, judged_by)
+    judged_by = judging_metric(measurements)
+    values = values_of(measurements, judged_by)
     return write_page(
         out,
-        found,
+        measurements,
         data,
-        _chosen(list(found), values, data.query_paths[:, -1], queries),
+        _chosen(list(measurements), values, data.query_paths[:, -1], queries),
         hits=hits,
         judged_by=judged_by,
         title=title,
         lead=[_OF_COMPARISONS] if any(kind_of(Path(source)) == "comparison" for source in sources) else [],
         rule=f"The queries are those with the smallest, the median and the largest {judged_by}"
-        + (" (the mean over the models)" if several else "")
+        + (" (the mean over the models)" if has_models else "")
         + ", each of another class where there are enough"
-        + (f", and those whose {judged_by} the last model changes most." if several else "."),
+        + (f", and those whose {judged_by} the last model changes most." if has_models else "."),
         figures=learning_curves(
-            {name: run.history for name, run in found.items() if run.history},
-            metrics=_curves(found),
+            {name: run.history for name, run in measurements.items() if run.history},
+            metrics=_curves(measurements),
             learning_rate=True,
         ),
-        analysis={**_analysis(found, data, values, judged_by), "map": map_figures(found, data, points=projection)},
+        analysis={
+            **_analysis(measurements, data, values, judged_by),
+            "map": map_figures(measurements, data, points=projection),
+        },
     )
 
 
@@ -106,30 +109,32 @@ def _chosen(
 ) -> dict[str, list[int]]:
     """The shown queries by the title of their group."""
     extreme = extreme_queries(values.mean(axis=1), count=count, classes=classes)
-    groups = {f"{name.capitalize()} queries": chosen for name, chosen in extreme.items()}
+    groups = {f"{name.capitalize()} queries": rows for name, rows in extreme.items()}
     if len(names) > 1:
         changed = changed_queries(values[:, 0], values[:, -1], count=count, classes=classes)
-        groups |= {f"Most {name} from {names[0]} to {names[-1]}": chosen for name, chosen in changed.items()}
+        groups |= {f"Most {name} from {names[0]} to {names[-1]}": rows for name, rows in changed.items()}
     return groups
 
 
-def _curves(found: Mapping[str, Measurement]) -> list[str]:
+def _curves(measurements: Mapping[str, Measurement]) -> list[str]:
     """The metrics that some run measured during training; those of the whole tree and the means first."""
-    measured = dict.fromkeys(name for run in found.values() for row in run.history for name in row.get("metrics", {}))
-    first = [name for name in measured if name.startswith("mean ") or name in ("H-AP", "R@1", "NDCG", "ASI")]
-    return list(dict.fromkeys([*first, *measured]))[:_SHOWN]
+    metrics = dict.fromkeys(
+        name for run in measurements.values() for row in run.history for name in row.get("metrics", {})
+    )
+    first = [name for name in metrics if name.startswith("mean ") or name in ("H-AP", "R@1", "NDCG", "ASI")]
+    return list(dict.fromkeys([*first, *metrics]))[:_SHOWN]
 
 
 def _analysis(
-    found: Mapping[str, Measurement], data: QueriesAndGallery, values: NDArray[np.float64], judged_by: str
+    measurements: Mapping[str, Measurement], data: QueriesAndGallery, values: NDArray[np.float64], judged_by: str
 ) -> dict[str, Any]:
     """How the values of the queries are spread, and their means by node of the tree."""
-    columns = {name: column[~np.isnan(column)] for name, column in zip(found, values.T, strict=True)}
+    columns = {name: column[~np.isnan(column)] for name, column in zip(measurements, values.T, strict=True)}
     answered = answered_nodes(data, values)
     top, left_out = tree_of_means(data, values)
     of_nodes = ("H-AP", "AP", f"AP[{data.tree.num_levels}]", "R@1")
-    shared = [name for name in of_nodes if all(name in run.per_query.columns for run in found.values())]
-    in_table = {name: values_of(found, name) for name in dict.fromkeys([judged_by, *shared])}
+    common = [name for name in of_nodes if all(name in run.per_query.columns for run in measurements.values())]
+    in_table = {name: values_of(measurements, name) for name in dict.fromkeys([judged_by, *common])}
     return {
         "histogram": histogram(columns, metric=judged_by),
         "quantiles": list(QUANTILES),
@@ -140,9 +145,9 @@ def _analysis(
         },
         "worst": {level: nodes[:_WORST] for level, nodes in answered.items()},
         "answered": {level: len(nodes) for level, nodes in answered.items()},
-        "table": node_table(data, list(found), in_table),
+        "table": node_table(data, list(measurements), in_table),
         "nodes": top,
         "nodes_left_out": left_out,
-        "errors": error_figures(found, data, values),
-        "gap": batch_gap(found, data),
+        "errors": error_figures(measurements, data, values),
+        "gap": batch_gap(measurements, data),
     }

@@ -73,19 +73,19 @@ class Measurement:
 
     def left_out(self, query: int) -> NDArray[np.int64]:
         """Rows of the gallery that the list of a query leaves out: itself, whatever has its id, its junk."""
-        found = self.labeled
-        rows = [np.array([query])] if found.gallery_embeddings is None else []
-        if found.ids is not None:
-            others = found.ids if found.gallery_ids is None else found.gallery_ids
-            rows.append(np.flatnonzero(np.asarray(others) == found.ids[query]))
-        if found.junk is not None:
-            rows.append(np.asarray(found.junk[query]))
+        embeddings = self.labeled
+        rows = [np.array([query])] if embeddings.gallery_embeddings is None else []
+        if embeddings.ids is not None:
+            item_ids = embeddings.ids if embeddings.gallery_ids is None else embeddings.gallery_ids
+            rows.append(np.flatnonzero(np.asarray(item_ids) == embeddings.ids[query]))
+        if embeddings.junk is not None:
+            rows.append(np.asarray(embeddings.junk[query]))
         return np.unique(np.concatenate(rows)).astype(np.int64) if rows else np.array([], dtype=np.int64)
 
     def has_paths(self, paths: NDArray[Any], gallery_paths: NDArray[Any] | None) -> bool:
         """Whether these are the paths of its queries, and of its separate gallery if it has one."""
         sides: Any = ((self.labeled.paths, paths), (self.labeled.gallery_paths, gallery_paths))
-        return all(np.array_equal(own, given) for own, given in sides)  # None equals None alone
+        return all(np.array_equal(left, right) for left, right in sides)  # None equals None alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,9 +107,9 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
         remedy = "hiertree train finishes it"
         raise OptionError(f"run={path}", expected="the folder of a finished run, with metrics.json", remedy=remedy)
     with raised_as(CheckpointError, path, expected="the folder of a finished run", on=(*CONTENT_ERRORS, BadZipFile)):
-        labeled = read_embeddings(folder.path)
-        as_embeddings(labeled.embeddings)
-        as_paths(labeled.paths)
+        embeddings = read_embeddings(folder.path)
+        as_embeddings(embeddings.embeddings)
+        as_paths(embeddings.paths)
         recipe = load_recipe(folder.recipe, trusted=False)
         return FinishedRun(
             source=folder.path,
@@ -119,7 +119,7 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
             results=results,
             history=read_history(folder.history),
             manifest=json.loads((folder.path / "manifest.json").read_text(encoding="utf-8")),
-            labeled=labeled,
+            labeled=embeddings,
             command=shlex.join(["hiertree", "train", str(folder.recipe), "--out", f"{folder.path}-again"]),
             per_query=pd.read_parquet(folder.path / "per_query.parquet"),
         )
@@ -133,47 +133,51 @@ def read_runs(paths: Sequence[str | os.PathLike[str]]) -> dict[str, FinishedRun]
     return _named(runs)
 
 
-def _named(found: Sequence[Model], names: Sequence[str] = ()) -> dict[str, Model]:
+def _named(measurements: Sequence[Model], names: Sequence[str] = ()) -> dict[str, Model]:
     """Measurements of the same images by name, each in the order of the first's.
 
     The images are known by their files, in whatever order and below whatever folder. Unless names are given, a run is
     called by its loss where that tells all apart, or else by its recipe; embeddings by their file; or all by their
     paths.
     """
-    ordered = [found[0], *(_in_order_of(found[0], other) for other in found[1:])]
-    runs = [own.recipe if isinstance(own, FinishedRun) else None for own in found]
-    stems = [own.source.stem for own in found]
+    aligned = [measurements[0], *(_in_order_of(measurements[0], measurement) for measurement in measurements[1:])]
+    runs = [measurement.recipe if isinstance(measurement, FinishedRun) else None for measurement in measurements]
+    stems = [measurement.source.stem for measurement in measurements]
     candidates = (
         *([list(names)] if names else []),
         [stem if run is None else run.loss.name for run, stem in zip(runs, stems, strict=True)],
         [stem if run is None else run.name for run, stem in zip(runs, stems, strict=True)],
-        [str(own.source) for own in found],
+        [str(measurement.source) for measurement in measurements],
     )
-    chosen = next((each for each in candidates if max(Counter(each).values()) == 1), None)
-    if chosen is None:
+    labels = next((candidate for candidate in candidates if max(Counter(candidate).values()) == 1), None)
+    if labels is None:
         raise OptionError("a source given twice", expected="each once")
-    return dict(zip(chosen, ordered, strict=True))
+    return dict(zip(labels, aligned, strict=True))
 
 
 def _in_order_of(first: Measurement, run: Model) -> Model:
     """A measurement with its images in the order of the first's, found by their names, and with the first's paths."""
-    own, wanted = run.labeled, first.labeled
-    found, names = NamedPaths.of(own), NamedPaths.of(wanted)
-    rows = found.rows_of(names)
+    embeddings, reference = run.labeled, first.labeled
+    run_names, names = NamedPaths.of(embeddings), NamedPaths.of(reference)
+    rows = run_names.rows_of(names)
     if rows is None:
-        if run.has_paths(wanted.paths, wanted.gallery_paths):
+        if run.has_paths(reference.paths, reference.gallery_paths):
             return run
-        given = f"{run.source} and {first.source} were measured on different images"
-        raise OptionError(given, expected="sources on the same data")
-    if not found.has_classes_of(names, rows):
-        given = f"{run.source} and {first.source} were measured on the same images with different labels"
-        raise OptionError(given, expected="sources with the same classes at each level")
+        problem = f"{run.source} and {first.source} were measured on different images"
+        raise OptionError(problem, expected="sources on the same data")
+    if not run_names.has_classes_of(names, rows):
+        problem = f"{run.source} and {first.source} were measured on the same images with different labels"
+        raise OptionError(problem, expected="sources with the same classes at each level")
     of_sides = zip(("embeddings", "ids", "gallery_embeddings", "gallery_ids"), (0, 0, 1, 1), strict=True)
-    taken: dict[str, Any] = {
-        name: np.asarray(values)[rows[side]] for name, side in of_sides if (values := getattr(own, name)) is not None
+    reordered: dict[str, Any] = {
+        name: np.asarray(values)[rows[side]]
+        for name, side in of_sides
+        if (values := getattr(embeddings, name)) is not None
     }
-    shared = {name: getattr(wanted, name) for name in ("paths", "names", "gallery_paths", "gallery_names")}
-    return replace(run, labeled=own._replace(**taken, **shared), per_query=run.per_query.iloc[rows[0]])
+    reference_fields = {name: getattr(reference, name) for name in ("paths", "names", "gallery_paths", "gallery_names")}
+    return replace(
+        run, labeled=embeddings._replace(**reordered, **reference_fields), per_query=run.per_query.iloc[rows[0]]
+    )
 
 
 class EmbeddingsOptions(LabelFiles, total=False):
@@ -191,21 +195,23 @@ def read_sources(
 ) -> tuple[dict[str, Measurement], QueriesAndGallery]:
     """Read the models' measurements, by name, and the queries and gallery that they were measured on."""
     folders = _sources_in([Path(source) for source in sources])
-    given: dict[str, Any] = {name: value for name, value in (options or {}).items() if value}
+    file_options: dict[str, Any] = {name: value for name, value in (options or {}).items() if value}
     is_run = [kind_of(path) == "run" for path in folders]
-    if given.keys() - {"images"} and (any(is_run) or len(folders) > 1):
+    if file_options.keys() - {"images"} and (any(is_run) or len(folders) > 1):
         raise OptionError("labels or a gallery with runs or several sources", expected="these with one file alone")
-    if is_run[0] and "images" in given:
+    if is_run[0] and "images" in file_options:
         raise OptionError("images of a run", expected="its data set", remedy="name the place by --set data.root=PATH")
     if overrides and not is_run[0]:
         raise OptionError("--set with embeddings", expected="a run", remedy="name the images' folder by --images")
-    images: Any = given.pop("images", None)
-    found = [read_run(path) if kind_of(path) == "run" else _measured_file(path, **given) for path in folders]
-    measured = _named(found, list(folders.values()) if all(folders.values()) else [])
-    first = found[0]
+    images: Any = file_options.pop("images", None)
+    measurements = [
+        read_run(path) if kind_of(path) == "run" else _measured_file(path, **file_options) for path in folders
+    ]
+    by_name = _named(measurements, list(folders.values()) if all(folders.values()) else [])
+    first = measurements[0]
     if isinstance(first, FinishedRun):
-        return measured, _data_of_run(first, overrides)
-    return measured, _data_of_file(first, images)
+        return by_name, _data_of_run(first, overrides)
+    return by_name, _data_of_file(first, images)
 
 
 def _sources_in(paths: Sequence[Path]) -> dict[Path, str]:
@@ -222,16 +228,16 @@ def _sources_in(paths: Sequence[Path]) -> dict[Path, str]:
 
 def _rows(comparison: Path) -> dict[Path, str]:
     """The first finished seed of each row of a comparison, and the row's name."""
-    found = sorted((path.parent for path in comparison.glob("**/seed-*/metrics.json")), key=_by_seed)
-    made = json.loads((comparison / MANIFEST).read_text(encoding="utf-8"))["parameters"]
-    measured = {comparison / source: name for name, source in made.get("measured", {}).items()}
-    if not found and not measured:
+    run_folders = sorted((path.parent for path in comparison.glob("**/seed-*/metrics.json")), key=_by_seed)
+    parameters = json.loads((comparison / MANIFEST).read_text(encoding="utf-8"))["parameters"]
+    networks = {comparison / source: name for name, source in parameters.get("measured", {}).items()}
+    if not run_folders and not networks:
         raise OptionError(f"{comparison} without a finished run", expected="a finished run of hiertree compare")
     first: dict[Path, Path] = {}
-    for folder in found:
+    for folder in run_folders:
         picked = folder / "best"  # the network that a validation picked, if there was one
         first.setdefault(folder.parent, picked if picked.is_dir() else folder)
-    return {folder: row.relative_to(comparison).as_posix() for row, folder in first.items()} | measured
+    return {folder: row.relative_to(comparison).as_posix() for row, folder in first.items()} | networks
 
 
 def _by_seed(folder: Path) -> tuple[str, int]:
@@ -251,49 +257,49 @@ def _data_of_run(run: FinishedRun, overrides: Sequence[str]) -> QueriesAndGaller
     return data
 
 
-def require_measured_on(data: QueriesAndGallery, run: FinishedRun, what: str) -> None:
+def require_measured_on(data: QueriesAndGallery, run: FinishedRun, subject: str) -> None:
     """Refuse a data set that is not the run's."""
     if not run.has_paths(data.query_paths, data.other_paths):
         raise OptionError(
-            f"the {len(data.query_paths)} queries of {what}",
+            f"the {len(data.query_paths)} queries of {subject}",
             expected=f"the {len(run.labeled.paths)} that {run.source} was measured on, with the same paths",
         )
 
 
 def _measured_file(file: Path, *, protocol: Any = None, **files: Any) -> Measurement:
-    labeled = read_embeddings(file, **files)
-    if labeled.distractors is not None:
+    embeddings = read_embeddings(file, **files)
+    if embeddings.distractors is not None:
         raise OptionError(f"distractors in {file.name}", expected="a gallery of labeled items")
     with naming_files(file, files.get("gallery")):
-        result = evaluate(*labeled[:4], progress=True, protocol=protocol, **labeled.masks)
+        result = evaluate(*embeddings[:4], progress=True, protocol=protocol, **embeddings.masks)
     content = result.as_dict()
-    given = [file, *(path for name, path in files.items() if name in ("labels", "gallery", "gallery_labels"))]
-    inputs = [own for path in given for own in files_read(Path(path))]
+    paths = [file, *(path for name, path in files.items() if name in ("labels", "gallery", "gallery_labels"))]
+    inputs = [input_file for path in paths for input_file in files_read(Path(path))]
     levels = files.get("levels", ())
-    same = {**files, "levels": ",".join(levels), "protocol": protocol}
-    words = [word for name, value in same.items() if value for word in (f"--{name.replace('_', '-')}", str(value))]
+    options = {**files, "levels": ",".join(levels), "protocol": protocol}
+    words = [word for name, value in options.items() if value for word in (f"--{name.replace('_', '-')}", str(value))]
     return Measurement(
         source=file,
         results={**content, "metrics": content["summary"]},
-        labeled=labeled,
+        labeled=embeddings,
         per_query=result.per_query().reset_index(drop=True),
         command=shlex.join(["hiertree", "evaluate", str(file), *words]),
         manifest=manifest(command="hiertree report", parameters={"levels": list(levels)}, inputs=inputs),
     )
 
 
-def _data_of_file(measured: Measurement, folder: AnyPath | None) -> QueriesAndGallery:
+def _data_of_file(measurement: Measurement, folder: AnyPath | None) -> QueriesAndGallery:
     """The labels of the tables or, without any, the numbers of the paths; pictures from where they were embedded."""
-    labeled, named = measured.labeled, NamedPaths.of(measured.labeled)
-    if folder is not None and named.names is None:
+    embeddings, paths = measurement.labeled, NamedPaths.of(measurement.labeled)
+    if folder is not None and paths.names is None:
         raise OptionError(f"images in {folder} without ids", expected="the column of the files' names (--ids)")
-    names = [*(named.names or ()), *(named.gallery_names or ())]
-    images, without = find_pictures(measured.source, names, folder)
-    pictures: Any = {"images": images, "without": without}
-    if labeled.tree is None:
-        return QueriesAndGallery.from_numbers(labeled.paths, labeled.gallery_paths, **pictures)
-    sides: dict[str, Any] = {"query_paths": labeled.paths, "other_paths": labeled.gallery_paths}
-    return QueriesAndGallery(tree=labeled.tree, **sides, **pictures)
+    names = [*(paths.names or ()), *(paths.gallery_names or ())]
+    images, explanation = find_pictures(measurement.source, names, folder)
+    pictures: Any = {"images": images, "without": explanation}
+    if embeddings.tree is None:
+        return QueriesAndGallery.from_numbers(embeddings.paths, embeddings.gallery_paths, **pictures)
+    sides: dict[str, Any] = {"query_paths": embeddings.paths, "other_paths": embeddings.gallery_paths}
+    return QueriesAndGallery(tree=embeddings.tree, **sides, **pictures)
 
 
 def values_of(runs: Mapping[str, Measurement], metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:

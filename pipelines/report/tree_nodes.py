@@ -60,14 +60,14 @@ def answered_nodes(data: QueriesAndGallery, values: NDArray[np.float64]) -> dict
 def tree_of_means(data: QueriesAndGallery, values: NDArray[np.float64]) -> tuple[tuple[NodeMeans, ...], int]:
     """The nodes of level 1 with those below them, as many as fit on a page, and how many more there are."""
     depth = max(1, int((np.cumsum(data.tree.level_sizes) <= MOST_NODES).sum()))
-    below: dict[tuple[int, ...], list[NodeMeans]] = {}
+    children: dict[tuple[int, ...], list[NodeMeans]] = {}
     for level in range(depth, 0, -1):
-        above: dict[tuple[int, ...], list[NodeMeans]] = {}
+        parents: dict[tuple[int, ...], list[NodeMeans]] = {}
         for path, node in _nodes(data, values, level).items():
-            shown, left_out = _first_nodes(below.get(path, []))
-            above.setdefault(path[:-1], []).append(replace(node, below=shown, left_out=left_out))
-        below = above
-    return _first_nodes(below[()])
+            first_children, left_out = _first_nodes(children.get(path, []))
+            parents.setdefault(path[:-1], []).append(replace(node, below=first_children, left_out=left_out))
+        children = parents
+    return _first_nodes(children[()])
 
 
 def _first_nodes(nodes: Sequence[NodeMeans]) -> tuple[tuple[NodeMeans, ...], int]:
@@ -81,30 +81,30 @@ def node_table(
 
     The first metric decides which queries count.
     """
-    found = [
-        replace(same[0], means=tuple(mean for node in same for mean in node.means))
+    rows = [
+        replace(row[0], means=tuple(mean for node in row for mean in node.means))
         for level in range(1, data.tree.num_levels + 1)
-        for same in zip(*(_nodes(data, columns, level).values() for columns in values.values()), strict=True)
-        if same[0].queries
+        for row in zip(*(_nodes(data, columns, level).values() for columns in values.values()), strict=True)
+        if row[0].queries
     ]
-    found.sort(key=lambda node: -node.queries)
+    rows.sort(key=lambda node: -node.queries)
     columns = [(metric, model) for metric in values for model in models]
-    most = min(MOST_ROWS, MOST_VALUES // len(columns))
-    return {"columns": columns, "nodes": found[:most], "of": len(found)}
+    limit = min(MOST_ROWS, MOST_VALUES // len(columns))
+    return {"columns": columns, "nodes": rows[:limit], "of": len(rows)}
 
 
 def _nodes(data: QueriesAndGallery, values: NDArray[np.float64], level: int) -> dict[tuple[int, ...], NodeMeans]:
     """The nodes of a level that queries or gallery have, by path, with their means but without the nodes below them."""
     every = np.concatenate([data.query_paths[:, :level], data.gallery_paths[:, :level]])
-    found, inverse = np.unique(every, axis=0, return_inverse=True)
-    known = ~np.isnan(values).any(axis=1)
-    rows, values = inverse.reshape(-1)[: len(values)][known], values[known]
-    counts = np.bincount(rows, minlength=len(found))
-    sums = [np.bincount(rows, weights=column, minlength=len(found)) for column in values.T]
-    means = np.divide(sums, counts, out=np.full((len(sums), len(found)), np.nan), where=counts > 0)
+    node_paths, inverse = np.unique(every, axis=0, return_inverse=True)
+    answered = ~np.isnan(values).any(axis=1)
+    rows, values = inverse.reshape(-1)[: len(values)][answered], values[answered]
+    counts = np.bincount(rows, minlength=len(node_paths))
+    sums = [np.bincount(rows, weights=column, minlength=len(node_paths)) for column in values.T]
+    means = np.divide(sums, counts, out=np.full((len(sums), len(node_paths)), np.nan), where=counts > 0)
     return {
         tuple(path): NodeMeans(
-            own_label(data.tree.labels_of(path)), data.label(np.array(path)), level, count, tuple(own)
+            own_label(data.tree.labels_of(path)), data.label(np.array(path)), level, count, tuple(node_means)
         )
-        for path, count, own in zip(found.tolist(), counts.tolist(), means.T.tolist(), strict=True)
+        for path, count, node_means in zip(node_paths.tolist(), counts.tolist(), means.T.tolist(), strict=True)
     }

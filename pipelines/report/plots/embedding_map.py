@@ -125,12 +125,12 @@ def group_looks(groups: Sequence[str]) -> dict[str, tuple[NDArray[np.int64], str
     >>> {name: (rows.tolist(), *look) for name, (rows, *look) in group_looks(["lake", "peak", "lake"]).items()}
     {'lake': ([0, 2], 'C0', 'o'), 'peak': ([1], 'C1', 's')}
     """
-    names, found = np.array(groups, dtype=object), {}
+    names, looks = np.array(groups, dtype=object), {}
     largest = [name for name, _ in Counter(groups).most_common(MOST_COLORED)]
     for number, name in enumerate(largest):
         marker = _MARKERS[(number + number // len(_MARKERS)) % len(_MARKERS)]
-        found[name] = (np.flatnonzero(names == name), f"C{number}", marker)
+        looks[name] = (np.flatnonzero(names == name), f"C{number}", marker)
     rest = np.array([row for row, name in enumerate(groups) if name not in set(largest)], dtype=np.int64)
     if len(rest):
-        found["others"] = (rest, "", ".")
-    return found
+        looks["others"] = (rest, "", ".")
+    return looks

@@ -85,8 +85,8 @@ def height_names(level_names: Sequence[str]) -> list[str]:
     >>> height_names(["family", "species"])
     ['1: same family', '2: nothing shared']
     """
-    shared = [f"same {name}" for name in reversed(level_names[:-1])]
-    return [f"{height}: {what}" for height, what in enumerate([*shared, "nothing shared"], start=1)]
+    descriptions = [f"same {name}" for name in reversed(level_names[:-1])]
+    return [f"{height}: {description}" for height, description in enumerate([*descriptions, "nothing shared"], start=1)]
 
 
 def first_wrong_items(
@@ -106,16 +106,16 @@ def first_wrong_items(
     >>> first_wrong_items([[0.9, 0.8, 0.7], [0.9, 0.8, 0.7]], [[1, 2, 0], [2, 1, 0]])
     array([ 0, -1])
     """
-    shared, found = np.asarray(levels), []
-    depth = shared.max(initial=1) if num_levels is None else num_levels
-    kept = np.ones(shared.shape, dtype=np.bool_) if valid is None else np.asarray(valid)
-    for score, level, mask in zip(np.asarray(scores), shared, kept, strict=True):
+    depths, first_wrong = np.asarray(levels), []
+    depth = depths.max(initial=1) if num_levels is None else num_levels
+    masks = np.ones(depths.shape, dtype=np.bool_) if valid is None else np.asarray(valid)
+    for score, level, mask in zip(np.asarray(scores), depths, masks, strict=True):
         items = np.flatnonzero(mask)
         size = int((level[items] == depth).sum())
         best = items[np.argsort(-score[items], kind="stable")[:size]]
         wrong = best[level[best] < depth]
-        found.append(int(wrong[0]) if len(wrong) else -1)
-    return np.array(found, dtype=np.int64)
+        first_wrong.append(int(wrong[0]) if len(wrong) else -1)
+    return np.array(first_wrong, dtype=np.int64)
 
 
 def confusion_matrix(
@@ -165,10 +165,10 @@ def plot_confusion(
 
     count = len(nodes)
     axes = axes_or_new(axes, width=4.8 + 0.9 * (len(nodes[0]) - 1), height=2.2 + 0.24 * max(count, 6))
-    filled = np.argwhere(np.nan_to_num(matrix) > 0)
-    percents = 100 * matrix[tuple(filled.T)]
+    cell_places = np.argwhere(np.nan_to_num(matrix) > 0)
+    percents = 100 * matrix[tuple(cell_places.T)]
     cells = PatchCollection(
-        [Rectangle((column - 0.5, row - 0.5), 1, 1) for row, column in filled],
+        [Rectangle((column - 0.5, row - 0.5), 1, 1) for row, column in cell_places],
         array=percents,
         cmap=LinearSegmentedColormap.from_list("", [(*to_rgb(color), 0.0), (*to_rgb(color), 1.0)], N=SHADES),
         norm=PowerNorm(0.5, 0, 100),  # so that rare errors are visible
@@ -181,7 +181,7 @@ def plot_confusion(
     scale.set_label("percent of a row's queries", fontsize="small")
     scale.ax.tick_params(labelsize="small")
     scale.outline.set_linewidth(0.4)
-    for (row, column), percent in zip(filled.tolist(), percents, strict=True) if count <= MOST_NUMBERED else ():
+    for (row, column), percent in zip(cell_places.tolist(), percents, strict=True) if count <= MOST_NUMBERED else ():
         axes.text(column, row, f"{percent:.0f}", ha="center", va="center_baseline", fontsize="x-small")
     axes.set(xlim=(-0.5, count - 0.5), ylim=(count - 0.5, -0.5), aspect="equal", ylabel="query")
     axes.set_xlabel("first wrong item")
@@ -198,12 +198,12 @@ def _brackets(axes: Axes, groups: Sequence[tuple[str, ...]], *, place: float) ->
     import matplotlib as mpl
 
     ink, start = mpl.rcParams["text.color"], 0
-    beside = axes.get_yaxis_transform()
+    transform = axes.get_yaxis_transform()
     for group, members in groupby(groups):
         end = start + len(list(members))
-        axes.plot([place] * 2, [start - 0.35, end - 0.65], transform=beside, color=ink, linewidth=1, clip_on=False)
+        axes.plot([place] * 2, [start - 0.35, end - 0.65], transform=transform, color=ink, linewidth=1, clip_on=False)
         axes.text(
-            place + 0.02, (start + end - 1) / 2, shortened(group[-1]), transform=beside, va="center", size="small"
+            place + 0.02, (start + end - 1) / 2, shortened(group[-1]), transform=transform, va="center", size="small"
         )
         if start:
             axes.axhline(start - 0.5, color=ink, linewidth=0.4, alpha=0.6)
