@@ -1,7 +1,7 @@
 """What pyproject.toml cannot say: the packages as the folders have them, and a README whose links are absolute."""
 
 import re
-import warnings
+import sys
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -23,15 +23,18 @@ def absolute(link: re.Match) -> str:
     return f"{link['picture']}[{link['text']}]({REPOSITORY}/{kind}/v{VERSION}/{link['file']})"
 
 
-warnings.filterwarnings("ignore", message="Editable installation")  # a checkout's folder hiertree is the package itself
-
-setup(
-    packages=[
+if "editable_wheel" in sys.argv:  # the checkout joins sys.path, and hiertree/__init__.py finds the other folders
+    layout = {"packages": find_packages(include=["hiertree", "hiertree.*"]), "package_dir": {"": "."}}
+else:
+    packages = [
         name
         for package, folder in FOLDERS.items()
         for name in (package, *(f"{package}.{inner}" for inner in find_packages(str(ROOT / folder))))
-    ],
-    package_dir=FOLDERS,
+    ]
+    layout = {"packages": packages, "package_dir": FOLDERS}
+
+setup(
+    **layout,
     long_description=re.sub(
         r"(?P<picture>!?)\[(?P<text>[^]]*)\]\((?!https?:|#)(?P<file>[^)]+)\)",
         absolute,

@@ -14,21 +14,23 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from hiertree.pipelines.inference import load_model as load_model
 
     from . import datasets, errors, relevance, samplers, tree
     from .tree import LabelTree, level_counts, levels
-
-    load_model: Callable[..., Any]  # hiertree.pipelines.inference.load_model
 
 __version__ = "0.1.0"
 __all__ = ["LabelTree", "datasets", "errors", "level_counts", "levels", "load_model", "relevance", "samplers", "tree"]
 
 if find_spec("timm") is None:
     __all__.remove("load_model")  # it needs the extra "train", and "import *" loads every name
+
+if not Path(__path__[0], "metrics").exists():  # a checkout: metrics, losses and pipelines lie beside this folder
+    __path__.append(str(Path(__path__[0]).parent))
 
 _IN_TREE = ("LabelTree", "level_counts", "levels")
 

@@ -58,6 +58,22 @@ class Loss(nn.Module):
     _compares_pairs: bool = False  # and nothing else, such as proxies of classes
     _grades: RowGrades | None = None
 
+    if TYPE_CHECKING:  # as forward; torch promises Any, and a tensor for every name that does not exist
+
+        def __call__(
+            self,
+            embeddings: Any,
+            paths: Any,
+            ref_embeddings: Any = None,
+            ref_paths: Any = None,
+            *,
+            valid: Any = None,
+            indices_tuple: None = None,
+        ) -> Tensor:
+            """The loss of a batch."""
+
+        __getattr__: None  # type: ignore[assignment,misc]
+
     def __init__(self) -> None:
         super().__init__()
         announce(self)

@@ -52,7 +52,7 @@ class MetricLearningLoss(BaseMetricLossFunction):  # type: ignore[misc] # the li
         else:
             labels, ref_labels = self._paths(labels, ref_labels)
         valid = None if pairs is None else pairs[0] | pairs[1]
-        return self.loss(embeddings, labels, ref_emb, ref_labels, valid=valid)  # type: ignore[no-any-return] # a module
+        return self.loss(embeddings, labels, ref_emb, ref_labels, valid=valid)
 
     def _paths(self, labels: Any, ref_labels: Any) -> tuple[Tensor, Tensor | None]:
         """Paths of integers ≥ 0 for labels of any type; labels that are such integers stay."""

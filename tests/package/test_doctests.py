@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import pkgutil
 
 import pytest
-from project import source_packages
+from import_graph import Source
 
 
-def _modules() -> list[str]:
-    packages = source_packages()
-    found = list(packages)
-    for package in packages:
-        paths = importlib.import_module(package).__path__
-        found += [f"{package}.{module.name}" for module in pkgutil.iter_modules(paths) if not module.ispkg]
-    return sorted(set(found) - {"hiertree.__main__"})
-
-
-@pytest.mark.parametrize("name", _modules())
+@pytest.mark.parametrize("name", sorted(Source().paths.keys() - {"hiertree.__main__"}))
 def test_examples_print_what_they_say(name):
     if "._triton_" in name:
         pytest.importorskip("triton", reason="triton exists for Linux")

@@ -3,17 +3,68 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
-import sysconfig
 import venv
 import zipfile
+from itertools import product
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from project import ROOT, SOURCE_FOLDERS, project_table, source_packages
+
+Installation = tuple[Path, Path]
+
+
+def new_python(folder: Path, *installed: str | Path) -> Path:
+    """The Python of a clean venv that holds what pip installs there; dependencies are lent by this environment."""
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    command = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", *installed]
+    subprocess.run(command, check=True, capture_output=True)
+    (site_packages,) = folder.glob("lib/python*/site-packages")
+    lent = [path for path in sys.path if Path(path).name == "site-packages"]
+    (site_packages / "lent.pth").write_text("\n".join(lent) + "\n")
+    return python
+
+
+@pytest.fixture(scope="module", params=["pip install .", "pip install -e ."])
+def installation(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """A clean clone called hiertree, and the Python into which it is installed."""
+    folder = tmp_path_factory.mktemp("installed")
+    clone = folder / "hiertree"
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in filter(None, names.split("\0")):
+        if (ROOT / name).is_file():
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, clone / name)
+    options = ["-e"] if "-e" in request.param else []
+    return clone, new_python(folder / "venv", *options, clone)
+
+
+TORCHRUN = "python -m torch.distributed.run --standalone -m hiertree --version"
+ENTRANCES = (
+    "python -c 'import hiertree as ht; from hiertree.metrics import evaluate; print(ht.LabelTree, evaluate)'",
+    "python -m hiertree --version",
+    "hiertree recipes",
+)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("place", "entrance"), [*product((".", "docs", "..", "../venv"), ENTRANCES), (".", TORCHRUN)])
+def test_every_entrance_opens_after_an_install_from_a_clean_clone(
+    installation: Installation, place: str, entrance: str
+):
+    clone, python = installation
+    answer = subprocess.run(
+        f"{python.parent}/{entrance}", shell=True, cwd=clone / place, capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout
 
 
 @pytest.fixture(scope="module")
@@ -26,15 +77,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of a clean venv that holds the wheel; its dependencies are lent by this environment."""
-    folder = tmp_path_factory.mktemp("venv")
-    venv.create(folder, with_pip=False)
-    python = folder / "bin" / "python"
-    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", str(wheel)]
-    subprocess.run(command, check=True, capture_output=True)
-    (site_packages,) = folder.glob("lib/python*/site-packages")
-    (site_packages / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return python
+    return new_python(tmp_path_factory.mktemp("venv"), wheel)
 
 
 @pytest.mark.nightly
