@@ -3,16 +3,11 @@
 ``python scripts/try_extras.py base labels search train`` builds the wheel and, for each name, makes a venv, installs
 the wheel with that extra, and runs from an empty folder with an empty home: what the extra is for, and what needs
 another extra, which must end with one line that names it. ``--shared`` adds the extras to one venv instead.
-
-What was tried is recorded in tests/package/tried_extras.json: a digest of the extra's requirements, and the size of the
-venv. With ``--if-changed`` only extras are tried whose requirements are not the recorded ones.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -28,7 +23,6 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
-RECORD = ROOT / "tests" / "package" / "tried_extras.json"
 MOST_MEGABYTES = {"base": 500}
 
 _EVALUATE = "import numpy as np; from hiertree.metrics import Approximate, evaluate; x = np.eye(9)[:, :4] + 1"
@@ -67,6 +61,11 @@ rows = {"image": [Image.fromarray(np.zeros((4, 4, 3), np.uint8))] * 2, "kind": [
 features = datasets.Features(image=datasets.Image(), kind=datasets.Value("string"), name=datasets.Value("string"))
 found = ht.datasets.from_huggingface(datasets.Dataset.from_dict(rows, features=features), levels=["kind", "name"])
 assert found.images[1].size == (4, 4)
+"""
+_NEWICK = """
+import hiertree as ht
+ht.LabelTree.from_paths([('a', 'b'), ('a', 'c'), ('d', 'e')]).to_newick('t.nwk')
+assert ht.LabelTree.from_newick('t.nwk').leaves == ('b', 'c', 'e')
 """
 _SENTENCES = """
 from sentence_transformers import SentenceTransformer, models
@@ -107,6 +106,7 @@ USED = {
     "download": (_DOWNLOAD,),
     "dumps": ("import bz2, rapidgzip; open('d.bz2', 'wb').write(bz2.compress(b'1')); rapidgzip.open('d.bz2').read()",),
     "export": (_command("export run --onnx --out exported"),),
+    "newick": (_NEWICK, _command("tree t.nwk --levels kind,name --out t.json")),
     "plots": (
         f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot().savefig('levels.png')",
         _command("report e.npz --out report.html"),
@@ -141,6 +141,7 @@ REFUSED = {
         "from hiertree.metrics import HierarchicalAccuracyCalculator",
         _command("audit e.npz"),
     ),
+    "newick": (_NEWICK,),
     "plots": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot()", _command("report e.npz --out report.html")),
     "clip": (_command(f"{_BUILD} --encoder clip"),),
     "export": (_command("export run --onnx --out exported"),),
@@ -160,24 +161,17 @@ REFUSED = {
 }
 
 
-def main(names: list[str], *, shared: bool, if_changed: bool) -> None:
-    """Try the extras, and record them."""
-    record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.is_file() else {}
-    wanted = [name for name in names if not (if_changed and record.get(name, {}).get("digest") == digest(name))]
-    if not wanted:
-        print(f"extras {', '.join(names)}: their requirements are those tried before")
-        return
+def main(names: list[str], *, shared: bool) -> None:
+    """Try the extras."""
     with tempfile.TemporaryDirectory() as folder:
         build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, str(ROOT)]
         subprocess.run(build, check=True)
         (wheel,) = Path(folder).glob("*.whl")
         installed: set[str] = set()
-        for name in wanted:
-            own = {name, NEEDS.get(name, name)}
-            installed = installed | own if shared else own
-            megabytes = _try(name, Path(folder) / ("shared" if shared else name), wheel, installed)
-            record[name] = {"digest": digest(name), "megabytes": megabytes}
-            RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        for name in names:
+            extras = {name, NEEDS.get(name, name)}
+            installed = installed | extras if shared else extras
+            _try(name, Path(folder) / ("shared" if shared else name), wheel, installed)
 
 
 def requirements(name: str) -> list[str]:
@@ -187,13 +181,8 @@ def requirements(name: str) -> list[str]:
     return sorted([*table["dependencies"], *extra])
 
 
-def digest(name: str) -> str:
-    """Changes with the requirements of an extra."""
-    return hashlib.sha256("\n".join(requirements(name)).encode()).hexdigest()[:16]
-
-
-def _try(name: str, place: Path, wheel: Path, installed: set[str]) -> int:
-    """Install an extra, use it, ask for the others, and return the megabytes of the venv."""
+def _try(name: str, place: Path, wheel: Path, installed: set[str]) -> None:
+    """Install an extra, use it, ask for the others, and print the megabytes of the venv."""
     venv.create(place, with_pip=False)
     python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
     target = str(wheel) if name == "base" else f"hiertree[{','.join(sorted(installed - {'base'}))}] @ {wheel.as_uri()}"
@@ -214,7 +203,6 @@ def _try(name: str, place: Path, wheel: Path, installed: set[str]) -> int:
             answer = _run(python, program, folder)
             if f'pip install "hiertree[{other}]"' not in answer.stderr.splitlines()[-1] or not answer.returncode:
                 raise SystemExit(f"{name}: {program} names no extra {other}\n{answer.stderr}")
-    return megabytes
 
 
 def _refused(installed: set[str]) -> Iterator[tuple[str, str]]:
@@ -240,6 +228,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="+", choices=list(USED))
     parser.add_argument("--shared", action="store_true", help="Add the extras to one venv, in this order.")
-    parser.add_argument("--if-changed", action="store_true", help="Leave out those whose requirements were tried.")
-    given = parser.parse_args()
-    main(given.names, shared=given.shared, if_changed=given.if_changed)
+    options = parser.parse_args()
+    main(options.names, shared=options.shared)

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 from typing_extensions import override
 
-from ..errors import OptionError, TableError
+from ..errors import OptionError, TableError, require_package
 from ..io.files import CONTENT_ERRORS, AnyPath, open_replacing, raised_as, read_text, write_text
 from ..io.tables import frame_columns, line_names, read_table, write_table
 from .label_rows import Nested, Numbered, Row, Where, check_depth, check_labels, nest, trimmed
@@ -168,6 +168,7 @@ def read_newick(path: AnyPath, *, join: bool, inner_names: bool) -> list[Row]:
     ``join`` makes several trees the nodes of level 1; ``inner_names`` reads the names of inner nodes. A file that is
     not Newick, several trees or none, or two children of one name are a TableError.
     """
+    require_package("newick", extra="newick")
     import newick
 
     text = read_text(path).strip()

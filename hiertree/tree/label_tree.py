@@ -263,6 +263,7 @@ class LabelTree(NumberedTree):
             inner_names: False leaves the names of inner nodes out, where programs write the support of a branch there.
 
         Raises:
+            MissingPackageError: the extra ``newick`` is not installed.
             TableError: the file is not Newick, or two children of a node share a name.
             HierarchyError: as :meth:`from_paths`.
         """
