@@ -7,6 +7,7 @@ paths; when it ends, it says what it has written, and what usually comes next.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import traceback
 from collections.abc import Callable, Iterator
@@ -77,13 +78,24 @@ class NameOrInput(Name):
 
 
 class LogPath(click.File):
-    """A text file to append to, opened when the first line is written; ``-`` is the terminal."""
+    """A text file to append whole lines to, opened when the first is written; ``-`` is the terminal."""
 
     role: Role = "grows"
     is_output_file = False
 
     def __init__(self) -> None:
         super().__init__("a", encoding="utf-8", lazy=True)
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The file, after ending a line that a killed process left without its end."""
+        log = Path(str(value))
+        if log.is_file() and log.stat().st_size:
+            with log.open("rb+") as file:
+                file.seek(-1, os.SEEK_END)
+                if file.read() != b"\n":
+                    file.write(b"\n")
+        return super().convert(value, param, ctx)
 
     def paths(self, value: Any) -> Iterator[Path]:
         """The file."""

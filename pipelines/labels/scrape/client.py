@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from email.message import Message
 from email.utils import parsedate_to_datetime
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, Any, TypeVar
 from urllib.parse import urljoin
 
 import hiertree
@@ -22,9 +22,6 @@ from hiertree.errors import OptionError, ScrapeError, hide_credentials
 
 from .settings import FASTEST, ScrapeSettings, is_loopback, origin_of
 from .store import Store
-
-if TYPE_CHECKING:
-    import requests
 
 LONGEST_RETRY_AFTER = 3600.0  # for a longer wait the program rather ends
 _WAIT_CODES = {"maxlag", "ratelimited", "readonly", "timeout", "actionthrottledtext"}
@@ -47,6 +44,10 @@ class TryAgain(Exception):  # noqa: N818
     def __init__(self, reason: str, after: float | None = None) -> None:
         super().__init__(reason)
         self.reason, self.after = reason, after
+
+
+class NoConnection(TryAgain):
+    """The server cannot be reached: no such name, no route, nobody who listens, or another's certificate."""
 
 
 class Incomplete(TryAgain):
@@ -85,10 +86,10 @@ def retry_after(header: str | None, now: datetime) -> float | None:
         return float(text)
     try:
         date = parsedate_to_datetime(text)
-    except (TypeError, ValueError, IndexError):
+        aware = date if date.tzinfo else date.replace(tzinfo=timezone.utc)
+        return max(0.0, (aware - now).total_seconds())
+    except (TypeError, ValueError, IndexError, OverflowError):
         return None
-    aware = date if date.tzinfo else date.replace(tzinfo=timezone.utc)
-    return max(0.0, (aware - now).total_seconds())
 
 
 def check_status(answer: HttpAnswer, now: datetime) -> None:
@@ -160,48 +161,67 @@ REAL_TIME = Clock()
 class Transport:
     """One connection after another to the origins that the settings name."""
 
-    def __init__(self, settings: ScrapeSettings, *, clock: Clock = REAL_TIME) -> None:
+    def __init__(self, settings: ScrapeSettings) -> None:
         import requests
 
-        self._origins, self._clock = settings.origins, clock
+        from .connections import TimedAdapter
+
+        self._origins, self._adapter = settings.origins, TimedAdapter()
         self._session = requests.Session()
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, self._adapter)
         self._session.trust_env = False  # no .netrc; proxies are looked up below, for the outer hosts alone
         self._session.headers.update({"User-Agent": user_agent(settings.contact), "Accept-Encoding": "gzip"})
 
     def get(self, url: str, parameters: Mapping[str, str] | None = None) -> HttpAnswer:
         """Send one request, without following redirects."""
         from requests import RequestException
-        from requests.utils import get_environ_proxies
         from urllib3.exceptions import HTTPError
 
-        started = self._clock.monotonic()
         if origin_of(url) not in self._origins:
             given = f"{hide_credentials(url)[:200]!r} was to be asked"
             raise ScrapeError(given, expected=f"one of {', '.join(sorted(self._origins))}")
-        try:
-            with self._session.get(
-                url,
-                params=parameters,
-                stream=True,
-                allow_redirects=False,
-                timeout=SECONDS_FOR_A_BYTE,
-                proxies=None if is_loopback(url) else get_environ_proxies(url),
-            ) as response:
-                return HttpAnswer(response.status_code, response.headers, self._body(response, started))
-        except (RequestException, HTTPError, OSError) as error:
-            cause = getattr(error.args[0] if error.args else None, "reason", None) or error  # without the whole URL
-            raise TryAgain(hide_credentials(f"{type(error).__name__}: {cause}")[:200]) from None
+        with self._adapter.limit(SECONDS_FOR_AN_ANSWER) as is_cut:
+            try:
+                answer = self._receive(url, parameters)
+            except (RequestException, HTTPError, OSError, ValueError) as error:  # ValueError: a Location that is no URL
+                if not is_cut.is_set():
+                    raise _trouble(error) from None
+        if is_cut.is_set():  # even where the answer seems to have ended
+            raise TryAgain(f"an answer of more than {SECONDS_FOR_AN_ANSWER:.0f} s")
+        return answer
 
-    def _body(self, response: requests.Response, started: float) -> bytes:
-        """Read the decoded body in pieces, within limits of size and time."""
-        body = bytearray()
-        while piece := response.raw.read1(1 << 16, decode_content=True):
-            body += piece
-            if len(body) > LARGEST_BODY:
-                raise Unusable(f"an answer above {LARGEST_BODY >> 20} MiB")
-            if self._clock.monotonic() - started > SECONDS_FOR_AN_ANSWER:
-                raise TryAgain(f"an answer of more than {SECONDS_FOR_AN_ANSWER:.0f} s")
-        return bytes(body)
+    def _receive(self, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:
+        from requests.utils import get_environ_proxies
+
+        with self._session.get(
+            url,
+            params=parameters,
+            stream=True,
+            allow_redirects=False,
+            timeout=SECONDS_FOR_A_BYTE,
+            proxies=None if is_loopback(url) else get_environ_proxies(url),
+        ) as response:
+            coding = response.headers.get("content-encoding", "identity").strip().lower()
+            if coding not in ("identity", "gzip", "x-gzip"):  # others may unpack to any size
+                raise TryAgain(f"an answer packed by {coding[:60]}, which was not asked for")
+            body = bytearray()
+            while piece := response.raw.read1(1 << 16, decode_content=True):
+                body += piece
+                if len(body) > LARGEST_BODY:
+                    raise Unusable(f"an answer above {LARGEST_BODY >> 20} MiB")
+            return HttpAnswer(response.status_code, response.headers, bytes(body))
+
+
+def _trouble(error: Exception) -> TryAgain:
+    """What an error of requests means."""
+    from requests.exceptions import ConnectTimeout, ProxyError, SSLError
+    from urllib3.exceptions import NewConnectionError
+
+    cause = getattr(error.args[0] if error.args else None, "reason", None) or error  # without the whole URL
+    reason = hide_credentials(f"{type(error).__name__}: {cause}")[:200]
+    unreachable = isinstance(error, ConnectTimeout | ProxyError | SSLError) or isinstance(cause, NewConnectionError)
+    return NoConnection(reason) if unreachable else TryAgain(reason)
 
 
 def user_agent(contact: str | None) -> str:
@@ -263,6 +283,7 @@ class Client:
         self._transport, self._log = transport, log
         self._pace = Pace(settings.requests_per_minute, clock, memory)
         self._apis = (settings.commons_api, settings.wikidata_api)
+        self._was_answered = False  # whether anything was, so that there is a connection
 
     def note(self, event: str, **details: Any) -> None:
         """Append a line to the log."""
@@ -280,12 +301,15 @@ class Client:
             except TryAgain as trouble:
                 last = trouble
             incomplete += isinstance(last, Incomplete)
+            if isinstance(last, NoConnection) and not self._was_answered:
+                raise _unreachable(url, last.reason)
             self._pace.pause(last.after or 0.0, last.reason)
             if attempt == self.settings.max_retries or incomplete > MOST_INCOMPLETE:
                 break
             seconds = wait_before_retry(self.settings.backoff, attempt, last.after, random.random())  # noqa: S311
             self.note("retry", reason=last.reason, seconds=round(seconds, 3))
-            if attempt and seconds <= LONGEST_SILENCE:  # one wait is nothing unusual, a long one says so itself
+            is_unusual = attempt > 0 or isinstance(last, NoConnection)
+            if is_unusual and seconds <= LONGEST_SILENCE:  # a long wait says so itself
                 _log.warning("no answer (%s); retry %d in %.0f s", last.reason, attempt + 1, seconds)
             self._pace.pause(seconds, last.reason)
         raise Unusable(last.reason) if isinstance(last, Incomplete) else Unanswered(last.reason)
@@ -310,10 +334,17 @@ class Client:
         self.requests += 1
         started = self.clock.monotonic()
         try:
-            return self._transport.get(url, parameters)
+            answer = self._transport.get(url, parameters)
+            self._was_answered = True
+            return answer
         finally:
             if is_api and self.clock.monotonic() - started > SLOW_ANSWER:
                 self._pace.pause(REST)
+
+
+def _unreachable(url: str, reason: str) -> ScrapeError:
+    remedy = "run the command again once there is one, which goes on where it was, or read a dump with --dump"
+    return ScrapeError(f"no connection to {origin_of(url)} ({reason})", expected="one, or HTTPS_PROXY", remedy=remedy)
 
 
 def wait_before_retry(backoff: float, attempt: int, asked: float | None, share: float) -> float:

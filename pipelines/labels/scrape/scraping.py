@@ -154,7 +154,7 @@ def scrape(
     subjects = Subjects() if landmarks is None else read_subjects(landmarks, columns=columns)
     days = settings.refresh_older_than
     before = 0 if days is None else int(clock.now().timestamp() - days * _DAY)
-    transport = Transport(settings, clock=clock)  # before the store is made: there may be no contact
+    transport = Transport(settings)  # before the store is made: there may be no contact
     with Store(store, create=landmarks is not None) as opened, opened.alone():
         subjects.add_to(opened)
         if failed_too:

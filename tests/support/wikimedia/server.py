@@ -65,7 +65,7 @@ class ReceivedRequest:
 
 @dataclass
 class Wikimedia:
-    """The server; a context manager. ``fault(index, asked)`` names one of ``FAULTS``, "drip", "slow" or None."""
+    """The server; a context manager. ``fault(index, asked)`` names one of ``FAULTS``, "slow", "drip…" or None."""
 
     world: World
     fault: Callable[[int], str | None] = lambda index: None
@@ -231,6 +231,15 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(packed)
                 return
             self.close_connection = True
+            if fault in ("drip of headers", "drip of 100 Continue"):
+                begin, more = (
+                    (b"HTTP/1.1 200 OK\r\nX: ", b"x") if "headers" in fault else (b"", b"HTTP/1.1 100 C\r\n\r\n")
+                )
+                self.wfile.write(begin)
+                while True:  # until the client hangs up
+                    self.wfile.write(more)
+                    self.wfile.flush()
+                    time.sleep(0.01)
             self.head(status, {**headers, "Content-Length": str(len(body))})
             if fault == "drip":
                 for place in range(len(body)):

@@ -60,6 +60,16 @@ def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source):
     assert result.report["kept"] == 48
 
 
+def test_a_log_that_breaks_off_does_not_swallow_the_next_line(table, tmp_path):
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"event": "end"}\n{"event": "bat')
+    with Wikimedia(World.numbered(60)) as wikimedia:
+        assert run("scrape", table, "--store", tmp_path / "s.sqlite", "--json-lines", log, *web_options(wikimedia)) == 0
+    first, half, *lines = log.read_text().splitlines()
+    assert (first, half) == ('{"event": "end"}', '{"event": "bat')
+    assert [json.loads(line)["event"] for line in lines][-1] == "end"
+
+
 def test_status_of_a_store_without_pages_says_nothing_of_their_time(tmp_path, capsys):
     table, store = tmp_path / "landmarks.csv", tmp_path / "s.sqlite"
     table.write_text("landmark_id,category\n1,no://category\n")

@@ -1,17 +1,25 @@
 """Politeness, in time that nobody waits for: rates, rests, Retry-After, back-off, and when to stop asking."""
 
+import gzip
 import re
 from datetime import datetime, timezone
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
+from socket import gaierror
+from threading import Thread
 
 import pytest
+import requests
 from hypothesis import given
 from hypothesis import strategies as st
+from urllib3.connection import HTTPConnection
+from urllib3.exceptions import MaxRetryError, NameResolutionError
 from wikimedia import Wikimedia, World
 from wikimedia.server import FAULTS
 from wikimedia.tools import CONTACT, FakeTime, facts, places, scrape
 
 from hiertree.errors import OptionError, ScrapeError
+from hiertree.pipelines.labels.scrape import client as module
 from hiertree.pipelines.labels.scrape.client import (
     Client,
     Clock,
@@ -31,6 +39,9 @@ from hiertree.pipelines.labels.scrape.scraping import ask_missing
 from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import Store
 
+_NOWHERE = NameResolutionError("commons.wikimedia.org", HTTPConnection("x"), gaierror(-3, "temporary failure"))
+_UNRESOLVED = requests.exceptions.ConnectionError(MaxRetryError(None, "/", _NOWHERE))
+_PROXY = requests.exceptions.ProxyError(MaxRetryError(None, "/", OSError("Tunnel connection failed: 407")))
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 
 
@@ -278,14 +289,35 @@ def test_endless_redirects_end_the_run(store):
         assert len(wikimedia.asked) <= 3 * 3
 
 
-def test_whoever_cannot_be_reached_is_named_while_waiting_from_the_second_retry_on(store, caplog):
+def test_without_a_connection_the_scrape_ends_at_once_and_says_how_to_go_on(store):
+    time = FakeTime()
     with Wikimedia(World.numbered(120)) as wikimedia:
         gone = wikimedia
-    with pytest.raises(ScrapeError, match="3 requests in a row"):
-        scrape(store, gone, FakeTime(), max_retries=3)
-    lines = [record.getMessage() for record in caplog.records]
-    assert len(lines) == 3 * 2  # of three batches, the second and the third retry
-    assert all("Connection refused" in line and "retry 2 in" in line for line in lines[::2])
+    with pytest.raises(ScrapeError, match=r"no connection to http://127.*Connection refused.*run the command again"):
+        scrape(store, gone, time)
+    assert time.seconds < 1
+    assert store.counts()["failures"] == 0
+
+
+@pytest.mark.parametrize("problem", [requests.exceptions.SSLError("certificate verify failed"), _UNRESOLVED, _PROXY])
+def test_a_name_that_does_not_resolve_a_proxy_or_a_certificate_is_no_connection(monkeypatch, problem):
+    def fail(*arguments, **options):
+        raise problem
+
+    settings = ScrapeSettings(contact=CONTACT)
+    transport = Transport(settings)
+    monkeypatch.setattr(requests.Session, "get", fail)
+    with pytest.raises(ScrapeError, match=r"no connection to https://commons\.wikimedia\.org:443"):
+        Client(transport, settings=settings).ask(settings.commons_api, {}, lambda answer: answer)
+
+
+def test_a_connection_lost_later_is_waited_for_and_each_wait_says_so(store, caplog):
+    with Wikimedia(World.numbered(120), fault=lambda index: "hung up" if index else None) as wikimedia:
+        wikimedia.after_answer = lambda index: wikimedia.http.server_close()  # nobody listens any more
+        with pytest.raises(ScrapeError, match="3 requests in a row"):
+            scrape(store, wikimedia, FakeTime(), max_retries=3)
+    lines = [record.getMessage() for record in caplog.records if "Connection refused" in record.getMessage()]
+    assert [line.partition("; ")[2][:7] for line in lines[-3:]] == ["retry 1", "retry 2", "retry 3"]
 
 
 def test_a_server_that_asks_to_wait_is_left_alone_after_the_last_retry_too(store):
@@ -343,15 +375,49 @@ def test_a_long_wait_that_the_server_asks_for_says_so_at_once(store, caplog):
     assert re.match(r"waiting 18\d\d s, until .*: HTTP 429: Too many requests", said[0])
 
 
-def test_a_dripping_answer_is_cut_off_by_time_and_a_huge_one_by_size(monkeypatch):
-    from hiertree.pipelines.labels.scrape import client as module
-
-    with Wikimedia(World.numbered(2), fault=lambda index: "drip" if index == 0 else None) as wikimedia:
+@pytest.mark.parametrize("fault", ["drip", "drip of headers", "drip of 100 Continue"])
+def test_an_answer_that_drips_is_cut_off_by_time(monkeypatch, fault):
+    with Wikimedia(World.numbered(2), fault=lambda index: fault if index == 0 else None) as wikimedia:
         transport = Transport(ScrapeSettings(contact=CONTACT, **wikimedia.options))
-        monkeypatch.setattr(module, "SECONDS_FOR_AN_ANSWER", 0.05)
+        monkeypatch.setattr(module, "SECONDS_FOR_AN_ANSWER", 0.3)
         with pytest.raises(TryAgain, match="more than 0 s"):
             transport.get(f"{wikimedia.url}/wiki/Category:Place_0")
         monkeypatch.setattr(module, "SECONDS_FOR_AN_ANSWER", 60)
+        assert transport.get(f"{wikimedia.url}/wiki/Category:Place_0").status == 200
+
+
+def test_a_huge_answer_is_cut_off_by_size(monkeypatch):
+    with Wikimedia(World.numbered(2)) as wikimedia:
+        transport = Transport(ScrapeSettings(contact=CONTACT, **wikimedia.options))
         monkeypatch.setattr(module, "LARGEST_BODY", 100)
         with pytest.raises(Refused, match="above"):
             transport.get(f"{wikimedia.url}/wiki/Category:Place_0")
+
+
+def test_a_packing_that_was_not_asked_for_is_not_unpacked():
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Encoding", "gzip, gzip")
+            self.end_headers()
+            self.wfile.write(gzip.compress(gzip.compress(bytes(1 << 20))))
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.handle_request, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/"
+        with pytest.raises(TryAgain, match="packed by gzip, gzip"):
+            Transport(ScrapeSettings(contact=CONTACT, commons_site=url)).get(url)
+
+
+@pytest.mark.parametrize("header", ["Thu, 01 Jan 99999999999 00:00:00 GMT", "9" * 5000, "Thu, 01 Jan 0001 00:00 +9999"])
+def test_a_retry_after_beyond_the_calendar_is_an_error_of_ours_or_none(header):
+    with pytest.raises((TryAgain, ScrapeError)):
+        check_status(answer(503, {"retry-after": header}), NOON)
+
+
+def test_a_redirect_to_what_is_no_url_is_tried_again():
+    with Wikimedia(World()) as wikimedia:
+        wikimedia.moved = {"/wiki/A": "http://[::1"}
+        settings = ScrapeSettings(contact=CONTACT, max_retries=0, **wikimedia.options)
+        with pytest.raises(Unanswered, match="Invalid IPv6 URL"):
+            Client(Transport(settings), settings=settings).ask(f"{wikimedia.url}/wiki/A", None, lambda answer: answer)
