@@ -11,7 +11,7 @@ import click
 from hiertree.errors import IncompleteScrapeError, OptionError
 
 from ..labels import scrape as pipeline
-from ..labels.cleaning import CleanSettings, clean_step, describe_cleaning
+from ..labels.cleaning import CleanSettings, check_kept, clean_step, describe_cleaning
 from ..labels.cluster.step import ClusterSettings, cluster_step, describe_clustered
 from ..labels.encode.encoders import EncoderSettings
 from ..labels.export.differences import compare_exports, describe_differences
@@ -117,14 +117,16 @@ def clean(as_json: bool, landmarks: Path, **inputs: Any) -> None:
 
     LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
     """
-    print_report(clean_step(landmarks, **inputs), describe_cleaning, as_json=as_json)
+    report = clean_step(landmarks, **inputs)
+    print_report(report, describe_cleaning, as_json=as_json)
+    check_kept(report, inputs["out"])
 
 
 @command(
     example="hiertree labels fill cleaned --images photos --out filled",
     then="hiertree labels cluster {out} --out clustered",
 )
-@click.argument("cleaned", type=INPUT_FOLDER)
+@click.argument("cleaned", type=INPUT_PATH)
 @OUT
 @settings_options("settings", FillSettings)
 @json_option
@@ -141,7 +143,7 @@ def fill(cleaned: Path, out: Path, settings: FillSettings, as_json: bool) -> Non
     example="hiertree labels cluster cleaned --clusters 78 --out clustered",
     then="hiertree labels review {out} --annotator NAME",
 )
-@click.argument("cleaned", type=INPUT_FOLDER)
+@click.argument("cleaned", type=INPUT_PATH)
 @OUT
 @settings_options("settings", ClusterSettings)
 @json_option

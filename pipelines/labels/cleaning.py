@@ -12,7 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import itemgetter
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from hiertree.errors import OptionError, TableError
@@ -53,6 +55,13 @@ _URL = re.compile(r"https?://\S+")
 _JOINED_BY = (";", ",")  # what may stand between values instead of the separator
 _NO_VALUE = {"unknown", "unknown value", "no value", "novalue", "somevalue", "nan", "none", "null", "na", "n/a"}
 COMMAND = "hiertree labels clean"
+_REMEDIES: dict[Reason, str] = {
+    "not scraped": "'hiertree labels scrape' asks Wikimedia for them, 'labels retry' again for those that failed",
+    "no label": "name the column of types with --instance-column, or give labels from images with 'labels fill'",
+    "several labels": "--multi first or --multi all keeps them",
+    "Wikimedia page": "list places, not pages of Wikimedia's own",
+    "irrelevant label": "review the labels again",
+}
 _MENDED_SHOWN = 3
 
 
@@ -287,8 +296,9 @@ class CleanStep(LabelStep[tuple[Cleaned, dict[str, Any]]]):
             read, unknown_ids = read_stored(self.landmarks, self.store, columns=columns)
         cleaned = _cleaned(read, self.settings.multi, self.settings.unnamed)
         report = cleaning_report(cleaned, unknown_ids=unknown_ids)
-        joined = _joined_values(cleaned.labels, separator)
-        return cleaned, report | ({"joined_values": joined} if joined else {})
+        joined, ids = _joined_values(cleaned.labels, separator), _own_ids(cleaned)
+        report |= {"joined_values": joined} if joined else {}
+        return cleaned, report | ({"own_ids": {"landmarks": ids, "column": columns.instance_of}} if ids else {})
 
     def _write(self, result: tuple[Cleaned, dict[str, Any]], folder: Path) -> None:
         write_cleaned(folder, *result)
@@ -321,6 +331,13 @@ def _joined_values(labels: Collection[str], separator: str) -> dict[str, list[st
     return found
 
 
+def _own_ids(cleaned: Cleaned) -> int:
+    """How many landmarks have nothing but a Wikidata id that no other has, if all have: ids of landmarks, not types."""
+    texts = [one.labels for one in cleaned.kept] + [one.values for one in cleaned.dropped]
+    ids = {text[0] for text in texts if len(text) == 1 and item_id_of(text[0])}
+    return len(ids) if len(ids) == len(texts) > 1 else 0
+
+
 def landmark_counts(cleaned: Cleaned) -> dict[str, Any]:
     """The numbers of landmarks dropped, by reason and by known cause, and kept, and of labels."""
     dropped: Counter[str] = Counter()
@@ -340,7 +357,9 @@ def describe_cleaning(report: Mapping[str, Any]) -> str:
     for reason, number in report["dropped"].items():
         causes = ", ".join(f"{count} {cause}" for cause, count in report["because"].get(reason, {}).items())
         lines.append((number, f"dropped: {reason} ({causes})" if causes else f"dropped: {reason}"))
-    if lost := report["because"].get("no label", {}).get(_ONLY_ID):
+    if ids := report.get("own_ids"):
+        lines.append((ids["landmarks"], f"have a Wikidata id each, perhaps their own: {_ask_with(ids['column'])}"))
+    elif lost := report["because"].get("no label", {}).get(_ONLY_ID):
         lines.append((lost, "of these --unnamed keep keeps; 'labels hypernyms' asks what their classes are called"))
     lines.append((report["kept"], f"kept, with {report['distinct_labels']} distinct labels"))
     if mended := report.get("mended_labels"):
@@ -352,6 +371,27 @@ def describe_cleaning(report: Mapping[str, Any]) -> str:
             (len(labels), f"labels look like several values, {labels[0]!r} for instance: --separator {sign!r}")
         )
     return "\n".join(f"{number:8d} {text}" for number, text in lines)
+
+
+def _ask_with(column: str) -> str:
+    return f"'hiertree labels scrape TABLE --category-column {quote(column)} --store STORE' asks what they are"
+
+
+def check_kept(report: Mapping[str, Any], folder: AnyPath) -> None:
+    """Refuse a report of no landmark kept, with the commonest reason and what helps; ``folder`` says why each was."""
+    if report["kept"]:
+        return
+    reason, _ = max(report["dropped"].items(), key=itemgetter(1))
+    causes = report["because"].get(reason, {})
+    cause = max(causes, key=causes.__getitem__, default="")
+    if "own_ids" in report:
+        remedy = f"if they are the landmarks' own, {_ask_with(report['own_ids']['column'])}"
+    elif cause == _ONLY_ID:
+        remedy = "--unnamed keep keeps them, and 'hiertree labels hypernyms' asks what they are called"
+    else:
+        remedy = _REMEDIES[reason]
+    given = f"no landmark has one label: {reason}{f' ({cause})' if cause else ''}"
+    raise TableError(given, expected="some", remedy=f"{remedy}; {Path(folder) / DROPPED} lists each landmark")
 
 
 def write_cleaned(folder: Path, cleaned: Cleaned, report: Mapping[str, Any]) -> None:

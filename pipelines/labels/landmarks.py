@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from shlex import quote
 from sys import intern
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 Reason: TypeAlias = Literal["not scraped", "no label", "Wikimedia page", "several labels", "irrelevant label"]
 ITEM_IDS = "item_ids"
 _ID = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
+_PLACE = re.compile(r"Category:|wikidata\.org/|^\s*(wd:)?Q[1-9][0-9]*\s*$")
+_CELLS_READ = 20
 _QUOTED = re.compile(r"""(["'])(.{0,300}?)\1(?=\s*[,\]])""")
 LANDMARKS, DROPPED, SEPARATOR = "landmarks.csv", "dropped.csv", "|"
 
@@ -144,7 +147,8 @@ def read_landmarks(
         if columns.item_ids is None and ITEM_IDS in scraped.columns:  # as 'labels scrape --table' writes them
             columns = columns.model_copy(update={"item_ids": ITEM_IDS})
         needed = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
-        _check_columns(scraped_path, scraped, needed)
+        place = _place_column(scraped, columns) if columns.instance_of not in scraped.columns else None
+        _check_columns(scraped_path, scraped, needed, remedy=place and _ask_for_types(scraped_path, columns, place))
         keys = unique_ids(scraped, columns.landmark_id, scraped_path, first=first)
         values = zip(_values(scraped, columns, separator, scraped_path), _origins(scraped), strict=True)
         found |= zip(keys, values, strict=True)
@@ -184,9 +188,33 @@ def read_listed(
     return ids, categories
 
 
-def _check_columns(path: AnyPath, table: pd.DataFrame, required: list[str]) -> None:
+def _check_columns(path: AnyPath, table: pd.DataFrame, required: list[str], *, remedy: str | None = None) -> None:
     options = "--id-column, --category-column, --instance-column, or columns=ColumnNames(…)"
-    check_columns(path, list(table.columns), required, remedy=f"say what it is called: {options}")
+    check_columns(path, list(table.columns), required, remedy=remedy or f"say what it is called: {options}")
+
+
+def _place_column(table: pd.DataFrame, columns: ColumnNames) -> str | None:
+    """The column of categories or of Wikidata items, by its name or by the first of its cells."""
+    if columns.category in table.columns:
+        return columns.category
+    return next((name for name in table.columns if any(map(_PLACE.search, table[name].head(_CELLS_READ)))), None)
+
+
+def _ask_for_types(path: AnyPath, columns: ColumnNames, place: str) -> str:
+    """The commands that ask Wikimedia for the types of a table's landmarks."""
+    names = {"--id-column": columns.landmark_id, "--category-column": place}
+    defaults = (GLDV2_COLUMNS.landmark_id, GLDV2_COLUMNS.category)
+    options = [
+        f" {option} {quote(name)}"
+        for (option, name), default in zip(names.items(), defaults, strict=True)
+        if name != default
+    ]
+    table, store = f"{quote(str(path))}{''.join(options)}", "--store store.sqlite"
+    scrape, clean = (
+        f"hiertree labels scrape {table} {store} --contact YOU",
+        f"hiertree labels clean {table} {store} --out cleaned",
+    )
+    return f"ask Wikimedia for the types ('{scrape}', then '{clean}'), or name their column with --instance-column"
 
 
 def unique_ids(table: pd.DataFrame, column: str, path: AnyPath, *, first: dict[str, int] | None = None) -> list[str]:

@@ -36,7 +36,7 @@ from hiertree.io.provenance import MANIFEST
 from hiertree.tree import LabelTree
 
 from ..yaml_files import read_yaml
-from .cleaning import CleanSettings, CleanStep
+from .cleaning import CleanSettings, CleanStep, check_kept, read_report
 from .cluster.step import Clustered, ClusterSettings, ClusterStep, describe_unknown_ids
 from .export.step import ExportSettings, ExportStep, describe_exported
 from .export.tables import EXPORTED, TREE, Exported
@@ -161,7 +161,9 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
     run = _Run(folder, say)
     store = None if plan.scrape is None or plan.instances else _scrape(plan, plan.scrape, plan.landmarks, run)
     folder = run.step(CLEANED, CleanStep(plan.landmarks, plan.instances, store, plan.columns, plan.clean))
-    if plan.fill is not None:
+    if plan.fill is None:
+        check_kept(read_report(folder), folder)
+    else:
         folder = run.step(FILLED, FillStep(folder, plan.fill))
     cluster = plan.cluster
     if plan.scrape is not None and plan.instances and cluster.hypernyms is None:

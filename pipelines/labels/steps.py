@@ -29,6 +29,10 @@ Seed = Annotated[int, Field(ge=0)]
 FileOrName = Annotated[str, FILE_OR_NAME]
 AnySettings = TypeVar("AnySettings", bound="Settings")
 HISTORY, REPORT, LABELS, HYPERNYMS = "history.json", "report.json", "labels.csv", "hypernyms.csv"
+FROM_A_TABLE = (
+    "from a table of landmarks, 'hiertree labels scrape TABLE --store STORE --contact YOU' asks for their types and "
+    "'hiertree labels clean TABLE --store STORE --out cleaned' makes the first folder"
+)
 Result = TypeVar("Result")
 
 
@@ -151,6 +155,9 @@ class LabelStep(ABC, Generic[Result]):
 
     def run(self, out: AnyPath) -> Result:
         """Make the folder ``out``: whole, with its manifest, or not at all."""
+        if self.reads and Path(self.source).is_file():
+            given = f"{self.source} is a file"
+            raise TableError(given, expected=f"a folder made by '{self.made_by}'", remedy=FROM_A_TABLE)
         for name in (*self.reads, MANIFEST) if self.reads else ():
             if not (Path(self.source) / name).is_file():
                 raise TableError(f"{self.source} holds no {name}", expected=f"a folder made by '{self.made_by}'")

@@ -274,5 +274,5 @@ def test_more_clusters_than_labels_leave_the_cleaned_landmarks_alone(small, tmp_
 def test_a_table_without_any_usable_label_is_refused(small, tmp_path):
     scraped = tmp_path / "s.csv"
     scraped.write_text("landmark_id,instance_of\n1,Wikimedia category\n")
-    with pytest.raises(TableError, match=r"landmarks\.csv holds no landmark"):
+    with pytest.raises(TableError, match=r"no landmark has one label: not scraped: .*dropped\.csv lists each"):
         build(small(instances=scraped), out=tmp_path / "out")
