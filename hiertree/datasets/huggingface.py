@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from ..io.files import raised_as
 from ..tree.label_rows import LeafKey
 from .image_dataset import ImageDataset
 from .own_images import from_huggingface
+from .split_names import name_in, split_to_measure
 
 HUB = "hf-hub:"
 _SAVED = ("state.json", "dataset_dict.json")  # of which ``datasets`` writes one
@@ -83,8 +84,8 @@ def split_of(source: str | os.PathLike[str], opened: Any, split: str | None) -> 
     """One split of an opened data set: the named one, the only one, or ``test``."""
     if not isinstance(opened, dict):
         return opened
-    known: Iterator[str] = iter(opened)
-    chosen = split or ("test" if "test" in opened or len(opened) > 1 else next(known))
-    if chosen not in opened:
-        raise OptionError(f"split={chosen!r} of {os.fspath(source)}", expected=f"one of {', '.join(opened)}")
+    wanted = split or (split_to_measure(opened) or "test" if len(opened) > 1 else next(iter(opened)))
+    chosen = name_in(opened, wanted)
+    if chosen is None:
+        raise OptionError(f"split={wanted!r} of {os.fspath(source)}", expected=f"one of {', '.join(opened)}")
     return opened[chosen]

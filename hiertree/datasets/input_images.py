@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,9 +23,10 @@ from ..tree.label_tree import LabelTree
 from .huggingface import HUB, is_saved, open_huggingface, split_of
 from .image_dataset import ImageDataset
 from .labels_to_paths import label_paths
-from .own_images import HuggingFaceImages, folder_of_split, from_huggingface, load_folder, load_table
+from .own_images import HuggingFaceImages, folder_of_split, folders_in, from_huggingface, load_folder, load_table
 from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource, image_files, inside, missing_files
 from .readers.tar_images import TarImages, named_archives, tar_index
+from .split_names import name_in, split_to_measure
 
 IMAGE, SPLIT = "image", "split"  # columns of a table that hold no labels
 CLASS = "cls"  # the member of a sample, in archives of WebDataset, that holds its class
@@ -62,7 +63,8 @@ def load_input_images(
     Args:
         source: the place.
         split: a folder, the rows of a table whose column ``split`` says so, archives whose names begin with it, or a
-            split of a data set. None takes all images; those of ``test`` where there are also some of ``train``.
+            split of a data set. None takes all images; those of ``test``, or else ``val``, where there are also some of
+            ``train``.
         levels: names of the labels, coarse → fine, that must be there.
         image: the column of files or images.
         labeled: whether labels are looked for.
@@ -110,9 +112,7 @@ def _without(images: ImageSource, name: str, asked: _Asked, reason: str = "") ->
 
 
 def _of_folder(root: Path, asked: _Asked) -> InputImages:
-    split = asked.split
-    if split is None and all((root / part).is_dir() for part in ("train", "test")):
-        split = "test"
+    split = asked.split or split_to_measure(folders_in(root))
     home, reason = root if split is None else folder_of_split(root, split), ""
     if asked.labeled:
         try:
@@ -131,7 +131,7 @@ def _of_table(file: Path, asked: _Asked) -> InputImages:
     if asked.labeled and levels:
         return _with(load_table(file, asked.split, levels=levels, leaf="path", **rows), "from the table's columns")
     table = read_table(file, required=[asked.image, *[SPLIT] * (asked.split is not None)], needs_rows=True)
-    table = table if asked.split is None else table[table[SPLIT] == asked.split]
+    table = table if asked.split is None else table[table[SPLIT] == name_in(set(table[SPLIT]), asked.split)]
     names = list(inside(table[asked.image].tolist(), line_names(table, file)))
     if missing := missing_files(file.parent, names):
         given = f"{len(missing)} of {len(names)} images are not in {file.parent}: {some_of(missing)}"
@@ -146,7 +146,8 @@ def load_archives(
 ) -> ImageDataset:
     """Read ``.tar`` files of WebDataset, image by image, without unpacking them.
 
-    A sample is what shares a name up to the first dot of its last part: ``0001.jpg``, ``0001.json``, ``0001.cls``.
+    A sample is what shares a name up to the first dot of its last part: ``0001.jpg``, ``0001.json``, ``0001.cls``; or
+    else up to the last dot, so that of ``track 2.0.png`` is ``track 2.0.cls``.
 
     Args:
         root: an archive, a folder of them, or a pattern such as ``images-{000..015}.tar``.
@@ -181,8 +182,9 @@ def _of_archives(archives: Sequence[Path], asked: _Asked) -> InputImages:
     images = TarImages(folder, index, called, rows=order[rows])
     if not asked.labeled:
         return _without(images, folder.name, asked)
-    samples = [_sample(name) for name in called]
     kept = {suffix: _members(index, archives, order, names, suffix) for suffix in (CLASS, "json")}
+    stems = {stem for contents in kept.values() for stem in contents}
+    samples = [_sample(name, stems) for name in called]
     levels = asked.levels
     if not levels and set(samples) <= kept[CLASS].keys():
         levels = (CLASS,)
@@ -197,14 +199,16 @@ def _of_archives(archives: Sequence[Path], asked: _Asked) -> InputImages:
     return _with(dataset, "from the members of the archives")
 
 
-def _sample(name: str) -> str:
-    """A member's name up to the first dot of its last part."""
+def _sample(name: str, stems: Collection[str]) -> str:
+    """The name of a member's sample: without its suffix where a member with labels is called so."""
+    if (stem := name.rpartition(".")[0]) in stems:
+        return stem
     folder, slash, own = name.rpartition("/")
     return f"{folder}{slash}{own.partition('.')[0]}"
 
 
 def _members(index: Any, archives: Sequence[Path], order: Any, names: Sequence[str], suffix: str) -> dict[str, bytes]:
-    """The contents of all members of one kind, by sample."""
+    """The contents of all members of one kind, by their names without its suffix."""
     found = {}
     wanted = np.array([name.endswith(f".{suffix}") for name in names])
     for number, path in enumerate(archives):
@@ -213,7 +217,7 @@ def _members(index: Any, archives: Sequence[Path], order: Any, names: Sequence[s
             for place in rows:
                 file.seek(int(index.offsets[order[place]]))
                 content = file.read(int(index.sizes[order[place]]))
-                found[_sample(f"{path.name}/{names[place]}")] = content
+                found[f"{path.name}/{names[place].removesuffix(f'.{suffix}')}"] = content
     return found
 
 

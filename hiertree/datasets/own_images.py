@@ -21,13 +21,13 @@ from .duplicate_images import check_duplicates
 from .image_dataset import ImageDataset
 from .labels_to_paths import Labeled, label_paths
 from .readers.images import FileImages, damaged, decode, file_stamp, image_files, inside, missing_files
+from .split_names import names_of_split, split_to_measure
 from .split_rows import HoldoutBy, held_out_rows, rows_of_split
 
 if TYPE_CHECKING:
     from PIL import Image
 
 OnBadImage = Literal["error", "skip"]
-SPLIT_FOLDERS = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
 _log = logging.getLogger(__name__)
 
 
@@ -50,7 +50,8 @@ def load_folder(
 
     Args:
         root: the folder.
-        split: the name of such a folder, or with ``holdout`` ``"train"`` or ``"test"``. None takes all images.
+        split: the name of such a folder, or with ``holdout`` ``"train"`` or ``"test"``. None takes all images of a
+            folder without splits.
         levels: names of the levels; ``level_1`` … unless given.
         holdout: the share of classes that ``"test"`` holds, drawn by ``seed``; ``"train"`` holds the others.
         holdout_by: ``"classes"``, or ``"images"``: that share of the images of each class, and never all of them.
@@ -72,7 +73,11 @@ def load_folder(
     check_choice("on_bad_image", on_bad_image, OnBadImage)
     check_choice("uneven", uneven, Uneven)
     check_integer("seed", seed, least=0)
-    home = Path(root) if split is None or holdout is not None else folder_of_split(Path(root), split)
+    whole = split is None or holdout is not None
+    if whole and (apart := split_to_measure(folders_in(Path(root)))):
+        given = f"split={split!r}{'' if holdout is None else f', holdout={holdout}'} of {root}, which holds splits"
+        raise OptionError(given, expected=f"one of them, such as 'train' or {apart!r}, and no holdout")
+    home = Path(root) if whole else folder_of_split(Path(root), str(split))
     names = image_files(home)
     bad = _undecodable(names, home) if on_bad_image == "skip" else []
     skipped = set(bad)
@@ -97,19 +102,25 @@ def _dataset(name: str, split: str | None, labeled: Labeled, images: FileImages,
 
 
 def folder_of_split(root: Path, split: str) -> Path:
-    """The folder of a split, ``valid`` or ``validation`` for ``val`` too."""
-    known = next((names for names in SPLIT_FOLDERS.values() if split in names), (split,))
-    for name in (split, *known):
+    """The folder of a split, by any of its names."""
+    names = names_of_split(split)
+    for name in names:
         if name != ".." and Path(name).name == name and (root / name).is_dir():
             return root / name
     if not root.is_dir():
         raise ImageError(f"{root} is {'a file' if root.exists() else 'not there'}", expected="a folder of images")
-    present = sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    raise OptionError(
-        f"split={split!r} of {root}, which holds {', '.join(present[:10]) or 'no folder'}",
-        expected=f"a folder {' or '.join(known)}",
-        remedy="give holdout=0.5 to hold out half of the classes as 'test', or split=None in Python for all images",
-    )
+    present = folders_in(root)
+    remedy = "give holdout=0.5 to hold out half of the classes as 'test', or split=None in Python for all images"
+    if split_to_measure(present):
+        remedy = "name one of these, or rename it"
+    given = f"split={split!r} of {root}, which holds {', '.join(present[:10]) or 'no folder'}"
+    raise OptionError(given, expected=f"a folder {' or '.join(names)}", remedy=remedy)
+
+
+def folders_in(root: Path) -> list[str]:
+    """The names of the folders in a folder that are not hidden, sorted; none if it is not there."""
+    entries = root.iterdir() if root.is_dir() else ()
+    return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
 
 
 def _rows_of_folders(names: Sequence[str], home: Path, uneven: Uneven) -> list[Row]:
@@ -242,7 +253,8 @@ class HuggingFaceImages:
         if stored is None:
             raise ImageError(f"image {index} of column {self._column!r} is missing", expected="an image in every row")
         content = stored["bytes"]
-        return decode(io.BytesIO(content) if content is not None else stored["path"], name=self.name(index))
+        file = io.BytesIO(content) if content is not None else stored["path"]
+        return decode(file, name=self.name(index), upright=True)  # as ``datasets`` decodes it
 
     def stamp(self, index: int) -> str:
         """See :func:`hiertree.datasets.readers.images.stamp_of`."""

@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import OptionError, TableError
 from ..options import check_choice, check_integer, check_number
 from ..tree.label_rows import Row
+from .split_names import name_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,16 +85,17 @@ def rows_of_split(table: pd.DataFrame, split: str, column: str | None, file: Pat
         )
     if not split:
         raise OptionError("split=''", expected="the name of a split, or None for all rows")
-    chosen: pd.DataFrame = table[table[column] == split]
-    if chosen.empty:
-        present = table[column].value_counts()
-        shown = ", ".join(f"{name!r} ({count} rows)" for name, count in present.head(10).items())
+    counts = table[column].value_counts()
+    chosen = name_in(counts.index, split)
+    if chosen is None:
+        shown = ", ".join(f"{name!r} ({count} rows)" for name, count in counts.head(10).items())
         raise TableError(f"{file}: no row has {split!r} in column {column!r}", expected=f"one of {shown or 'no rows'}")
-    for name, count in table[column].value_counts().items():
-        if _misspells(str(name), split):
+    for name, count in counts.items():
+        if _misspells(str(name), chosen):
             text = "%s: left out: %d rows with %r in column %r, which is not %r"
-            _log.warning(text, file, count, name, column, split)
-    return chosen
+            _log.warning(text, file, count, name, column, chosen)
+    rows: pd.DataFrame = table[table[column] == chosen]
+    return rows
 
 
 def _misspells(name: str, split: str) -> bool:

@@ -132,8 +132,8 @@ def _directed(graph: Any, direction: Direction | None) -> nx.DiGraph[Any]:
         raise InputError(f"{type(graph).__name__} as a graph", expected="a networkx.DiGraph")
     if graph.number_of_edges() > 0 and not graph.is_directed():
         raise HierarchyError("the graph is undirected", expected="a networkx.DiGraph with edges from parent to child")
-    simple = nx.DiGraph(graph) if graph.is_multigraph() else graph
-    turned = simple.reverse(copy=True) if direction == "child-parent" else simple
+    simple: Any = nx.DiGraph(graph) if graph.is_multigraph() else graph
+    turned: nx.DiGraph[Any] = simple.reverse(copy=True) if direction == "child-parent" else simple
     loops = [(node, node) for node in nx.nodes_with_selfloops(turned) if turned.in_degree(node) == 1]
     if loops:
         turned = turned.copy()

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from PIL import Image
 
 THUMBNAIL = 224  # pixels
-FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 LOOPBACK = "127.0.0.1"
 MakeApp = Callable[..., ASGIApp]  # given the keywords token and port, once the port is known
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -203,10 +202,12 @@ def thumbnail(path: Path, *, side: int = THUMBNAIL, crop: bool = True) -> bytes 
     """A small JPEG of an image file, or None where it is missing or does not decode; cropped, it is square."""
     from PIL import Image
 
-    from hiertree.datasets.readers.images import eight_bit
+    from hiertree.datasets.readers.images import eight_bit, readable_formats
 
+    if not path.is_file():  # a pipe would be waited for
+        return None
     try:
-        with Image.open(path, formats=FORMATS) as image:
+        with Image.open(path, formats=readable_formats()) as image:
             image.draft("RGB", (side, side))
             return shrink(eight_bit(image, name=path.name), side=side, crop=crop)
     except (ImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError):

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 import numpy as np
 
 from hiertree.arrays import to_numpy
-from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError, require_package
+from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError, require_package, some_of
 from hiertree.io.files import AnyPath
 from hiertree.tree import LabelTree
 
@@ -235,10 +235,11 @@ def _require_fit(found: LabeledEmbeddings, source: Path, gallery: Path) -> None:
     width, levels = np.shape(found.embeddings)[1:], np.shape(found.paths)[1:] or (1,)
     if len(width) != 1 or 0 in np.shape(found.embeddings):
         raise ShapeError(f"{source}: embeddings of shape {np.shape(found.embeddings)}", expected="(n, d), not empty")
-    of_queries, of_gallery = ("embeddings", "paths", "ids"), ("gallery_embeddings", "gallery_paths", "gallery_ids")
-    for file, names in ((source, of_queries), (gallery, (*of_gallery, "distractors"))):
+    of_queries = ("embeddings", "paths", "ids", "names")
+    of_gallery = (*(f"gallery_{name}" for name in of_queries), "distractors")
+    for file, names in ((source, of_queries), (gallery, of_gallery)):
         rows = np.shape(getattr(found, names[0]))[:1]
-        for name, columns in zip(names, (width, levels, (), ()), strict=False):
+        for name, columns in zip(names, (width, levels, (), (), ()), strict=False):
             values = getattr(found, name)
             shape = np.shape(values) + (1,) * (name.endswith("paths") and np.ndim(values) == 1)
             if values is not None and (shape != (*rows, *columns) or 0 in shape):
@@ -253,7 +254,12 @@ def _load_numpy(file: Path) -> Any:
             return np.load(file, allow_pickle=False, mmap_mode="r")
         with file.open("rb") as opened:
             content = np.load(opened, allow_pickle=False)
-            return content if file.suffix == ".npy" else {name: content[name] for name in content.files}
+            if file.suffix == ".npy":
+                return content
+            _check_arrays(file, content.files)
+            return {name: content[name] for name in content.files}
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(f"{file} cannot be read", expected="plain numbers saved by numpy, nothing else") from error
 
@@ -274,12 +280,16 @@ def _load_torch(file: Path) -> Any:
     raise InputError(f"{file.name} with a {type(content).__name__}", expected="a tensor or a dictionary of tensors")
 
 
+def _check_arrays(file: Path, names: Sequence[str]) -> None:
+    """Refuse other arrays than those that are read, missing ones, and two of one name."""
+    if not set(_NEEDED) <= set(names) <= set(_ARRAYS) or len(set(names)) < len(names):
+        given = f"{file.name} with arrays {some_of(names, len(_ARRAYS))}"
+        expected = f"{' and '.join(_NEEDED)}, and perhaps {', '.join(_ARRAYS[2:])}, each once"
+        raise InputError(given, expected=expected)
+
+
 def _named(file: Path, content: Mapping[str, Any]) -> LabeledEmbeddings:
-    if not set(_NEEDED) <= set(content) <= set(_ARRAYS):
-        raise InputError(
-            f"{file.name} with arrays {', '.join(content) or 'none'}",
-            expected=f"{' and '.join(_NEEDED)}, and perhaps {', '.join(_ARRAYS[2:])}",
-        )
+    _check_arrays(file, list(content))
     found = LabeledEmbeddings(**content)
     if found.junk is None:
         return found

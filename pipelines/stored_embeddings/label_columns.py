@@ -14,6 +14,7 @@ import numpy as np
 
 from hiertree import LabelTree
 from hiertree.datasets.labels_to_paths import label_paths
+from hiertree.datasets.readers.images import IMAGE_SUFFIXES
 from hiertree.errors import EmptyLabelError, InputError, OptionError, TableError
 from hiertree.io.files import AnyPath
 from hiertree.io.tables import check_columns, integer_column, line_names, read_table
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from .shards import Shards
 
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 IMAGE = "image"  # the column of ids in the tables of ``hiertree embed``
 _IMAGE_FILE = rf"(?i)[^/](?:{'|'.join(map(re.escape, IMAGE_SUFFIXES))})/*$"
 _ODD_PATH = r"^\.|//|/\.|/$"  # what normpath may change

@@ -8,28 +8,44 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from ...errors import ImageError, ShapeError, TableError
-from ...io.files import NOT_UTF8
+from ...io.files import NOT_UTF8, AnyPath
 from ...io.progress import track
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+FORMATS = {  # Pillow's names: those that it decodes itself, not EPS and its like, for which it starts a program
+    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
+    "PNG": (".png", ".apng"),
+    "WEBP": (".webp",),
+    "GIF": (".gif",),
+    "BMP": (".bmp",),
+    "TIFF": (".tif", ".tiff"),
+    "PPM": (".ppm", ".pgm", ".pbm", ".pnm", ".pfm"),
+    "MPO": (".mpo",),
+    "JPEG2000": (".jp2", ".j2k", ".jpx"),
+    "AVIF": (".avif",),
+}
+IMAGE_SUFFIXES = tuple(chain.from_iterable(FORMATS.values()))
 _LEADS_OUT = re.compile(r"^\s*$|^[/\\]|^[A-Za-z]:|\0|(?:^|[/\\])\.\.(?:[/\\]|$)")
 LARGE = 1 << 24  # pixels; smaller images are never reduced during decoding
 REDUCED = 4  # a reduced image has at least four times the side of the view made of it
 _BITS, _PHOTOMETRIC, _FORMAT = 258, 262, 339  # tags of TIFF
+_ORIENTATION = 274  # of EXIF
 
 
 class ImageSource(Protocol):
@@ -206,10 +222,14 @@ def reading(*, max_pixels: int | None = None, side: int | None = None) -> Iterat
         _reading.reset(token)
 
 
-def decode(file: Path | IO[bytes], *, name: str) -> Image.Image:
-    """Decode one image completely, to 8 bits a channel and as :func:`reading` says; an ImageError names it."""
+def decode(file: AnyPath | IO[bytes], *, name: str, upright: bool = False) -> Image.Image:
+    """Decode one image completely, to 8 bits a channel and as :func:`reading` says; an ImageError names it.
+
+    ``upright`` turns it as its EXIF data say.
+    """
     try:
-        with _opened(file, name) as image:
+        with _opened(file, name) as opened:
+            image = ImageOps.exif_transpose(opened) if upright and _ORIENTATION in opened.getexif() else opened
             side = _reading.get().side
             if side is not None and image.width * image.height > LARGE:
                 return _reduced(image, REDUCED * side, name)
@@ -234,11 +254,21 @@ def damaged(images: ImageSource, *, description: str) -> list[int]:
         return [index for index, failed in enumerate(tracked) if failed]
 
 
-def _opened(file: Path | IO[bytes], name: str) -> Image.Image:
+@cache
+def readable_formats() -> tuple[str, ...]:
+    """Those of ``FORMATS`` that this Pillow reads."""
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+def _opened(file: AnyPath | IO[bytes], name: str) -> Image.Image:
     most = _reading.get().max_pixels
     if most is not None and Image.MAX_IMAGE_PIXELS is not None and most > Image.MAX_IMAGE_PIXELS:
         Image.MAX_IMAGE_PIXELS = most  # else Pillow would refuse what the caller allows
-    image, most = Image.open(file), Image.MAX_IMAGE_PIXELS if most is None else most
+    if isinstance(file, str | os.PathLike) and not stat.S_ISREG(os.stat(file).st_mode):  # noqa: PTH116 - of both types
+        raise OSError("a folder, pipe or device")
+    image = Image.open(file, formats=readable_formats())
+    most = Image.MAX_IMAGE_PIXELS if most is None else most
     if most is not None and image.width * image.height > most:
         image.close()
         raise ImageError(
@@ -300,17 +330,34 @@ def inside(names: Iterable[str], where: Callable[[int], str]) -> Iterator[str]:
 
 
 def image_files(folder: str | os.PathLike[str]) -> list[str]:
-    """List the image files below a folder, relative to it, sorted; hidden ones are left out."""
+    """List the image files below a folder and the folders that links in it lead to, relative to it, sorted.
+
+    Hidden ones are left out.
+    """
     root = Path(folder)
     if not root.is_dir():
         raise ImageError(f"{folder} is {'a file' if root.exists() else 'not there'}", expected="a folder of images")
-    paths = (path.relative_to(root) for path in root.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
-    found = sorted(path.as_posix() for path in paths if not any(part.startswith(".") for part in path.parts))
+    real = os.path.realpath(root)
+    found = sorted(_image_files(f"{root}/", "", real, frozenset({real})))
     if not found:
         raise ImageError(f"{folder} without images", expected=f"files that end in {', '.join(IMAGE_SUFFIXES)}")
     if odd := next(filter(NOT_UTF8.search, found), None):  # no table could name it
         raise ImageError(f"{folder} holds {odd!r}", expected="names in UTF-8", remedy="rename it, as convmv does")
     return found
+
+
+def _image_files(root: str, below: str, real: str, above: frozenset[str]) -> Iterator[str]:
+    """The image files of a folder, ``below`` the root; ``above`` are the real paths of it and of the folders above."""
+    with os.scandir(root + below) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir():
+                inner = os.path.realpath(entry.path) if entry.is_symlink() else f"{real}/{entry.name}"
+                if inner not in above:  # a link to a folder above it would lead on for ever
+                    yield from _image_files(root, f"{below}{entry.name}/", inner, above | {inner})
+            elif entry.name.lower().endswith(IMAGE_SUFFIXES):
+                yield below + entry.name
 
 
 def missing_files(folder: Path, names: Iterable[str], *, listing: bool = True) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import logging
+import math
 import os
 import re
 import tarfile
@@ -21,12 +22,16 @@ from PIL import Image
 from ...errors import ImageError, some_of
 from ...io.files import replacing
 from ...io.progress import track
+from ..split_names import SPLIT_NAMES, names_of_split, split_to_measure
 from .images import NamedImages, decode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 INDEX = ".hiertree-index.npz"
+MOST_ARCHIVES = 100_000
+_RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+_HIDDEN = re.compile(r"(?:^|/)\.[^/]")  # macOS adds ._0001.jpg to an archive with 0001.jpg
 _log = logging.getLogger(__name__)
 
 
@@ -94,17 +99,23 @@ def named_archives(source: str, split: str | None = None) -> list[Path]:
     """
     path = Path(source)
     if path.is_dir():
-        if split is not None and (path / split).is_dir():
-            return named_archives(os.fspath(path / split))
-        found = sorted(path.glob("[!.]*.tar"))
-        parts = {part: [file for file in found if file.name.startswith(part)] for part in ("train", "test")}
-        if split is None:
-            return parts["test"] if all(parts.values()) else found
-        return [file for file in found if file.name.startswith(split)]
+        folder = next((path / name for name in names_of_split(split or "") if name and (path / name).is_dir()), None)
+        if folder is not None:
+            return named_archives(os.fspath(folder))
+        archives = sorted(path.glob("[!.]*.tar"))
+        of_split = {
+            part: next(filter(None, ([file for file in archives if file.name.startswith(name)] for name in names)), [])
+            for part, names in {**SPLIT_NAMES, **({} if split is None else {split: names_of_split(split)})}.items()
+        }
+        chosen = split or split_to_measure([part for part, files in of_split.items() if files])
+        return archives if chosen is None else of_split[chosen]
     if not source.endswith(".tar"):
         return []
     if not path.exists() and any(sign in source for sign in "*?["):
         return sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+    number = math.prod(max(int(last) - int(first) + 1, 0) for first, last in _RANGE.findall(source))
+    if number > MOST_ARCHIVES:
+        raise ImageError(f"{source} stands for {number} archives", expected=f"at most {MOST_ARCHIVES}")
     archives = [Path(name) for name in _expanded(source)]
     absent = [archive for archive in archives if not archive.is_file()]
     if absent:
@@ -119,7 +130,7 @@ def _expanded(text: str) -> list[str]:
     >>> _expanded("a-{08..10}.tar")
     ['a-08.tar', 'a-09.tar', 'a-10.tar']
     """
-    found = re.search(r"\{(\d+)\.\.(\d+)\}", text)
+    found = _RANGE.search(text)
     if found is None:
         return [text]
     first, last = found.groups()
@@ -155,7 +166,7 @@ def _made(archives: Sequence[Path], stamps: NDArray[np.str_]) -> TarIndex:
     parts: list[NDArray[np.int64]] = []
     for number, path in enumerate(track(archives, description="indexing archives")):
         found = _members(path)
-        names += [name.removeprefix("./").encode("utf-8", "surrogateescape") for name, _, _ in found]
+        names += [name.encode("utf-8", "surrogateescape") for name, _, _ in found]
         parts.append(np.array([(number, offset, size) for _, offset, size in found], np.int64).reshape(-1, 3))
     places = np.concatenate(parts)
     packed: Any = np.array(names or [b""], dtype=np.bytes_)[: len(names)]
@@ -164,10 +175,11 @@ def _made(archives: Sequence[Path], stamps: NDArray[np.str_]) -> TarIndex:
 
 
 def _members(path: Path) -> list[tuple[str, int, int]]:
-    """Name, offset and size of every regular file."""
+    """Name, offset and size of every regular file that is not hidden."""
     try:
         with tarfile.open(path, "r:") as archive, path.open("rb") as file:
-            found = [(member.name, member.offset_data, member.size) for member in archive if member.isreg()]
+            names = ((member, member.name.removeprefix("./")) for member in archive if member.isreg())
+            found = [(name, member.offset_data, member.size) for member, name in names if not _HIDDEN.search(name)]
             file.seek(archive.offset)  # tarfile stopped here: at the end, or at an invalid header
             if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
                 raise tarfile.ReadError(f"neither a header nor the end mark at byte {archive.offset}")

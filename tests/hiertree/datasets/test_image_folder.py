@@ -50,7 +50,7 @@ def test_splits_are_top_level_folders(tmp_path: Path) -> None:
     root = write(tmp_path, "train/a/x/1.jpg", "train/a/y/1.jpg", "validation/b/z/1.jpg", "test/c/w/1.JPG")
     sizes = {split: len(datasets.load("folder", root, split)) for split in ("train", "val", "test")}
     assert sizes == {"train": 2, "val": 1, "test": 1}
-    with pytest.raises(OptionError, match=r"split='dev' of .*test, train, validation.*holdout"):
+    with pytest.raises(OptionError, match=r"split='dev' of .*test, train, validation.*name one of these"):
         datasets.load("folder", root, "dev")
     with pytest.raises(OptionError, match=r"split='\.\.'"):
         datasets.load("folder", root / "train", "..")

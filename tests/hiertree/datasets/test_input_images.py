@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from hiertree.datasets import load_archives
+from hiertree.datasets import load_archives, load_folder
 from hiertree.datasets.input_images import InputImages, load_input_images
 from hiertree.errors import ImageError, OptionError, TableError
 
@@ -189,3 +189,71 @@ def test_data_sets_of_hugging_face_are_read_with_their_class_labels(tmp_path: Pa
     with pytest.raises(OptionError, match=r"labels kind, place: expected one column.*--levels"):
         load_input_images(tmp_path / "two")
     assert np.unique(load_input_images(tmp_path / "two", levels=["place"]).dataset.paths).tolist() == [0, 1, 2, 3]
+
+
+def test_a_name_with_dots_takes_the_labels_of_its_own_members(tmp_path: Path) -> None:
+    names = ["track 2.0", "track 2.1", "track"]
+    members = [(f"{name}.cls", str(number).encode()) for number, name in enumerate(names)]
+    write_tar(
+        tmp_path / "a.tar",
+        [*members, *((f"{name}.png", picture(row)) for row, name in enumerate(names)), ("track.seg.png", picture(9))],
+    )
+    dataset = load_archives(tmp_path / "a.tar")
+    labels = [dataset.tree.labels_of(path) for path in dataset.paths.tolist()]
+    assert labels == [("0",), ("1",), ("2",), ("2",)]
+    write_tar(tmp_path / "b.tar", [("track 2.1.cls", b"1"), ("track 2.0.png", picture(0))])
+    with pytest.raises(TableError, match=r"b\.tar/track 2 without 'cls'"):
+        load_archives(tmp_path / "b.tar")
+
+
+def test_members_that_macos_adds_are_left_out(tmp_path: Path) -> None:
+    added = [
+        ("./._000.png", b"\0\5\x16\7"),
+        ("._000.cls", b"\0\5"),
+        ("a/.hidden/1.png", picture(1)),
+        ("a/..b.png", b""),
+    ]
+    write_tar(tmp_path / "a.tar", [*added, *sample(0, "000"), *sample(7, "a/001")])
+    assert shades(load_input_images(tmp_path / "a.tar")) == [0, 7]
+
+
+def test_a_range_of_too_many_archives_is_refused_at_once(tmp_path: Path) -> None:
+    for name in ("a-{0..99999999}.tar", "a-{000..999}-{000..999}.tar"):
+        with pytest.raises(ImageError, match="archives: expected at most 100000"):
+            load_archives(tmp_path / name)
+    with pytest.raises(ImageError, match="2 of 2 archives are not there"):
+        load_archives(tmp_path / "a-{08..09}.tar")
+
+
+@pytest.mark.parametrize("kind", ["folder", "archives", "table"])
+def test_a_split_is_known_by_all_of_its_names_everywhere(tmp_path: Path, kind: str) -> None:
+    rows_of, table = {"training": (1, 2), "validation": (3,)}, ["image,kind,split"]
+    for part, rows in rows_of.items():
+        write_tar(tmp_path / "shards" / f"{part}-0.tar", [member for row in rows for member in sample(row, f"{row}")])
+        for row in rows:
+            (tmp_path / part / "lake").mkdir(parents=True, exist_ok=True)
+            (tmp_path / part / "lake" / f"{row}.png").write_bytes(picture(row))
+            table.append(f"{part}/lake/{row}.png,lake,{part}")
+    (tmp_path / "images.csv").write_text("\n".join(table))
+    (tmp_path / "shards").rename(tmp_path.parent / f"{tmp_path.name}-shards")
+    source = {
+        "folder": tmp_path,
+        "archives": tmp_path.parent / f"{tmp_path.name}-shards",
+        "table": tmp_path / "images.csv",
+    }[kind]
+    for split, expected in (("val", [3]), ("valid", [3]), ("validation", [3]), ("train", [1, 2]), ("training", [1, 2])):
+        assert shades(load_input_images(source, split)) == expected
+    assert shades(load_input_images(source)) == ([1, 2, 3] if kind == "table" else [3])  # what was not trained on
+
+
+def test_folders_of_splits_are_no_labels(tmp_path: Path) -> None:
+    for name in ("train/lake/0.png", "val/lake/1.png"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(picture(3))
+    for options in ({}, {"split": "test", "holdout": 0.5}):
+        with pytest.raises(OptionError, match="which holds splits: expected one of them, such as 'train' or 'val'"):
+            load_folder(tmp_path, **options)
+    with pytest.raises(
+        OptionError, match=r"split='test' of .*, which holds train, val: expected a folder test or testing"
+    ):
+        load_folder(tmp_path, "test")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from functools import partial
 
 import numpy as np
@@ -65,6 +66,8 @@ def test_a_gallery_in_the_npz_is_used(retrieval, tmp_path):
         ("gallery_paths", (9, 1)),
         ("gallery_paths", (8, 2)),
         ("gallery_ids", (12,)),
+        ("names", (9,)),
+        ("gallery_names", (12,)),
         ("distractors", (12,)),
     ],
     ids=str,
@@ -74,6 +77,15 @@ def test_arrays_that_do_not_fit_are_refused_as_soon_as_they_are_read(tmp_path, n
     arrays = {key: np.zeros(value, np.int64) for key, value in {**shapes, name: shape}.items()}
     np.savez(tmp_path / "e.npz", **arrays)
     with pytest.raises(ShapeError, match=rf"e\.npz: {name} of shape"):
+        read_embeddings(tmp_path / "e.npz")
+
+
+def test_an_array_that_stands_twice_in_an_npz_is_refused(tmp_path):
+    np.savez(tmp_path / "e.npz", embeddings=np.eye(4), paths=np.zeros((4, 1), int))
+    np.save(tmp_path / "paths.npy", np.arange(4)[:, None])
+    with zipfile.ZipFile(tmp_path / "e.npz", "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.write(tmp_path / "paths.npy", "paths.npy")
+    with pytest.raises(InputError, match=r"e\.npz with arrays 'embeddings', 'paths', 'paths'.*each once"):
         read_embeddings(tmp_path / "e.npz")
 
 
