@@ -102,15 +102,15 @@ def choose_k(
     weight, drawn = _checked(weights, restarts, len(vectors)), _drawn(len(vectors), 1, seed)
     vectors, weight = vectors[drawn], weight[drawn]
     tried = _numbers_to_try(vectors)
-    if tried == [1]:
-        return 1, {}
+    if tried == [1] or len(vectors) == 2:  # one cluster, or one for each row, has no silhouette
+        return tried[-1], {}
     octaves = np.log2(tried[-1] / tried[0]) + 2 * np.log2(_REACH)
     numbers = _numbers_of_clusters(vectors, tried[0], tried[-1], int(np.ceil(restarts * octaves)))
     runs = _runs(vectors, numbers, weight, seed, np.arange(len(vectors)))
     scores: dict[int, float] = {}
     for k in track(tried, description="numbers of clusters"):
         near = (numbers >= k / _REACH - 0.5) & (numbers <= k * _REACH + 0.5)  # they are rounded
-        scores[k] = silhouette(vectors, _joined(runs[:, near], k))
+        scores[k] = float(silhouettes(vectors, _joined(runs[:, near], k)).mean())
     return max(tried, key=lambda k: _mean_of_neighbors(scores, k)), scores
 
 
@@ -131,12 +131,6 @@ def _numbers_to_try(vectors: Vectors) -> list[int]:
     different = len(np.unique(vectors, axis=0))
     most = min(different, max(2, min(_MOST, different // 3)))
     return sorted({round(k) for k in np.geomspace(min(max(2, round(np.sqrt(different) / 2)), most), most, _TRIED)})
-
-
-def silhouette(vectors: Vectors, assignment: Integers) -> float:
-    """The mean silhouette by cosine, −1 where there is none: one cluster, or one for each row."""
-    clusters = len(np.unique(assignment))
-    return float(silhouettes(vectors, assignment).mean()) if 2 <= clusters < len(vectors) else -1.0
 
 
 def silhouettes(vectors: Vectors, assignment: Integers) -> Floats:

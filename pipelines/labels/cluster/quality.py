@@ -18,7 +18,7 @@ from hiertree.errors import OptionError, ShapeError, TableError
 from hiertree.io.tables import read_table
 
 from ..label_texts import normalize_label
-from .clustering import silhouette, unit_centers
+from .clustering import silhouettes, unit_centers
 from .embedding import Embedding
 from .proposing import Proposal
 
@@ -95,15 +95,17 @@ def measure_quality(
 ) -> dict[str, Any]:
     """A report, JSON-able.
 
-    ``inertia`` is the sum over labels of 1 − cosine to their cluster's center. ``nearest_pairs`` are the 20 pairs of
-    clusters whose centers are nearest. ``outliers`` are labels whose cosine lies below the first quartile by more than
-    1.5 interquartile ranges (Tukey), the farthest first, at most 50.
+    ``silhouette`` is the mean over labels by cosine; None for one cluster, or one for each label. ``inertia`` is the
+    sum over labels of 1 − cosine to their cluster's center. ``nearest_pairs`` are the 20 pairs of clusters whose
+    centers are nearest. ``outliers`` are labels whose cosine lies below the first quartile by more than 1.5
+    interquartile ranges (Tukey), the farthest first, at most 50.
     """
     number_of = {place.label: number for number, cluster in enumerate(proposal.clusters) for place in cluster.labels}
     assignment = np.array([number_of[label] for label in embedding.labels])
     centers = unit_centers(embedding.vectors, assignment, np.ones(len(assignment)))
     similarity = (embedding.vectors * centers[assignment]).sum(axis=1).astype(np.float64)
     names = [cluster.name for cluster in proposal.clusters]
+    has_silhouette = 2 <= len(names) < len(assignment)
     return {
         "labels": len(assignment),
         "clusters": len(names),
@@ -111,7 +113,7 @@ def measure_quality(
         "labels_a_cluster": _spread([len(cluster.labels) for cluster in proposal.clusters]),
         "landmarks_a_cluster": _spread([cluster.landmarks for cluster in proposal.clusters]),
         "inertia": round(float((1 - similarity).sum()), 4),
-        "silhouette": round(silhouette(embedding.vectors, assignment), 4),
+        "silhouette": round(float(silhouettes(embedding.vectors, assignment).mean()), 4) if has_silhouette else None,
         "nearest_pairs": _nearest_pairs(centers, names),
         "outliers": _outliers(embedding.labels, similarity, [names[number] for number in assignment]),
         "references": {name: against(classes, number_of) for name, classes in (references or {}).items()},

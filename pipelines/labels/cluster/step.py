@@ -146,8 +146,9 @@ class ClusterStep(LabelStep[Clustered]):
 def describe_clustered(found: Clustered) -> str:
     """The clusters, then their quality, and how they agree with each reference."""
     numbers = found.quality
-    measured = f"silhouette {numbers['silhouette']:.3f}, inertia {numbers['inertia']:.1f}"
-    lines = [describe_proposal(found.proposal), measured]
+    silhouette = numbers["silhouette"]
+    measured = "" if silhouette is None else f"silhouette {silhouette:.3f}, "  # of one cluster, or one for each label
+    lines = [describe_proposal(found.proposal), f"{measured}inertia {numbers['inertia']:.1f}"]
     for name, values in numbers["references"].items():
         measures = ", ".join(f"{measure} {values[measure]:.3f}" for measure in ("ari", "nmi", "v_measure", "purity"))
         lines.append(f"{name}: {values['labels']} labels in {values['classes']} classes: {measures}")

@@ -158,8 +158,7 @@ class Hypernyms:
         if not different:
             return np.zeros((len(labels), 1), dtype=np.float32)
         visits = vstack([self._visits(different[row : row + _ROWS]) for row in range(0, len(different), _ROWS)])
-        dimensions = min(_DIMENSIONS, *(side - 1 for side in visits.shape))
-        reduced = truncated_svd(visits, dimensions) if dimensions >= 1 else visits.toarray()
+        reduced = truncated_svd(visits, min(_DIMENSIONS, *visits.shape))
         rows = np.vstack([np.zeros(reduced.shape[1]), normalize(reduced)])
         return np.asarray(rows[[places[start] for start in starts]], dtype=np.float32)
 

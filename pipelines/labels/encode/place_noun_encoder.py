@@ -64,9 +64,7 @@ class PlaceNounEncoder:
         """
         features = self._features(texts)
         different = len({parse(text) for text in texts})  # further dimensions would be left to chance
-        dimensions = min(self.dimensions, different, *(side - 1 for side in features.shape))
-        if dimensions < 1:
-            return unit_rows(features.toarray(), texts)
+        dimensions = min(self.dimensions, different, *features.shape)
         return unit_rows(truncated_svd(features, dimensions), texts)
 
     def _features(self, texts: Sequence[str]) -> Any:

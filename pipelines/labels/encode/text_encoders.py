@@ -16,6 +16,7 @@ from hiertree.io.provenance import sha256
 
 from ...clip_model import clip_identity, load_clip
 
+_DENSE = 512  # rows and columns up to which a matrix is small
 PROMPT = "A picture of a {label}"
 
 
@@ -59,7 +60,7 @@ def unit_rows(vectors: NDArray[Any], texts: Sequence[str]) -> NDArray[np.float32
 def truncated_svd(features: Any, dimensions: int) -> NDArray[np.float64]:
     """(n, dimensions) the rows in the space of the largest singular values, the largest first: cosines change least.
 
-    The eigenvectors of F Fᵀ, or of Fᵀ F if that is smaller, by ARPACK from a fixed start.
+    The eigenvectors of F Fᵀ, or of Fᵀ F if that is smaller: all of a small matrix, else by ARPACK from a fixed start.
     """
     from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
     from sklearn.utils.extmath import randomized_svd
@@ -69,6 +70,10 @@ def truncated_svd(features: Any, dimensions: int) -> NDArray[np.float64]:
     few = rows.shape[0] <= rows.shape[1]
     outer, inner = (rows, columns) if few else (columns, rows)
     side = min(rows.shape)
+    if side <= _DENSE:
+        with threadpool_limits(1):
+            values, vectors = (part[..., ::-1][..., :dimensions] for part in np.linalg.eigh((outer @ inner).toarray()))
+        return _projected(rows, values, vectors, few=few)
     gram = LinearOperator((side, side), matvec=lambda vector: outer @ (inner @ vector), dtype=np.float64)
     start = np.random.RandomState(0).uniform(-1, 1, side)
     basis = min(side, max(20, dimensions + dimensions // 4))  # of Lanczos vectors; more take longer
@@ -78,6 +83,10 @@ def truncated_svd(features: Any, dimensions: int) -> NDArray[np.float64]:
         except ArpackError:  # few different singular values, so that one start leads to few of their vectors
             left, sizes, _ = randomized_svd(rows, dimensions, n_iter=7, random_state=0)
             return np.asarray(left * sizes)
+    return _projected(rows, values, vectors, few=few)
+
+
+def _projected(rows: Any, values: NDArray[Any], vectors: NDArray[Any], *, few: bool) -> NDArray[np.float64]:
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0)) if few else rows @ vectors)
 
 

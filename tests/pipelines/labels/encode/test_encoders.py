@@ -38,17 +38,29 @@ def test_a_text_is_encoded_once_and_then_read(tmp_path):
     assert first.dtype == again.dtype == np.float32
 
 
-@pytest.mark.parametrize("shape", [(60, 90), (90, 60), (3, 2), (41, 40)])
-@pytest.mark.parametrize("dimensions", [1, 30])
+@pytest.mark.parametrize("shape", [(60, 90), (90, 60), (3, 2), (41, 40), (540, 530)])
+@pytest.mark.parametrize("dimensions", [1, 30, 90])
 def test_rows_keep_the_cosines_of_a_dense_singular_value_decomposition(shape, dimensions):
     features = scipy.sparse.random(*shape, density=0.3, random_state=0, format="csr")
-    kept = min(dimensions, min(shape) - 1)
+    kept = min(dimensions, *shape)
     left, values, _ = np.linalg.svd(features.toarray())
     slow = left[:, :kept] * values[:kept]
     found = truncated_svd(features, kept)
     assert found.shape == (shape[0], kept)
     assert np.allclose(found @ found.T, slow @ slow.T, atol=1e-10)
     assert np.array_equal(found, truncated_svd(features, kept))
+
+
+TYPES = ["lake", "church building", "waterfall", "museum", "castle", "glacial lake", "road bridge", "ferry ship"]
+
+
+@pytest.mark.parametrize("number", range(1, len(TYPES) + 1))
+def test_as_many_labels_as_differ_keep_their_cosines_and_stay_different(number):
+    encoder, texts = PlaceNounEncoder(), [*TYPES[:number], TYPES[0]]
+    features = encoder._features(texts).toarray()
+    vectors = encoder.encode(texts)
+    assert np.allclose(vectors @ vectors.T, features @ features.T, atol=1e-6)
+    assert len(np.unique(np.round(vectors @ vectors.T, 4), axis=0)) == number
 
 
 def test_other_settings_have_their_own_vectors(tmp_path):
