@@ -78,11 +78,13 @@ def run_demo(
     from threadpoolctl import threadpool_limits
 
     console, folder, started = Console(), Path(out), time.monotonic()
-    check_outputs([], folders=[folder], marks=("labels/cleaned/manifest.json",))
+    table, landmarks = folder / "landmarks.csv", LANDMARKS.read_text(encoding="utf-8")
+    is_begun = table.is_file() and table.read_text(encoding="utf-8", errors="replace") == landmarks
+    check_outputs([], folders=[folder], marks=("labels/cleaned/manifest.json", *([table.name] if is_begun else [])))
     recipes = _recipes(data, seed=seed, quick=quick)
     images = load_split(recipes[0], "test")  # first, so that a wrong path fails at once
     console.rule("[bold]1  Landmark ids become a tree of labels", align="left")
-    write_text(table := folder / "landmarks.csv", LANDMARKS.read_text(encoding="utf-8"))
+    write_text(table, landmarks)
     labels = build({"landmarks": table, "cluster": {"seed": seed}}, out=folder / "labels")
     tree = tree_of(labels.exported, examples=labels.report["kept"])
     console.print(_drawn(tree), _in_words(labels.report), sep="\n")

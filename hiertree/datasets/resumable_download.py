@@ -7,7 +7,6 @@ that doubles each time. What an archive holds is moved to the target folder once
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import tarfile
 import time
@@ -18,7 +17,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from ..errors import MissingResourceError, OptionError, require_package
-from ..io.files import temporary_folder, write_text
+from ..io.files import flush, temporary_folder, write_text
+from ..io.locks import locked_folder
 from ..io.progress import show_progress
 from ..io.provenance import file_digest
 from .description import Benchmark, Download
@@ -63,10 +63,11 @@ def download(
         MissingPackageError: requests is not installed.
         OptionError: an address that is not http or https.
         MissingResourceError: a file cannot be downloaded, has another MD5, or does not fit on the disk.
+        OutputError: another process downloads to ``root``.
     """
     require_package("requests", extra="download")
-    root.mkdir(parents=True, exist_ok=True)
-    return [_provide(wanted, root, mirror, sleep) for wanted in benchmark.downloads]
+    with locked_folder(root):
+        return [_provide(wanted, root, mirror, sleep) for wanted in benchmark.downloads]
 
 
 def _provide(wanted: Download, root: Path, mirror: str | None, sleep: Callable[[float], None]) -> Fetched:
@@ -138,8 +139,7 @@ def _fetch(url: str, target: Path, checksum: str, sleep: Callable[[float], None]
         raise MissingResourceError(
             f"{url} has MD5 {found}", expected=f"the published {checksum}", remedy="download it from another place"
         )
-    with part.open("rb") as file:
-        os.fsync(file.fileno())
+    flush(part)
     part.replace(target)
 
 

@@ -1,35 +1,42 @@
 """Files that appear whole, and UTF-8 text read whole.
 
-A writer fills a temporary file or folder beside its target, ``.model.hiertree-XXXXXXXX.json`` of ``model.json``,
-flushes it to disk and renames it. While its process lives it is locked (``flock``); the next writer of the same target
-removes those that can be locked. Where there are no such locks (Windows, some network disks), nothing is removed.
+A writer fills a file or folder of the same name in a private folder beside its target,
+``.model.json.hiertree-XXXXXXXX/model.json``, closes it, flushes it to disk and renames it. While its process lives the
+private folder is locked; the next writer of the same target removes those that can be locked. Where folders cannot be
+locked (Windows, some network disks), nothing is removed.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-from ..errors import HiertreeError, TableError
+from ..errors import HiertreeError, OutputError, TableError
+from . import locks
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
-_MARK = ".hiertree-"
-_SET_ASIDE = ".old"
+_LONGEST_NAME = 200  # bytes that leave room for the rest of a temporary folder's name
+_DESCRIPTORS = ("/proc/", "/dev/fd/")
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what Python makes of such bytes in names, and with "surrogateescape"
 CONTENT_ERRORS: tuple[type[Exception], ...] = (  # what readers raise for files that are damaged or of another kind
     *(OSError, ValueError, TypeError, LookupError, AttributeError),
     *(EOFError, RecursionError, NotImplementedError),
 )
+# What to do with a file, by its temporary path and that to come, before it is there.
+before_replacing: ContextVar[Callable[[Path, Path], None] | None] = ContextVar("before_replacing", default=None)
 
 
 @contextmanager
@@ -58,10 +65,13 @@ def raised_as(
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path in the folder of ``path``; what is written there replaces ``path`` on success.
+    """A temporary path of the same name; the file that is written there replaces ``path`` on success.
 
-    On an exception the temporary file is removed and an existing file stays as it was. Missing parent folders are
-    created. An OSError names ``path``.
+    On an exception an existing file stays as it was. Missing parent folders are created. A link stays, and the file
+    that it leads to is replaced. A pipe or a device receives the bytes instead. An OSError names ``path``.
+
+    Raises:
+        OutputError: ``path`` is something else than a file, a pipe or a device; see :func:`is_stream`.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with replacing(Path(folder) / "a.txt") as temporary:
@@ -69,68 +79,107 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     (Path(folder) / "a.txt").read_text()
     'whole'
     """
-    target = Path(path)
-    with _naming(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(target, stem=target.stem, suffix=target.suffix)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=prefix_of(target.stem), suffix=target.suffix)
-        temporary = Path(name)
-        try:
-            lock(handle)
+    if is_stream(path):
+        with tempfile.TemporaryDirectory() as private:
+            temporary = Path(private) / Path(path).name
             yield temporary
-            temporary.chmod(0o666 & ~_umask())
-            _flush(temporary)
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
-            os.close(handle)
+            with temporary.open("rb") as source, Path(path).open("wb") as stream:
+                shutil.copyfileobj(source, stream)
+        return
+    target = end_of_links(path)
+    with _naming(Path(path)), temporary_folder(target) as private:
+        temporary = private / target.name
+        yield temporary
+        flush(temporary)
+        if record := before_replacing.get():
+            record(temporary, target)
+        temporary.replace(target)
 
 
 @contextmanager
 def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """As :func:`replacing`, for a folder of files that belong together; an existing folder is replaced as a whole.
-
-    Of a link, the folder that it leads to is replaced, for a folder cannot be renamed to a link.
-    """
-    target = Path(path)
-    if target.is_symlink():
-        target = target.resolve()
-    with _naming(target), temporary_folder(target) as temporary:
+    """As :func:`replacing`, for a folder of files that belong together; an existing folder is replaced as a whole."""
+    target = end_of_links(path)
+    with _naming(Path(path)), temporary_folder(target) as private:
+        temporary = private / target.name
+        temporary.mkdir()
         yield temporary
         for file in temporary.rglob("*"):
             if file.is_file():
-                _flush(file)
-        temporary.chmod(0o777 & ~_umask())
-        _swap(temporary, target)
+                flush(file)
+        _swap(temporary, target, _aside(private, target))
 
 
 @contextmanager
 def temporary_folder(target: Path) -> Iterator[Path]:
-    """A locked folder beside ``target``, which is removed at the end unless it was renamed."""
+    """A new, locked folder beside ``target``, which is removed at the end."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(target, stem=target.name)
-    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=prefix_of(target.name)))
+    _remove_abandoned(target)
+    private = Path(tempfile.mkdtemp(dir=target.parent, prefix=prefix_of(target)))
+    handle = locks.open_locked(private)
     try:
-        with _locked(temporary):
-            yield temporary
+        yield private
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(private, ignore_errors=True)
+        if handle is not None:
+            locks.close(handle)
 
 
-def _swap(temporary: Path, target: Path) -> None:
-    """Rename a folder to ``target``. An existing folder is set aside until then, under a name that marks it."""
-    if not target.is_dir():
-        temporary.rename(target)
-        return
-    aside = temporary.with_name(temporary.name + _SET_ASIDE)
-    with _locked(target):
-        target.rename(aside)
-        try:
-            temporary.rename(target)
-        except OSError:
-            aside.rename(target)
-            raise
-        shutil.rmtree(aside, ignore_errors=True)
+def is_stream(path: AnyPath) -> bool:
+    """Whether an output is a pipe or a device such as a terminal, which are written to, not replaced.
+
+    Raises:
+        OutputError: it is a disk or a socket, or the name of an open file, such as ``/dev/stdout > report.html``.
+    """
+    output = Path(path)
+    try:
+        mode = output.stat().st_mode
+    except OSError:  # a new file
+        return False
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
+        return True
+    is_open_file = stat.S_ISREG(mode) and _is_descriptor(output)
+    if is_open_file or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        kind = "leads to an open file" if is_open_file else "is not a regular file"
+        raise OutputError(f"the output {output} {kind}", expected="a file or a pipe", remedy="name the file itself")
+    return False
+
+
+def _is_descriptor(path: Path) -> bool:
+    """Whether a path, or a link on its way, is a descriptor of this or another process."""
+    while not f"{os.path.realpath(path.parent)}/".startswith(_DESCRIPTORS):
+        if not path.is_symlink():
+            return False
+        path = path.parent / path.readlink()
+    return True
+
+
+def end_of_links(path: AnyPath) -> Path:
+    """What a path leads to, if it is a link."""
+    return Path(os.path.realpath(path)) if Path(path).is_symlink() else Path(path)
+
+
+def is_unused(path: AnyPath) -> bool:
+    """Whether a folder is new or empty but for what calls left behind that were killed."""
+    folder = Path(path)
+    return not os.path.lexists(folder) or (folder.is_dir() and all(map(is_remnant, folder.iterdir())))
+
+
+def is_remnant(path: Path) -> bool:
+    """Whether a file or folder exists only while something is written, or because that was killed."""
+    return path.name.startswith(".") and locks.MARK in path.name
+
+
+def _swap(temporary: Path, target: Path, aside: Path) -> None:
+    """Rename a folder to ``target``; an existing one is set aside until then."""
+    if target.is_dir():
+        target.replace(aside)
+    try:
+        temporary.replace(target)
+    except OSError:
+        if aside.exists():
+            aside.replace(target)
+        raise
 
 
 @contextmanager
@@ -161,20 +210,21 @@ def _naming(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         unnamed = error.filename is None and error.errno in _OF_THE_DISK
-        if not unnamed and _MARK not in str(error.filename):
+        if not unnamed and locks.MARK not in str(error.filename):
             raise
         raise OSError(error.errno, error.strerror, str(target)) from error
 
 
-def _flush(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def flush(path: Path) -> None:
+    """Wait until a file is on the disk."""
+    try:
+        handle = os.open(path, os.O_RDWR)  # Windows flushes only what is open for writing
+    except PermissionError:
+        handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
@@ -194,50 +244,30 @@ def not_utf8(path: str | os.PathLike[str]) -> TableError:
     return TableError(f"{path}, line {bad}: bytes that are not UTF-8", remedy="save the file as UTF-8")
 
 
-def prefix_of(stem: str) -> str:
-    """The prefix of a temporary file's name."""
-    return f".{stem}{_MARK}"
+def prefix_of(target: Path) -> str:
+    """The beginning of the names of temporary folders beside ``target``."""
+    name = target.name
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()
+    return f".{name}{locks.MARK}"
 
 
-def lock(handle: int) -> bool:
-    """Lock an open file or folder until it is closed or the process ends; return whether that was possible."""
-    try:
-        import fcntl  # not on Windows
+def _remove_abandoned(target: Path) -> None:
+    """Remove temporary folders of ``target`` that no living process has locked.
 
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):  # another process holds the lock, or the file system has no locks
-        return False
-    return True
-
-
-def _remove_abandoned(target: Path, *, stem: str, suffix: str = "") -> None:
-    """Remove temporary files and folders of ``target`` that no living process has locked.
-
-    If a process was killed while it replaced a folder, the earlier folder, which was set aside, gets its name back.
+    If a process was killed while it replaced a folder, the earlier folder, which was set aside, gets its place back.
     """
-    name = re.compile(re.escape(prefix_of(stem)) + "[a-z0-9_]{8}" + re.escape(suffix) + f"({re.escape(_SET_ASIDE)})?")
-    found = [path for path in target.parent.iterdir() if name.fullmatch(path.name)]
-    for path in sorted(found, reverse=True):  # folders set aside come first
-        with _locked(path) as is_abandoned:
-            if not is_abandoned:
-                continue
-            if path.name.endswith(_SET_ASIDE) and not target.exists():
-                path.rename(target)
-            elif path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+    name = re.compile(re.escape(prefix_of(target)) + "[a-z0-9_]{8}")
+    for private in [path for path in target.parent.iterdir() if name.fullmatch(path.name)]:
+        handle = locks.open_locked(private)
+        if handle is not None:
+            aside = _aside(private, target)
+            if aside.exists() and not target.exists():
+                aside.replace(target)
+            shutil.rmtree(private, ignore_errors=True)
+            locks.close(handle)
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """Lock a file or folder until the block ends; yields whether that was possible."""
-    try:
-        handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    except OSError:
-        yield False
-        return
-    try:
-        yield lock(handle)
-    finally:
-        os.close(handle)
+def _aside(private: Path, target: Path) -> Path:
+    """The place of the earlier folder while a new one is renamed."""
+    return private / ("earlier" if target.name != "earlier" else "before")

@@ -22,14 +22,17 @@ _BYTES_AT_ONCE = 1 << 26
 class PartStore:
     """A folder of arrays, one for each range of rows; each file appears whole, its name beginning with ``rows``.
 
-    The fingerprint says by name what the arrays are computed from; a CheckpointError names what differs from the
-    folder's.
+    The fingerprint, which is written first, says by name what the arrays are computed from; a CheckpointError names
+    what differs from the folder's.
     """
 
     def __init__(self, folder: str | os.PathLike[str], fingerprint: Mapping[str, str], *, rows: str = "rows") -> None:
         self.folder, self._rows = Path(folder), rows
         file = self.folder / _FINGERPRINT
         if not file.exists():
+            if next(self.folder.glob(f"{rows}-*-*.npy"), None) is not None:
+                given, expected = f"{self.folder} holds parts without {_FINGERPRINT}", "the file that says of what"
+                raise CheckpointError(given, expected=expected, remedy="name another folder, or remove this one")
             write_json(file, dict(fingerprint))
             return
         with raised_as(CheckpointError, f"{file} cannot be read", remedy="name another folder"):
@@ -42,7 +45,7 @@ class PartStore:
 
     def file(self, rows: slice | range) -> Path:
         """The file of a part."""
-        return self.folder / f"{self._rows}-{rows.start:09d}-{rows.stop:09d}.npy"
+        return part_file(self.folder, rows, name=self._rows)
 
     def load(self, rows: slice | range) -> NDArray[Any] | None:
         """The array of a part, or None if it is not finished."""
@@ -65,6 +68,11 @@ class PartStore:
         """Keep the array of a part."""
         with replacing(self.file(rows)) as temporary:
             np.save(temporary, values)
+
+
+def part_file(folder: Path, rows: slice | range, *, name: str = "rows") -> Path:
+    """The file of some rows in a folder of parts."""
+    return folder / f"{name}-{rows.start:09d}-{rows.stop:09d}.npy"
 
 
 def digest(values: Iterable[str | NDArray[Any]]) -> str:

@@ -5,6 +5,9 @@ over an existing file only if hiertree wrote it: a manifest lists its bytes (``m
 ``NAME.manifest.json`` beside it), or it is JSON that holds a manifest itself. A file that was edited since then
 belongs to its editor. A folder is hiertree's if it holds one of the files that the caller names, by default
 ``manifest.json``.
+
+An output appears after the manifest beside it, which lists what stood there before as well: wherever a command is
+stopped, the file there is listed, and the same command may be given again.
 """
 
 from __future__ import annotations
@@ -14,8 +17,10 @@ import json
 import os
 import platform
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import cache
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -23,7 +28,7 @@ from typing import Any
 import hiertree
 
 from ..errors import OutputError, hide_credentials
-from .files import AnyPath, write_json
+from .files import AnyPath, before_replacing, end_of_links, is_stream, is_unused, write_json
 
 MANIFEST = "manifest.json"  # of a folder
 LARGEST_JSON = 1 << 26  # bytes; a result with its manifest takes a few thousand
@@ -79,14 +84,37 @@ def manifest(
     }
 
 
-def manifest_beside(path: str | os.PathLike[str]) -> Path:
+def manifest_beside(path: AnyPath) -> Path:
     """``table.csv.manifest.json`` of ``table.csv``."""
-    return Path(path).with_name(f"{Path(path).name}.{MANIFEST}")
+    file = end_of_links(path)
+    return file.with_name(f"{file.name}.{MANIFEST}")
 
 
-def write_manifest_beside(path: str | os.PathLike[str], made: Mapping[str, Any]) -> None:
-    """Write what :func:`manifest` returned beside a single output, which it then lists with its hash."""
-    write_json(manifest_beside(path), {**made, "outputs": [describe_file(path)]})
+@contextmanager
+def recording(
+    outputs: Iterable[AnyPath], *, command: str, parameters: Mapping[str, Any], inputs: Iterable[AnyPath]
+) -> Iterator[None]:
+    """A block in which each of the outputs, as it appears, has a manifest beside it, unless it holds one itself."""
+    targets = {os.path.realpath(path) for path in outputs}
+    read = list(inputs)
+
+    @cache
+    def made() -> dict[str, Any]:
+        return manifest(command=command, parameters=parameters, inputs=read)
+
+    def record(temporary: Path, target: Path) -> None:
+        if os.path.realpath(target) not in targets or _holds_manifest(temporary):
+            return
+        content, output = made(), describe_file(temporary)
+        earlier = [describe_file(target)] if target.exists() and is_written_by_hiertree(target) else []
+        replaced = {} if earlier in ([], [output]) else {"replaces": earlier}
+        write_json(manifest_beside(target), {**content, "outputs": [output], **replaced})
+
+    token = before_replacing.set(record)
+    try:
+        yield
+    finally:
+        before_replacing.reset(token)
 
 
 def describe_file(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -170,9 +198,9 @@ def check_outputs(
 
 
 def is_written_by_hiertree(path: AnyPath) -> bool:
-    """Whether a manifest lists the file as it is now, or the file is JSON that holds one."""
-    file = Path(path)
-    return _is_listed(file) or _holds_manifest(file)
+    """Whether a manifest lists the file as it is now, or the file is a manifest, or JSON that holds one."""
+    file = end_of_links(path)
+    return _is_listed(file) or _holds_manifest(file) or _is_manifest_beside(file)
 
 
 def _given(paths: Iterable[AnyPath | None]) -> list[Path]:
@@ -188,6 +216,8 @@ def _refuse_inputs(output: Path, inputs: Sequence[Path]) -> None:
 
 
 def _refuse_unwritable(output: Path) -> None:
+    if is_stream(output):
+        return
     folder = next(parent for parent in output.absolute().parents if os.path.lexists(parent))
     if not folder.is_dir():
         raise _error(output, f"lies below {folder.name}, which is not a folder", "a path in a folder")
@@ -197,11 +227,9 @@ def _refuse_unwritable(output: Path) -> None:
 
 def _refuse_foreign(output: Path, marks: Sequence[str]) -> None:
     if output.is_dir():
-        if any(output.iterdir()) and not any((output / mark).is_file() for mark in marks):
+        if not is_unused(output) and not any((output / mark).is_file() for mark in marks):
             raise _error(output, "is a folder of other files", f"a new or empty folder, or one with {marks[0]}")
-    elif output.exists() and not output.is_file():
-        raise _error(output, "is not a regular file", "a file")
-    elif output.exists() and output.stat().st_size and not is_written_by_hiertree(output):
+    elif output.is_file() and output.stat().st_size and not is_written_by_hiertree(output):
         given = f"the output {output} exists and hiertree did not write it as it is now"
         raise OutputError(given, expected="a new file", remedy="name another, or pass --force to replace it")
 
@@ -229,7 +257,7 @@ def _key(path: Path) -> str:
 def _is_listed(file: Path) -> bool:
     """Whether a manifest, that of the folder or one beside the file, lists it as it is now."""
     records = [_json(path) for path in (file.with_name(MANIFEST), manifest_beside(file))]
-    outputs = [record.get("outputs") for record in records if isinstance(record, dict)]
+    outputs = [record.get(key) for record in records if isinstance(record, dict) for key in ("outputs", "replaces")]
     entries = [entry for own in outputs if isinstance(own, list) for entry in own if isinstance(entry, dict)]
     seen = file.name, file.stat().st_size
     alike = [entry for entry in entries if (entry.get("name"), entry.get("bytes")) == seen]
@@ -239,6 +267,11 @@ def _is_listed(file: Path) -> bool:
 def _holds_manifest(file: Path) -> bool:
     content = _json(file) if file.suffix == ".json" else None
     return isinstance(content, dict) and isinstance(content.get("manifest"), dict) and "hiertree" in content["manifest"]
+
+
+def _is_manifest_beside(file: Path) -> bool:
+    content = _json(file) if file.name.endswith(f".{MANIFEST}") else None
+    return isinstance(content, dict) and {"command", "hiertree", "outputs"} <= content.keys()
 
 
 def _json(path: Path) -> Any:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 import hiertree
+from hiertree.io.locks import locked_folder
 from hiertree.io.parts import PartStore, digest
 from hiertree.io.progress import Advance, show_progress
 from hiertree.jit import Array, Floats, Ints
@@ -48,6 +49,20 @@ def values_of_embeddings(
     progress: bool,
 ) -> Floats:
     """(Q, M) values of the metrics, with options as :func:`hiertree.metrics.evaluate` takes them."""
+    with ExitStack() as lock:
+        return _values(retrieval, block_size, share, resume, lock, progress=progress)
+
+
+def _values(
+    retrieval: Retrieval[Similarity],
+    block_size: int | None,
+    share: Share | None,
+    resume: str | os.PathLike[str] | None,
+    lock: ExitStack,
+    *,
+    progress: bool,
+) -> Floats:
+    """The same; the first process locks the folder that is resumed."""
     together = retrieval.source.share is not None  # all processes work on every block
     first, step = (0, 1) if share is None or together else share
     layout = choose_layout(retrieval, block_size, sharers=step)
@@ -59,6 +74,8 @@ def values_of_embeddings(
     if resume is not None:
         fingerprint = _fingerprint(retrieval, layout)
         with nullcontext() if share is None else share.agreeing():
+            if share is None or share.rank == 0:
+                lock.enter_context(locked_folder(resume))
             finished = PartStore(resume, fingerprint, rows="queries")
             for part, found in finished.parts():
                 stored[part], done[part] = found, 1

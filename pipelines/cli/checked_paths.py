@@ -20,8 +20,9 @@ import click
 from typing_extensions import override
 
 from hiertree.errors import HiertreeError, nearest_name
+from hiertree.io.files import is_stream
 from hiertree.io.progress import is_progress_shown, silent_progress
-from hiertree.io.provenance import check_outputs, is_written_by_hiertree, manifest, write_manifest_beside
+from hiertree.io.provenance import check_outputs, manifest_beside, recording
 
 from ..launchers import launched, leave_launch
 
@@ -85,17 +86,6 @@ class LogPath(click.File):
 
     def __init__(self) -> None:
         super().__init__("a", encoding="utf-8", lazy=True)
-
-    @override
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The file, after ending a line that a killed process left without its end."""
-        log = Path(str(value))
-        if log.is_file() and log.stat().st_size:
-            with log.open("rb+") as file:
-                file.seek(-1, os.SEEK_END)
-                if file.read() != b"\n":
-                    file.write(b"\n")
-        return super().convert(value, param, ctx)
 
     def paths(self, value: Any) -> Iterator[Path]:
         """The file."""
@@ -172,19 +162,16 @@ class CheckedCommand(click.Command):
         files = self._paths(ctx, lambda kind: kind.is_output_file)
         if (launched() or (0,))[0]:  # the first of several processes writes
             outputs, files = [], []
+        manifests = [manifest_beside(path) for path in files if not is_stream(path)]
         # Whether a folder is its own, each pipeline knows best: unfinished work has no manifest.
-        check_outputs(outputs, inputs=inputs, folders=grow, force=True)
-        check_outputs(files, force=force)
-        before = [_stamp(path) for path in files]
-        try:
+        check_outputs([*outputs, *manifests], inputs=inputs, folders=grow, force=True)
+        check_outputs([*files, *manifests], force=force)
+        for log in self._paths(ctx, lambda kind: isinstance(kind, LogPath)):
+            _end_last_line(log)
+        parameters = json.loads(json.dumps(ctx.params, default=str))
+        read = [path for path in inputs if path.is_file()]
+        with recording(files, command=ctx.command_path, parameters=parameters, inputs=read):
             return super().invoke(ctx)
-        finally:
-            for path, stamp in zip(files, before, strict=True):
-                if _stamp(path) not in (None, stamp) and not is_written_by_hiertree(path):
-                    given = json.loads(json.dumps(ctx.params, default=str))
-                    read = [path for path in inputs if path.is_file()]
-                    made = manifest(command=ctx.command_path, parameters=given, inputs=read)
-                    write_manifest_beside(path, made)
 
     def _paths(self, ctx: click.Context, wanted: Callable[..., bool]) -> list[Path]:
         """The given paths of the given kinds."""
@@ -259,7 +246,10 @@ def continue_in_first(ctx: click.Context) -> None:
     leave_launch()
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """A stamp that changes when a file is replaced; None without a file."""
-    found = path.stat() if path.exists() else None
-    return None if found is None else (found.st_ino, found.st_mtime_ns)
+def _end_last_line(log: Path) -> None:
+    """End a line of a log that a killed process left without its end."""
+    if log.is_file() and log.stat().st_size:
+        with log.open("rb+") as file:
+            file.seek(-1, os.SEEK_END)
+            if file.read() != b"\n":
+                file.write(b"\n")

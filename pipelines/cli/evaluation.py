@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import click
+
+from hiertree.io.provenance import recording
 
 from .checked_paths import (
     GROWING_FOLDER,
@@ -232,14 +235,23 @@ def _refuse(names: Collection[str], problem: str) -> None:
 def _evaluate_on_cluster(embeddings: Path, slurm: tuple[str, ...], options: dict[str, Any]) -> None:
     """Evaluate in a job, whose result goes into files."""
     from ..comparison.cluster_jobs import run_on_cluster
-    from ..stored_embeddings.evaluating import evaluate_file
 
     written = options["out"] or options["per_query"]
     if written is None:
         raise click.UsageError("--launcher slurm without --out or --per-query: expected a file for the result")
     given = {name: value.absolute() if isinstance(value, Path) else value for name, value in options.items()}
     label, logs = f"hiertree evaluate {embeddings}", written.with_name(f"{written.name}.jobs")
-    run_on_cluster(logs, slurm, label, evaluate_file, embeddings.absolute(), **given)
+    run_on_cluster(logs, slurm, label, _evaluate_recorded, embeddings.absolute(), **given)
+
+
+def _evaluate_recorded(embeddings: Path, **options: Any) -> None:
+    """Evaluate in another process than the command's, which records its own outputs only."""
+    from ..stored_embeddings.evaluating import evaluate_file
+
+    outputs, inputs = filter(None, [options["per_query"]]), filter(Path.is_file, [embeddings])
+    parameters = json.loads(json.dumps(options, default=str))
+    with recording(outputs, command="hiertree evaluate", parameters=parameters, inputs=inputs):
+        evaluate_file(embeddings, **options)
 
 
 @command(example="hiertree qrels labels.csv --out qrels.txt")

@@ -223,14 +223,17 @@ def require_own(out: Path) -> None:
     """Refuse a folder with other files than those of a comparison."""
     if not out.is_dir() or (out / "comparison.csv").is_file():
         return
-    foreign = [
-        path.name
-        for path in sorted(out.iterdir())
-        if path.name not in _OWN and not path.name.startswith(".") and next(path.glob("**/seed-*"), None) is None
-    ]
+    foreign = [path.name for path in sorted(out.iterdir()) if not _is_of_a_comparison(path)]
     if foreign:
         expected = "a new or empty folder, or that of an earlier comparison"
         raise OptionError(f"out={out} with {', '.join(foreign[:3])}", expected=expected)
+
+
+def _is_of_a_comparison(path: Path) -> bool:
+    """Whether a comparison may have made a file or folder, perhaps one that was stopped at once."""
+    if path.is_dir() and path.name not in _OWN:
+        return next(path.glob("**/seed-*"), None) is not None or not any(file.is_file() for file in path.rglob("*"))
+    return path.name in _OWN or path.name.startswith((".", "comparison.", "comparison-"))
 
 
 def require_distinct(what: str, given: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from hiertree.errors import InputError, OptionError, RecipeError, TrainingError, require_package
+from hiertree.io.locks import locked_folder
 
 from ..stored_embeddings.evaluating import measured_as
 from ..stored_embeddings.locations import kind_of
@@ -68,29 +69,38 @@ def compare(
     measured = {name: name for name in names if is_measured(name)}
     rows = dict.fromkeys(_as_typed(names, [run.row for run in planned], measured))
     reference = choose_reference(list(rows), against)
-    networks = prepare_networks(list(measured), target, images or Images(), [run.recipe for run in planned])
-    if planned:
-        (launch or train_in_turn)(planned)
-    runs, values = _tabulated(names, planned, networks)
-    tests = compare_with_reference(values, reference)
-    table = make_table(
-        runs,
-        tests=tests,
-        published=published,
-        num_levels=max((own.images.paths.shape[1] for row in values.values() for own in row or ()), default=None),
-        notes=[*describe_tests(tests, values, reference), *_describe_networks(planned)],
-    )
-    parameters = {
-        "recipes": list(dict.fromkeys(run.recipe.name for run in planned)),
-        "measured": {network.name: os.path.relpath(network.source, target) for network in networks},
-        "images": None if images is None else images._asdict(),
-        "seeds": sorted(seeds) if planned else [],
-        "overrides": list(overrides),
-        "grid": {key: list(tried) for key, tried in (grid or {}).items()},
-        "against": reference,
-    }
-    write_comparison(target, runs=runs, tests=tests, table=table, parameters=parameters)
+    with locked_folder(target):
+        networks = prepare_networks(list(measured), target, images or Images(), [run.recipe for run in planned])
+        if planned:
+            (launch or train_in_turn)(planned)
+        runs, values = _tabulated(names, planned, networks)
+        tests = compare_with_reference(values, reference)
+        table = make_table(
+            runs,
+            tests=tests,
+            published=published,
+            num_levels=max((own.images.paths.shape[1] for row in values.values() for own in row or ()), default=None),
+            notes=[*describe_tests(tests, values, reference), *_describe_networks(planned)],
+        )
+        parameters = {
+            "recipes": list(dict.fromkeys(run.recipe.name for run in planned)),
+            "measured": {network.name: _path_from(target, network.source) for network in networks},
+            "images": None if images is None else images._asdict(),
+            "seeds": sorted(seeds) if planned else [],
+            "overrides": list(overrides),
+            "grid": {key: list(tried) for key, tried in (grid or {}).items()},
+            "against": reference,
+        }
+        write_comparison(target, runs=runs, tests=tests, table=table, parameters=parameters)
     return runs
+
+
+def _path_from(folder: Path, path: Path) -> str:
+    """A path relative to a folder, or the whole path on another drive of Windows."""
+    try:
+        return os.path.relpath(path, folder)
+    except ValueError:
+        return str(path.resolve())
 
 
 def _tabulated(

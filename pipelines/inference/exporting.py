@@ -153,7 +153,7 @@ def export(
     networks = [name for name, is_asked in ((ONNX, onnx), (TORCHSCRIPT, torchscript)) if is_asked]
     if not (networks or faiss):
         raise OptionError("nothing to export", expected="--onnx, --torchscript, --faiss or several of them")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+    if not files.is_unused(target):
         raise OptionError(f"out={target} holds other files", expected="a new or empty folder")
     if onnx:
         require_package("onnx", "onnxruntime", "onnxscript", extra="export")

@@ -12,8 +12,8 @@ MissingResourceError say what is wrong with a store, a log, an image, or weights
 
 from hiertree.errors import require_package
 
-require_package("bs4", "faiss", "filelock", "matplotlib", "mwparserfromhell", "pyarrow", extra="labels")
-require_package("requests", "scipy", "sklearn", "starlette", "uvicorn", extra="labels")
+require_package("bs4", "faiss", "matplotlib", "mwparserfromhell", "pyarrow", "requests", extra="labels")
+require_package("scipy", "sklearn", "starlette", "uvicorn", extra="labels")
 
 from .cleaning import CleanSettings, clean_landmarks, clean_step
 from .cluster.clustering import choose_k, spherical_kmeans

@@ -32,6 +32,7 @@ from pydantic import Field
 
 from hiertree.errors import IncompleteScrapeError, OptionError, RecipeError
 from hiertree.io.files import AnyPath
+from hiertree.io.locks import locked_folder
 from hiertree.io.provenance import MANIFEST
 from hiertree.tree import LabelTree
 
@@ -146,6 +147,7 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
         RecipeError: the plan cannot be read, or names a review that is not there.
         IncompleteScrapeError: more landmarks failed than ``allow_failed`` allows.
         OptionError: ``out`` or the folder of a step holds other files.
+        OutputError: another process builds there.
         HiertreeError: as the steps do; the folders of earlier steps stay.
     """
     if isinstance(plan, str | os.PathLike):
@@ -158,7 +160,11 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or (folder / MANIFEST).exists()):
         raise OptionError(f"out={str(out)!r} holds other files", expected="a new folder or one of 'labels build'")
-    run = _Run(folder, say)
+    with locked_folder(folder):
+        return _build(plan, _Run(folder, say))
+
+
+def _build(plan: LabelsPlan, run: _Run) -> BuildResult:
     store = None if plan.scrape is None or plan.instances else _scrape(plan, plan.scrape, plan.landmarks, run)
     folder = run.step(CLEANED, CleanStep(plan.landmarks, plan.instances, store, plan.columns, plan.clean))
     if plan.fill is None:
@@ -172,10 +178,10 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
     exported = run.step(EXPORTED, ExportStep(folder, plan.review, plan.export))
     run.step(SHOWN, TreeStep(exported, plan.tree))
     if isinstance(made := run.results.get(EXPORTED), Exported):
-        say(describe_exported(made, clusters=True))
+        run.say(describe_exported(made, clusters=True))
     if isinstance(clustered := run.results.get(CLUSTERED), Clustered):
         for line in describe_unknown_ids(clustered):
-            say(line)
+            run.say(line)
     report = json.loads((exported / REPORT).read_text(encoding="utf-8"))
     return BuildResult(run.folder, tuple(run.results), LabelTree.from_json(exported / TREE), report)
 
@@ -184,7 +190,7 @@ class _Run:
     """The folder of all steps, and the results of those that were run."""
 
     def __init__(self, folder: Path, say: Say) -> None:
-        self.folder, self._say = folder, say
+        self.folder, self.say = folder, say
         self.results: dict[str, object] = {}
 
     def step(self, name: str, step: LabelStep[Any]) -> Path:
@@ -200,7 +206,7 @@ class _Run:
         """Report that a step was run, or by None that nothing had changed."""
         if message is not None:
             self.results[name] = result
-        self._say(f"{name}: {message or 'unchanged'}")
+        self.say(f"{name}: {message or 'unchanged'}")
 
 
 def _scrape(plan: LabelsPlan, settings: ScrapeSettings, asked: Path, run: _Run) -> Path:

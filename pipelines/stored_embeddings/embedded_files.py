@@ -15,7 +15,7 @@ from typing_extensions import override
 from hiertree.datasets import ImageDataset
 from hiertree.errors import CheckpointError, ImageError, require_package
 from hiertree.io import files
-from hiertree.io.parts import PartStore, digest
+from hiertree.io.parts import digest, part_file
 from hiertree.io.provenance import MANIFEST
 from hiertree.io.tables import write_table
 
@@ -137,19 +137,21 @@ class ArrayFiles(EmbeddingFiles):
 
     @override
     def _planned(self, size: int) -> list[Shard]:
-        store = PartStore(self.folder / SHARDS, self.fingerprint)
         ends = [(start, min(start + size, len(self.dataset))) for start in range(0, len(self.dataset), size)]
-        return [Shard(store.file(range(*bounds)), np.arange(*bounds)) for bounds in ends]
+        return [Shard(part_file(self.folder / SHARDS, range(*bounds)), np.arange(*bounds)) for bounds in ends]
 
     def _join(self, path: Path, rows: NDArray[np.int64]) -> None:
-        shape, size = (len(rows), self.width), len(self.shards[0].rows)
-        with files.replacing(path) as temporary:
-            joined = np.lib.format.open_memmap(temporary, mode="w+", dtype=self.dtype, shape=shape)
-            for number, shard in enumerate(self.shards):
-                here = np.flatnonzero(rows // size == number)
-                joined[here] = np.load(shard.file)[rows[here] - number * size]
-            joined.flush()
-            del joined
+        """Write in order, since a full disk is an error to ``write`` but ends a process that writes to a memory map."""
+        size, kind = len(self.shards[0].rows), np.lib.format.dtype_to_descr(self.dtype)
+        header = {"descr": kind, "fortran_order": False, "shape": (len(rows), self.width)}
+        with files.replacing(path) as temporary, temporary.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            for start in range(0, len(rows), size):
+                shard, row = np.divmod(rows[start : start + size], size)
+                part = np.empty((len(row), self.width), self.dtype)
+                for number in np.unique(shard).tolist():
+                    part[shard == number] = np.load(self.shards[number].file, mmap_mode="r")[row[shard == number]]
+                file.write(part.data)
 
 
 class ParquetFiles(EmbeddingFiles):

@@ -7,12 +7,16 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
 
 from hiertree.datasets.input_images import InputImages, load_input_images
 from hiertree.errors import CheckpointError, OptionError, OtherLayoutError
 from hiertree.io import files
+from hiertree.io.locks import locked_folder
 from hiertree.io.parts import PartStore, digest
 from hiertree.io.progress import is_progress_shown
 from hiertree.io.provenance import MANIFEST, manifest
@@ -118,7 +122,7 @@ def embed(
     an interrupted call may go on with another number. With ``skip_bad``, images that do not decode are left out;
     ``skipped.csv`` names them.
 
-    ``out`` is a folder that is new, empty, or that of the same call interrupted, and that all processes share;
+    ``out`` is a folder that is new, empty, or of the same call, interrupted or finished, and that all processes share;
     ``backbone`` as for :func:`hiertree.load_model`. On SIGTERM the call exits with status 0, and whole shards are kept.
     """
     check_integer("shard_size", shard_size)
@@ -165,7 +169,7 @@ def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
     fabric = build_fabric(recipe.training, launch)
     processes = Processes(None if launch is None else fabric)
     stop = StopRequest(processes)
-    with stop.listening(), ending_together(processes):
+    with stop.listening(), ending_together(processes), ExitStack() as lock:
         with processes.agreeing():
             inputs = _inputs(call, recipe)
         if processes.is_first and is_progress_shown():
@@ -176,9 +180,11 @@ def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
         if call.run is None:
             processes.copy_from_first(embedder.state_dict().values())  # a PCA on a GPU is not the same everywhere
         digests = image_digests(inputs.read.dataset, processes)
-        output = _claimed(call, embedder, inputs, digests, processes)
-        embed_shards(embedder, recipe, output, fabric, stop, processes, digests=digests, skip_bad=call.skip_bad)
-        processes.from_first(lambda: _finish(call, inputs, output))
+        output = _claimed(call, embedder, inputs, digests, processes, lock)
+        if not processes.from_first((call.out / MANIFEST).is_file):
+            embed_shards(embedder, recipe, output, fabric, stop, processes, digests=digests, skip_bad=call.skip_bad)
+            processes.from_first(lambda: _finish(call, inputs, output))
+        processes.from_first(lambda: shutil.rmtree(call.out / SHARDS, ignore_errors=True))
     if stop.requested():
         raise SystemExit(0)
     found = written_in(call.out, is_first=processes.is_first)
@@ -195,8 +201,7 @@ def _finish(call: _Call, inputs: _Inputs, output: EmbeddingFiles) -> None:
         inputs=[] if call.run is None else [call.run / WEIGHTS],
         outputs=[call.out / name for name in (*about["embeddings"], *about["labels"]) if call.kind == "npy"],
     )
-    files.write_json(call.out / MANIFEST, {**made, **about})
-    shutil.rmtree(call.out / SHARDS)
+    files.write_json(call.out / MANIFEST, {**made, **about, "fingerprint": output.fingerprint})
 
 
 class _Inputs(NamedTuple):
@@ -268,28 +273,34 @@ def _fingerprint(call: _Call, embedder: Embedder, inputs: _Inputs) -> dict[str, 
     """Hashes of everything that the shards depend on."""
     dataset, recipe = inputs.read.dataset, inputs.recipe
     precision, scales = recipe.training.precision, recipe.evaluation.scales
-    settings = [recipe.experiment()["images"], scales, precision, dataset.split, call.shard_size]
+    settings = [recipe.experiment()["images"], scales, precision, dataset.split, call.shard_size, call.dtype]
     if call.kind == "parquet":
-        settings += [recipe.evaluation.batch_size, call.dtype, call.skip_bad]
+        settings += [recipe.evaluation.batch_size, call.skip_bad]
+    nodes, level_names = np.unique(dataset.paths, axis=0).tolist(), dataset.tree.level_names
+    labels = (json.dumps(list(map(str, row))) for row in (level_names, *map(dataset.tree.labels_of, nodes)))
+    ids = [] if dataset.ids is None else map(str, dataset.ids)
     weights = (tensor.numpy() for tensor in embedder.state_dict().values())
     return {
         "settings": digest([json.dumps(settings)]),
-        "labels": digest([dataset.paths]),
+        "labels": digest([dataset.paths, str(inputs.read.labeled), *labels, json.dumps(list(ids))]),
         "weights": digest(weights),
     }
 
 
 def _claimed(
-    call: _Call, embedder: Embedder, inputs: _Inputs, digests: Mapping[int, str], processes: Processes
+    call: _Call, embedder: Embedder, inputs: _Inputs, digests: Mapping[int, str], processes: Processes, lock: ExitStack
 ) -> EmbeddingFiles:
-    """The files to write in a folder, new or that of the same call interrupted; all processes see the same inputs."""
+    """The files to write in a folder, new or of the same call; it is locked, and all processes see the same inputs."""
     with processes.agreeing():
         own = _fingerprint(call, embedder, inputs)
     own["images"] = digest(digests.values())
 
     def claim() -> dict[str, str]:
         _require_usable(call.out)
-        PartStore(call.out / SHARDS, own)
+        lock.enter_context(locked_folder(call.out))
+        _require_usable(call.out, own)
+        if not (call.out / MANIFEST).is_file():
+            PartStore(call.out / SHARDS, own)
         return own
 
     first = processes.from_first(claim)
@@ -301,12 +312,18 @@ def _claimed(
         return KINDS[call.kind](call.out, inputs.read.dataset, own, labeled=inputs.read.labeled, **shape)
 
 
-def _require_usable(folder: Path) -> None:
-    """Refuse a folder that holds anything but an interruption of the same call."""
-    if not (folder / SHARDS).is_dir() and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        held = "finished embeddings" if (folder / MANIFEST).is_file() else "other files"
+def _require_usable(folder: Path, fingerprint: Mapping[str, str] | None = None) -> None:
+    """Refuse a folder that holds other things than what the same call has written."""
+    is_finished = (folder / MANIFEST).is_file()
+    if is_finished:
+        finished = json.loads((folder / MANIFEST).read_text(encoding="utf-8")).get("fingerprint")
+        is_usable = isinstance(finished, dict) and fingerprint in (None, finished)
+    else:
+        is_usable = (folder / SHARDS).is_dir() or files.is_unused(folder)
+    if not is_usable:
+        content = "finished embeddings" if is_finished else "other files"
         raise OptionError(
-            f"out={folder} holds {held}" if folder.is_dir() else f"out={folder} is a file",
-            expected="a new or empty folder, or that of the same call interrupted",
+            f"out={folder} holds {content}" if folder.is_dir() else f"out={folder} is a file",
+            expected="a new or empty folder, or that of the same call",
             remedy="name another folder, or remove this one",
         )

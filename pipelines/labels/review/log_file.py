@@ -15,8 +15,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -25,6 +25,7 @@ from pydantic import ValidationError
 
 from hiertree.errors import ReviewError
 from hiertree.io.files import AnyPath
+from hiertree.io.locks import locked_file
 
 from ...settings import first_complaint
 from ..cluster.proposal_files import check_proposal, read_proposal
@@ -50,13 +51,10 @@ class LogFile:
     """A log that is written to, perhaps by several processes: whoever writes holds its lock and has read all of it."""
 
     def __init__(self, path: AnyPath, header: Header) -> None:
-        from filelock import FileLock
-
         self.path = Path(path)
         self.notices: list[str] = []
         self._offset = self._line = 0
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = FileLock(f"{self.path}.lock", timeout=LOCK_SECONDS)
         with self.locked():
             self.path.touch()
             lines = self._new_lines(most=1)
@@ -65,16 +63,9 @@ class LogFile:
             else:
                 self.append(header)
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """A block in which no other process writes."""
-        from filelock import Timeout
-
-        try:
-            with self._lock:
-                yield
-        except Timeout:
-            raise ReviewError(f"{self.path} is locked", expected="its other writer to be done soon") from None
+        return locked_file(self.path, seconds=LOCK_SECONDS)
 
     def new_events(self) -> tuple[Event, ...]:
         """Events not yet read; call this under the lock."""

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from hiertree.errors import CategoryError, ScrapeError
 from hiertree.io.files import AnyPath, write_json
+from hiertree.io.locks import locked_file
 from hiertree.io.progress import show_progress
 from hiertree.io.provenance import check_outputs, sha256
 
@@ -145,17 +146,17 @@ def scrape(
         Landmarks by status and reason.
 
     Raises:
-        OutputError: the table would replace an input.
+        OutputError: the table would replace an input, or another process is filling the store.
         TableError: the landmarks cannot be read.
         OptionError: no contact.
-        ScrapeError: the store is another's or in use, or the servers refuse or stay silent.
+        ScrapeError: the store is another's, or the servers refuse or stay silent.
     """
     check_outputs([table], inputs=[path for path in (landmarks, store) if path is not None], force=True)
     subjects = Subjects() if landmarks is None else read_subjects(landmarks, columns=columns)
     days = settings.refresh_older_than
     before = 0 if days is None else int(clock.now().timestamp() - days * _DAY)
     transport = Transport(settings)  # before the store is made: there may be no contact
-    with Store(store, create=landmarks is not None) as opened, opened.alone():
+    with Store(store, create=landmarks is not None) as opened, locked_file(store):
         subjects.add_to(opened)
         if failed_too:
             opened.forget_failures()
@@ -178,7 +179,7 @@ def scrape_dump(
     """Take the types of landmarks from a Wikidata dump; landmarks by status and reason, and how it was read."""
     check_outputs([table], inputs=[landmarks, store, settings.dump], force=True)
     subjects, file = read_subjects(landmarks, columns=columns), dump_file(settings.dump or "")
-    with Store(store) as opened, opened.alone():
+    with Store(store) as opened, locked_file(store):
         subjects.add_to(opened)
         reading = read_dump(file, opened, processes=settings.processes)
         return _finished(opened, table), reading

@@ -10,7 +10,6 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,17 +128,6 @@ class Store:
         if isinstance(error, sqlite3.Error):
             remedy = "what is stored stays; mend that and run the command again"
             raise ScrapeError(f"{self.path}: {error}", expected="a whole store and room on its disk", remedy=remedy)
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep a second process from asking for the same at the same time; the lock of a killed process is gone."""
-        from filelock import FileLock, Timeout
-
-        try:
-            with FileLock(f"{self.path}-lock", timeout=0):
-                yield
-        except Timeout:
-            raise ScrapeError(f"{self.path} is in use by another process", remedy="wait until it has ended") from None
 
     def next_request(self) -> float:
         """When the next request may start, in seconds since 1970; 0 if that was never kept."""

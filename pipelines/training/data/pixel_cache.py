@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from torch import Tensor
 from hiertree.datasets.readers.images import stamp_of
 from hiertree.errors import MissingResourceError
 from hiertree.io import files
+from hiertree.io.locks import locked_folder
 from hiertree.io.parts import digest
 from hiertree.io.progress import show_progress
 
@@ -39,13 +41,10 @@ class PixelCache:
     def __init__(
         self, folder: Path, images: ImageSource, decode: Decode, *, view: Any, shape: tuple[int, int, int]
     ) -> None:
-        from filelock import FileLock
-
         starts = range(0, len(images), _ROWS_PER_FILE)
         parts = [range(start, min(start + _ROWS_PER_FILE, len(images))) for start in starts]
         self._files = [f"{folder}/{digest(_identity(images, rows, view))[:32]}.npy" for rows in parts]
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / "lock"):
+        with locked_folder(folder, seconds=math.inf):
             missing = {file: rows for file, rows in zip(self._files, parts, strict=True) if not Path(file).is_file()}
             if missing:
                 _require_room(folder, sum(map(len, missing.values())), bytes_each=int(np.prod(shape)))

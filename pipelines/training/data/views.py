@@ -146,6 +146,8 @@ class ImageViews(Dataset[ImageBatch]):
 
 def _require_memory(count: int, bytes_each: int) -> None:
     """Refuse a cache larger than the machine's free memory, before the system kills the process."""
+    if not hasattr(os, "sysconf"):  # Windows
+        return
     needed, present = count * bytes_each, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > present:
         raise MissingResourceError(

@@ -2,4 +2,4 @@
 
 from hiertree.errors import require_package
 
-require_package("torch", "torchvision", "timm", "safetensors", "filelock", extra="train")
+require_package("torch", "torchvision", "timm", "safetensors", extra="train")

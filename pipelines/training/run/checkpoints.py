@@ -102,11 +102,11 @@ def list_checkpoints(folder: Path) -> dict[int, Path]:
 
 
 def remove_checkpoints(folder: Path, *, keep: Collection[int | None]) -> None:
-    """Remove all checkpoints except some, and incomplete ones that killed processes left."""
+    """Remove all checkpoints except some, and what killed processes left."""
     for step, path in list_checkpoints(folder).items():
         if step not in keep:
             shutil.rmtree(path)
-    for path in folder.glob(".step-*"):
+    for path in filter(files.is_remnant, folder.glob(".step-*")):
         shutil.rmtree(path)
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hiertree.io.locks import locked_folder
+
 from ..distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
 from ..distributed.starting import run_processes
 from ..recipe.schema import Recipe
@@ -128,7 +130,7 @@ def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, la
             stop = StopRequest(processes)
             if processes.size == 1:  # else the others would wait for one that ends
                 stack.enter_context(stop.listening(before_steps=True))
-            processes.from_first(lambda: stack.enter_context(folder.locked()))
+            processes.from_first(lambda: stack.enter_context(locked_folder(folder.path)))
             content = _run(recipe, folder, fabric, processes, stop, fresh=fresh).finish()
     return _trained(folder, content, finished=already_finished, is_first=processes.is_first)
 

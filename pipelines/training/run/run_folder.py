@@ -6,11 +6,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from datetime import datetime
+from collections.abc import Sequence
 from pathlib import Path
-from socket import gethostname
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,10 +27,10 @@ from ..recipe.schema import Recipe
 from .checkpoints import list_checkpoints
 from .evaluator import SplitResult, list_name
 
-_LOCK = ".lock"  # says who holds it
 _RESULTS = (
     *("metrics.json", "manifest.json", "model.safetensors", "model.json", "embeddings.npz", "per_query.parquet"),
-    *("tree.json", "failed_batch.npz", "changes.jsonl", "history.jsonl", "recipe.yaml"),
+    *("tree.json", "failed_batch.npz", "changes.jsonl", "history.jsonl"),
+    *("embeddings-*.npz", "per_query-*.parquet", "tree-*.json", "recipe.yaml"),  # the recipe last: it marks the folder
 )
 
 
@@ -62,7 +59,7 @@ class RunFolder:
         if self.recipe.is_file():
             if not fresh:
                 self._require_same_or_earlier(recipe)
-        elif self.path.exists() and (not self.path.is_dir() or {path.name for path in self.path.iterdir()} - {_LOCK}):
+        elif not files.is_unused(self.path):
             raise OptionError(f"out={self.path}", expected="a new or empty folder, or that of an earlier run")
 
     def claim(self, recipe: Recipe, train_set: ImageDataset, test_set: ImageDataset) -> None:
@@ -91,40 +88,13 @@ class RunFolder:
         line = {"step": max(list_checkpoints(self.checkpoints), default=0), "changed": list(changed)}
         files.write_text(self.changes, f"{lines}{json.dumps(line, ensure_ascii=False)}\n")
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """A block in which no other process trains in this folder; the lock ends with the process, however it ends."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / _LOCK).open("a+", encoding="utf-8") as holder:
-            is_mine = files.lock(holder.fileno()) and os.fstat(holder.fileno()).st_nlink  # else its holder just ended
-            if not is_mine:
-                holder.seek(0)
-                raise self._in_use(holder.read())
-            try:
-                holder.truncate(0)
-                since = datetime.now().astimezone().isoformat(timespec="seconds")
-                holder.write(f"process {os.getpid()} on {gethostname()} has been training there since {since}")
-                holder.flush()
-                yield
-            finally:
-                (self.path / _LOCK).unlink(missing_ok=True)
-                with suppress(OSError):
-                    self.path.rmdir()  # if nothing was written
-
-    def _in_use(self, holder: str) -> OptionError:
-        return OptionError(
-            f"out={self.path}: {holder or 'another process is training there'}",
-            expected="a folder that no other process uses",
-            remedy="wait until it ends, or choose another folder",
-        )
-
     def clear(self) -> None:
         """Remove an earlier run of any recipe; files that no run writes stay."""
         if not self.recipe.is_file():
             return
         for folder in ("checkpoints", "tensorboard", "csv", "best"):
             shutil.rmtree(self.path / folder, ignore_errors=True)
-        for name in (*_RESULTS, "embeddings-*.npz", "per_query-*.parquet", "tree-*.json"):
+        for name in _RESULTS:
             for path in self.path.glob(name):
                 path.unlink()
 

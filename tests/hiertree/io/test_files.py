@@ -94,10 +94,10 @@ def test_what_a_living_writer_or_somebody_else_writes_stays(tmp_path, function):
     target, foreign = tmp_path / "model.json", tmp_path / ".model-20240101.json"
     foreign.write_text("mine")
     with function(target) as first:
+        (first / "a" if first.is_dir() else first).write_text("first")
         with function(target) as second:
             assert first.exists()
             (second / "a" if second.is_dir() else second).write_text("second")
-        (first / "a" if first.is_dir() else first).write_text("first")
     assert foreign.read_text() == "mine"
     assert (target / "a" if target.is_dir() else target).read_text() == "first"
     assert len(list(tmp_path.iterdir())) == 2
@@ -105,8 +105,8 @@ def test_what_a_living_writer_or_somebody_else_writes_stays(tmp_path, function):
 
 def test_a_folder_set_aside_by_a_killed_writer_comes_back(tmp_path):
     target = tmp_path / "out"
-    write_text(tmp_path / ".out.hiertree-abcdefgh.old" / "a", "earlier")
-    write_text(tmp_path / ".out.hiertree-abcdefgh" / "b", "never renamed")
+    write_text(tmp_path / ".out.hiertree-abcdefgh" / "earlier" / "a", "earlier")
+    write_text(tmp_path / ".out.hiertree-abcdefgh" / "out" / "b", "never renamed")
     with pytest.raises(ZeroDivisionError), replacing_folder(target) as temporary:
         (temporary / "c").write_text(str(1 / 0))
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]

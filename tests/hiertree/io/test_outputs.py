@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from hiertree.errors import OutputError
-from hiertree.io.files import write_json
-from hiertree.io.provenance import check_outputs, is_written_by_hiertree, manifest, write_manifest_beside
+from hiertree.io.files import write_json, write_text
+from hiertree.io.provenance import check_outputs, is_written_by_hiertree, manifest, recording
 
 
 @pytest.fixture
@@ -117,8 +117,8 @@ def test_a_foreign_file_is_replaced_only_by_force(folder: Path) -> None:
 
 def test_an_own_file_is_replaced_until_somebody_edits_it(folder: Path) -> None:
     table = folder / "table.csv"
-    table.write_text("a,b\n")
-    write_manifest_beside(table, manifest(command="example", parameters={}))
+    with recording([table], command="example", parameters={}, inputs=[]):
+        write_text(table, "a,b\n")
     check_outputs([table])
     table.write_text("a,c\n")
     with pytest.raises(OutputError, match="as it is now"):

@@ -58,7 +58,7 @@ def ended_steps(process):
 def wait_within(step, process, out, *, files):
     """Return when a step has so many files in its temporary folder, or else when it ends."""
     while process.poll() is None and not (out / step).exists():
-        if any(len(list(folder.iterdir())) >= files for folder in out.glob(f"{prefix_of(step)}*")):
+        if any(len(list(folder.iterdir())) >= files for folder in out.glob(f"{prefix_of(out / step)}*/{step}")):
             return
         time.sleep(0.001)
 

@@ -215,8 +215,19 @@ def test_what_cannot_be_embedded_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="holds other files: expected a new or empty folder"):
         embed(run, tmp_path / "data", tmp_path / "out")
     embed(run, tmp_path / "data", tmp_path / "embedded")
-    with pytest.raises(OptionError, match="holds finished embeddings: "):
-        embed(run, tmp_path / "data", tmp_path / "embedded")
+    for other in ({"dtype": "float16"}, {"split": "train"}, {"file_format": "parquet"}):
+        with pytest.raises(OptionError, match="holds finished embeddings: "):
+            embed(run, tmp_path / "data", tmp_path / "embedded", **other)
+
+
+def test_the_same_call_on_finished_embeddings_finds_them_and_removes_what_a_stop_left(tmp_path: Path) -> None:
+    run, _ = trained("sop", "sop-happier", tmp_path)
+    first = embed(run, tmp_path / "elsewhere", tmp_path / "out")
+    before = {path.name: path.read_bytes() for path in first.folder.iterdir()}
+    (first.folder / "shards").mkdir()
+    (first.folder / "shards" / "rows-000000000-000000002.npy").write_bytes(b"of another model")
+    assert embed(run, tmp_path / "elsewhere", tmp_path / "out") == first
+    assert {path.name: path.read_bytes() for path in first.folder.iterdir()} == before
 
 
 def test_tables_name_the_nodes(tmp_path: Path) -> None:

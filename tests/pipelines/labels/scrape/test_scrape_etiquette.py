@@ -18,8 +18,10 @@ from wikimedia import Wikimedia, World
 from wikimedia.server import FAULTS
 from wikimedia.tools import CONTACT, FakeTime, facts, places, scrape
 
-from hiertree.errors import OptionError, ScrapeError
+from hiertree.errors import OptionError, OutputError, ScrapeError
+from hiertree.io.locks import locked_file
 from hiertree.pipelines.labels.scrape import client as module
+from hiertree.pipelines.labels.scrape import scraping
 from hiertree.pipelines.labels.scrape.client import (
     Client,
     Clock,
@@ -201,11 +203,12 @@ def test_a_question_that_is_refused_is_halved_until_the_key_at_fault_stands_alon
         assert len([asked for asked in wikimedia.asked if "Category:Place 7" in asked.keys]) <= 7
 
 
-def test_two_runs_on_one_store_are_refused(store, tmp_path):
-    with store.alone(), Store(store.path) as second, pytest.raises(ScrapeError, match="in use"), second.alone():
-        pass
-    with store.alone():
-        pass
+def test_two_runs_on_one_store_are_refused(store):
+    settings = ScrapeSettings(contact=CONTACT)
+    with locked_file(store.path), pytest.raises(OutputError, match=r"store\.sqlite is in use by process"):
+        scraping.scrape(None, store=store.path, settings=settings)
+    with Wikimedia(World.numbered(120)) as wikimedia:
+        scrape(store, wikimedia, FakeTime())
 
 
 NOBODY = (

@@ -72,7 +72,7 @@ def test_foreign_state_is_refused(saved: Path, content: str) -> None:
 def test_newest_and_best_stay_and_half_written_ones_go(tmp_path: Path) -> None:
     for step in (2, 10, 9):
         save_checkpoint(tmp_path, TENSORS, {}, step=step, fingerprint="mine")
-    (tmp_path / ".step-00000011-half").mkdir()
+    (tmp_path / ".step-00000011.hiertree-abcdefgh").mkdir()
     (tmp_path / "step-of-mine").mkdir()
     assert list(list_checkpoints(tmp_path)) == [2, 9, 10]
     remove_checkpoints(tmp_path, keep={2, 10})

@@ -30,10 +30,12 @@ from hiertree.errors import (
     ImageError,
     MissingPackageError,
     OptionError,
+    OutputError,
     RecipeError,
     TableError,
     TrainingError,
 )
+from hiertree.io.locks import locked_folder
 from hiertree.metrics import evaluate
 from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.network.model_files import load_embedder
@@ -270,13 +272,13 @@ def test_settings_that_change_no_number_may_change_on_resume_and_are_recorded(
 
 
 def test_folder_in_use_is_refused_with_the_host_and_process_that_use_it(tiny_recipe: Tiny, tmp_path: Path) -> None:
-    with RunFolder(tmp_path / "run").locked():
-        with pytest.raises(OptionError, match=rf"process {os.getpid()} on {re.escape(gethostname())} has been train"):
+    with locked_folder(tmp_path / "run"):
+        with pytest.raises(OutputError, match=rf"in use by process {os.getpid()} on {re.escape(gethostname())} since"):
             train(tiny_recipe("training.epochs=1"), tmp_path / "run")
-        assert {path.name for path in (tmp_path / "run").iterdir()} <= {".lock"}
+        assert {path.name for path in (tmp_path / "run").iterdir()} == {".hiertree-lock"}
     assert not (tmp_path / "run").exists()
     assert not train(tiny_recipe("training.epochs=1"), tmp_path / "run").already_finished
-    assert not list((tmp_path / "run").glob(".lock*"))
+    assert not list((tmp_path / "run").glob(".hiertree*"))
 
 
 @pytest.mark.parametrize("at", ["start", "results"])
