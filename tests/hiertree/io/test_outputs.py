@@ -12,7 +12,7 @@ import pytest
 
 from hiertree.errors import OutputError
 from hiertree.io.files import write_json, write_text
-from hiertree.io.provenance import check_outputs, is_written_by_hiertree, manifest, recording
+from hiertree.io.provenance import check_outputs, is_written_by_hiertree, manifest, manifest_beside, recording
 
 
 @pytest.fixture
@@ -145,8 +145,54 @@ def test_a_folder_is_new_empty_or_marked(folder: Path) -> None:
     check_outputs(["data"], force=True)
 
 
-def test_an_empty_file_may_be_replaced_and_a_device_may_not(folder: Path) -> None:
+def test_an_empty_file_may_be_replaced(folder: Path) -> None:
     (folder / "empty.csv").touch()
     check_outputs(["empty.csv"])
-    with pytest.raises(OutputError, match="not a regular file"):
-        check_outputs(["/dev/null"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes and devices of POSIX")
+def test_pipes_and_devices_are_outputs_and_the_name_of_an_open_file_is_not(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    check_outputs(["pipe", "/dev/null"])
+    with (folder / "result.json").open("w") as opened:
+        descriptor = f"/dev/fd/{opened.fileno()}"
+        (folder / "linked.json").symlink_to(descriptor)
+        for output in (descriptor, "linked.json"):
+            with pytest.raises(OutputError, match="leads to an open file: expected a file or a pipe; name the file it"):
+                check_outputs([output], force=True)
+
+
+def test_a_manifest_beside_an_output_is_an_output_too(folder: Path) -> None:
+    table = folder / "table.csv"
+    (folder / "table.csv.manifest.json").write_text('{"mine": 1}')
+    assert not is_written_by_hiertree(manifest_beside(table))
+    with recording([table], command="example", parameters={}, inputs=["data/labels.csv"]):
+        write_text(table, "a,b\n")
+    assert is_written_by_hiertree(manifest_beside(table))
+
+
+@pytest.mark.parametrize("earlier", [None, "a,b\n"])
+def test_wherever_a_writer_stops_the_file_that_is_there_is_listed(folder: Path, earlier: str | None) -> None:
+    table, replace = folder / "table.csv", Path.replace
+    if earlier is not None:
+        with recording([table], command="example", parameters={}, inputs=[]):
+            write_text(table, earlier)
+
+    def stopped(source: Path, target: Path) -> Path:
+        if target == table:
+            raise KeyboardInterrupt
+        return replace(source, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "replace", stopped)
+        with (
+            pytest.raises(KeyboardInterrupt),
+            recording([table], command="example", parameters={}, inputs=[]),
+        ):
+            write_text(table, "a,c\n")
+    assert (table.read_text() if table.exists() else None) == earlier
+    check_outputs([table])
+    with recording([table], command="example", parameters={}, inputs=[]):
+        write_text(table, "a,c\n")
+    check_outputs([table])
+    assert sorted(path.name for path in folder.iterdir()) == ["data", "table.csv", "table.csv.manifest.json"]
