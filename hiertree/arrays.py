@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,13 @@ from .options import is_integer
 MAX_LEVELS = 255  # a level is a uint8
 _SAMPLE = 1000  # rows; usually enough to see that the levels are in order
 _CHANCE = 1e-4  # below it, independent labels rarely look as if given fine → coarse
+_INSIDE = {  # what holds an array, by an attribute, and how to get at it
+    "todense": "it is sparse: call its toarray()",
+    "last_hidden_state": "pass its pooler_output, or a row per image, such as its last_hidden_state[:, 0]",
+    "select_columns": "pass a frame of its columns: select_columns([coarse, …, fine]).to_pandas()",
+    "num_levels": "pass paths: its paths(leaves)",
+    "with_transform": "pass its paths",
+}
 
 
 class StoredRows:
@@ -53,8 +60,9 @@ class StoredRows:
 def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
     """A numpy view or copy of an array, tensor (any device, any float dtype) or nested list.
 
-    Rows of different lengths and masked entries are a ShapeError, a sparse tensor is an InputError.
+    Rows of different lengths and masked entries are a ShapeError; what holds an array, but is none, is an InputError.
     """
+    refuse_containers(values, name)
     if hasattr(values, "detach"):
         try:
             values = values.detach().cpu().resolve_neg()
@@ -69,6 +77,22 @@ def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
         return np.asarray(values)
     except ValueError as error:
         raise ShapeError(f"{name} with rows of different lengths", expected="rows of one length") from error
+
+
+def refuse_containers(values: Any, name: str) -> None:
+    """Refuse sparse matrices, outputs of models, data sets and mappings, each with what to pass in its place."""
+    remedy = next((advice for attribute, advice in _INSIDE.items() if hasattr(values, attribute)), None)
+    if remedy is None and isinstance(values, Mapping):
+        remedy = f"pass one of its values ({', '.join(map(repr, islice(values, 6)))}), or a frame of them"
+    if remedy is not None:
+        raise InputError(f"{name}: a {type(values).__name__}", expected="an array, a tensor or a list", remedy=remedy)
+
+
+def _refuse_path(values: Any, name: str, kind: type[InputError]) -> None:
+    """Refuse the path of a file."""
+    if isinstance(values, str | os.PathLike):
+        remedy = "load the file, as by numpy.load or pandas.read_csv"
+        raise kind(f"{name}: the path {os.fspath(values)!r}", expected="an array or tensor", remedy=remedy)
 
 
 def as_float64(values: Any, *, name: str = "values", kind: type[InputError] = InputError) -> NDArray[np.float64]:
@@ -141,9 +165,7 @@ def as_embeddings(values: Any, *, name: str = "embeddings", rows: NDArray[np.int
         ShapeError: not two-dimensional, or without columns.
         EmbeddingError: a value is NaN or infinite, or a row has zero norm; the message names the row.
     """
-    if isinstance(values, str | os.PathLike):
-        given = f"{name}: the path {os.fspath(values)!r}"
-        raise EmbeddingError(given, expected="an array or tensor", remedy="load the file, as by numpy.load")
+    _refuse_path(values, name, EmbeddingError)
     array = to_numpy(values, name=name)
     if array.dtype.kind == "O":
         array = to_numpy(array.tolist(), name=name)
@@ -283,6 +305,7 @@ def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None 
     if array.ndim == 1:
         array = array[:, None]
     _check_path_shape(array.shape, name, num_items)
+    _refuse_indicators(array, name)
     if array.dtype.kind == "f":
         refuse_rows(np.isnan(array).any(axis=1), f"{name} without a label", "a label in every row")
     if array.dtype.kind not in "iu":
@@ -292,18 +315,43 @@ def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None 
         refuse_rows((array < 0).any(axis=1), f"{name} holds negative ids", "ids from 0")
     if array.dtype == np.uint64:
         refuse_rows((array >= 2**63).any(axis=1), f"{name} holds ids from 2^63", "smaller ids")
-    return np.ascontiguousarray(array, dtype=np.int64)
+    ids = np.ascontiguousarray(array, dtype=np.int64)
+    _check_order([ids], None)
+    return ids
 
 
 def _label_array(values: Any, name: str) -> NDArray[Any] | LevelColumns:
     """Labels as an array, or as the columns of a frame."""
+    _refuse_path(values, name, PathError)
     if not isinstance(values, np.ndarray | list | tuple) and not hasattr(values, "detach"):
         columns = columns_of_frame(values, name)
-        if columns is not None:
+        if columns is not None and not (len(columns.cells) == 1 and _holds_rows(columns.cells[0])):
             return columns
+        values = values if columns is None else columns.cells[0]
     array = to_numpy(values, name=name)
+    if _holds_rows(array) and array.ndim == 1:  # such as a series of tuples
+        return _label_array(list(map(list, array.tolist())), name)
     is_made_text = array.dtype.kind in "US" and not isinstance(values, np.ndarray)  # numpy makes it of ["a", None]
     return np.array(values, dtype=object) if is_made_text else array
+
+
+def _holds_rows(cells: NDArray[Any]) -> bool:
+    """Whether the cells are rows of labels rather than labels."""
+    if cells.ndim != 1:
+        return cells.ndim == 2
+    rows = cells.tolist() if cells.dtype.kind == "O" else []
+    return bool(rows) and all(isinstance(row, tuple | list | np.ndarray) for row in rows)
+
+
+def _refuse_indicators(array: NDArray[Any], name: str) -> None:
+    """Refuse one-hot and multi-hot labels: at most two paths hold but 0 and 1, where ids differ within a level."""
+    if array.shape[1] < 3 or array.dtype.kind not in "biuf" or not array.size or array.max() > 1:
+        return
+    rows = array.astype(np.bool_)
+    if (rows == array).all() and len(np.unique(np.packbits(rows, axis=1), axis=0)) > 2:
+        given = f"{name} of {array.shape[1]} columns that are 0 or 1"
+        remedy = "pass labels.argmax(axis=1) if they are one-hot; judge pairs (evaluate_scores) if images have several"
+        raise PathError(given, expected="class ids, a column for each level", remedy=remedy)
 
 
 def _level_columns(labels: NDArray[Any] | LevelColumns, name: str, num_items: int | None) -> LevelColumns:
@@ -311,14 +359,18 @@ def _level_columns(labels: NDArray[Any] | LevelColumns, name: str, num_items: in
     if not isinstance(labels, LevelColumns):
         labels = labels[:, None] if labels.ndim == 1 else labels
         _check_path_shape(labels.shape, name, num_items)
+        _refuse_indicators(labels, name)
         return LevelColumns(list(labels.T))
     _check_path_shape((len(labels.cells[0]) if labels.cells else 0, len(labels.cells)), name, num_items)
+    if all(cells.dtype.kind in "biuf" for cells in labels.cells):
+        _refuse_indicators(np.stack(labels.cells, axis=1), name)
     return labels
 
 
 def _check_path_shape(shape: tuple[int, ...], name: str, num_items: int | None) -> None:
     if len(shape) != 2 or not 1 <= shape[1] <= MAX_LEVELS:
-        raise ShapeError(f"{name} of shape {shape}", expected=f"shape (n, L) with 1 ≤ L ≤ {MAX_LEVELS}")
+        remedy = "pass labels.argmax(axis=1) if they are one-hot" if len(shape) == 2 and shape[1] else None
+        raise ShapeError(f"{name} of shape {shape}", expected=f"shape (n, L) with 1 ≤ L ≤ {MAX_LEVELS}", remedy=remedy)
     if num_items is not None and shape[0] != num_items:
         raise ShapeError(f"{name} of {shape[0]} rows", expected=f"{num_items} rows, one per item")
 

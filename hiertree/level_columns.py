@@ -44,6 +44,8 @@ def columns_of_frame(values: Any, name: str) -> LevelColumns | None:
     """
     import narwhals as nw
 
+    if hasattr(values, "levels") and hasattr(values, "to_frame"):  # a MultiIndex of pandas
+        values = values.to_frame(index=False, allow_duplicates=True)
     try:
         table: Any = nw.from_native(values, allow_series=True, pass_through=True)
         if isinstance(table, nw.Series):

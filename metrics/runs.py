@@ -163,7 +163,12 @@ def _column(frame: pd.DataFrame, role: str, *, required: bool = True) -> str:
         return "score"
     if len(found) > 1 or (required and not found):
         shown = ", ".join(map(str, frame.columns))
-        raise OptionError(f"a frame of columns {shown}", expected=f"one for the {role}: {' or '.join(_COLUMNS[role])}")
+        labels = "if it holds labels, pass it as query_paths, with query_names=labels.index"
+        raise OptionError(
+            f"a frame of columns {shown}",
+            expected=f"one for the {role}: {' or '.join(_COLUMNS[role])}",
+            remedy=None if found or _COLUMNS["query"][0] in frame.columns else labels,
+        )
     return found[0] if found else ""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hiertree.arrays import as_integer_paths, to_numpy
+from hiertree.arrays import as_integer_paths, refuse_containers, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.metrics.engine.device import sent
 
@@ -126,6 +126,7 @@ def real_tensor(values: Any, name: str, device: torch.device | None = None) -> T
     except torch.cuda.OutOfMemoryError:
         raise
     except (TypeError, ValueError, RuntimeError) as error:  # the last of objects that torch takes for numbers
+        refuse_containers(values, name)
         given = f"{name} that cannot be read as numbers ({type(values).__name__})"
         expected = "a tensor, an array, or nested lists whose rows have one length"
         raise ShapeError(given, expected=expected) from error

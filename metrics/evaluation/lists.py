@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Number
@@ -11,6 +12,7 @@ import numpy as np
 
 from hiertree.arrays import shared_paths, to_numpy
 from hiertree.errors import OptionError, PathError, ShapeError
+from hiertree.io.tables import is_frame
 from hiertree.jit import Array, Floats, Ints
 
 from ..engine.retrieval import Retrieval, ScoredLists, values_of_lists
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
 
 def evaluate_indices(run: Any, query_paths: Any, gallery_paths: Any, asked: CheckedRetrievalOptions) -> Evaluation:
     """Every metric of lists of gallery indices, ranked by their order."""
-    indices = to_numpy(run)
+    if is_frame(run) or isinstance(run, Mapping | str | os.PathLike):
+        remedy = "pass the names of the labels' rows, such as query_names=labels.index"
+        raise OptionError("a run of names with label paths alone", expected="query_names too", remedy=remedy)
+    indices = to_numpy(run, name="run")
     if indices.ndim != 2 or indices.dtype.kind not in "iu":
         remedy = "pass the second part of what faiss returns" if indices.ndim == 3 and len(indices) == 2 else None
         given = f"a run of shape {indices.shape} and type {indices.dtype}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 Setup: TypeAlias = Literal["easy", "medium", "hard"]
 _POSITIVES: Mapping[Setup, tuple[str, ...]] = {"easy": ("easy",), "medium": ("easy", "hard"), "hard": ("hard",)}
 _LISTS = ("easy", "hard", "junk")
+_SAMPLE = 64  # rows
 
 
 @with_options_of(CheckedOptions)
@@ -35,14 +37,15 @@ def evaluate_scores(
     num_levels: int | None = None,
     **options: Unpack[MetricOptions],
 ) -> Evaluation:
-    """Every metric of a matrix of scores, larger meaning nearer.
+    """Every metric of a matrix of scores, larger meaning nearer: negate distances.
 
     Args:
         scores: (Q, N) real numbers, numpy or torch; ±inf are scores like others. float64 is compared as such,
             wider types and integers of 32 or 64 bits as float64, every other type as float32. Two frames of pandas
             must have one index and one set of columns.
         levels: (Q, N) integers 0 … L, as :func:`hiertree.levels` gives them.
-        valid: (Q, N) booleans; False leaves an item out of the gallery of that query (the query itself, junk).
+        valid: (Q, N) booleans; False leaves an item out of the gallery of that query (the query itself, junk). Without
+            it, a matrix that seems to be that of a set with itself is warned of.
         num_levels: L; the largest of ``levels`` unless given.
         **options: as :func:`evaluate` takes them; which items are in a list and counted, ``valid`` alone says.
             ``metrics`` has ``AP@k`` too, as :func:`evaluate_codes`.
@@ -64,6 +67,9 @@ def evaluate_scores(
     asked = CheckedOptions(**options).with_rules(counts="strict", itself="masked", worst="kept")
     lists, depth = as_score_matrix(scores, levels, valid, num_levels)
     request = asked.request(num_queries=len(lists.scores), num_levels=depth, of_codes=True)
+    if valid is None and _holds_queries(lists.scores, lists.levels, depth):
+        remedy = "pass valid=~np.eye(len(scores), dtype=bool) to leave it out, or embeddings to evaluate"
+        warnings.warn(f"each query counts as an item of its own list: {remedy}", UserWarning, stacklevel=3)
     values = values_of_lists(Retrieval(lists, request, lists.totals(depth), None, num_ranks=lists.scores.shape[1]))
     left_out = int(lists.excluded.sum())
     card = request.convention(
@@ -72,6 +78,15 @@ def evaluate_scores(
         counts="strict: the valid items of each query",
     )
     return Evaluation(request.names, values, range(len(values)), card)
+
+
+def _holds_queries(scores: NDArray[Any], levels: NDArray[np.uint8], depth: int) -> bool:
+    """Whether a matrix seems to be that of a set with itself: symmetric, or each best where it meets itself."""
+    if len(scores) < 2 or scores.shape[0] != scores.shape[1] or (levels.diagonal() != depth).any():
+        return False
+    some = min(len(scores), _SAMPLE)
+    is_symmetric = np.allclose(scores[:some], scores[:, :some].T, rtol=1e-4, atol=1e-6)
+    return is_symmetric or bool((scores.diagonal() >= scores.max(axis=1)).all())
 
 
 def as_score_matrix(scores: Any, levels: Any, valid: Any, num_levels: int | None) -> tuple[ScoredLists, int]:
@@ -89,7 +104,7 @@ def as_score_matrix(scores: Any, levels: Any, valid: Any, num_levels: int | None
 
 
 def _as_scores(scores: Any) -> NDArray[Any]:
-    array = to_numpy(scores)
+    array = to_numpy(scores, name="scores")
     if array.ndim != 2 or array.shape[1] == 0:
         raise ShapeError(f"scores of shape {array.shape}", expected="shape (Q, N) with N ≥ 1")
     if array.dtype.kind not in "fiub":
@@ -105,7 +120,7 @@ def _as_scores(scores: Any) -> NDArray[Any]:
 
 
 def _as_levels(levels: Any) -> NDArray[np.uint8]:
-    array = to_numpy(levels)
+    array = to_numpy(levels, name="levels")
     if array.ndim != 2:
         raise ShapeError(f"levels of shape {array.shape}", expected="shape (Q, N)")
     expected = f"integers from 0 to {MAX_LEVELS}"
@@ -119,7 +134,7 @@ def _as_levels(levels: Any) -> NDArray[np.uint8]:
 def _as_mask(valid: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     if valid is None:
         return np.ones(shape, np.bool_)
-    mask = to_numpy(valid)
+    mask = to_numpy(valid, name="valid")
     if mask.shape != shape or mask.dtype != np.bool_:
         raise ShapeError(f"valid of shape {mask.shape} and type {mask.dtype}", expected=f"booleans of shape {shape}")
     if mask.size and not mask.any():

@@ -33,13 +33,14 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
     The numbers that both have are equal: items are ranked by Euclidean distance of the embeddings as they are given,
     and ``R@1`` is the library's ``precision_at_1``, ``mAP@R`` its ``mean_average_precision_at_r``.
 
-    A tester cuts one column out of (n, L) labels, its ``label_hierarchy_level`` (from 0). The columns before it are
-    taken too: they are the coarser levels of that hierarchy. Pass ``label_hierarchy_level=L - 1`` for all levels.
+    A tester cuts one column out of (n, L) labels, its ``label_hierarchy_level`` (from 0), which is one level. For all
+    levels pass ``num_levels=L`` here and ``label_hierarchy_level=L - 1`` there: the columns before the one that the
+    tester cuts out are then taken too, as the coarser levels.
 
     Args:
         metrics: names (see :mod:`hiertree.metrics`).
         distance: ``"euclidean"``, or ``"cosine"``, by which :func:`hiertree.metrics.evaluate` ranks, faster.
-        num_levels: L; labels of another number of levels are refused then.
+        num_levels: L, where testers cut columns; labels of another number of levels are refused then.
         alpha: as :func:`hiertree.metrics.evaluate` takes it, as are the rest.
         relevance: likewise, a function of counts.
         counts: likewise.
@@ -106,7 +107,7 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
 
         Args:
             query: (Q, d) embeddings.
-            query_labels: (Q, L) or (Q,); a column cut out of a tensor stands for the columns up to it.
+            query_labels: (Q, L) or (Q,); with ``num_levels``, a column cut out of a tensor stands for those up to it.
             reference: (N, d), or None for self-retrieval.
             reference_labels: (N, L) or (N,).
             ref_includes_query: the first Q of the reference are the queries, which are masked.
@@ -118,13 +119,13 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
             OptionError: ``ref_includes_query`` where the reference begins with other embeddings or labels.
         """
         names = [name for name in (tuple(include) or self.names) if name not in tuple(exclude)]
-        paths = _columns(query_labels)
+        paths = self._paths(query_labels)
         depth = np.shape(paths)[1] if np.ndim(paths) == 2 else 1
         if self.num_levels not in (None, depth):
             remedy = f"give the tester label_hierarchy_level={(self.num_levels or 1) - 1}, or all columns here"
             raise ShapeError(f"labels of {depth} levels", expected=f"num_levels={self.num_levels}", remedy=remedy)
         options = {**self.options, "metrics": names}
-        gallery_paths = None if reference is None else _columns(reference_labels)
+        gallery_paths = None if reference is None else self._paths(reference_labels)
         if ref_includes_query and reference is not None:
             _check_included(query, reference, "embeddings")
             _check_included(paths, gallery_paths, "labels")
@@ -133,6 +134,10 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
         self.result = search(query, paths, reference, gallery_paths, **options)
         means = self.result.summary()
         return {name: float(means.get(name, np.nan)) for name in names}
+
+    def _paths(self, labels: Any) -> Any:
+        """The labels; where the number of levels is known, with the columns before the one cut out of a tensor."""
+        return labels if self.num_levels is None else _columns(labels)
 
 
 def _columns(labels: Any) -> Any:

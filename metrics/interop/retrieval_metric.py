@@ -5,6 +5,7 @@ A batch alone has no ranking: what is gathered is the embeddings and paths, and 
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -14,8 +15,9 @@ import torch
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
+from torchmetrics.wrappers import BootStrapper
 
-from hiertree.arrays import MAX_LEVELS, to_numpy
+from hiertree.arrays import MAX_LEVELS, refuse_containers, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 
 from ..conventions import Compat, ProtocolName, Rules, Ties
@@ -24,6 +26,7 @@ from ..request import CheckedOptions, RelevanceFunction, parse_metrics
 from ..result import Evaluation
 
 _NONE = -1
+_FRAMES = 5  # between this update, which torchmetrics wraps, and that of BootStrapper
 _STATES = ("embeddings", "paths", "in_gallery", "ids", "groups")
 
 
@@ -98,6 +101,7 @@ class RetrievalMetric(Metric):
         gallery: bool | torch.Tensor = False,
         ids: Any = None,
         groups: Any = None,
+        indexes: None = None,
     ) -> None:
         """Add a batch.
 
@@ -111,12 +115,19 @@ class RetrievalMetric(Metric):
                 positive.
             groups: (n,) integers ≥ 0, in every batch or in none; items of a query's own group are left out of its list,
                 as ``query_ids`` and ``gallery_ids`` of :func:`hiertree.metrics.evaluate` say it.
+            indexes: None: torchmetrics' retrieval metrics take scores of pairs with it.
 
         Raises:
             ShapeError: arrays that do not fit together, or to the batches before.
             EmbeddingError: embeddings that are not a tensor.
             PathError: labels, ids or groups that are not integers, or negative ids or groups.
+            OptionError: ``indexes``, or a batch that torchmetrics' ``BootStrapper`` drew.
         """
+        if indexes is not None:
+            remedy = "pass embeddings and label paths, or scores and levels to hiertree.metrics.evaluate_scores"
+            raise OptionError("indexes, which number the queries of scored pairs", expected="none", remedy=remedy)
+        _refuse_resampling()
+        refuse_containers(embeddings, "embeddings")
         if not isinstance(embeddings, torch.Tensor):
             raise EmbeddingError(
                 f"embeddings as a {type(embeddings).__name__}",
@@ -195,6 +206,16 @@ class RetrievalMetric(Metric):
         return evaluate(embeddings[~apart], paths[~apart], gallery, gallery_paths, **options)
 
 
+def _refuse_resampling() -> None:
+    """Refuse an update by BootStrapper: an item that it draws twice would be its own positive."""
+    frame = inspect.currentframe()
+    for _ in range(_FRAMES):
+        frame = frame and frame.f_back
+        if frame and isinstance(frame.f_locals.get("self"), BootStrapper):
+            remedy = "call confidence_interval() of its evaluation(), which draws queries"
+            raise OptionError("RetrievalMetric in a BootStrapper", expected="each item once", remedy=remedy)
+
+
 def _labels(paths: Any, device: torch.device) -> torch.Tensor:
     """Ids as a tensor."""
     try:
@@ -212,7 +233,12 @@ def _numbers(values: Any, name: str, embeddings: torch.Tensor) -> torch.Tensor:
     """(n,) int64, −1 where none are given."""
     if values is None:
         return torch.full((len(embeddings),), _NONE, device=embeddings.device)
-    numbers = torch.as_tensor(values, device=embeddings.device)
+    try:
+        numbers = torch.as_tensor(values, device=embeddings.device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        remedy = "number the names of the whole data set once, as by pandas.factorize, and pass each item's number"
+        given = f"{name} of type {type(values).__name__} ({error})"
+        raise PathError(given, expected="integers ≥ 0", remedy=remedy) from None
     if numbers.is_floating_point() or numbers.dtype == torch.bool or bool((numbers < 0).any()):
         raise PathError(f"{name} that are negative, or no integers", expected="integers ≥ 0")
     return numbers.detach().reshape(-1).to(torch.int64)

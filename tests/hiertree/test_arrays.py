@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 import torch
+from scipy.sparse import coo_array, csr_matrix
 
+from hiertree import LabelTree, levels
 from hiertree.arrays import as_embeddings, as_paths, to_numpy
+from hiertree.datasets import load_synthetic
 from hiertree.errors import EmbeddingError, InputError, PathError, ShapeError
+from hiertree.losses import SupHAP
 
 
 @pytest.mark.parametrize(
@@ -20,12 +26,97 @@ from hiertree.errors import EmbeddingError, InputError, PathError, ShapeError
         ([[1, 2], [float("inf"), 1]], "1 rows: 1"),
         ([[0, 0], [1, 1]], r"zero norm \(1 rows: 0\)"),
         ([["a", "b"]], "real numbers"),
-        ("embeddings.npz", r"the path 'embeddings\.npz': expected an array or tensor; load the file"),
     ],
 )
 def test_embeddings_that_cannot_be_compared_are_refused_by_row(values, message):
     with pytest.raises(EmbeddingError, match=message):
         as_embeddings(values, name="queries")
+
+
+class ModelOutput(dict):
+    """As transformers returns it."""
+
+    def __getattr__(self, name):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (csr_matrix(np.eye(3)), r"toarray\(\)"),
+        (coo_array(np.eye(3)), r"toarray\(\)"),
+        (ModelOutput(last_hidden_state=torch.ones(3, 5, 2)), r"pooler_output.*last_hidden_state\[:, 0\]"),
+        ({"kind": [0, 1], "type": [0, 1]}, "'kind', 'type'"),
+        (LabelTree.from_paths([("a", 1), ("a", 2)]), r"paths\(leaves\)"),
+        (load_synthetic("train", families=2, kinds=2, instances=3, images=4), "pass its paths"),
+    ],
+)
+def test_what_holds_an_array_is_refused_with_what_to_pass(values, message):
+    for function in (as_embeddings, as_paths, to_numpy):
+        with pytest.raises(InputError, match=message):
+            function(values)
+    with pytest.raises(InputError, match=message):
+        SupHAP()(values, torch.zeros(3, 1, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("path", ["embeddings.npz", Path("labels.csv")])
+def test_the_path_of_a_file_is_refused(path):
+    with pytest.raises(EmbeddingError, match=rf"{path}.*load the file"):
+        as_embeddings(path)
+    with pytest.raises(PathError, match=rf"{path}.*load the file"):
+        as_paths(path)
+
+
+def test_a_data_set_of_hugging_face_is_refused_as_labels():
+    rows = pytest.importorskip("datasets").Dataset.from_dict({"kind": [0, 1], "type": [0, 1]})
+    with pytest.raises(InputError, match=r"to_pandas\(\)"):
+        as_paths(rows)
+    assert as_paths(rows.select_columns(["kind", "type"]).to_pandas()).tolist() == [[0, 0], [1, 1]]
+
+
+ROWS = [("natural", 1), ("natural", 2), ("human-made", 3)]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ROWS,
+        pd.Series(ROWS),
+        pd.DataFrame({"path": ROWS}),
+        pd.MultiIndex.from_tuples(ROWS),
+        np.array([*ROWS, None], dtype=object)[:-1],
+        pd.Series([[0, 1], [0, 2], [1, 3]]),
+        pl.Series([[0, 1], [0, 2], [1, 3]]),
+        pl.Series([[0, 1], [0, 2], [1, 3]], dtype=pl.Array(pl.Int64, 2)),
+        pa.chunked_array([[[0, 1], [0, 2], [1, 3]]]),
+    ],
+)
+def test_rows_of_labels_in_one_column_are_levels(values):
+    assert levels(as_paths(values), as_paths(values)).tolist() == [[2, 1, 0], [1, 2, 0], [0, 0, 2]]
+
+
+def test_rows_of_labels_of_different_lengths_are_refused():
+    with pytest.raises(ShapeError, match="different lengths"):
+        as_paths(pd.Series([("a", "b"), ("a",)]))
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.float32, np.bool_])
+@pytest.mark.parametrize("form", [np.asarray, torch.tensor, pd.DataFrame, pl.DataFrame, np.ndarray.tolist])
+def test_one_hot_labels_are_refused_instead_of_being_levels(kind, form):
+    one_hot = np.eye(5, dtype=kind)[[0, 1, 2, 2, 4, 1]]
+    for labels in (one_hot, np.maximum(one_hot, one_hot[::-1])):
+        with pytest.raises(PathError, match=r"5 columns that are 0 or 1.*argmax\(axis=1\)"):
+            as_paths(form(labels))
+    with pytest.raises(ShapeError, match=r"argmax\(axis=1\)"):
+        as_paths(np.eye(300, dtype=int))
+
+
+def test_paths_of_two_classes_are_no_one_hot_labels():
+    for paths in ([[0, 0, 0], [0, 1, 1]], [[0, 0, 1], [1, 1, 0]], [[0, 1], [1, 2], [0, 0]], [[0, 1], [1, 0]]):
+        assert as_paths(paths).tolist() == paths
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 0), (1, 2, 3)])

@@ -207,6 +207,16 @@ def test_samplers_take_text_and_losses_refuse_it():
     assert SupAP()(torch.from_numpy(EMBEDDINGS), as_paths(LABELS)).isfinite()
 
 
+def test_losses_refuse_levels_given_fine_to_coarse_as_evaluations_do():
+    fine = np.arange(64) // 2
+    paths = torch.from_numpy(np.stack([fine, fine // 8], axis=1))
+    with pytest.raises(PathError, match="reverse them"):
+        SupAP()(torch.randn(64, 4), paths)
+    with pytest.raises(PathError, match="reverse them"):
+        SupAP()(torch.randn(64, 4), paths.flip(1), torch.randn(64, 4), paths)
+    assert SupAP()(torch.randn(64, 4), paths.flip(1)).isfinite()
+
+
 def test_a_name_below_two_parents_is_two_classes():
     paths, names = shared_paths({"query": LABELS, "gallery": LABELS[::-1]})
     np.testing.assert_array_equal(paths["query"], IDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -141,3 +142,24 @@ def test_a_ground_truth_that_is_no_list_of_indices_is_refused(indices):
         revisitop_levels([{"easy": indices, "hard": [], "junk": []}], 3)
     levels = revisitop_levels(iter([{"easy": np.array([1], np.uint8), "hard": [2], "junk": []}]), 3).levels
     assert levels.tolist() == [[0, 1, 1]]
+
+
+def test_a_matrix_of_a_set_with_itself_is_warned_of_once():
+    random = np.random.default_rng(0)
+    unit = random.standard_normal((40, 6))
+    labels = random.integers(0, 6, 40)
+    alike, own = (labels[:, None] == labels).astype(int), np.eye(40, dtype=bool)
+    cosines = unit @ unit.T / np.outer(*[np.linalg.norm(unit, axis=1)] * 2)
+    uneven = cosines - np.triu(np.ones((40, 40)), 1)
+    for scores in (unit @ unit.T, cosines, np.where(own, -np.inf, cosines), uneven):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            for _ in range(3):
+                evaluate_scores(scores, alike, metrics=["R@1"])
+        assert ["valid=~np.eye" in str(warning.message) for warning in caught] == [True]
+    captions = unit @ (unit + random.standard_normal((40, 6))).T
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert evaluate_scores(cosines, alike, valid=~own, metrics=["R@1"])["R@1"] < 0.5
+        evaluate_scores(captions, own.astype(int), metrics=["R@1"])
+        evaluate_scores(cosines[:, :30], alike[:, :30], metrics=["R@1"])

@@ -42,10 +42,10 @@ def test_a_tester_measures_the_levels_down_to_its_own():
     found = space_tester(accuracy_calculator=every, label_hierarchy_level="all").test(
         {"val": data}, 0, torch.nn.Identity()
     )["val"]
-    coarse = evaluate(embeddings, paths[:, 0], metrics=["H-AP", "R@1"])
-    assert found["H-AP_level0"] == pytest.approx(coarse["H-AP"], abs=1e-6)
-    assert found["H-AP_level1"] == pytest.approx(expected["H-AP"], abs=1e-6)
-    assert found["AVERAGE_R@1"] == pytest.approx((coarse["R@1"] + expected["R@1"]) / 2, abs=1e-6)
+    columns = [evaluate(embeddings, column, metrics=["H-AP", "R@1"]) for column in paths.T]
+    for level, result in enumerate(columns):
+        assert found[f"H-AP_level{level}"] == pytest.approx(result["H-AP"], abs=1e-6)
+    assert found["AVERAGE_R@1"] == pytest.approx((columns[0]["R@1"] + columns[1]["R@1"]) / 2, abs=1e-6)
 
 
 def test_a_tester_with_references_masks_queries_among_them():
@@ -54,7 +54,7 @@ def test_a_tester_with_references_masks_queries_among_them():
         "query": torch.utils.data.TensorDataset(embeddings[:10], paths[:10]),
         "more": torch.utils.data.TensorDataset(embeddings[10:], paths[10:]),
     }
-    calculator = HierarchicalAccuracyCalculator(["H-AP"])
+    calculator = HierarchicalAccuracyCalculator(["H-AP"], num_levels=2)
     for references, expected in (
         (["more"], evaluate(embeddings[:10], paths[:10], embeddings[10:], paths[10:], metrics=["H-AP"])),
         (["query", "more"], evaluate(embeddings, paths, metrics=["H-AP"])),
@@ -63,6 +63,17 @@ def test_a_tester_with_references_masks_queries_among_them():
             parts, 0, torch.nn.Identity(), splits_to_eval=[("query", references)]
         )
         np.testing.assert_allclose(calculator.result.values, expected.values[:10], atol=1e-6)
+
+
+def test_a_column_of_a_tensor_counts_as_its_copy_does():
+    embeddings, paths = retrieval()
+    table = torch.stack([torch.arange(40) % 7, paths[:, 1]], dim=1)  # of cameras and landmarks
+    calculator = HierarchicalAccuracyCalculator(["R@1", "H-AP"], distance="cosine")
+    values = [calculator.get_accuracy(embeddings, column) for column in (table[:, 1], table[:, 1].clone())]
+    assert values[0] == values[1]
+    assert values[0]["R@1"] == pytest.approx(evaluate(embeddings, paths[:, 1], metrics=["R@1"])["R@1"], abs=1e-6)
+    with pytest.raises(ShapeError, match="label_hierarchy_level=2"):
+        HierarchicalAccuracyCalculator(["R@1"], num_levels=3).get_accuracy(embeddings, table[:, 1])
 
 
 def test_its_numbers_are_those_of_the_librarys_own_on_raw_vectors():

@@ -12,7 +12,7 @@ import torch
 from forked_processes import run_together
 from shared_evaluation import PROCESSES, share_of_a_metric
 
-from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError
 from hiertree.metrics import RetrievalMetric, evaluate
 
 torchmetrics = pytest.importorskip("torchmetrics")
@@ -209,3 +209,31 @@ def test_a_batch_without_items_adds_nothing():
     metric.update(torch.empty(0, 2), [], groups=[])
     metric.update(*empty)
     assert metric.compute()["AP"] == 1.0
+
+
+def test_a_bootstrap_of_items_is_refused_since_copies_would_be_positives():
+    from torchmetrics.wrappers import BootStrapper
+
+    embeddings, paths = torch.randn(20, 4), torch.arange(20) // 4
+    for strategy in ("poisson", "multinomial"):
+        bootstrap = BootStrapper(RetrievalMetric("R@1"), num_bootstraps=3, sampling_strategy=strategy)
+        with pytest.raises(OptionError, match="confidence_interval"):
+            bootstrap.update(embeddings, paths)
+    metric = RetrievalMetric("R@1")
+    metric.update(embeddings, paths)
+    assert set(metric.evaluation().confidence_interval().columns) == {"low", "high", "clusters"}
+
+
+def test_scored_pairs_file_names_and_other_values_are_refused_with_what_to_pass():
+    scores, relevant, queries = torch.rand(6), torch.tensor([0, 1, 0, 1, 0, 1]), torch.tensor([0, 0, 0, 1, 1, 1])
+    metric = RetrievalMetric("R@1")
+    for call in (metric, metric.update):
+        with pytest.raises(OptionError, match=r"indexes.*evaluate_scores"):
+            call(scores, relevant, indexes=queries)
+    embeddings, paths = torch.randn(3, 4), torch.arange(3)
+    with pytest.raises(PathError, match=r"ids of type list.*factorize"):
+        metric.update(embeddings, paths, ids=["a.jpg", "b.jpg", "c.jpg"])
+    with pytest.raises(PathError, match=r"groups.*factorize"):
+        metric.update(embeddings, paths, groups=np.array(["a", "b", "c"]))
+    with pytest.raises(InputError, match="values"):
+        metric.update({"embeddings": embeddings}, paths)
