@@ -7,7 +7,8 @@ fine, with 1 ≤ L ≤ 255; 1-D labels mean L = 1. Labels in text, and frames of
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
 from itertools import combinations, islice
@@ -25,6 +26,7 @@ from .level_columns import (
     match_columns,
     number_labels,
     refuse_rows,
+    repeated_labels,
 )
 from .options import is_integer
 
@@ -236,18 +238,27 @@ def shared_paths(
         columns = match_columns(
             {name: _level_columns(labels, name, num_items.get(name)) for name, labels in given.items()}
         )
-        if any(cells.dtype.kind not in "iu" for side in columns.values() for cells in side.cells):
+        names, is_text = level_names(columns), any(cells.dtype.kind not in "iu" for cells in _all_cells(columns))
+        if is_text or names is not None:
             paths, label_names, numbers = number_labels(columns, unlabeled=unlabeled)
-            _check_order([numbers], label_names.level_names)
-            return paths, label_names
-        arrays, names = {name: np.stack(side.cells, axis=1) for name, side in columns.items()}, level_names(columns)
+            check_order([numbers], names)
+            nodes = [len(classes) for classes in label_names.class_names or ()]
+            if text := repeated_labels(names or (), numbers, nodes):
+                warnings.warn(text, UserWarning, stacklevel=2)
+            if is_text:
+                return paths, label_names
+        arrays = {name: np.stack(side.cells, axis=1) for name, side in columns.items()}
     known = {name: _without(ids, unlabeled.get(name)) for name, ids in arrays.items()}
     paths = {name: as_integer_paths(ids, name=name, num_items=num_items.get(name)) for name, ids in known.items()}
-    _check_order([ids[~unlabeled[name]] if name in unlabeled else ids for name, ids in paths.items()], names)
+    check_order([ids[~unlabeled[name]] if name in unlabeled else ids for name, ids in paths.items()], names)
     return paths, LabelNames(names)
 
 
-def _check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -> None:
+def _all_cells(sides: Mapping[str, LevelColumns]) -> Iterator[NDArray[Any]]:
+    return (cells for side in sides.values() for cells in side.cells)
+
+
+def check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -> None:
     """Refuse labels (n, L) given fine → coarse: one column determines the next, which has fewer labels.
 
     A few labels may look like that by chance, so without column names the evidence must be strong.
@@ -316,7 +327,7 @@ def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None 
     if array.dtype == np.uint64:
         refuse_rows((array >= 2**63).any(axis=1), f"{name} holds ids from 2^63", "smaller ids")
     ids = np.ascontiguousarray(array, dtype=np.int64)
-    _check_order([ids], None)
+    check_order([ids], None)
     return ids
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .errors import EmbeddingError, PathError, ShapeError, some_of
 
+ADDED = ("image", "split")  # columns that hiertree's own commands write beside labels
 _LABELS = "iubOUST"  # kinds of columns that name classes; others hold fractions, times, …
 _ONE_TYPE = "turn the numbers into text, or the reverse"
 
@@ -39,6 +40,8 @@ class LabelNames(NamedTuple):
 def columns_of_frame(values: Any, name: str) -> LevelColumns | None:
     """The columns of a frame or series of pandas, polars or another library that narwhals knows; None for the rest.
 
+    Columns of frames that hiertree's own commands add to labels are left out.
+
     Raises:
         PathError: a frame that cannot be read, or without columns.
     """
@@ -54,7 +57,9 @@ def columns_of_frame(values: Any, name: str) -> LevelColumns | None:
             raise ValueError("it is not yet computed; call its collect()")
         if not isinstance(table, nw.DataFrame):
             return None
-        names, cells = _texts(table.columns), [column.to_numpy() for column in table.iter_columns()]
+        columns = dict(zip(table.columns, table.iter_columns(), strict=True))
+        labels = [name for name in columns if name not in ADDED] or list(columns)
+        names, cells = _texts(labels), [columns[name].to_numpy() for name in labels]
     except (nw.exceptions.NarwhalsError, ValueError) as error:
         raise PathError(f"{name}: a frame that cannot be read ({error})", expected="one column per level") from error
     return LevelColumns(cells, names)
@@ -106,6 +111,24 @@ def number_labels(
     for (name, rows), ids in zip(kept.items(), numbered, strict=True):
         paths[name][rows] = ids
     return paths, LabelNames(level_names(sides), tuple(classes)), np.stack(columns, axis=1)
+
+
+def repeated_labels(names: Sequence[str], columns: NDArray[np.int64], nodes: Sequence[int]) -> str | None:
+    """A warning of labels that stand below several others, as those of a column that is no level do.
+
+    ``columns`` are the numbers of n labels in each column, (n, L), and ``nodes`` how many nodes each level has.
+
+    >>> repeated_labels(["landmark", "side"], np.array([[0, 0], [1, 0], [1, 1]]), [2, 3])
+    "'side' has 2 labels, which below different labels of 'landmark' are 3 classes; leave it out if it is no level"
+    """
+    counts = [len(np.unique(column)) for column in columns.T]
+    repeats = [
+        f"{names[level]!r} has {counts[level]} labels, which below different labels of {names[level - 1]!r} are "
+        f"{nodes[level]} classes"
+        for level in range(1, len(names))
+        if counts[level] < nodes[level]
+    ]
+    return f"{', '.join(repeats)}; leave it out if it is no level" if repeats else None
 
 
 def level_names(sides: Mapping[str, LevelColumns]) -> tuple[str, ...] | None:

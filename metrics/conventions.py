@@ -179,6 +179,7 @@ class Convention:
         rules: the choices on which authors differ: NDCG's ideal, denominators, queries without positives.
         protocol: the benchmark, if one was named.
         approximation: what may have missed items, and how many it missed; None where the search was exact.
+        level_names: the columns of a frame or table that were taken as levels, coarse → fine.
     """
 
     self_rule: str
@@ -190,6 +191,7 @@ class Convention:
     rules: Rules = OURS
     protocol: str | None = None
     approximation: str | None = None
+    level_names: tuple[str, ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The card for JSON: the fields, each rule, and their meaning in words."""
@@ -198,12 +200,13 @@ class Convention:
 
     def rows(self) -> dict[str, str]:
         """The lines of the card by name."""
+        names = " → ".join(self.level_names or ())
         return {
             **({} if self.approximation is None else {"APPROXIMATE": self.approximation}),
             **({} if self.protocol is None else {"protocol": self.protocol}),
             "self": self.self_rule,
             "scores": self.scores,
-            "levels": str(self.num_levels),
+            "levels": f"{self.num_levels}{f': {names}' if names else ''}",
             "relevance": self.relevance,
             "|Ω^(l)|": self.counts,
             "ties": f"{self.ties}: {_TIES[self.ties]}",

@@ -249,11 +249,17 @@ class MetricRequest:
         return self if callable(self.relevance) else replace(self, relevance=self.relevance[rows])
 
     def convention(
-        self, *, self_rule: str, scores: str, counts: str | None = None, approximation: str | None = None
+        self,
+        *,
+        self_rule: str,
+        scores: str,
+        counts: str | None = None,
+        approximation: str | None = None,
+        level_names: tuple[str, ...] | None = None,
     ) -> Convention:
         """The card of a result; ``counts`` is what the rules say unless given."""
         asked = self.num_levels, _name(self.relevance), counts or self.rules.counted
-        return Convention(self_rule, scores, *asked, self.ties, self.rules, self.protocol, approximation)
+        return Convention(self_rule, scores, *asked, self.ties, self.rules, self.protocol, approximation, level_names)
 
 
 def _checked_table(table: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:

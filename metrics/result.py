@@ -39,7 +39,6 @@ class Evaluation:
         query_ids: Q ids, the row names of ``per_query()``.
         convention: how the numbers were computed.
         query_paths: (Q, L) label ids of the queries, where the evaluation knows them.
-        level_names: the names of the levels, where labels were given as a frame.
         class_names: for each level the label of each id, where labels were text; None where ids are the labels.
 
     >>> from hiertree.metrics import evaluate
@@ -53,7 +52,6 @@ class Evaluation:
     query_ids: Sequence[Any]
     convention: Convention
     query_paths: NDArray[np.int64] | None = None
-    level_names: tuple[str, ...] | None = None
     class_names: tuple[tuple[Hashable, ...], ...] | None = None
 
     __iter__ = None  # ``result["H-AP"]`` alone would make it a sequence
@@ -88,6 +86,16 @@ class Evaluation:
     def skipped(self) -> dict[str, int]:
         """How many queries have no value, for each metric."""
         return dict(zip(self.names, map(int, np.isnan(self.values).sum(axis=0)), strict=True))
+
+    @property
+    def level_names(self) -> tuple[str, ...] | None:
+        """The names of the levels, where labels were given as a frame or a table."""
+        return self.convention.level_names
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether the queries are known to be of several classes, over which intervals are drawn by default."""
+        return self.query_paths is not None and bool((self.query_paths != self.query_paths[:1]).any())
 
     def summary(self) -> pd.Series[float]:
         """Mean of each metric over the queries that have a value; a metric that none has is absent."""
@@ -277,9 +285,7 @@ class Evaluation:
         """The cluster of each query: as requested, or its class."""
         if clusters is not None:
             return cluster_numbers(clusters, len(self))
-        if self.query_paths is not None and (self.query_paths != self.query_paths[:1]).any():
-            return cluster_numbers(self.query_paths, len(self))
-        return np.arange(len(self))
+        return cluster_numbers(self.query_paths, len(self)) if self.has_classes else np.arange(len(self))
 
     def _columns(self) -> dict[str, NDArray[np.float64]]:
         """For each metric with a value, the values of the queries that have one."""

@@ -19,6 +19,7 @@ from ..errors import (
     some_of,
 )
 from ..io.tables import line_names, read_table, read_table_parts
+from ..level_columns import ADDED
 from ..tree.label_tree import LabelTree
 from .huggingface import HUB, is_saved, open_huggingface, split_of
 from .image_dataset import ImageDataset
@@ -28,7 +29,7 @@ from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource, image_files
 from .readers.tar_images import TarImages, named_archives, tar_index
 from .split_names import name_in, split_to_measure
 
-IMAGE, SPLIT = "image", "split"  # columns of a table that hold no labels
+IMAGE, SPLIT = ADDED
 CLASS = "cls"  # the member of a sample, in archives of WebDataset, that holds its class
 
 
@@ -126,7 +127,7 @@ def _of_folder(root: Path, asked: _Asked) -> InputImages:
 
 def _of_table(file: Path, asked: _Asked) -> InputImages:
     part = next(read_table_parts(file, required=[asked.image, *asked.levels]))
-    levels = asked.levels or tuple(name for name in part.columns if name not in (asked.image, SPLIT))
+    levels = asked.levels or tuple(name for name in part.columns if name not in (asked.image, *ADDED))
     rows: Any = {"root": file.parent, "image": asked.image, "split_column": asked.split and SPLIT}
     if asked.labeled and levels:
         return _with(load_table(file, asked.split, levels=levels, leaf="path", **rows), "from the table's columns")

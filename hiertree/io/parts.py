@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +18,7 @@ from .files import raised_as, replacing, write_json
 
 _FINGERPRINT = "fingerprint.json"
 _BYTES_AT_ONCE = 1 << 26
+_CHECKSUM_BYTES = 16
 
 
 class PartStore:
@@ -53,8 +55,11 @@ class PartStore:
         if not file.exists():
             return None
         with raised_as(CheckpointError, f"{file} is damaged", remedy="remove it to have it computed"):
-            found: NDArray[Any] = np.load(file, allow_pickle=False)
-        return found
+            content = file.read_bytes()
+            if _checksum(content[:-_CHECKSUM_BYTES]) != content[-_CHECKSUM_BYTES:]:
+                raise ValueError("another checksum")
+            array: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+        return array
 
     def parts(self) -> Iterator[tuple[slice, NDArray[Any]]]:
         """The finished parts, whatever their sizes."""
@@ -65,9 +70,15 @@ class PartStore:
                 yield slice(start, stop), found
 
     def save(self, rows: slice | range, values: NDArray[Any]) -> None:
-        """Keep the array of a part."""
+        """Keep the array of a part, with its checksum at the end."""
+        array = io.BytesIO()
+        np.save(array, values)
         with replacing(self.file(rows)) as temporary:
-            np.save(temporary, values)
+            temporary.write_bytes(array.getvalue() + _checksum(array.getvalue()))
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_CHECKSUM_BYTES).digest()
 
 
 def part_file(folder: Path, rows: slice | range, *, name: str = "rows") -> Path:

@@ -18,6 +18,7 @@ from typing_extensions import override
 from ..errors import OptionError, TableError, require_package
 from ..io.files import CONTENT_ERRORS, AnyPath, open_replacing, raised_as, read_text, write_text
 from ..io.tables import frame_columns, line_names, read_table, write_table
+from ..level_columns import ADDED
 from .label_rows import Nested, Numbered, Row, Where, check_depth, check_labels, nest, trimmed
 
 _log = logging.getLogger(__name__)
@@ -52,9 +53,9 @@ def read_label_frame(frame: Any, levels: Sequence[str] | None, *, trim: bool) ->
     if levels is not None:
         check_level_columns(levels)
     columns = frame_columns(frame, levels)
-    names = list(columns)
+    names = [name for name in columns if levels is not None or name not in ADDED]
     check_level_columns(names)
-    rows = zip(*columns.values(), strict=True)
+    rows = zip(*(columns[name] for name in names), strict=True)
     return names, [trimmed(row) if trim else row for row in rows], lambda row: f"the frame, row {row}"
 
 

@@ -77,8 +77,11 @@ class Labels(NamedTuple):
         self, request: MetricRequest, values: Floats, *, scores: str, approximation: str | None = None
     ) -> Evaluation:
         """The result from values (Q, M), with its card; ``scores`` says how items were ranked."""
-        card = request.convention(self_rule=self.mask.rule, scores=scores, approximation=approximation)
-        return Evaluation(request.names, values, range(len(values)), card, self.query_paths, **self.names._asdict())
+        names, classes = self.names
+        card = request.convention(
+            self_rule=self.mask.rule, scores=scores, approximation=approximation, level_names=names
+        )
+        return Evaluation(request.names, values, range(len(values)), card, self.query_paths, classes)
 
 
 def check_inputs(

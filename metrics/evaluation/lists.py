@@ -73,7 +73,8 @@ def evaluate_named(
         asked = replace(asked, distractors=places >= len(gallery))
     gallery = np.concatenate([gallery, np.zeros((len(unknown), gallery.shape[1]), np.int64)])
     result = _evaluate(indices, scores, queries[rows], gallery, asked)
-    return replace(result, query_ids=chosen, **label_names._asdict())
+    card = replace(result.convention, level_names=label_names.level_names)
+    return replace(result, query_ids=chosen, convention=card, class_names=label_names.class_names)
 
 
 def _unlabeled_items(

@@ -139,7 +139,8 @@ def read_embeddings(
         needs_labels: unless it does, images without labels have the tree None and paths of zeros.
     """
     place = locate(Path(source))
-    side = place.gallery if gallery is None else locate(Path(gallery)).queries
+    other = None if gallery is None else locate(Path(gallery))
+    side = place.gallery if other is None else other.queries
     if side is None and (gallery_labels is not None or distractors):
         raise OptionError("labels or distractors of a gallery without a gallery", expected="both or neither")
     columns = LabelColumns(tuple(levels), ids, distractors, needed=needs_labels)
@@ -158,7 +159,11 @@ def read_embeddings(
             "label ids in one file and columns of labels for the other", expected="the same kind for both"
         )
     if place.tree is not None:
-        found = found._replace(tree=LabelTree.from_json(place.tree))
+        tree = LabelTree.from_json(place.tree)
+        if other is not None and other.tree is not None and LabelTree.from_json(other.tree) != tree:
+            remedy = "`hiertree embed` both with their labels, which are then numbered together"
+            raise OptionError(f"{source} and {gallery}, whose paths number two trees", expected="one", remedy=remedy)
+        found = found._replace(tree=tree)
     _require_fit(found, Path(source), Path(gallery or source))
     sides = {name: getattr(found, name) for name in ("embeddings", "gallery_embeddings")}
     shards = {name: side for name, side in sides.items() if isinstance(side, Shards)}

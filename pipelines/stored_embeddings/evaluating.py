@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -101,6 +102,8 @@ def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack
             given |= {"distributed": True, "device": local_device(options.get("device"))}
         with naming_files(source, columns.get("gallery")):
             result = _evaluated(labeled, codes=codes, options=given)
+        if labeled.tree is not None:
+            result = replace(result, convention=replace(result.convention, level_names=labeled.tree.level_names))
         if not result.has_values:
             raise _valueless(source, labeled)
     if share is not None and share.rank:
@@ -303,8 +306,7 @@ def print_result(result: Evaluation) -> None:
             mean, (low, high) = f"{100 * means[name]:.2f}", bounds.loc[name, ["low", "high"]]
             interval = "—" if np.isnan(low) else f"{100 * low:.2f} … {100 * high:.2f}"  # of one class there is none
         rows.append((name, mean, interval, str(skipped or "")))
-    drawn = "classes" if bounds["clusters"].max() < len(result) else "queries"
-    heads = ("metric", "mean, %", f"95 % interval over {drawn}", "skipped")
+    heads = ("metric", "mean, %", f"95 % interval over {'classes' if result.has_classes else 'queries'}", "skipped")
     print_table(heads, rows, right=heads[1:], title=f"{len(result)} queries", title_justify="left")
     print_table((), result.convention.rows().items())
 

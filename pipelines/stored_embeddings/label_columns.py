@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import posixpath
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hiertree import LabelTree
+from hiertree.arrays import check_order
 from hiertree.datasets.labels_to_paths import label_paths
 from hiertree.datasets.readers.images import IMAGE_SUFFIXES
 from hiertree.errors import EmptyLabelError, InputError, OptionError, TableError
 from hiertree.io.files import AnyPath
 from hiertree.io.tables import check_columns, integer_column, line_names, read_table
+from hiertree.level_columns import ADDED, repeated_labels
 from hiertree.tree.label_rows import is_empty
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ _log = logging.getLogger(__name__)
 class LabelColumns:
     """The roles of a table's columns."""
 
-    levels: tuple[str, ...] = ()  # labels, coarse → fine; all columns but that of ids unless given
+    levels: tuple[str, ...] = ()  # labels, coarse → fine; unless given, all columns but ids and what hiertree added
     ids: str | None = None  # unless given, ``image`` where a table has it and it is not among the levels
     distractors: bool = False  # whether a gallery row without any label is a distractor
     named: bool = False  # whether rows need ids, which are then those of the first column where no other is known
@@ -57,7 +60,7 @@ class LabelColumns:
 
     def level_columns(self, present: Sequence[str]) -> list[str]:
         """The columns of labels among those of a table."""
-        levels = list(self.levels) or [name for name in present if name != self.id_column(present)]
+        levels = list(self.levels) or [name for name in present if name not in (self.id_column(present), *ADDED)]
         if not levels:
             remedy = "hiertree tree makes such a table of edges, GraphML or Newick"
             raise OptionError("a table without labels", expected="columns beside that of the names", remedy=remedy)
@@ -77,6 +80,7 @@ class LabeledRows(NamedTuple):
     labels: Sequence[pd.Categorical]
     where: Where
     ids: Any = None  # an array of pandas that holds text, or None
+    by_default: bool = False  # whether the levels are all columns rather than those that were named
 
 
 class PathsInOneTree(NamedTuple):
@@ -123,7 +127,8 @@ def _labeled(
     unnamed: Any = [] if ids is None else np.flatnonzero(ids == "")
     if len(unnamed):  # they would all count as the same image
         raise TableError(f"{where(int(unnamed[0]))}: no {column}", expected="an id for every row")
-    return LabeledRows(embeddings, tuple(levels), [pd.Categorical(texts(level)) for level in levels], where, ids)
+    labels = [pd.Categorical(texts(level)) for level in levels]
+    return LabeledRows(embeddings, tuple(levels), labels, where, ids, by_default=not columns.levels)
 
 
 def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> LabeledRows:
@@ -187,6 +192,13 @@ def paths_in_one_tree(queries: LabeledRows, gallery: LabeledRows | None, *, dist
     except EmptyLabelError as error:  # whose remedies are options of Python
         remedy = "fill it in, as hiertree tree --gaps does, or name columns without empty cells by --levels"
         raise EmptyLabelError(error.given, expected=error.expected, remedy=remedy) from None
+    codes = np.stack([column.codes.astype(np.int64) for column in columns], axis=1)
+    check_order([codes], queries.levels)
+    if queries.by_default:
+        file = queries.where(0).partition(",")[0]
+        print(f"{file}: levels {' → '.join(queries.levels)}; name others by --levels", file=sys.stderr)
+        if text := repeated_labels(queries.levels, codes, tree.level_sizes):
+            _log.warning("%s: %s", file, text)
     if gallery is None:
         return PathsInOneTree(tree, paths)
     whole = np.full((len(unlabeled), paths.shape[1]), -1, np.int64)

@@ -72,7 +72,9 @@ def locate(source: Path) -> Location:
         return _of_arrays(source)
     if kind == "shards" and all((source / side).is_dir() for side in ("queries", "gallery")):
         return Location(kind, StoredSide(source / "queries"), StoredSide(source / "gallery"))
-    return Location(kind, StoredSide(source))
+    tree, is_of_run = source.parent / "tree.json", (source.parent / "recipe.yaml").is_file()
+    is_numbered = source.suffix == ".npz" and is_of_run and tree.is_file()
+    return Location(kind, StoredSide(source), tree=tree if is_numbered else None)
 
 
 def files_read(source: Path) -> list[Path]:

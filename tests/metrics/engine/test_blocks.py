@@ -55,7 +55,7 @@ def test_products_take_one_thread_each_and_the_settings_of_the_user_come_back() 
 
 def test_what_multiplies_nothing_leaves_them_alone() -> None:
     evaluate_codes(EMBEDDINGS > 0, PATHS)
-    evaluate_scores(EMBEDDINGS @ EMBEDDINGS.T, np.eye(60, dtype=np.uint8))
+    evaluate_scores(EMBEDDINGS @ EMBEDDINGS.T, np.eye(60, dtype=np.uint8), valid=np.ones((60, 60), bool))
     assert blas_threads() == 3
 
 

@@ -21,7 +21,8 @@ def retrieval():
 def test_an_interrupted_evaluation_goes_on_from_its_finished_blocks(retrieval, tmp_path, monkeypatch):
     monkeypatch.setattr(compute, "PRODUCT_ROWS", 16)
     whole = evaluate(*retrieval)
-    saved, save = [], PartStore.save
+    saved: list[int] = []
+    save = PartStore.save
 
     def interrupted(finished, rows, values):
         if len(saved) == 1:
@@ -33,11 +34,12 @@ def test_an_interrupted_evaluation_goes_on_from_its_finished_blocks(retrieval, t
         patched.setattr(PartStore, "save", interrupted)
         with pytest.raises(KeyboardInterrupt):
             evaluate(*retrieval, resume=tmp_path)
-    first = next(tmp_path.glob("queries-*.npy"))
-    np.save(first, np.load(first) + 1)  # so that it shows that the block is read and not computed again
-    changed = (evaluate(*retrieval, resume=tmp_path).values != whole.values).any(axis=1)
-    assert changed.sum() == 16
-    np.testing.assert_array_equal(evaluate(*retrieval, resume=tmp_path).values[~changed], whole.values[~changed])
+    assert [part.name for part in tmp_path.glob("queries-*.npy")] == ["queries-000000000-000000016.npy"]
+    saved[:] = [-1, -1]
+    with monkeypatch.context() as patched:
+        patched.setattr(PartStore, "save", lambda finished, rows, values: saved.append(rows.start))
+        np.testing.assert_array_equal(evaluate(*retrieval, resume=tmp_path).values, whole.values)
+    assert sorted(saved) == [-1, -1, 16, 32, 48]  # the first block is read
 
 
 def test_the_blocks_of_another_evaluation_are_refused(retrieval, tmp_path):
@@ -59,6 +61,17 @@ def test_the_blocks_of_another_evaluation_are_refused(retrieval, tmp_path):
 def test_a_damaged_block_is_named(retrieval, tmp_path):
     evaluate(*retrieval, resume=tmp_path)
     block = next(tmp_path.glob("queries-*.npy"))
-    block.write_bytes(block.read_bytes()[:50])
-    with pytest.raises(CheckpointError, match="damaged"):
-        evaluate(*retrieval, resume=tmp_path)
+    content = block.read_bytes()
+    flipped = bytearray(content)
+    for damaged in (content[:50], content[:-1], content + b"\0", b""):
+        block.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match=f"{block.name} is damaged.*remove it"):
+            evaluate(*retrieval, resume=tmp_path)
+    for bit in np.random.default_rng(0).integers(0, 8 * len(content), 20):
+        flipped[bit // 8] ^= 1 << (bit % 8)
+        block.write_bytes(flipped)
+        with pytest.raises(CheckpointError, match="damaged"):
+            evaluate(*retrieval, resume=tmp_path)
+        flipped[bit // 8] ^= 1 << (bit % 8)
+    block.unlink()
+    np.testing.assert_array_equal(evaluate(*retrieval, resume=tmp_path).values, evaluate(*retrieval).values)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,10 +15,10 @@ import torch
 
 import hiertree as ht
 from hiertree.errors import EmbeddingError, EmptyLabelError, InputError, OptionError, PathError, ShapeError, TableError
-from hiertree.metrics import evaluate, evaluate_codes
+from hiertree.metrics import evaluate, evaluate_codes, write_trec_qrels, write_trec_run
 from hiertree.pipelines.stored_embeddings import embeddings_files
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
-from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
+from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file, evaluate_run
 
 LABELS = ["kind", "name"]
 
@@ -232,7 +234,7 @@ def test_columns_of_tables_name_ids_junk_and_distractors(retrieval, masked, tmp_
     ):
         found = evaluate_file(tmp_path / "queries.npy", **given, **gallery, out=tmp_path / "result.json")
         np.testing.assert_array_equal(found.values, expected.values)
-        assert found.convention == expected.convention
+        assert found.convention == replace(expected.convention, level_names=("kind", "name"))
         with pytest.raises(EmptyLabelError, match="gallery"):
             evaluate_file(tmp_path / "queries.npy", **{**given, "distractors": False}, **gallery)
     made = json.loads((tmp_path / "result.json").read_text())["manifest"]
@@ -305,6 +307,60 @@ def test_a_column_of_images_is_their_ids_unless_it_is_named_as_a_level(retrieval
     with pytest.raises(InputError, match=r"gives no metric a value.*levels are image"):
         evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv", levels=["image"])
     assert "—" not in capsys.readouterr().out
+
+
+def test_columns_taken_as_levels_are_named_and_those_that_hiertree_adds_left_out(retrieval, tmp_path, capsys, caplog):
+    embeddings, paths = retrieval
+    np.save(tmp_path / "e.npy", embeddings)
+    labels, expected = pd.DataFrame(paths, columns=LABELS), evaluate(embeddings, paths)
+    labels.insert(0, "image", [f"{row}.jpg" for row in range(30)])
+    labels["split"] = np.where(np.arange(30) % 2, "train", "test")
+    for name in ("l.csv", "l.parquet"):
+        labels.to_csv(tmp_path / name, index=False) if name.endswith("csv") else labels.to_parquet(tmp_path / name)
+        found = evaluate_file(tmp_path / "e.npy", labels=tmp_path / name)
+        np.testing.assert_array_equal(found.values, expected.values)
+        printed = capsys.readouterr()
+        assert f"{name}: levels kind → name; name others by --levels" in printed.err
+        assert "2: kind → name" in printed.out
+        assert found.convention.level_names == found.level_names == ("kind", "name")
+    frame = evaluate(embeddings, labels)
+    np.testing.assert_array_equal(frame.values, expected.values)
+    assert "2: kind → name" in str(frame)
+    assert not caplog.records
+    named = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv", levels=["kind", "split"])
+    assert named.level_names == ("kind", "split")
+    assert "levels kind" not in capsys.readouterr().err
+
+
+def test_a_column_that_repeats_below_other_labels_is_pointed_out(retrieval, tmp_path, caplog):
+    embeddings, paths = retrieval
+    np.save(tmp_path / "e.npy", embeddings)
+    labels = pd.DataFrame(paths, columns=LABELS).assign(camera=[f"c{row % 2}" for row in range(30)])
+    labels.to_csv(tmp_path / "l.csv", index=False)
+    words = r"'camera' has 2 labels, which below different labels of 'name' are 20 classes"
+    evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv")
+    assert re.search(words, caplog.text)
+    for form in (labels, labels.astype(str), labels.assign(camera=np.arange(30) % 2)):
+        with pytest.warns(UserWarning, match=words):
+            evaluate(embeddings, form)
+    caplog.clear()
+    evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv", levels=[*LABELS, "camera"])
+    assert not caplog.records
+    labels[["name", "kind"]].to_csv(tmp_path / "reversed.csv", index=False)
+    with pytest.raises(PathError, match=r"'name' of 10 labels.*reverse them"):
+        evaluate_file(tmp_path / "e.npy", labels=tmp_path / "reversed.csv")
+
+
+def test_intervals_are_over_queries_where_no_class_is_known(tmp_path, capsys):
+    run = {"a": {"x": 0.9, "y": 0.4}, "b": {"x": 0.3, "y": 0.8}, "unjudged": {"x": 1.0}}
+    write_trec_run(tmp_path / "run.txt", run)
+    write_trec_qrels(tmp_path / "qrels.txt", {"a": {"x": 1}, "b": {"x": 1}})
+    result = evaluate_run(tmp_path / "run.txt", qrels=tmp_path / "qrels.txt", metrics=["AP"])
+    assert "interval over queries" in capsys.readouterr().out
+    assert not result.has_classes
+    np.savez(tmp_path / "e.npz", embeddings=np.eye(4, 3) + 0.1, paths=[0, 0, 1, 1])
+    assert evaluate_file(tmp_path / "e.npz", metrics=["AP"]).has_classes
+    assert "interval over classes" in capsys.readouterr().out
 
 
 def test_ids_that_leave_no_query_an_item_are_counted(retrieval, tmp_path):

@@ -56,6 +56,19 @@ def test_a_run_and_its_best_are_measured_read_and_shown_as_they_were(home: Path,
     assert make_report([run], tmp_path / "page.html", queries=1, hits=2).is_file()
 
 
+def test_paths_of_two_trees_are_refused_in_one_evaluation(home: Path, tmp_path: Path) -> None:
+    run, other = home / "runs/mine", tmp_path / "other"
+    shutil.copytree(run, other)
+    assert evaluate_file(run, gallery=other, metrics=["R@1"])["R@1"] == 1.0  # the same images, in one tree
+    tree = json.loads((other / "tree.json").read_text())
+    tree["children"].reverse()
+    (other / "tree.json").write_text(json.dumps(tree))
+    for gallery in (other, other / "embeddings.npz"):
+        for queries in (run, run / "embeddings.npz"):
+            with pytest.raises(OptionError, match=r"two trees.*hiertree embed"):
+                evaluate_file(queries, gallery=gallery)
+
+
 def test_two_networks_of_one_run_are_browsed_side_by_side(home: Path) -> None:
     run = home / "runs/mine"
     assert [model.name for model in read_embedded([run, run / "best"]).models] == ["mine", "best"]
