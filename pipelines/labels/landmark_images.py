@@ -8,22 +8,24 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hiertree.datasets.readers.images import IMAGE_SUFFIXES
 from hiertree.errors import EmbeddingError, OptionError, ShapeError, TableError, require_package
 from hiertree.io.files import AnyPath
 from hiertree.io.progress import track
-from hiertree.io.tables import read_table
+from hiertree.io.tables import read_table_parts
 
 from ..clip_model import load_clip
 from .encode.text_encoders import ClipEncoder, unit_rows
 from .steps import Settings, option
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
+_FOLDERS = 64  # whose lists of images are kept
 _SIMPLE = re.compile(r"[\w.-]+")
 _CHUNK = 2048  # images that are held as vectors at a time
 
@@ -32,7 +34,9 @@ class ImageFolderSettings(Settings):
     """Where images of landmarks are, if there are any."""
 
     images: Path | None = option(None, "Images of landmarks: <landmark id>.jpg, or a folder for each landmark.")
-    image_table: Path | None = option(None, "Table of image ids and landmark_id, where files bear the images' ids.")
+    image_table: Path | None = option(
+        None, "Table of image ids and landmark_id, where files bear the images' ids: train.csv or train_clean.csv."
+    )
 
     def folder(self) -> ImageFolder | None:
         """The folder, if one is named."""
@@ -48,7 +52,7 @@ class ImageFolder:
 
     They lie in the folder as ``<landmark id>.jpg`` or in a folder ``<landmark id>``; with a table of images, as
     ``<image id>.jpg``, beside each other or in folders of the id's first three characters, as GLDv2's do (``a/b/c``).
-    Nothing outside the folder is ever read, whatever links lead there.
+    Any ending of images will do, in either case. Nothing outside the folder is ever read, whatever links lead there.
     """
 
     def __init__(self, folder: AnyPath, table: AnyPath | None = None) -> None:
@@ -56,6 +60,7 @@ class ImageFolder:
             raise OptionError(f"no folder {folder}", expected="one of landmarks' images")
         self._root = Path(folder).resolve()
         self._images_of = None if table is None else _image_ids(table)
+        self._by_stem = lru_cache(_FOLDERS)(partial(_images_by_stem, self._root))
 
     def find(self, landmark: str) -> Path | None:
         """The first image of a landmark, or None."""
@@ -70,28 +75,54 @@ class ImageFolder:
 
     def _candidates(self, landmark: str) -> Iterable[Path]:
         if self._images_of is None:
-            yield from (self._root / f"{landmark}{suffix}" for suffix in SUFFIXES)
-            within = (self._root / landmark).resolve()
+            place = self._root / landmark
+            yield from self._by_stem(place.parent.resolve()).get(place.name, ())
+            within = place.resolve()
             if self._root in within.parents and within.is_dir():
-                yield from sorted(path for path in within.iterdir() if path.suffix.lower() in SUFFIXES)
+                yield from sorted(path for path in within.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
             return
         for image in self._images_of.get(landmark, ()):
             for folder in (self._root, self._root.joinpath(*image[:3])):
-                yield from (folder / f"{image}{suffix}" for suffix in SUFFIXES)
+                yield from self._files_of(folder / image)
+
+    def _files_of(self, place: Path) -> Sequence[Path]:
+        """The file of an image id with or without its ending, which may be another's."""
+        has_ending = place.suffix.lower() in IMAGE_SUFFIXES
+        usual = place if has_ending else place.with_name(f"{place.name}.jpg")
+        if usual.is_file():  # without reading the folder
+            return [usual]
+        return self._by_stem(place.parent.resolve()).get(place.stem if has_ending else place.name, ())
+
+
+def _images_by_stem(root: Path, folder: Path) -> Mapping[str, Sequence[Path]]:
+    """The images right in a folder inside the root, by their names without the ending."""
+    files: defaultdict[str, list[Path]] = defaultdict(list)
+    if folder.is_relative_to(root) and folder.is_dir():
+        for path in sorted(folder.iterdir()):
+            if path.suffix.lower() in IMAGE_SUFFIXES:
+                files[path.stem].append(path)
+    return files
+
+
+def image_column(names: Iterable[str], path: AnyPath) -> str:
+    """The column of image ids: ``image_id`` or ``id``, or ``images``, with several in a cell, as in train_clean.csv."""
+    column = next((name for name in ("image_id", "id", "images") if name in names), None)
+    if column is None:
+        raise TableError(f"{path}: no column of images", expected="image_id, id or images")
+    return column
 
 
 def _image_ids(path: AnyPath) -> Mapping[str, list[str]]:
-    table = read_table(path, required=["landmark_id"])
-    column = next((name for name in ("image_id", "id") if name in table.columns), None)
-    if column is None:
-        raise TableError(f"{path}: no column of images", expected="image_id or id")
-    landmarks = table["landmark_id"].str.strip()
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for line, landmark, image in zip(table.index, landmarks, table[column], strict=True):
-        if not _SIMPLE.fullmatch(image) or ".." in image:
-            raise TableError(f"{path}, line {line}: {column} {image!r}", expected="a plain file name without its end")
-        found[landmark].append(image)
-    return found
+    images: defaultdict[str, list[str]] = defaultdict(list)
+    for table in read_table_parts(path, required=["landmark_id"]):
+        column = image_column(table.columns, path)
+        for line, landmark, cell in zip(table.index, table["landmark_id"], table[column], strict=True):
+            for image in cell.split() if column == "images" else [cell.strip()]:
+                if not _SIMPLE.fullmatch(image) or ".." in image:
+                    given = f"{path}, line {line}: {column} {image[:80]!r}"
+                    raise TableError(given, expected="a plain file name, with or without its ending")
+                images[landmark.strip()].append(image)
+    return images
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import numpy as np
 import hiertree
 from hiertree.errors import TableError
 from hiertree.io.files import AnyPath, write_json, write_text
-from hiertree.io.tables import read_columns, write_table
+from hiertree.io.tables import read_columns, read_table_parts, write_table
 
 from ..cleaning import describe_cleaning, read_report
 from ..cluster.proposal_files import (
@@ -35,6 +35,7 @@ from ..cluster.proposing import Proposal
 from ..cluster.step import COMMAND as CLUSTER_COMMAND
 from ..cluster.step import describe_proposal
 from ..encode.phrases import KINDS
+from ..landmark_images import image_column
 from ..landmarks import DROPPED, LANDMARKS, DroppedLandmark, each_dropped, write_dropped
 from ..review.log_file import Reviewed, reviewed
 from ..steps import HISTORY, LABELS, REPORT, LabelStep, Settings, StepRecord, history_of, hypernyms_of, option
@@ -160,9 +161,15 @@ def _counted_images(table: Path | None, landmarks: Sequence[Any]) -> dict[str, A
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    of_image = read_columns(table, {"landmark_id": "text"})["landmark_id"]
-    kept = pc.sum(pc.is_in(of_image, value_set=pa.array(map(str, landmarks), pa.string()))).as_py()
-    return {"table": table.name, "read": len(of_image), "kept": kept}
+    column = image_column(next(read_table_parts(table)).columns, table)
+    rows = read_columns(table, {"landmark_id": "text", column: "text"})
+    is_kept = pc.is_in(rows["landmark_id"], value_set=pa.array(map(str, landmarks), pa.string()))
+    if column == "images":
+        counts = pc.count_substring_regex(rows[column], r"\S+")
+    else:
+        counts = pa.array(np.ones(len(rows), dtype=np.int64))
+    read, kept = (pc.sum(numbers).as_py() or 0 for numbers in (counts, pc.filter(counts, is_kept)))
+    return {"table": table.name, "read": read, "kept": kept}
 
 
 def _card(facts: Mapping[str, Any]) -> str:

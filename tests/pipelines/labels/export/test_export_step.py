@@ -126,6 +126,12 @@ def test_the_card_counts_the_images_of_the_landmarks_it_has(clustered, log, tmp_
     made = export_step(clustered, out=tmp_path / "out", review=log, settings=counting)
     assert "`train.csv` has 16 images, 13 of them of these landmarks." in (made.folder / "README.md").read_text()
     assert json.loads((made.folder / "manifest.json").read_text())["inputs"][-1]["name"] == "train.csv"
+    leaves = "\n".join(f"{leaf},a b  c" for leaf in made.tree.leaves)
+    (tmp_path / "train_clean.csv").write_text(f"landmark_id,images\n{leaves}\n{gone},d e\n999999,\n")
+    clean = export_step(
+        clustered, out=tmp_path / "c", review=log, settings=ExportSettings(image_table=tmp_path / "train_clean.csv")
+    )
+    assert "`train_clean.csv` has 38 images, 36 of them of these landmarks." in (clean.folder / "README.md").read_text()
     (tmp_path / "train.csv").write_text("id,landmark\n1,2\n")
     with pytest.raises(TableError, match="landmark_id"):
         export_step(clustered, out=tmp_path / "bad", review=log, settings=counting)

@@ -242,6 +242,38 @@ def test_image_tables_name_plain_files_only(tmp_path):
         ImageFolder(tmp_path / "absent")
 
 
+@pytest.mark.parametrize("files", [("7.JPG", "8.PNG", "8.jpeg"), ("7/a.TIF", "8/b.Jpg", "8/c.avif", "8/notes.txt")])
+def test_images_are_found_by_their_landmark_whatever_their_ending(tmp_path, files):
+    for file in files:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    folder = ImageFolder(tmp_path)
+    assert [[path.relative_to(tmp_path.resolve()).as_posix() for path in folder.all_of(name)] for name in "78"] == [
+        [file for file in files if file.startswith(name) and not file.endswith("txt")] for name in "78"
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "image_id,landmark_id\nabcd,7\nbcde.f,8\nabff,8\n",
+        "image_id,landmark_id\nabcd.jpg,7\nbcde.f.png,8\nabff.JPG,8\nmissing.jpg,8\n",
+        "landmark_id,images\n7,abcd\n8, bcde.f  abff\n9,\n",
+    ],
+    ids=["ids", "names", "train_clean"],
+)
+def test_image_tables_list_ids_names_or_several_in_a_cell(tmp_path, text):
+    (tmp_path / "a" / "b" / "c").mkdir(parents=True)
+    for file in ("a/b/c/abcd.JPG", "bcde.f.PNG", "abff.JPG"):
+        (tmp_path / file).touch()
+    table = tmp_path / "images.csv"
+    table.write_text(text)
+    folder = ImageFolder(tmp_path, table)
+    assert [path.name for path in folder.all_of("7")] == ["abcd.JPG"]
+    assert [path.name for path in folder.all_of("8")] == ["bcde.f.PNG", "abff.JPG"]
+    assert list(folder.all_of("9")) == []
+
+
 def test_examples_with_images_come_first(tmp_path):
     Image.new("RGB", (9, 9)).save(tmp_path / "9.jpg")
     category = "http://commons.wikimedia.org/wiki/Category:"
