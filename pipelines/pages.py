@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -113,10 +114,35 @@ def inline_svg(figure: Figure, *, name: str) -> str:
     prefix, text = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-"), StringIO()
     figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = text.getvalue()
-    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"#0000([0-9a-f]{2})\b", lambda found: f"var(--run-{int(found[1], 16) - 15})", svg)
-    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
-    svg = re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}-", svg)
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    svg = re.sub(r"<[^>]*>", lambda tag: _in_page(tag[0], prefix), svg)  # labels, which stand between tags, stay
     svg = re.sub(r'<svg([^>]*?) height="[^"]*"([^>]*?) width="[^"]*"', r"<svg\1\2", svg, count=1)
     return svg.replace("<svg", '<svg aria-hidden="true"', 1).strip()
+
+
+def _in_page(tag: str, prefix: str) -> str:
+    """A tag of a drawing with the page's colors, and ids of its own."""
+    colored = re.sub(r"#0000([0-9a-f]{2})\b", lambda found: f"var(--run-{int(found[1], 16) - 15})", tag)
+    named = re.sub(r'\bid="', f'id="{prefix}-', colored.replace(INK, "currentColor"))
+    return re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}-", named)
+
+
+def markdown_text(text: str) -> str:
+    r"""A text that Markdown shows as it is.
+
+    >>> markdown_text("sop_a <b>*x*|")
+    'sop_a &lt;b&gt;\\*x\\*\\|'
+    """
+    signs = r"[\\`*|~]|\](?=[(\[:])|(?<![^\W_])_|_(?![^\W_])"
+    return re.sub(signs, r"\\\g<0>", html.escape(" ".join(text.split()), quote=False))
+
+
+def markdown_code(text: str) -> str:
+    """A text as code in Markdown, whatever backticks it holds.
+
+    >>> markdown_code("a.csv"), markdown_code("a`b")
+    ('`a.csv`', '`` a`b ``')
+    """
+    runs = re.findall("`+", text)
+    fence = "`" * (max(map(len, runs), default=0) + 1)
+    return f"{fence} {text} {fence}" if runs else f"{fence}{text}{fence}"

@@ -21,6 +21,7 @@ from ..local_pages.local_server import (
     THUMBNAIL,
     image_response,
     local_app,
+    number_of,
     serve_until_interrupted,
     served_in_background,
 )
@@ -70,7 +71,7 @@ class Searching:
 
     def images(self, request: Request) -> Response:
         """Some queries of a node, and their total number."""
-        start, rows = _number(request, "start", below=len(self.shown.names)), self._queries(_node(request, "node"))
+        start, rows = number_of(request, "start", below=len(self.shown.names)), self._queries(_node(request, "node"))
         images = [self._image(row) for row in rows[start : start + AT_ONCE].tolist()]
         return JSONResponse({"images": images, "of": len(rows)})
 
@@ -88,8 +89,8 @@ class Searching:
         and its ``level``, the depth of the lowest common ancestor. ``at_level`` counts those at each level, 0 … L.
         """
         shown, rows = self.shown, self.shown.gallery_rows
-        query = _number(request, "query", below=len(shown.names))
-        model = shown.models[_number(request, "model", below=len(shown.models))]
+        query = number_of(request, "query", below=len(shown.names))
+        model = shown.models[number_of(request, "model", below=len(shown.models))]
         kept = self._inside(_node(request, "within"))[rows] & (self._photograph[rows] != self._photograph[query])
         vector, left_out = model.vector(query), [np.flatnonzero(~kept)]
         (nearest,) = nearest_images(vector, model.gallery, count=AT_ONCE, left_out=left_out)
@@ -102,7 +103,8 @@ class Searching:
 
     def picture(self, request: Request) -> Response:
         """One image: small and square, or larger and whole."""
-        row = request.path_params["row"]
+        text = request.path_params["row"]
+        row = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else len(self.shown.names)
         if self.shown.images is None or row >= len(self.shown.names):
             raise HTTPException(404, "no image")
         large = request.url.path.startswith("/large/")
@@ -138,7 +140,7 @@ def search_app(shown: EmbeddedImages, *, token: str, port: int) -> ASGIApp:
     page = Searching(shown)
     answers = (page.everything, page.children, page.images, page.random, page.neighbors)
     routes = [Route(f"/api/{answer.__name__}", answer) for answer in answers]
-    routes += [Route(f"/{size}/{{row:int}}", page.picture) for size in ("images", "large")]
+    routes += [Route(f"/{size}/{{row}}", page.picture) for size in ("images", "large")]
     return local_app(__package__, routes, token=token, port=port)
 
 
@@ -159,13 +161,6 @@ def serve(
 def served(shown: EmbeddedImages) -> AbstractContextManager[str]:
     """The address of the page, served in the background until the block ends."""
     return served_in_background(partial(search_app, shown))
-
-
-def _number(request: Request, name: str, *, below: int) -> int:
-    text = request.query_params.get(name, "0")
-    if not (text.isascii() and text.isdigit() and len(text) < 12 and int(text) < below):
-        raise HTTPException(400, f"{name}={text!r}: expected an integer below {below}")
-    return int(text)
 
 
 def _node(request: Request, name: str) -> Node:

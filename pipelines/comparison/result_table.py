@@ -14,12 +14,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape as escape_html
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..pages import fill_page
+from ..pages import fill_page, markdown_text
 from ..report.page import has_a_best
 from ..training.recipe.built_in import PublishedRow, published_rows
 from .planned_runs import Settings, row_names, setting_text
@@ -242,14 +243,16 @@ def _rows(runs: pd.DataFrame, labels: list[str], tests: pd.DataFrame | None) -> 
 
 def markdown(table: ResultTable) -> str:
     """A pipe table, and the notes below it."""
-    head = ["recipe", "runs", *table.metrics]
+    head = ["recipe", "runs", *(escape_html(metric, quote=False).replace("|", r"\|") for metric in table.metrics)]
     rows = [head]
     for row in table.rows:
-        name = (row.name if row.runs else f"*{row.name}*").replace("|", r"\|")
+        name = markdown_text(row.name) if row.runs else f"*{markdown_text(row.name)}*"
         cells = [_shown(row.cells.get(metric), "–", "**%s**", str) for metric in table.metrics]
         rows.append([name, str(row.runs or ""), *cells])
     first, *rest = (f"| {' | '.join(cells)} |" for cells in rows)
-    return "\n\n".join(["\n".join([first, "|" + "---|" * len(head), *rest]), *table.notes])
+    return "\n\n".join(
+        ["\n".join([first, "|" + "---|" * len(head), *rest]), *(escape_html(note, quote=False) for note in table.notes)]
+    )
 
 
 def latex(table: ResultTable) -> str:

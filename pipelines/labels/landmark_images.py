@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -68,6 +69,8 @@ class ImageFolder:
 
     def all_of(self, landmark: str) -> Iterator[Path]:
         """The existing images of a landmark; never one outside the folder."""
+        if "\0" in landmark:
+            return
         for path in self._candidates(landmark):
             resolved = path.resolve()
             if resolved.is_file() and resolved.is_relative_to(self._root):
@@ -78,7 +81,7 @@ class ImageFolder:
             place = self._root / landmark
             yield from self._by_stem(place.parent.resolve()).get(place.name, ())
             within = place.resolve()
-            if self._root in within.parents and within.is_dir():
+            if self._root in within.parents and os.path.isdir(within):  # noqa: PTH112
                 yield from sorted(path for path in within.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
             return
         for image in self._images_of.get(landmark, ()):
@@ -89,7 +92,7 @@ class ImageFolder:
         """The file of an image id with or without its ending, which may be another's."""
         has_ending = place.suffix.lower() in IMAGE_SUFFIXES
         usual = place if has_ending else place.with_name(f"{place.name}.jpg")
-        if usual.is_file():  # without reading the folder
+        if os.path.isfile(usual):  # noqa: PTH113  (False for a name too long); it saves reading the folder
             return [usual]
         return self._by_stem(place.parent.resolve()).get(place.stem if has_ending else place.name, ())
 
@@ -97,7 +100,7 @@ class ImageFolder:
 def _images_by_stem(root: Path, folder: Path) -> Mapping[str, Sequence[Path]]:
     """The images right in a folder inside the root, by their names without the ending."""
     files: defaultdict[str, list[Path]] = defaultdict(list)
-    if folder.is_relative_to(root) and folder.is_dir():
+    if folder.is_relative_to(root) and os.path.isdir(folder):  # noqa: PTH112  (False for a name too long)
         for path in sorted(folder.iterdir()):
             if path.suffix.lower() in IMAGE_SUFFIXES:
                 files[path.stem].append(path)

@@ -26,7 +26,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -79,9 +79,20 @@ def local_app(
     def impossible(_: Request, error: HiertreeError) -> Response:
         return JSONResponse({"error": str(error)}, 422)
 
-    known: dict[Any, Any] = {HTTPException: refused, HiertreeError: impossible, **(handlers or {})}
-    found = Starlette(routes=[Route("/", page), Route("/page/{name}", page), *routes], exception_handlers=known)
-    return Guard(found, token=token, port=port)
+    def unread(_: Request, __: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # nobody is there to read it
+
+    errors = {HTTPException: refused, HiertreeError: impossible, ClientDisconnect: unread, **(handlers or {})}
+    app = Starlette(routes=[Route("/", page), Route("/page/{name}", page), *routes], exception_handlers=errors)
+    return Guard(app, token=token, port=port)
+
+
+def number_of(request: Request, name: str, *, below: int, default: str = "0") -> int:
+    """The whole number of a query's parameter; status 400 for any other text."""
+    text = request.query_params.get(name, default)
+    if not (text.isascii() and text.isdigit() and len(text) < 12 and int(text) < below):
+        raise HTTPException(400, f"{name}={text[:40]!r}: expected an integer below {below}")
+    return int(text)
 
 
 @cache
@@ -104,7 +115,8 @@ class Guard(BaseHTTPMiddleware):
         super().__init__(app)
         self._token = token
         self._cookie = f"hiertree-{port}"  # cookies do not tell ports apart
-        self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
+        ends = (f":{port}", "") if port == 80 else (f":{port}",)  # browsers leave out the port of http itself
+        self._hosts = [f"{name}{end}" for name in ("127.0.0.1", "localhost") for end in ends]
 
     @override
     async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:

@@ -22,6 +22,7 @@ from hiertree.errors import TableError
 from hiertree.io.files import AnyPath, write_json, write_text
 from hiertree.io.tables import read_columns, read_table_parts, write_table
 
+from ...pages import markdown_code
 from ..cleaning import describe_cleaning, read_report
 from ..cluster.proposal_files import (
     CLUSTERS,
@@ -178,6 +179,7 @@ def _card(facts: Mapping[str, Any]) -> str:
 
     source = files(__package__).joinpath("card.md").read_text(encoding="utf-8")
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701  (Markdown)
+    environment.filters["code"] = markdown_code
     text: str = environment.from_string(source).render(facts)
     return text.rstrip() + "\n"
 

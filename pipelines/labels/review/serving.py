@@ -26,6 +26,7 @@ from hiertree.io.files import AnyPath
 from ...local_pages.local_server import (
     image_response,
     local_app,
+    number_of,
     serve_until_interrupted,
     served_in_background,
     thumbnail,
@@ -103,10 +104,8 @@ class Review:
 
     async def news(self, request: Request) -> Response:
         """What happened since an event."""
-        since = request.query_params.get("since", "")
-        if not (since.isascii() and since.isdigit()):
-            raise HTTPException(400, f"since={since!r}: expected the number of an event")
-        return JSONResponse(_news_json(await run_in_threadpool(self.session.news, int(since))))
+        since = number_of(request, "since", below=1 << 31, default="")
+        return JSONResponse(_news_json(await run_in_threadpool(self.session.news, since)))
 
     async def act(self, request: Request) -> Response:
         """Do something; 409 and the news if the page was not up to date, 422 and the reason if it cannot be done."""

@@ -101,7 +101,16 @@ def test_what_is_not_there_is_refused(server, path):
 
 @pytest.mark.parametrize(
     "path",
-    ["/images/99", "/images/15", "/images/../secret.png", "/images/..%2fsecret.png", "/large/-1", "/page/server.py"],
+    [
+        "/images/99",
+        "/images/15",
+        "/images/../secret.png",
+        "/images/..%2fsecret.png",
+        "/large/-1",
+        "/page/server.py",
+        f"/images/{'1' * 5000}",
+        "/images/x",
+    ],
 )
 def test_no_path_leads_out_of_the_page_and_the_images(server, path):
     assert server.ask("GET", path)[0] == 404

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
@@ -26,7 +27,7 @@ from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
 from hiertree.pipelines.labels.landmarks import KeptLandmark
 from hiertree.pipelines.labels.review.log_file import reviewed_proposal
 from hiertree.pipelines.labels.review.serving import MOST_BYTES, ImageFolder, by_label, examples
-from hiertree.pipelines.local_pages.local_server import listening, served_in_background, thumbnail
+from hiertree.pipelines.local_pages.local_server import listening, local_app, served_in_background, thumbnail
 
 RENAME = json.dumps({"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "crossing"}}).encode()
 
@@ -113,11 +114,53 @@ def test_every_answer_forbids_scripts_and_frames_of_others(server):
         "/images?landmark=2",
         "/images?landmark=4",
         "/images?landmark=99",
+        "/images?landmark=%00",
+        f"/images?landmark={'a' * 300}",
+        f"/images?landmark={'%C3%A9' * 200}/1",
         "//etc/passwd",
     ],
 )
 def test_no_path_leads_out_of_the_page_and_the_images(server, path):
     assert server.ask("GET", path)[0] == 404
+
+
+@pytest.mark.parametrize("since", ["", "-1", "1.5", "x", "%D9%A3", "1" * 5000])
+def test_an_event_that_is_no_number_is_refused(server, since):
+    status, content, _ = server.ask("GET", f"/api/news?since={since}")
+    assert status == 400
+    assert len(content["error"]) < 100
+
+
+def test_a_client_that_leaves_within_its_request_leaves_no_trace(server, caplog):
+    for _ in range(3):
+        connection = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+        host, cookie = f"Host: 127.0.0.1:{server.port}", f"Cookie: hiertree-{server.port}={server.token}"
+        head = ["POST /api/act HTTP/1.1", host, cookie, f"Origin: {server.origin}", "Content-Length: 99"]
+        connection.sendall("\r\n".join([*head, "Content-Type: application/json", "", '{"seq"']).encode())
+        time.sleep(0.2)
+        connection.close()
+    assert server.ask("GET", "/")[0] == 200
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("port", "host", "status"),
+    [(80, "127.0.0.1", 200), (80, "localhost:80", 200), (81, "127.0.0.1", 421), (80, "evil.example", 421)],
+)
+def test_browsers_leave_out_the_port_of_http_itself(port, host, status):
+    app = local_app("hiertree.pipelines.labels.review", [], token="secret", port=port)
+    headers = [(b"host", host.encode()), (b"cookie", f"hiertree-{port}=secret".encode())]
+    request = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": headers}
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(app(request, receive, send))
+    assert sent[0]["status"] == status
 
 
 def test_images_are_served_small(server):
