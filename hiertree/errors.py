@@ -15,11 +15,13 @@ hiertree.errors.OptionError: ties='random': expected one of 'average', 'index'; 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
 from importlib.util import find_spec
 
+_LONGEST = 960  # characters of a message
 _CREDENTIALS = re.compile(r"(?<=://)[^/?#\s]+@")
 
 
@@ -33,9 +35,10 @@ class HiertreeError(Exception):
     """
 
     def __init__(self, given: str, *, expected: str | None = None, remedy: str | None = None) -> None:
-        self.given = hide_credentials(given)
-        self.expected = None if expected is None else hide_credentials(expected)
-        self.remedy = None if remedy is None else hide_credentials(remedy)
+        is_long = len(given) + len(expected or "") + len(remedy or "") > _LONGEST
+        self.given = _printable(given, is_long)
+        self.expected = None if expected is None else _printable(expected, is_long)
+        self.remedy = None if remedy is None else _printable(remedy, is_long)
         message = self.given if expected is None else f"{self.given}: expected {self.expected}"
         super().__init__(message if remedy is None else f"{message}; {self.remedy}")
 
@@ -44,6 +47,12 @@ class HiertreeError(Exception):
 
     def __str__(self) -> str:
         return str(self.args[0])  # KeyError.__str__ would return the repr
+
+
+def _printable(text: str, is_long: bool) -> str:
+    """Without passwords; of a long message each part is cut in the middle, as names in files have any length."""
+    text, end = hide_credentials(text), _LONGEST // 6
+    return f"{text[:end]} … {text[-end:]}" if is_long and len(text) > 2 * end else text
 
 
 def hide_credentials(text: str) -> str:
@@ -186,6 +195,30 @@ class ExportError(HiertreeError):
 
 class TrainingError(HiertreeError):
     """A training run that cannot go on."""
+
+
+@contextmanager
+def raised_as(
+    kind: type[HiertreeError],
+    given: object,
+    *,
+    on: type[BaseException] | tuple[type[BaseException], ...],
+    expected: str | None = None,
+    remedy: str | None = None,
+) -> Iterator[None]:
+    """Raise the errors ``on`` of other libraries as one of ours: what was given, and the first line of theirs.
+
+    >>> with raised_as(OptionError, "k", expected="a number", on=ValueError):
+    ...     int("many")
+    Traceback (most recent call last):
+    ...
+    hiertree.errors.OptionError: k (invalid literal for int() with base 10: 'many'): expected a number
+    """
+    try:
+        yield
+    except on as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise kind(f"{given} ({reason})", expected=expected, remedy=remedy) from error
 
 
 def require_package(*names: str, extra: str) -> None:

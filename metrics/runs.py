@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hiertree.arrays import as_float64
-from hiertree.errors import InputError, OptionError, PathError, TableError, require_package
+from hiertree.errors import InputError, OptionError, PathError, TableError
+from hiertree.io.reading import read_json, read_parquet, reading_file
 from hiertree.io.tables import frame_columns, is_frame, is_missing, read_table
 
 from .trec_reading import (
@@ -66,7 +66,9 @@ def _triples(given: Any, side: Side) -> Triples:
         path = Path(given)
         if path.suffix not in _READERS:
             return read_triples(path, side)
-        stored = _triples(_READERS[path.suffix](path), side)
+        content = _READERS[path.suffix](path)
+        with reading_file(path, expected=side.forms, kind=side.kind):
+            stored = _triples(content, side)
         named = stored._replace(queries=list(map(str, stored.queries)), items=list(map(str, stored.items)))
         return named._replace(source=path.name)  # names are text, as in a TREC file
     source = "mapping"
@@ -193,32 +195,16 @@ def _floats(values: Sequence[Any], what: str, kind: type[InputError]) -> NDArray
 
 
 def _parquet(path: Path) -> Any:
-    require_package("pyarrow", extra="arrow")
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.read_table(path).to_pandas()
-    except (OSError, pa.ArrowException) as error:
-        raise TableError(f"{path}: {error}", expected="a readable Parquet file") from None
+    table = read_parquet(path, expected="a readable Parquet file")
+    with reading_file(path, expected="a readable Parquet file"):
+        return table.to_pandas()
 
 
 def _json(path: Path) -> dict[str, dict[str, float]]:
-    try:
-        content = json.loads(path.read_bytes(), object_pairs_hook=_without_repeats)
-    except (OSError, ValueError, RecursionError) as error:
-        raise TableError(f"{path}: {error}", expected="a JSON file as ranx saves it") from None
+    content = read_json(path, expected="a JSON file as ranx saves it", finite=False)
     if not isinstance(content, dict) or not all(isinstance(own, dict) for own in content.values()):
         raise TableError(f"{path}: no object of objects", expected="query → item → number, as ranx saves it")
     return content
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; refuses a repeated name, which would lose a number."""
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is listed twice")
-    return dict(pairs)
 
 
 _READERS: Mapping[str, Callable[[Path], Any]] = {".csv": read_table, ".parquet": _parquet, ".json": _json}

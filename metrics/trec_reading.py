@@ -10,10 +10,11 @@ import gzip
 import math
 import os
 import re
-import zlib
 from array import array
 from codecs import BOM_UTF8
 from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from hiertree.arrays import MAX_LEVELS, plain_float, to_numpy
 from hiertree.errors import EmbeddingError, HiertreeError, InputError, PathError, ShapeError, TableError
+from hiertree.io.reading import not_utf8, reading_file
 from hiertree.io.tables import is_missing
 from hiertree.options import check_choice
 
@@ -62,6 +64,7 @@ QRELS = Side(
     field="relevance",
     kind=PathError,
 )
+LONGEST_LINE = 1 << 26  # bytes; a small .gz may hold one that fills the memory
 _PACKED = (".bz2", ".lz4", ".xz", ".zip", ".zst")
 _INTEGER = re.compile("[+-]?[0-9]+")
 
@@ -237,18 +240,22 @@ def _lines(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
     """The words of each line of a file, plain or compressed; lines, which end in LF, CRLF or CR, count from 1."""
     if path.suffix in _PACKED:
         raise TableError(f"{path}: compressed", expected=f"a {name} in plain text or .gz", remedy="decompress it")
-    number = 0
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            lines = (line for text in file for line in text.removesuffix(b"\n").removesuffix(b"\r").split(b"\r"))
-            for number, line in enumerate(lines, start=1):
+    with (
+        reading_file(path, expected=f"a readable {name}"),
+        gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file,
+    ):
+        numbers = count(1)
+        for text in iter(partial(file.readline, LONGEST_LINE + 1), b""):
+            if len(text) > LONGEST_LINE:
+                given = f"{path}, line {next(numbers)}: above {LONGEST_LINE >> 20} MiB"
+                raise TableError(given, expected=f"a line of a {name}")
+            for line in text.removesuffix(b"\n").removesuffix(b"\r").split(b"\r"):
+                number = next(numbers)
                 words = (line.removeprefix(BOM_UTF8) if number == 1 else line).split()  # at ASCII's spaces alone
-                yield number, [word.decode() for word in words]
-    except UnicodeDecodeError:
-        raise TableError(f"{path}, line {number}: bytes that are not UTF-8", remedy="save the file as UTF-8") from None
-    except (OSError, ValueError, EOFError, zlib.error) as error:  # a ValueError where the name holds NUL
-        reason = getattr(error, "strerror", None) or error
-        raise TableError(f"{path}: {reason}", expected=f"a readable {name}") from None
+                try:
+                    yield number, [word.decode() for word in words]
+                except UnicodeDecodeError:
+                    raise not_utf8(path, line=number) from None
 
 
 def _value(place: str, words: list[str], side: Side) -> float:

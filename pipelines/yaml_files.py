@@ -10,6 +10,7 @@ import yaml
 from typing_extensions import override
 
 from hiertree.errors import RecipeError
+from hiertree.io.reading import read_text
 
 _MOST_ALIASES = 20  # each may double what a file holds
 
@@ -43,15 +44,7 @@ StrictLoader.add_implicit_resolver(
 
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file; a :class:`hiertree.errors.RecipeError` names the place of an error."""
-    return parse_yaml(read_text(path), source=str(path))
-
-
-def read_text(path: Path) -> str:
-    """The UTF-8 text of a file of settings."""
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise RecipeError(f"{path}, byte {error.start}", expected="text in UTF-8") from None
+    return parse_yaml(read_text(path, kind=RecipeError), source=str(path))
 
 
 def parse_yaml(text: str, *, source: str) -> Any:
@@ -62,7 +55,7 @@ def parse_yaml(text: str, *, source: str) -> Any:
     """
     try:
         return yaml.load(text, Loader=StrictLoader)  # noqa: S506  (a SafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except Exception as error:  # also OverflowError, of dates
         raise yaml_error(error, source) from error
 
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import MissingResourceError, OptionError, require_package
-from ..io.files import raised_as
+from ..errors import MissingResourceError, OptionError, raised_as, require_package
 from ..tree.label_rows import LeafKey
 from .image_dataset import ImageDataset
 from .own_images import from_huggingface
@@ -63,7 +62,6 @@ def open_huggingface(
     """Open a data set of the hub, or a folder or file of ``datasets``: one data set, or several by split name."""
     require_package("datasets", extra="interop")
     import datasets as huggingface
-    from datasets.exceptions import DatasetGenerationError
 
     name = os.fspath(source).removeprefix(HUB)
     with raised_as(
@@ -71,7 +69,7 @@ def open_huggingface(
         f"{os.fspath(source)}{f', split {split!r}' if split else ''}",
         expected="a data set of the Hugging Face hub or in its cache, or one that datasets saved, with that split",
         remedy=f"on a connected machine, `hf download --repo-type dataset {name}` brings it",
-        on=(OSError, ValueError, DatasetGenerationError),
+        on=Exception,
     ):
         if Path(source).is_file():
             return huggingface.Dataset.from_parquet(os.fspath(source))

@@ -18,6 +18,7 @@ from ..errors import (
     require_package,
     some_of,
 )
+from ..io.reading import reading_file
 from ..io.tables import line_names, read_table, read_table_parts
 from ..level_columns import ADDED
 from ..tree.label_tree import LabelTree
@@ -214,7 +215,7 @@ def _members(index: Any, archives: Sequence[Path], order: Any, names: Sequence[s
     wanted = np.array([name.endswith(f".{suffix}") for name in names])
     for number, path in enumerate(archives):
         rows = np.flatnonzero(wanted & (index.archives[order] == number)).tolist()
-        with path.open("rb") as file:
+        with reading_file(path, expected="the archive", kind=ImageError), path.open("rb") as file:
             for place in rows:
                 file.seek(int(index.offsets[order[place]]))
                 content = file.read(int(index.sizes[order[place]]))
@@ -253,10 +254,8 @@ def _has_pictures(file: Path) -> bool:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    with reading_file(file, expected="a Parquet file"):
         kinds = pq.read_schema(file).types
-    except (pa.ArrowException, OSError):
-        return False  # the reader reports it
     return any(pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0 for kind in kinds)
 
 

@@ -21,6 +21,7 @@ from ..io.files import flush, temporary_folder, write_text
 from ..io.locks import locked_folder
 from ..io.progress import show_progress
 from ..io.provenance import file_digest
+from ..io.reading import read_text, reading_file
 from .description import Benchmark, Download
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _provide(wanted: Download, root: Path, mirror: str | None, sleep: Callable[[
     if urlsplit(url).scheme not in ("http", "https"):
         raise OptionError(f"address {url!r}", expected="http:// or https://")
     target, marker = root / wanted.name, root / f".{wanted.name}.unpacked"
-    if marker.is_file() and marker.read_text(encoding="utf-8") == wanted.md5:
+    if marker.is_file() and read_text(marker) == wanted.md5:
         return Fetched(target, "unpacked")
     there = target.is_file() and md5(target) == wanted.md5
     if not there:
@@ -94,13 +95,13 @@ def md5(path: Path) -> str:
 def unpack(archive: Path, root: Path) -> None:
     """Unpack an archive into a folder; no member can be placed, or link to, outside of it."""
     _require_room(archive, archive.stat().st_size)
-    try:
-        with temporary_folder(root / archive.name) as aside:
-            _extract(archive, aside)
-            for entry in sorted(aside.iterdir()):
-                _merge(entry, root / entry.name)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
-        raise MissingResourceError(f"{archive} does not unpack ({error})", expected="a complete archive") from error
+    with (
+        reading_file(archive, expected="a complete archive", kind=MissingResourceError),
+        temporary_folder(root / archive.name) as aside,
+    ):
+        _extract(archive, aside)
+        for entry in sorted(aside.iterdir()):
+            _merge(entry, root / entry.name)
 
 
 def _extract(archive: Path, folder: Path) -> None:

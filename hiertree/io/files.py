@@ -1,4 +1,4 @@
-"""Files that appear whole, and UTF-8 text read whole.
+"""Files that appear whole.
 
 A writer fills a file or folder of the same name in a private folder beside its target,
 ``.model.json.hiertree-XXXXXXXX/model.json``, closes it, flushes it to disk and renames it. While its process lives the
@@ -22,7 +22,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-from ..errors import HiertreeError, OutputError, TableError
+from ..errors import OutputError
 from . import locks
 
 AnyPath: TypeAlias = str | os.PathLike[str]
@@ -31,36 +31,8 @@ _LONGEST_NAME = 200  # bytes that leave room for the rest of a temporary folder'
 _DESCRIPTORS = ("/proc/", "/dev/fd/")
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what Python makes of such bytes in names, and with "surrogateescape"
-CONTENT_ERRORS: tuple[type[Exception], ...] = (  # what readers raise for files that are damaged or of another kind
-    *(OSError, ValueError, TypeError, LookupError, AttributeError),
-    *(EOFError, RecursionError, NotImplementedError),
-)
 # What to do with a file, by its temporary path and that to come, before it is there.
 before_replacing: ContextVar[Callable[[Path, Path], None] | None] = ContextVar("before_replacing", default=None)
-
-
-@contextmanager
-def raised_as(
-    kind: type[HiertreeError],
-    given: object,
-    *,
-    expected: str | None = None,
-    remedy: str | None = None,
-    on: type[BaseException] | tuple[type[BaseException], ...] = CONTENT_ERRORS,
-) -> Iterator[None]:
-    """Raise the errors ``on`` of other libraries as one of ours: what was given, and the first line of theirs.
-
-    >>> with raised_as(TableError, "sizes.csv", expected="numbers"):
-    ...     int("many")
-    Traceback (most recent call last):
-    ...
-    hiertree.errors.TableError: sizes.csv (invalid literal for int() with base 10: 'many'): expected numbers
-    """
-    try:
-        yield
-    except on as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise kind(f"{given} ({reason})", expected=expected, remedy=remedy) from error
 
 
 @contextmanager
@@ -225,23 +197,6 @@ def flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a UTF-8 file without a byte-order mark; a TableError names the line where it is not UTF-8."""
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise TableError(f"{path}: {error.strerror or error}", expected="a readable file") from error
-    except UnicodeDecodeError:
-        raise not_utf8(path) from None
-
-
-def not_utf8(path: str | os.PathLike[str]) -> TableError:
-    """The error that names the first line with bytes that are not UTF-8."""
-    with Path(path).open(encoding="utf-8", errors="surrogateescape") as file:  # invalid bytes become lone surrogates
-        bad = next(number for number, line in enumerate(file, start=1) if NOT_UTF8.search(line))
-    return TableError(f"{path}, line {bad}: bytes that are not UTF-8", remedy="save the file as UTF-8")
 
 
 def prefix_of(target: Path) -> str:

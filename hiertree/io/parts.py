@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -14,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CheckpointError
-from .files import raised_as, replacing, write_json
+from .files import replacing, write_json
+from .reading import read_json_object, reading_file
 
 _FINGERPRINT = "fingerprint.json"
 _BYTES_AT_ONCE = 1 << 26
@@ -37,13 +37,12 @@ class PartStore:
                 raise CheckpointError(given, expected=expected, remedy="name another folder, or remove this one")
             write_json(file, dict(fingerprint))
             return
-        with raised_as(CheckpointError, f"{file} cannot be read", remedy="name another folder"):
-            stored = json.loads(file.read_text(encoding="utf-8"))
-        kept = stored if isinstance(stored, dict) else {}
-        others = [name for name, digest in fingerprint.items() if kept.get(name) != digest]
+        remedy = "name another folder"
+        stored = read_json_object(file, expected="what the parts belong to", remedy=remedy, kind=CheckpointError)
+        others = [name for name, digest in fingerprint.items() if stored.get(name) != digest]
         if others:
             given = f"{self.folder} holds parts of work with other {', '.join(others)}"
-            raise CheckpointError(given, expected="the same inputs and options", remedy="name another folder")
+            raise CheckpointError(given, expected="the same inputs and options", remedy=remedy)
 
     def file(self, rows: slice | range) -> Path:
         """The file of a part."""
@@ -54,7 +53,7 @@ class PartStore:
         file = self.file(rows)
         if not file.exists():
             return None
-        with raised_as(CheckpointError, f"{file} is damaged", remedy="remove it to have it computed"):
+        with reading_file(file, expected="a whole part", remedy="remove it to have it computed", kind=CheckpointError):
             content = file.read_bytes()
             if _checksum(content[:-_CHECKSUM_BYTES]) != content[-_CHECKSUM_BYTES:]:
                 raise ValueError("another checksum")

@@ -13,7 +13,6 @@ stopped, the file there is listed, and the same command may be given again.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 import unicodedata
@@ -27,8 +26,9 @@ from typing import Any
 
 import hiertree
 
-from ..errors import OutputError, hide_credentials
+from ..errors import HiertreeError, OutputError, hide_credentials
 from .files import AnyPath, before_replacing, end_of_links, is_stream, is_unused, write_json
+from .reading import read_json
 
 MANIFEST = "manifest.json"  # of a folder
 LARGEST_JSON = 1 << 26  # bytes; a result with its manifest takes a few thousand
@@ -276,6 +276,6 @@ def _is_manifest_beside(file: Path) -> bool:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes()) if path.stat().st_size <= LARGEST_JSON else None
-    except (OSError, ValueError, RecursionError):
+        return read_json(path, expected="JSON") if path.stat().st_size <= LARGEST_JSON else None
+    except (HiertreeError, OSError):
         return None

@@ -13,6 +13,7 @@ import re
 import sys
 import tempfile
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
@@ -22,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import InputError, TableError, nearest_name, require_package, some_of
-from .files import not_utf8, open_replacing, raised_as
+from .files import open_replacing
+from .reading import not_utf8, read_parquet, reading_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +136,7 @@ def _text_table(header: list[str], lines: list[int], rows: list[list[str]]) -> p
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The line on which each row begins, and its cells."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with reading_file(path, expected="a CSV file"), path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, strict=True)
         line, earlier = 1, csv.field_size_limit(LONGEST_CELL)  # the limit is global to the process
         try:
@@ -153,12 +155,11 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
-    require_package("pyarrow", extra="arrow")
     import pandas as pd
-    import pyarrow.parquet as pq
 
-    with raised_as(TableError, path, expected="a Parquet file of plain, differently named columns"):
-        stored = pq.read_table(path)
+    expected = "a Parquet file of plain, differently named columns"
+    stored = read_parquet(path, expected=expected)
+    with reading_file(path, expected=expected):
         columns = {name: arrow_texts(stored.column(name)) for name in stored.column_names}
     index = pd.RangeIndex(1, stored.num_rows + 1)
     table: pd.DataFrame = pd.DataFrame(columns, index=index, columns=stored.column_names, dtype=str)
@@ -178,10 +179,10 @@ def check_columns(
 
     The TableError names them, and for a missing one a similar name, or ``remedy`` where there is none.
     """
-    twice = sorted({name for name in present if present.count(name) > 1})
+    twice = sorted(name for name, times in Counter(present).items() if times > 1)
     if twice:
         raise TableError(f"{path} has several columns named {_shown(twice)}", expected="one of each name")
-    missing = [name for name in required if name not in present]
+    missing = sorted({*required}.difference(present), key=required.index)
     if missing:
         close = [near for name in missing if (near := nearest_name(name, present))]
         close, remedy = ([], other) if (other := _other_delimiter(present)) else (close, remedy)
@@ -207,7 +208,7 @@ def read_columns(path: Path, columns: Mapping[str, Literal["text", "integer"]]) 
     from pyarrow import csv
 
     kinds = {"text": pa.string(), "integer": pa.int64()}
-    with raised_as(TableError, path, expected=f"a CSV file with columns {', '.join(columns)}"):
+    with reading_file(path, expected=f"a CSV file with columns {', '.join(columns)}"):
         table = csv.read_csv(
             path,
             read_options=csv.ReadOptions(block_size=_BLOCK),

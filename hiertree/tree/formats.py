@@ -15,8 +15,9 @@ from xml.sax.saxutils import escape
 import numpy as np
 from typing_extensions import override
 
-from ..errors import OptionError, TableError, require_package
-from ..io.files import CONTENT_ERRORS, AnyPath, open_replacing, raised_as, read_text, write_text
+from ..errors import OptionError, TableError, raised_as, require_package
+from ..io.files import AnyPath, open_replacing, write_text
+from ..io.reading import read_json, read_text, reading_file
 from ..io.tables import frame_columns, line_names, read_table, write_table
 from ..level_columns import ADDED
 from .label_rows import Nested, Numbered, Row, Where, check_depth, check_labels, nest, trimmed
@@ -116,21 +117,13 @@ def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]
 
     A TableError names a file that is not such a tree.
     """
-    text = read_text(path)
-    with raised_as(TableError, path, expected=f"a tree written by LabelTree.to_json ({JSON_FORMAT})"):
-        content = json.loads(text, object_pairs_hook=_different_keys)
+    expected = f"a tree written by LabelTree.to_json ({JSON_FORMAT})"
+    content = read_json(path, expected=expected)
+    with reading_file(path, expected=expected):
         if content["format"] != JSON_FORMAT:
             raise ValueError(f"format {content['format']!r}")
         leaves = list(_json_leaves(_json_list(content, "children"), ()))
         return [row for row, _ in leaves], [leaf for _, leaf in leaves], _json_list(content, "level_names")
-
-
-def _different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, of which Python would keep the last of equal keys."""
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        raise ValueError(f"a key twice among {', '.join(key for key, _ in pairs)}")
-    return values
 
 
 def _json_list(node: dict[str, Any], key: str) -> list[Any]:
@@ -173,7 +166,7 @@ def read_newick(path: AnyPath, *, join: bool, inner_names: bool) -> list[Row]:
     import newick
 
     text = read_text(path).strip()
-    with raised_as(TableError, path, expected="a tree in the Newick format"):
+    with reading_file(path, expected="a tree in the Newick format"):
         trees = newick.loads(text)
     if not trees or (len(trees) > 1 and not join):
         remedy = "pass forest='join' to make them the nodes of level 1" if trees else None
@@ -256,7 +249,7 @@ def read_graphml(path: AnyPath) -> Any:
 
     Nodes are read one at a time, since networkx would hold the whole document, in five times the memory.
     """
-    from xml.etree.ElementTree import ParseError, iterparse
+    from xml.etree.ElementTree import iterparse
 
     import networkx as nx
 
@@ -264,7 +257,7 @@ def read_graphml(path: AnyPath) -> Any:
     graph: Any = None
     above: list[Any] = []  # the graphs that are being read, one inside the other
     keys: Any = {}
-    with raised_as(TableError, path, expected="a GraphML file", on=(*CONTENT_ERRORS, ParseError, nx.NetworkXError)):
+    with reading_file(path, expected="a GraphML file"):
         elements = iterparse(Path(path), ("start", "end"))  # noqa: S314 - Expat bounds what entities grow to
         _, root = next(elements)
         for event, element in elements:
@@ -304,7 +297,7 @@ def _attributes(values: dict[str, Any]) -> dict[str, Any]:
 
 def write_graphml(path: AnyPath, numbered: Numbered, names: Sequence[str]) -> None:
     """Write a tree as networkx writes its graph, which would take ten times the memory; nodes are numbered."""
-    from networkx import GraphMLWriter
+    from networkx import GraphMLWriter, NetworkXError
 
     nodes = _GraphNodes(numbered)
     writer: Any = GraphMLWriter()
@@ -318,7 +311,8 @@ def write_graphml(path: AnyPath, numbered: Numbered, names: Sequence[str]) -> No
                 raise ValueError(repr(value))
             yield keys.setdefault(kind, f"d{len(keys)}"), escape(text, {"\r": "&#13;"})
 
-    with raised_as(OptionError, "labels that GraphML cannot hold", expected="text, numbers or booleans"):
+    unwritable, expected = (TypeError, ValueError, LookupError, NetworkXError), "text, numbers or booleans"
+    with raised_as(OptionError, "labels that GraphML cannot hold", expected=expected, on=unwritable):
         for number in range(len(nodes)):
             list(attributes(number))  # keys precede nodes
     with open_replacing(path) as file:

@@ -23,8 +23,7 @@ import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import TableError
-from ..io.files import raised_as
+from ..io.reading import reading_file
 from ..options import check_choice, with_options_of
 from . import formats, graphs
 from .graphs import Forest
@@ -279,7 +278,7 @@ class LabelTree(NumberedTree):
             TableError: the file is not such a tree.
         """
         stored = formats.read_json_tree(path)
-        with raised_as(TableError, path, expected="a tree written by LabelTree.to_json"):
+        with reading_file(path, expected="a tree written by LabelTree.to_json"):
             return cls._from_rows(*stored, "error", "separate")
 
     def to_networkx(self) -> nx.DiGraph[Any]:

@@ -37,11 +37,15 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         where = f"; see {error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
         _refuse(error.format_message() + where)
-    except (HiertreeError, OSError) as error:
+    except (HiertreeError, OSError, ImportError) as error:
         _refuse(str(error))
+    except MemoryError as error:
+        _refuse(f"out of memory ({error})" if str(error) else "out of memory")
     except RecursionError:
         _refuse("a file is nested too deeply to be read")
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as error:
+        if isinstance(error.__cause__, EOFError):  # click's word for it is Abort
+            _refuse("a file ends too early")
         click.echo("interrupted", err=True)
         sys.exit(130)
 

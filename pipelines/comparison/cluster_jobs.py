@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -15,10 +14,17 @@ from subprocess import CalledProcessError
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from hiertree.errors import CheckpointError, MissingResourceError, OptionError, TrainingError, require_package
+from hiertree.errors import (
+    CheckpointError,
+    MissingResourceError,
+    OptionError,
+    TrainingError,
+    raised_as,
+    require_package,
+)
 from hiertree.io import files
-from hiertree.io.files import raised_as
 from hiertree.io.progress import show_progress
+from hiertree.io.reading import read_json_object
 
 from ..training.recipe.reading import check_recipe
 from ..training.run.experiment import train
@@ -145,8 +151,8 @@ class ClusterJobs:
         """Ids of the jobs submitted so far, by name."""
         if not self._record.is_file():
             return {}
-        with raised_as(CheckpointError, self._record, expected="ids of jobs", remedy="remove it if none is under way"):
-            return dict(json.loads(self._record.read_text(encoding="utf-8")))
+        remedy = "remove it if none is under way"
+        return read_json_object(self._record, expected="ids of jobs", remedy=remedy, kind=CheckpointError)
 
 
 def _last_error_line(job: Job[Any]) -> str:

@@ -20,8 +20,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from hiertree.errors import OptionError
-from hiertree.io.files import raised_as
+from hiertree.errors import OptionError, raised_as
 
 from ..stored_embeddings.embedding import recipe_of
 from ..training.recipe.schema import Recipe

@@ -12,13 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
-from zipfile import BadZipFile
 
 import numpy as np
 
 from hiertree.errors import CheckpointError, OptionError
-from hiertree.io.files import CONTENT_ERRORS, raised_as
 from hiertree.io.progress import track
+from hiertree.io.reading import Complaint, read_parquet, reading_arrays, reading_file
 from hiertree.metrics.statistics import holm, paired_randomization_test
 
 from ..report.queries_and_gallery import NamedPaths
@@ -155,16 +154,16 @@ def _mean(runs: Sequence[ListValues]) -> ListValues:
 
 def lists_of_run(folder: Path, data: Mapping[str, Any]) -> QueryValues:
     """The lists of a run, in a fixed order."""
-    import pandas as pd
-
     lists = []
-    with raised_as(CheckpointError, folder, expected="the folder of a finished run", on=(*CONTENT_ERRORS, BadZipFile)):
-        for table in sorted(folder.glob("per_query*.parquet")):
-            name = table.stem.removeprefix("per_query")
-            with np.load(folder / f"embeddings{name}.npz", allow_pickle=False) as arrays:
-                given: Any = {field: arrays[field] for field in NamedPaths._fields if field in arrays}
-                images = NamedPaths(**{"names": None, "paths": arrays["paths"], **given})
-                lists.append(ListValues(pd.read_parquet(table).reset_index(drop=True), images, data))
+    run: Complaint = {"expected": "a file of a finished run", "kind": CheckpointError}
+    for table in sorted(folder.glob("per_query*.parquet")):
+        name = table.stem.removeprefix("per_query")
+        with reading_arrays(folder / f"embeddings{name}.npz", **run) as arrays:
+            given: Any = {field: arrays[field] for field in NamedPaths._fields if field in arrays}
+            images = NamedPaths(**{"names": None, "paths": arrays["paths"], **given})
+        stored = read_parquet(table, **run)
+        with reading_file(table, **run):
+            lists.append(ListValues(stored.to_pandas().reset_index(drop=True), images, data))
     if not lists:
         raise CheckpointError(f"{folder} without per_query.parquet", expected="the folder of a finished run")
     return lists

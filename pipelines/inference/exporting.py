@@ -15,7 +15,15 @@ from torch.nn.functional import interpolate, normalize
 
 import hiertree
 from hiertree.datasets import ImageSource
-from hiertree.errors import ExportError, HiertreeError, MissingResourceError, OptionError, ShapeError, require_package
+from hiertree.errors import (
+    ExportError,
+    HiertreeError,
+    MissingResourceError,
+    OptionError,
+    ShapeError,
+    raised_as,
+    require_package,
+)
 from hiertree.io import files
 from hiertree.io.provenance import MANIFEST, manifest
 
@@ -108,7 +116,7 @@ def write_network(model: TrainedModel, images: Tensor, path: Path) -> float:
     with files.replacing(path) as temporary, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch, which is about to replace TorchScript, and of tracing
         refused, expected = (RuntimeError, TypeError), "a network that torch can export so"
-        with files.raised_as(ExportError, f"{kind.name} of {model!r}", expected=expected, on=refused):
+        with raised_as(ExportError, f"{kind.name} of {model!r}", expected=expected, on=refused):
             exported = kind.write(network, images, describe_model(model), temporary)
         with torch.inference_mode():
             differences = [(exported(batch) - network(batch)).abs().max() for batch in (images, images[:1])]
@@ -191,5 +199,5 @@ def _compared_images(model: TrainedModel, run: Path, images: str | os.PathLike[s
 
 def _test_images(run: Path) -> ImageSource:
     given, remedy, absent = "no images to compare on", "name others by --images", (HiertreeError, OSError)
-    with files.raised_as(MissingResourceError, given, expected="the recipe's", remedy=remedy, on=absent):
+    with raised_as(MissingResourceError, given, expected="the recipe's", remedy=remedy, on=absent):
         return load_split(load_recipe(run / "recipe.yaml", trusted=False), "test").images

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,8 +11,8 @@ import numpy as np
 from hiertree.arrays import as_paths
 from hiertree.errors import ExportError, InputError, MissingResourceError, OptionError, ShapeError, require_package
 from hiertree.io import files
-from hiertree.io.files import raised_as
 from hiertree.io.provenance import MANIFEST, sha256
+from hiertree.io.reading import read_json_object, reading_file
 from hiertree.io.tables import read_table, write_table
 from hiertree.options import check_integer
 
@@ -58,8 +57,10 @@ def require_weights(folder: Path, weights: Path) -> None:
     """Check that a gallery was embedded with these weights, where its manifest says with which."""
     if not (folder / MANIFEST).is_file():
         return
-    content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    noted = {file["sha256"] for file in content["inputs"] + content["outputs"] if file["name"] == weights.name}
+    expected = "a manifest of hiertree"
+    content = read_json_object(folder / MANIFEST, expected=expected)
+    with reading_file(folder / MANIFEST, expected=expected):
+        noted = {file["sha256"] for file in content["inputs"] + content["outputs"] if file["name"] == weights.name}
     if noted and sha256(weights) not in noted:
         raise InputError(
             f"{folder}, embedded with another model than {weights.parent}",
@@ -99,7 +100,7 @@ class GalleryIndex:
         path = Path(folder) / INDEX
         if not path.is_file():
             raise MissingResourceError(f"{folder} holds no {INDEX}", expected="a folder of hiertree export --faiss")
-        with raised_as(InputError, path, expected="an index of faiss", on=RuntimeError):
+        with reading_file(path, expected="an index of faiss", kind=InputError):
             index = faiss.read_index(str(path))
         return cls(index, read_table(Path(folder) / TABLE, required=["image"]).reset_index(drop=True))
 

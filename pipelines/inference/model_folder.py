@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
@@ -10,10 +9,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from hiertree.errors import MissingResourceError, OptionError, require_package
+from hiertree.errors import CheckpointError, MissingResourceError, OptionError, raised_as, require_package
 from hiertree.io import files
-from hiertree.io.files import raised_as
 from hiertree.io.provenance import MANIFEST, manifest, with_texts
+from hiertree.io.reading import read_json_object, reading_file
 from hiertree.tree import LabelTree
 
 from ..training.network.embedder import Embedder
@@ -45,8 +44,10 @@ class ModelRecord(NamedTuple):
     def read(cls, folder: Path) -> ModelRecord:
         """Read the two files of a run or of a model, where they are."""
         recipe, metrics = folder / RECIPE, folder / METRICS
-        content = json.loads(metrics.read_text(encoding="utf-8")) if metrics.is_file() else None
-        return cls(dict(read_yaml(recipe)) if recipe.is_file() else None, content)
+        expected = "the metrics of a finished run"
+        content = read_json_object(metrics, expected=expected, kind=CheckpointError) if metrics.is_file() else None
+        with reading_file(recipe, expected="a recipe", kind=CheckpointError):
+            return cls(dict(read_yaml(recipe)) if recipe.is_file() else None, content)
 
 
 def save_model(
@@ -102,6 +103,7 @@ def download_model(name: str, *, revision: str | None = None, token: str | None 
         f"{HUB}{repository}",
         expected="a model that model.push_to_hub has put there, and a connection or the hub's cache",
         remedy=f"where there is a connection, `hf download {repository}` brings it",
+        on=Exception,
     ):
         found = snapshot_download(repository, revision=revision or tagged or None, token=token, allow_patterns=wanted)
     return Path(found)
@@ -122,6 +124,7 @@ def upload_model(
         f"{name} on the hub",
         expected="OWNER/NAME where you may write, and a connection",
         remedy="`hf auth login` sets your token",
+        on=(OSError, ValueError),
     ):
         repository = api.create_repo(name, private=private, exist_ok=True).repo_id
         with tempfile.TemporaryDirectory() as folder:

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
-from hiertree.errors import DeviceError, InputError
-from hiertree.io.files import raised_as
+from hiertree.errors import DeviceError, InputError, raised_as
 from hiertree.io.progress import track
 from hiertree.options import check_integer
 from hiertree.tree import LabelTree

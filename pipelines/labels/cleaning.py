@@ -6,7 +6,6 @@ Texts are put into one form first (:mod:`hiertree.pipelines.labels.label_texts`)
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import AnyPath, write_json
+from hiertree.io.reading import read_json_object, reading_file
 from hiertree.io.tables import write_table
 
 from .encode.hypernyms import EDGE_COLUMNS, read_hypernyms
@@ -406,8 +406,7 @@ def write_cleaned(folder: Path, cleaned: Cleaned, report: Mapping[str, Any]) -> 
 def read_report(folder: AnyPath) -> dict[str, Any]:
     """The counts in a folder."""
     file = Path(folder) / REPORT
-    try:
-        report = dict(json.loads(file.read_text(encoding="utf-8")))
+    expected = f"the report of '{COMMAND}'"
+    report = read_json_object(file, expected=expected)
+    with reading_file(file, expected=expected):
         return {name: report[name] for name in cleaning_report(Cleaned([], [], {}), unknown_ids=0)} | report
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise TableError(f"{file}: {error}", expected=f"the report of '{COMMAND}'") from None

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hiertree.datasets.readers.images import IMAGE_SUFFIXES
-from hiertree.errors import EmbeddingError, OptionError, ShapeError, TableError, require_package
+from hiertree.errors import OptionError, ShapeError, TableError, require_package
 from hiertree.io.files import AnyPath
 from hiertree.io.progress import track
+from hiertree.io.reading import reading_arrays
 from hiertree.io.tables import read_table_parts
 
 from ..clip_model import load_clip
@@ -157,18 +158,14 @@ class StoredVectors:
     """Vectors in an ``.npz`` file: ``embeddings`` (n, d), any float, and ``landmark_ids`` (n,), integers or text."""
 
     def __init__(self, path: AnyPath) -> None:
-        try:
-            with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-                embeddings, owners = stored["embeddings"], stored["landmark_ids"]
-        except (OSError, ValueError, KeyError, EOFError) as error:
-            raise TableError(f"{path}: {error}", expected="an .npz of embeddings and landmark_ids") from None
-        if embeddings.ndim != 2 or owners.shape != embeddings.shape[:1] or owners.dtype.kind not in "iuU":
-            given = f"{path}: embeddings {embeddings.shape}, landmark_ids {owners.shape} {owners.dtype}"
-            raise ShapeError(given, expected="(n, d) and n integers or texts")
-        try:
-            self._vectors = unit_rows(embeddings.astype(np.float64), [f"row {row}" for row in range(len(owners))])
-        except EmbeddingError as error:
-            raise EmbeddingError(f"{path}: {error.given}", expected="finite rows that are not zero") from None
+        with reading_arrays(path, expected="an .npz of embeddings and landmark_ids") as stored:
+            shape, ids = stored.headers["embeddings"].shape, stored.headers["landmark_ids"]
+            if len(shape) != 2 or ids.shape != shape[:1] or ids.dtype.kind not in "iuU":
+                given = f"{path}: embeddings {shape}, landmark_ids {ids.shape} {ids.dtype}"
+                raise ShapeError(given, expected="(n, d) and n integers or texts")
+            rows = [f"row {row}" for row in range(len(stored["landmark_ids"]))]
+            self._vectors = unit_rows(stored["embeddings"].astype(np.float64), rows)
+            owners = stored["landmark_ids"]
         self._rows: defaultdict[str, list[int]] = defaultdict(list)
         for row, owner in enumerate(map(str, owners.tolist())):
             self._rows[owner].append(row)

@@ -21,7 +21,6 @@ its folder's manifest names the same command, settings, seed, version and inputs
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from hiertree.errors import IncompleteScrapeError, OptionError, RecipeError
 from hiertree.io.files import AnyPath
 from hiertree.io.locks import locked_folder
 from hiertree.io.provenance import MANIFEST
+from hiertree.io.reading import read_json_object
 from hiertree.tree import LabelTree
 
 from ..yaml_files import read_yaml
@@ -80,11 +80,7 @@ def read_plan(path: AnyPath) -> LabelsPlan:
             ``scrape`` with neither ``contact`` nor ``dump``; the message names the place.
     """
     file = Path(path)
-    try:
-        values = read_yaml(file)
-    except OSError as error:
-        raise RecipeError(f"{file}: {error.strerror}", expected="a plan in YAML") from None
-    return beside(check_plan(values, source=file.name), file.parent)
+    return beside(check_plan(read_yaml(file), source=file.name), file.parent)
 
 
 def check_plan(values: Any, *, source: str = "plan") -> LabelsPlan:
@@ -182,7 +178,7 @@ def _build(plan: LabelsPlan, run: _Run) -> BuildResult:
     if isinstance(clustered := run.results.get(CLUSTERED), Clustered):
         for line in describe_unknown_ids(clustered):
             run.say(line)
-    report = json.loads((exported / REPORT).read_text(encoding="utf-8"))
+    report = read_json_object(exported / REPORT, expected="the report of 'labels export'")
     return BuildResult(run.folder, tuple(run.results), LabelTree.from_json(exported / TREE), report)
 
 

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 from pydantic import Field, ValidationError
 
 import hiertree
-from hiertree.errors import OptionError, TableError
+from hiertree.errors import HiertreeError, OptionError, TableError
 from hiertree.io.files import AnyPath, replacing_folder, write_json
 from hiertree.io.provenance import MANIFEST, check_outputs, manifest, sha256
+from hiertree.io.reading import read_json, read_json_object, reading_file
 
 from ..settings import Section
 
@@ -193,17 +194,15 @@ def history_of(folder: AnyPath) -> list[dict[str, Any]]:
     record, earlier = read_record(path / MANIFEST), path / HISTORY
     if record is None:
         raise TableError(f"{path} holds no {MANIFEST}", expected="a folder made by 'hiertree labels'")
-    try:
-        steps = json.loads(earlier.read_text(encoding="utf-8")) if earlier.exists() else []
+    expected = "as it was made"
+    steps = read_json(earlier, expected=expected) if earlier.exists() else []
+    with reading_file(path / MANIFEST, expected=expected):
         return [*steps, {name: record[name] for name in ("command", "parameters", "seed", "hiertree", "inputs")}]
-    except (ValueError, KeyError) as error:
-        raise TableError(f"{path}: {error}", expected=f"{MANIFEST} and {HISTORY} as they were made") from None
 
 
 def read_record(file: Path) -> dict[str, Any] | None:
     """The JSON object in a file; None where there is none that can be read."""
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_json_object(file, expected="a manifest")
+    except HiertreeError:
         return None
-    return record if isinstance(record, dict) else None

@@ -33,6 +33,7 @@ from starlette.types import ASGIApp
 from typing_extensions import override
 
 from hiertree.errors import HiertreeError, ImageError, OptionError
+from hiertree.io.reading import reading_file
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -218,11 +219,12 @@ def thumbnail(path: Path, *, side: int = THUMBNAIL, crop: bool = True) -> bytes 
 
     if not path.is_file():  # a pipe would be waited for
         return None
+    formats = readable_formats()
     try:
-        with Image.open(path, formats=readable_formats()) as image:
+        with reading_file(path, expected="an image", kind=ImageError), Image.open(path, formats=formats) as image:
             image.draft("RGB", (side, side))
             return shrink(eight_bit(image, name=path.name), side=side, crop=crop)
-    except (ImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+    except ImageError:
         return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -11,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from zipfile import BadZipFile
 
 import numpy as np
 
 from hiertree.arrays import as_embeddings, as_paths
 from hiertree.errors import CheckpointError, HiertreeError, OptionError
-from hiertree.io.files import CONTENT_ERRORS, AnyPath, raised_as
+from hiertree.io.files import AnyPath
 from hiertree.io.provenance import MANIFEST, manifest
+from hiertree.io.reading import Complaint, read_json_object, read_parquet, read_text, reading_file
 from hiertree.metrics import evaluate
 
 from ..stored_embeddings.embedded_pictures import find_pictures
@@ -97,8 +96,6 @@ class FinishedRun(Measurement):
 
 def read_run(path: str | os.PathLike[str]) -> FinishedRun:
     """Read the folder of a finished run; an OptionError if it is none, a CheckpointError if a file is damaged."""
-    import pandas as pd
-
     from ..training.run.run_folder import RunFolder
 
     folder = RunFolder(Path(path))
@@ -106,7 +103,9 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
     if results is None:
         remedy = "hiertree train finishes it"
         raise OptionError(f"run={path}", expected="the folder of a finished run, with metrics.json", remedy=remedy)
-    with raised_as(CheckpointError, path, expected="the folder of a finished run", on=(*CONTENT_ERRORS, BadZipFile)):
+    whole: Complaint = {"expected": "a file of a finished run", "kind": CheckpointError}
+    per_query = read_parquet(folder.path / "per_query.parquet", **whole)
+    with reading_file(folder.path, **whole):
         embeddings = read_embeddings(folder.path)
         as_embeddings(embeddings.embeddings)
         as_paths(embeddings.paths)
@@ -115,13 +114,13 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
             source=folder.path,
             recipe=recipe,
             published=published_rows(recipe.name),
-            recipe_text=folder.recipe.read_text(encoding="utf-8"),
+            recipe_text=read_text(folder.recipe),
             results=results,
             history=read_history(folder.history),
-            manifest=json.loads((folder.path / "manifest.json").read_text(encoding="utf-8")),
+            manifest=read_json_object(folder.path / MANIFEST, **whole),
             labeled=embeddings,
             command=shlex.join(["hiertree", "train", str(folder.recipe), "--out", f"{folder.path}-again"]),
-            per_query=pd.read_parquet(folder.path / "per_query.parquet"),
+            per_query=per_query.to_pandas(),
         )
 
 
@@ -229,8 +228,11 @@ def _sources_in(paths: Sequence[Path]) -> dict[Path, str]:
 def _rows(comparison: Path) -> dict[Path, str]:
     """The first finished seed of each row of a comparison, and the row's name."""
     run_folders = sorted((path.parent for path in comparison.glob("**/seed-*/metrics.json")), key=_by_seed)
-    parameters = json.loads((comparison / MANIFEST).read_text(encoding="utf-8"))["parameters"]
-    networks = {comparison / source: name for name, source in parameters.get("measured", {}).items()}
+    expected = "the manifest of hiertree compare"
+    content = read_json_object(comparison / MANIFEST, expected=expected)
+    with reading_file(comparison / MANIFEST, expected=expected):
+        measured = content["parameters"].get("measured", {})
+        networks = {comparison / source: name for name, source in measured.items()}
     if not run_folders and not networks:
         raise OptionError(f"{comparison} without a finished run", expected="a finished run of hiertree compare")
     first: dict[Path, Path] = {}

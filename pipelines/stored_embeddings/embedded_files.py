@@ -17,6 +17,7 @@ from hiertree.errors import CheckpointError, ImageError, require_package
 from hiertree.io import files
 from hiertree.io.parts import digest, part_file
 from hiertree.io.provenance import MANIFEST
+from hiertree.io.reading import Complaint, read_array, read_json_object, reading_file
 from hiertree.io.tables import write_table
 
 from .label_columns import IMAGE
@@ -29,6 +30,7 @@ FileFormat = Literal["npy", "parquet"]
 Numbers = Literal["float32", "float16"]
 SKIPPED = "skipped.csv"
 SHARDS = "shards"  # the folder of unfinished work
+_PART: Complaint = {"expected": "a whole part", "remedy": "remove it to have it computed", "kind": CheckpointError}
 _MODEL, _FINGERPRINT, _SKIPPED = b"hiertree.model", b"hiertree.fingerprint", b"hiertree.skipped"
 
 
@@ -150,7 +152,9 @@ class ArrayFiles(EmbeddingFiles):
                 shard, row = np.divmod(rows[start : start + size], size)
                 part = np.empty((len(row), self.width), self.dtype)
                 for number in np.unique(shard).tolist():
-                    part[shard == number] = np.load(self.shards[number].file, mmap_mode="r")[row[shard == number]]
+                    part[shard == number] = read_array(self.shards[number].file, mapped=True, **_PART)[
+                        row[shard == number]
+                    ]
                 file.write(part.data)
 
 
@@ -183,7 +187,7 @@ class ParquetFiles(EmbeddingFiles):
         about = {_MODEL: self.fingerprint["weights"], _FINGERPRINT: self._digest(shard), _SKIPPED: json.dumps(skipped)}
         table = pa.Table.from_arrays(columns, ["embedding", *texts]).replace_schema_metadata(about)
         with files.replacing(shard.file) as temporary:
-            pq.write_table(table, temporary, use_dictionary=list(texts.columns[1:]))
+            pq.write_table(table, temporary, use_dictionary=list(texts.columns[1:]), write_page_checksum=True)
 
     @override
     def finish(self) -> dict[str, Any]:
@@ -228,27 +232,25 @@ class ParquetFiles(EmbeddingFiles):
     @staticmethod
     def _about(shard: Shard) -> tuple[int, dict[bytes, bytes]]:
         """The number of rows of a part, and its metadata."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        try:
-            footer = pq.read_metadata(shard.file)
-        except FileNotFoundError as error:
+        if not shard.file.exists():
             remedy = "name a folder that all machines share by --out"
-            raise CheckpointError(f"{shard.file} is not there", expected="every part", remedy=remedy) from error
-        except (pa.ArrowException, OSError) as error:
-            raise CheckpointError(f"{shard.file} is damaged", remedy="remove it to have it computed") from error
-        return footer.num_rows, footer.metadata or {}
+            raise CheckpointError(f"{shard.file} is not there", expected="every part", remedy=remedy)
+        with reading_file(shard.file, **_PART):
+            footer = pq.read_metadata(shard.file)
+            return footer.num_rows, footer.metadata or {}
 
 
 def written_in(folder: Path, *, is_first: bool = True) -> Embedded | None:
     """The files of a finished call in a folder; None if it is not finished."""
     if not (folder / MANIFEST).is_file():
         return None
-    made = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    arrays, tables = (tuple(folder / name for name in made[key]) for key in ("embeddings", "labels"))
-    skipped = folder / SKIPPED
-    return Embedded(folder, made["rows"], arrays, tables, skipped if skipped.is_file() else None, is_first)
+    expected, skipped = "the manifest of `hiertree embed`", folder / SKIPPED
+    made = read_json_object(folder / MANIFEST, expected=expected, kind=CheckpointError)
+    with reading_file(folder / MANIFEST, expected=expected, kind=CheckpointError):
+        arrays, tables = (tuple(folder / name for name in made[key]) for key in ("embeddings", "labels"))
+        return Embedded(folder, int(made["rows"]), arrays, tables, skipped if skipped.is_file() else None, is_first)
 
 
 KINDS: Mapping[FileFormat, type[EmbeddingFiles]] = {"npy": ArrayFiles, "parquet": ParquetFiles}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from hiertree.datasets.readers.images import FileImages, SelectedImages, inside
 from hiertree.errors import HiertreeError, OptionError
 from hiertree.io.files import AnyPath
 from hiertree.io.provenance import MANIFEST
+from hiertree.io.reading import read_json_object, reading_file
 
 if TYPE_CHECKING:
     from hiertree.datasets import ImageSource
@@ -27,16 +27,19 @@ def find_pictures(source: Path, names: Sequence[str], images: AnyPath | None) ->
         return _files(Path(images), names, source), ""
     if not source.is_dir():
         return None, "No folder of images was given (--images)."
+    file, expected = source / MANIFEST, "the manifest of `hiertree embed` or of a run"
     try:
-        made = json.loads((source / MANIFEST).read_text(encoding="utf-8"))["parameters"]
-        if "embedded" in made:
-            found = load_input_images(made["embedded"], made.get("split"), labeled=False).dataset.images
-            if isinstance(found, FileImages):
-                return _files(found.root, names, source), ""
-            listed = [list(map(found.name, range(len(found))))]
-        else:
-            found, listed = _of_recipe(made, source=source / MANIFEST)
-    except (HiertreeError, OSError, KeyError, ValueError) as error:
+        made = read_json_object(file, expected=expected)
+        with reading_file(file, expected=expected):
+            made = made["parameters"]
+            if "embedded" in made:
+                found = load_input_images(made["embedded"], made.get("split"), labeled=False).dataset.images
+                if isinstance(found, FileImages):
+                    return _files(found.root, names, source), ""
+                listed = [list(map(found.name, range(len(found))))]
+            else:
+                found, listed = _of_recipe(made, source=file)
+    except HiertreeError as error:
         return None, f"The images are not where they were embedded from: {error}"
     if list(names) not in listed:
         return None, "There are other images now where these were embedded from."

@@ -28,6 +28,7 @@ import numpy as np
 from hiertree.arrays import to_numpy
 from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError, require_package, some_of
 from hiertree.io.files import AnyPath
+from hiertree.io.reading import read_array, reading_arrays, reading_file
 from hiertree.tree import LabelTree
 
 from .label_columns import (
@@ -254,19 +255,17 @@ def _require_fit(found: LabeledEmbeddings, source: Path, gallery: Path) -> None:
 
 def _load_numpy(file: Path) -> Any:
     """The array of an ``.npy``, the arrays of an ``.npz``."""
-    try:
-        if file.suffix == ".npy" and file.stat().st_size > MAPPED_BYTES:
-            return np.load(file, allow_pickle=False, mmap_mode="r")
-        with file.open("rb") as opened:
-            content = np.load(opened, allow_pickle=False)
-            if file.suffix == ".npy":
-                return content
-            _check_arrays(file, content.files)
-            return {name: content[name] for name in content.files}
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(f"{file} cannot be read", expected="plain numbers saved by numpy, nothing else") from error
+    expected = "plain numbers saved by numpy, nothing else"
+    if file.suffix == ".npy":
+        mapped = file.is_file() and file.stat().st_size > MAPPED_BYTES
+        return read_array(file, expected=expected, kind=InputError, mapped=mapped)
+    with reading_arrays(file, expected=expected, kind=InputError) as stored:
+        _check_arrays(file, list(stored))
+        shapes: Any = {name: header.empty() for name, header in stored.headers.items()}
+        if "gallery_embeddings" not in shapes:
+            shapes.pop("distractors", None)  # those of this side
+        _require_fit(LabeledEmbeddings(**shapes), file, file)
+        return dict(stored)
 
 
 def _load_torch(file: Path) -> Any:
@@ -274,15 +273,13 @@ def _load_torch(file: Path) -> Any:
     require_package("torch", extra="train")
     import torch
 
-    try:
+    with reading_file(file, expected="dense tensors saved by torch, nothing else", kind=InputError):
         content = torch.load(file, map_location="cpu", weights_only=True)
         if isinstance(content, torch.Tensor):
             return to_numpy(content)
         if isinstance(content, Mapping) and all(isinstance(value, torch.Tensor) for value in content.values()):
             return {str(name): to_numpy(value) for name, value in content.items()}
-    except Exception as error:
-        raise InputError(f"{file} cannot be read", expected="dense tensors saved by torch, nothing else") from error
-    raise InputError(f"{file.name} with a {type(content).__name__}", expected="a tensor or a dictionary of tensors")
+        raise InputError(f"{file.name} with a {type(content).__name__}", expected="a tensor or a dictionary of tensors")
 
 
 def _check_arrays(file: Path, names: Sequence[str]) -> None:

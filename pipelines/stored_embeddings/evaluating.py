@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -17,8 +16,9 @@ from typing_extensions import Unpack
 from hiertree import relevance as relevances
 from hiertree.errors import CheckpointError, InputError, OptionError, require_package
 from hiertree.io import files
-from hiertree.io.files import AnyPath, raised_as
+from hiertree.io.files import AnyPath
 from hiertree.io.provenance import manifest
+from hiertree.io.reading import Complaint, read_json_object, reading_file
 from hiertree.metrics import (
     Compat,
     Evaluation,
@@ -117,9 +117,12 @@ def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack
 
 def measured_as(run: Path) -> dict[str, Any]:
     """The metrics and conventions of a run's own results, and a line on further lists of its benchmark."""
-    with raised_as(CheckpointError, run, expected="the whole folder of a finished run"):
-        convention = json.loads((run / "metrics.json").read_text(encoding="utf-8"))["convention"]
-        metrics = read_yaml(run / "recipe.yaml")["evaluation"]["metrics"]
+    whole: Complaint = {"expected": "the whole folder of a finished run", "kind": CheckpointError}
+    content, recipe = read_json_object(run / "metrics.json", **whole), read_yaml(run / "recipe.yaml")
+    with reading_file(run / "recipe.yaml", **whole):
+        metrics = recipe["evaluation"]["metrics"]
+    with reading_file(run / "metrics.json", **whole):
+        convention = content["convention"]
         codes, protocol = "Hamming" in convention["scores"], convention["protocol"]
         by_pairs = convention["self_rule"] == BY_PAIRS
     if by_pairs:

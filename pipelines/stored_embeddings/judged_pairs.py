@@ -11,6 +11,7 @@ import numpy as np
 
 from hiertree.datasets.benchmarks.pickled import read_ground_truth
 from hiertree.errors import InputError, OptionError, ShapeError
+from hiertree.io.reading import read_array
 from hiertree.metrics import Evaluation, evaluate_scores, revisitop_levels
 
 from ..pair_scores import joined, score_blocks
@@ -66,7 +67,7 @@ def read_truth(file: Path) -> Truth:
             return {**revisitop_levels(lists[rows], items, setup=setup)._asdict(), "num_levels": 1}
 
         return Truth((len(queries), len(gallery)), SETUPS, of_lists)
-    grades = _array(file, expected="a .pkl of Revisited, or an .npy of grades")
+    grades = read_array(file, expected="a .pkl of Revisited, or an .npy of grades", kind=InputError, mapped=True)
     if grades.ndim != 2 or grades.dtype.kind not in "iub":
         expected = "integers, a row for each query and a column for each item"
         raise ShapeError(f"{file}: grades of shape {grades.shape} and type {grades.dtype}", expected=expected)
@@ -98,20 +99,11 @@ def evaluate_judged(sides: Sides, truth: Truth, *, codes: bool, **options: Any) 
     return replace(next(iter(results.values())), names=tuple(names), values=values)
 
 
-def _array(file: Path, *, expected: str) -> NDArray[Any]:
-    """An array that stays on disk."""
-    try:
-        array: NDArray[Any] = np.load(file, allow_pickle=False, mmap_mode="r")
-    except Exception as error:
-        raise InputError(f"{file} cannot be read", expected=expected) from error
-    return array
-
-
 def _rows(files: list[Path]) -> NDArray[Any] | Shards:
     """The vectors of one array: a file, one of several files in a folder, or shards."""
     if len(files) > 1 or files[0].suffix != ".npy":
         return Shards(files)
-    vectors = _array(files[0], expected="an array saved by numpy")
+    vectors = read_array(files[0], expected="an array saved by numpy", kind=InputError, mapped=True)
     if vectors.ndim != 2 or 0 in vectors.shape or vectors.dtype.kind != "f":
         given = f"{files[0]}: embeddings of shape {vectors.shape} and type {vectors.dtype}"
         raise ShapeError(given, expected="floats (n, d), not empty")

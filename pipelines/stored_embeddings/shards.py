@@ -6,7 +6,6 @@ which says how many rows there are in which parts, how wide they are, and the SH
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -18,14 +17,15 @@ from typing_extensions import override
 
 from hiertree.arrays import StoredRows
 from hiertree.errors import InputError, TableError, require_package
-from hiertree.io.files import raised_as
 from hiertree.io.provenance import MANIFEST
+from hiertree.io.reading import Complaint, read_array, read_json_object, read_parquet, reading_file
 from hiertree.io.tables import arrow_texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SHARDS = (".parquet", ".npy", ".safetensors")
+_CONTENT = {".parquet": "a Parquet file", ".npy": "an array that numpy saved", ".safetensors": "safetensors"}
+SHARDS = tuple(_CONTENT)
 _ROWS_AT_ONCE = 2**14
 _COMPARED = 2**16  # bytes at the end of a file, by which processes know that they see the same
 
@@ -60,16 +60,11 @@ class Shards(StoredRows):
             raise InputError(f"{self.files[0]} of model {first.model}", expected=f"{self.model}, as in {MANIFEST}")
 
     def _opened(self, file: Path) -> Any:
-        try:
+        with reading_file(file, **_complaint(file)):
             shard = self._read(file)
-        except InputError:
-            raise
-        except Exception as error:  # each library has its own
-            kind = {".parquet": "a Parquet file", ".npy": "an array that numpy saved"}.get(file.suffix, "safetensors")
-            raise InputError(f"{file.name}: {error}", expected=kind) from error
-        if shard.width < 1:
-            raise InputError(f"{file.name} with embeddings of several lengths, or none", expected="one length")
-        return shard
+            if shard.width < 1:
+                raise InputError(f"{file.name} with embeddings of several lengths, or none", expected="one length")
+            return shard
 
     @override
     def __getitem__(self, rows: slice | NDArray[np.int64]) -> NDArray[Any]:
@@ -81,19 +76,19 @@ class Shards(StoredRows):
             low, high = np.searchsorted(rising, (start, stop))
             if low < high:
                 own = rising[low:high] - start
-                for begin, part in self._opened(file).parts(own):
-                    here = slice(*np.searchsorted(own, (begin, begin + len(part))))
-                    found[order[low:high][here]] = part[own[here] - begin]
+                with reading_file(file, **_complaint(file)):
+                    for begin, part in self._opened(file).parts(own):
+                        here = slice(*np.searchsorted(own, (begin, begin + len(part))))
+                        found[order[low:high][here]] = part[own[here] - begin]
         return found
 
     def texts(self, column: str) -> Any:
         """Another column of all Parquet files, its cells as text: an array of pandas."""
         import pandas as pd
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
-        with raised_as(InputError, self.files[0].parent, expected="Parquet files of the same columns"):
-            tables = [pq.read_table(file, columns=[column]) for file in self.files]
+        tables = [read_parquet(file, columns=[column], **_complaint(file)) for file in self.files]
+        with reading_file(self.files[0].parent, expected="Parquet files of the same columns", kind=InputError):
             cells = pa.concat_tables(tables, promote_options="default").column(0)
             if pa.types.is_string(cells.type):
                 return cells.fill_null("").to_pandas().array
@@ -134,9 +129,7 @@ class Shards(StoredRows):
         file = self.files[0].parent / MANIFEST
         if not file.exists():
             return None
-        with raised_as(InputError, f"{file} cannot be read", expected="JSON that hiertree embed wrote"):
-            made = json.loads(file.read_text(encoding="utf-8"))
-        made = made if isinstance(made, dict) else {}
+        made = read_json_object(file, expected="JSON that hiertree embed wrote", kind=InputError)
         rows, width = self.shape
         here = [{"name": file.name, "rows": shard.rows} for file, shard in zip(self.files, shards, strict=True)]
         for key, own in {"parts": here, "rows": rows, "dimensions": width}.items():
@@ -153,7 +146,7 @@ class _ParquetShard:
         import pyarrow.parquet as pq
         import pyarrow.types as kinds
 
-        self._file, self._read = file, pq.ParquetFile(file)
+        self._file, self._read = file, pq.ParquetFile(file, page_checksum_verification=True)
         schema, self.rows = self._read.schema_arrow, self._read.metadata.num_rows
         list_kinds = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
         lists = [field.name for field in schema if any(is_kind(field.type) for is_kind in list_kinds)]
@@ -195,7 +188,7 @@ class _NumpyShard:
     model = None
 
     def __init__(self, file: Path) -> None:
-        self._array: Any = np.load(file, allow_pickle=False, mmap_mode="r")
+        self._array: Any = read_array(file, mapped=True, **_complaint(file))
         self.rows: int = len(self._array)
         self.width: int = self._array.shape[1] if self._array.ndim == 2 else 0
         self.dtype = self._array.dtype
@@ -224,9 +217,14 @@ class _TensorShard(_NumpyShard):
         self.dtype = self._array[:1].dtype
 
 
+def _complaint(file: Path) -> Complaint:
+    """Of the error about a shard."""
+    return {"expected": _CONTENT[file.suffix], "kind": InputError}
+
+
 def _identity(file: Path) -> str:
     """Differs where a file has another name, size or end."""
-    with file.open("rb") as opened:
+    with reading_file(file, **_complaint(file)), file.open("rb") as opened:
         size = opened.seek(0, 2)
         opened.seek(max(size - _COMPARED, 0))
         return f"{file.name} {size} {zlib.crc32(opened.read())}"

@@ -13,7 +13,7 @@ import os
 import numpy as np
 
 from ...errors import TableError
-from ...io.files import raised_as
+from ...io.reading import reading_file
 from ...io.tables import line_names, read_table
 from ..description import BENCHMARKS, Verify
 from ..image_dataset import ImageDataset
@@ -66,7 +66,7 @@ def load_ijbc(
     home, file = IJBC.files(root, IJBC_LISTS)
     listed = read_table(file, required=("SUBJECT_ID", "FILENAME", *BOX), needs_rows=True)
     listed = listed.drop_duplicates(["SUBJECT_ID", "FILENAME"])
-    with raised_as(TableError, file, expected=f"numbers in {', '.join(BOX)}", on=ValueError):
+    with reading_file(file, expected=f"numbers in {', '.join(BOX)}"):
         numbers = listed[list(BOX)].replace("", "nan").to_numpy(dtype=np.float64)
     listed, numbers = listed[boxed := np.isfinite(numbers).all(axis=1)], numbers[boxed]
     often = (listed.groupby("SUBJECT_ID")["FILENAME"].transform("size") >= FEWEST).to_numpy(dtype=np.bool_)

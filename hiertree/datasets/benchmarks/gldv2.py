@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...errors import TableError, require_package
-from ...io.files import raised_as
+from ...errors import TableError, raised_as, require_package
 from ...io.tables import integer_column, read_columns, read_table
 from ...tree import H_GLDV2_LEVELS
 from ..description import BENCHMARKS, Benchmark, Verify

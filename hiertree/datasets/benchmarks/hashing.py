@@ -22,6 +22,7 @@ import numpy as np
 from typing_extensions import override
 
 from ...errors import TableError, require_package
+from ...io.reading import reading_file
 from ...options import check_integer
 from ..description import BENCHMARKS, Benchmark, Verify
 from ..image_dataset import ImageDataset
@@ -254,8 +255,9 @@ def load_labelme(
     from scipy.spatial.distance import pdist
 
     _, file = LABELME.files(root, ("LabelMe_gist.mat", "labelme-gist.mat"))
-    gist, pixels, *parts = (read_matlab(file, name) for name in ("gist", "img", "ndxtest", "ndxtrain"))
-    query, gallery = (np.sort(part.astype(np.int64).ravel()) - 1 for part in parts)
+    gist, pixels, *parts = read_matlab(file, "gist", "img", "ndxtest", "ndxtrain")
+    with reading_file(file, expected="ndxtest and ndxtrain of whole numbers"):
+        query, gallery = (np.sort(part.astype(np.int64).ravel()) - 1 for part in parts)
     whole = np.array_equal(np.sort(np.concatenate([query, gallery])), np.arange(len(gist)))
     if gist.ndim != 2 or pixels.shape != (32, 32, 3, len(gist)) or not whole:
         given = f"{file}: gist {gist.shape}, img {pixels.shape}, {len(query)} and {len(gallery)} indices"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from ...errors import TableError
-from ...io.files import raised_as
+from ...io.reading import reading_file
 from ...io.tables import integer_column, line_names
 from ...options import check_choice
 from ..description import BENCHMARKS, Verify
@@ -209,7 +209,7 @@ def _cars(root: str | os.PathLike[str]) -> tuple[Path, list[str], NDArray[np.int
     home, meta = CARS.files(
         second_release if second_release.is_dir() else root, ("cars_annos.mat", "devkit/cars_meta.mat")
     )
-    names = [str(name) for name in read_matlab(meta, "class_names")]
+    names = [str(name) for name in read_matlab(meta, "class_names")[0]]
     if meta.name == "cars_annos.mat":
         return home, *_annotated(meta, "", "relative_im_path", len(names)), names
     _, train, test = CARS.files(home, *CARS_DEVKIT)
@@ -222,8 +222,8 @@ def _cars(root: str | os.PathLike[str]) -> tuple[Path, list[str], NDArray[np.int
 
 def _annotated(file: Path, folder: str, path: str, classes: int) -> tuple[list[str], NDArray[np.int64]]:
     """Paths of images and their classes, from 1."""
-    annotations = read_matlab(file, "annotations")
-    with raised_as(TableError, file, expected=f"annotations of {path} and class, class_names"):
+    (annotations,) = read_matlab(file, "annotations")
+    with reading_file(file, expected=f"annotations of {path} and class, class_names"):
         class_ids = annotations["class"].astype(np.int64)
         paths = [f"{folder}{name}" for name in annotations[path]]
     if not 1 <= class_ids.min() <= class_ids.max() <= classes:

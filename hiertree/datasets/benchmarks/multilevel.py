@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from ...errors import TableError
-from ...io.files import raised_as
 from ...io.provenance import sha256
+from ...io.reading import read_text, reading_file
 from ...io.tables import integer_column, line_names
 from ...options import check_choice
 from ..description import BENCHMARKS, Benchmark, Verify
@@ -86,13 +86,13 @@ def _taxonomy(benchmark: Benchmark, home: Path) -> dict[int, tuple[str, ...]]:
     present = next((home / name for name in CATEGORIES if (home / name).is_file()), None)
     if present is None:
         raise benchmark.missing(f"no taxonomy in {home}", expected=f"one of {', '.join(CATEGORIES)}")
-    with raised_as(TableError, present, expected=f"categories with id, {', '.join(RANKS)}"):
+    with reading_file(present, expected=f"categories with id, {', '.join(RANKS)}"):
         return {int(entry["id"]): tuple(str(entry[rank]) for rank in RANKS) for entry in _categories(present)}
 
 
 def _categories(path: Path) -> Any:
     """The list of categories alone; the half million images and annotations around it are not parsed."""
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path)
     if text.lstrip().startswith("["):
         return json.loads(text)
     found = re.search(r'"categories"\s*:\s*(?=\[)', text)

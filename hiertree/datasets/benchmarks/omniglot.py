@@ -11,7 +11,6 @@ import math
 import os
 import re
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -21,6 +20,7 @@ import numpy as np
 from PIL import Image
 
 from ...errors import ImageError, OptionError
+from ...io.reading import reading_arrays, reading_file
 from ...options import check_choice, require
 from ...tree.label_tree import LabelTree
 from ..description import BENCHMARKS
@@ -156,20 +156,18 @@ def _files(source: Path) -> Iterator[tuple[str, bytes]]:
     """Name and content of every drawing. Members of archives are never unpacked, so none can lead out of a folder."""
     if source.is_dir():
         for path in source.glob("*/character*/*.png"):
-            yield path.relative_to(source.parent).as_posix(), path.read_bytes()
+            with reading_file(path, expected="a drawing", kind=ImageError):
+                yield path.relative_to(source.parent).as_posix(), path.read_bytes()
         return
-    try:
-        with zipfile.ZipFile(source) as archive:
-            for member in archive.infolist():
-                if not member.filename.endswith(".png"):
-                    continue
-                if member.file_size > LARGEST_DRAWING:
-                    given = f"{source}: {member.filename} of {member.file_size} bytes"
-                    raise ImageError(given, expected=f"a drawing of at most {LARGEST_DRAWING}")
-                yield member.filename, archive.read(member)
-    except (OSError, zipfile.BadZipFile, zlib.error) as error:
-        given, remedy = f"{source} cannot be read ({error})", OMNIGLOT.steps[0]
-        raise ImageError(given, expected="a complete zip archive", remedy=remedy) from error
+    expected, remedy = "a complete zip archive", OMNIGLOT.steps[0]
+    with reading_file(source, expected=expected, remedy=remedy, kind=ImageError), zipfile.ZipFile(source) as archive:
+        for member in archive.infolist():
+            if not member.filename.endswith(".png"):
+                continue
+            if member.file_size > LARGEST_DRAWING:
+                given = f"{source}: {member.filename} of {member.file_size} bytes"
+                raise ImageError(given, expected=f"a drawing of at most {LARGEST_DRAWING}")
+            yield member.filename, archive.read(member)
 
 
 def _ink(drawing: Image.Image, size: int) -> NDArray[np.uint8]:
@@ -181,18 +179,15 @@ def _ink(drawing: Image.Image, size: int) -> NDArray[np.uint8]:
 def _read_npz(path: Path, image_size: int) -> tuple[pd.DataFrame, NDArray[np.uint8]]:
     import pandas as pd
 
-    try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            images = file["images"]
-            table = pd.DataFrame({"part": file["split"], **{name: file[name] for name in COLUMNS}})
-    except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        expected = f"an npz of images, split, {', '.join(COLUMNS[:-1])} and {COLUMNS[-1]}"
-        raise ImageError(f"{path} cannot be read ({error})", expected=expected) from error
-    if images.shape[1:] != (image_size, image_size):
-        raise OptionError(
-            f"image_size={image_size} from {path.name}",
-            expected=f"{images.shape[1]}",
-            remedy="pass that size, or the zip archives as root",
-        )
+    expected = f"an npz of images, split, {', '.join(COLUMNS[:-1])} and {COLUMNS[-1]}"
+    with reading_arrays(path, expected=expected, kind=ImageError) as file:
+        number, *size = file.headers["images"].shape
+        if size != [image_size] * 2:
+            remedy = "pass that size, or the zip archives as root"
+            raise OptionError(f"image_size={image_size} from {path.name}", expected=f"{size[0]}", remedy=remedy)
+        if any(file.headers[name].shape != (number,) for name in ("split", *COLUMNS)):
+            raise ValueError(f"{number} images, and other numbers of labels")
+        images = file["images"]
+        table = pd.DataFrame({"part": file["split"], **{name: file[name] for name in COLUMNS}})
     table = table.sort_values(["part", *COLUMNS], kind="stable")
     return table, images[table.index]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from ...errors import TableError
-from ...io.files import raised_as
+from ...io.reading import reading_file
 from ...io.tables import line_names
 from ...options import check_choice
 from ..description import BENCHMARKS, Benchmark, Verify
@@ -114,7 +114,7 @@ def _part(benchmark: Benchmark, root: str | os.PathLike[str], part: str, classes
     batches = [_batch(file, classes) for file in files]
     pixels, names, numbers = (np.concatenate(columns) for columns in zip(*batches, strict=True))
     texts = read_plain_pickle(meta_file)
-    with raised_as(TableError, meta_file, expected=f"{' and '.join(keys)} for every label"):
+    with reading_file(meta_file, expected=f"{' and '.join(keys)} for every label"):
         labels = np.stack([np.array(texts[key])[column] for key, column in zip(keys, numbers.T, strict=True)], axis=1)
     benchmark.verify(part, len(names), len(np.unique(labels[:, -1])), verify)
     return Part(pixels, names, labels)
@@ -123,7 +123,7 @@ def _part(benchmark: Benchmark, root: str | os.PathLike[str], part: str, classes
 def _batch(file: Path, classes: Classes) -> Part:
     """One file of a part; its labels are still numbers."""
     content = read_plain_pickle(file)
-    with raised_as(TableError, file, expected=f"a batch of CIFAR-{classes}"):
+    with reading_file(file, expected=f"a batch of CIFAR-{classes}"):
         pixels = np.ascontiguousarray(content["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
         numbers = np.stack([np.array(content[key], dtype=np.int64) for key in _LABELS[classes]], axis=1)
         names = np.array(content["filenames"], dtype=np.str_)
@@ -221,7 +221,7 @@ def _distractors(folder: str | os.PathLike[str]) -> FileImages:
 def read_ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.float64], tuple[Any, ...]]:
     """Names of queries and gallery, boxes (Q, 4), and each query's lists."""
     content = read_plain_pickle(file)
-    with raised_as(TableError, file, expected="imlist, qimlist, and gnd with bbx, easy, hard, junk"):
+    with reading_file(file, expected="imlist, qimlist, and gnd with bbx, easy, hard, junk"):
         queries, gallery = [str(name) for name in content["qimlist"]], [str(name) for name in content["imlist"]]
         entries = content["gnd"]
         boxes = np.array([np.asarray(entry["bbx"], dtype=np.float64).ravel() for entry in entries])
@@ -255,10 +255,11 @@ def load_sfm120k(root: str | os.PathLike[str], split: str = "train", *, verify: 
     name = "retrieval-SfM-120k"
     home, file = SFM120K.files(root, f"{name}-imagenames-clusterids.mat" if split == "all" else f"{name}.pkl")
     if split == "all":
-        listed = {key: read_matlab(file, key).tolist() for key in ("cids", "cluster")}
+        cids, cluster = read_matlab(file, "cids", "cluster")
+        listed = {"cids": cids.tolist(), "cluster": cluster.tolist()}
     else:
         listed = read_plain_pickle(file)
-    with raised_as(TableError, file, expected="cids and cluster, of train and val in the pickle"):
+    with reading_file(file, expected="cids and cluster, of train and val in the pickle"):
         part = listed if split == "all" else listed[SFM120K_PARTS[split]]
         images, clusters = [str(name) for name in part["cids"]], np.asarray(part["cluster"], dtype=np.int64).ravel()
         if len(images) != len(clusters):

@@ -234,7 +234,9 @@ def decode(file: AnyPath | IO[bytes], *, name: str, upright: bool = False) -> Im
             if side is not None and image.width * image.height > LARGE:
                 return _reduced(image, REDUCED * side, name)
             return eight_bit(image.copy() if image.mode[0] not in "IF" else image, name=name)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+    except ImageError:
+        raise
+    except Exception as error:  # each format's decoder has its own
         raise ImageError(f"image {name!r} does not decode ({error})", expected="a complete image file") from error
 
 

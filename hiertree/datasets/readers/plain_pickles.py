@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...errors import TableError
-from ...io.files import raised_as
+from ...io.reading import reading_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +36,7 @@ def read_plain_pickle(path: Path) -> Any:
     A TableError says what else a file is, or names.
     """
     expected = "a pickle of numbers, text and numeric arrays"
-    with raised_as(TableError, path, expected=expected, on=Exception):
+    with reading_file(path, expected=expected):
         unpickler = _PlainUnpickler(path.read_bytes())
         return _plain(unpickler.load(), unpickler.most)
 

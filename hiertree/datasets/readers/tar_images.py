@@ -11,7 +11,6 @@ import math
 import os
 import re
 import tarfile
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,9 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from ...errors import ImageError, some_of
+from ...errors import HiertreeError, ImageError, some_of
 from ...io.files import replacing
 from ...io.progress import track
+from ...io.reading import reading_arrays, reading_file
 from ..split_names import SPLIT_NAMES, names_of_split, split_to_measure
 from .images import NamedImages, decode
 
@@ -77,12 +77,9 @@ class TarImages(NamedImages):
 
     def __getitem__(self, index: int) -> Image.Image:
         archive = self.root / self._archives[self._archive_of[index]]
-        try:
-            with archive.open("rb") as file:
-                file.seek(int(self._offsets[index]))
-                content = file.read(int(self._sizes[index]))
-        except OSError as error:
-            raise ImageError(f"image {self.name(index)!r} in {archive} ({error})", expected="the archive") from error
+        with reading_file(archive, expected="the archive", kind=ImageError), archive.open("rb") as file:
+            file.seek(int(self._offsets[index]))
+            content = file.read(int(self._sizes[index]))
         return decode(io.BytesIO(content), name=self.name(index))
 
     def stamp(self, index: int) -> str:
@@ -155,10 +152,10 @@ def tar_index(folder: Path, archives: Sequence[Path]) -> TarIndex:
 
 def _kept(path: Path) -> TarIndex | None:
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+        with reading_arrays(path, expected="an index") as file:
             return TarIndex(*(file[name] for name in TarIndex._fields))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return None
+    except HiertreeError:
+        return None  # it is made again
 
 
 def _made(archives: Sequence[Path], stamps: NDArray[np.str_]) -> TarIndex:
@@ -176,14 +173,14 @@ def _made(archives: Sequence[Path], stamps: NDArray[np.str_]) -> TarIndex:
 
 def _members(path: Path) -> list[tuple[str, int, int]]:
     """Name, offset and size of every regular file that is not hidden."""
-    try:
-        with tarfile.open(path, "r:") as archive, path.open("rb") as file:
-            names = ((member, member.name.removeprefix("./")) for member in archive if member.isreg())
-            found = [(name, member.offset_data, member.size) for member, name in names if not _HIDDEN.search(name)]
-            file.seek(archive.offset)  # tarfile stopped here: at the end, or at an invalid header
-            if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
-                raise tarfile.ReadError(f"neither a header nor the end mark at byte {archive.offset}")
-            return found
-    except (tarfile.TarError, OSError, EOFError) as error:
-        given = f"{path} cannot be read ({error})"
-        raise ImageError(given, expected="a complete tar archive", remedy="get it again") from error
+    with (
+        reading_file(path, expected="a complete tar archive", remedy="get it again", kind=ImageError),
+        tarfile.open(path, "r:") as archive,
+        path.open("rb") as file,
+    ):
+        names = ((member, member.name.removeprefix("./")) for member in archive if member.isreg())
+        found = [(name, member.offset_data, member.size) for member, name in names if not _HIDDEN.search(name)]
+        file.seek(archive.offset)  # tarfile stopped here: at the end, or at an invalid header
+        if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+            raise tarfile.ReadError(f"neither a header nor the end mark at byte {archive.offset}")
+        return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import TableError
-from ...io.files import read_text
+from ...io.reading import read_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,6 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from hiertree.errors import TableError
 from hiertree.io.files import AnyPath, write_json
+from hiertree.io.reading import read_json, reading_file
 from hiertree.io.tables import write_table
 
 from ...settings import first_complaint
@@ -74,7 +75,7 @@ def read_proposal(path: AnyPath) -> Proposal:
     file = Path(path) / PROPOSAL if Path(path).is_dir() else Path(path)
     content = _parsed(file)
     proposal = Proposal(content.clusters, content.silhouettes)
-    if _as_json(proposal) != json.loads(file.read_bytes()):
+    if _as_json(proposal) != read_json(file, expected=f"a proposal in the format {FORMAT}"):
         expected = "cluster ids 0, 1, 2, … in order, and no other keys than 'labels cluster' writes"
         raise TableError(f"{file}", expected=expected)
     check_proposal(proposal, source=str(file))
@@ -143,9 +144,9 @@ class _File:
 
 def _parsed(file: Path) -> _File:
     try:
-        return TypeAdapter(_File).validate_json(file.read_bytes(), strict=True)
-    except OSError as error:
-        raise TableError(f"{file}: {error.strerror}", expected="a proposal of 'labels cluster'") from None
+        with reading_file(file, expected="a proposal of 'labels cluster'"):
+            content = file.read_bytes()
+        return TypeAdapter(_File).validate_json(content, strict=True)
     except ValidationError as error:
         raise TableError(f"{file}: {first_complaint(error)}", expected=f"a proposal in the format {FORMAT}") from None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,6 +14,7 @@ from pydantic import field_validator, model_validator
 
 from hiertree.errors import OptionError
 from hiertree.io.files import AnyPath, replacing
+from hiertree.io.reading import reading_arrays
 
 from ..steps import GROWS, Count, FileOrName, Settings, option
 from .place_noun_encoder import PlaceNounEncoder
@@ -52,11 +52,9 @@ def _hash(text: str) -> str:
 def _read(file: Path) -> dict[str, NDArray[np.float32]]:
     if not file.exists():
         return {}
-    try:
-        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            return dict(zip(stored["texts"].tolist(), stored["vectors"], strict=True))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise OptionError(f"{file}: {error}", expected="vectors kept earlier", remedy="remove the file") from None
+    expected, remedy = "vectors kept earlier", "remove the file"
+    with reading_arrays(file, expected=expected, remedy=remedy, kind=OptionError) as stored:
+        return dict(zip(stored["texts"].tolist(), stored["vectors"], strict=True))
 
 
 class ClipSettings(Settings):

@@ -17,6 +17,7 @@ import numpy as np
 
 from hiertree.errors import TableError
 from hiertree.io.files import AnyPath, replacing
+from hiertree.io.reading import reading_file
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 from hiertree.tree.formats import as_integers
 from hiertree.tree.label_rows import Numbered, check_rows, number_nodes
@@ -156,11 +157,12 @@ def hierarchical_rows(provenance: Path) -> Iterator[HierarchicalRow]:
 
     clustered = ("hierarchical_label", "natural_or_human_made")
     columns = ["status", "landmark_id", "category", "labels", *clustered]
-    for part in pq.ParquetFile(provenance).iter_batches(_ROWS_AT_ONCE, columns=columns):
-        for row in part.to_pylist():
-            if row["status"] == "kept":
-                labels = SEPARATOR.join(row["labels"])
-                yield HierarchicalRow(row["landmark_id"], row["category"], labels, *(row[name] for name in clustered))
+    with reading_file(provenance, expected="what 'labels export' wrote"), pq.ParquetFile(provenance) as file:
+        for part in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
+            for row in part.to_pylist():
+                if row["status"] == "kept":
+                    texts = row["landmark_id"], row["category"], SEPARATOR.join(row["labels"])
+                    yield HierarchicalRow(*texts, *(row[name] for name in clustered))
 
 
 def _about(landmark: KeptLandmark | DroppedLandmark) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from pydantic import ValidationError
 from hiertree.errors import ReviewError
 from hiertree.io.files import AnyPath
 from hiertree.io.locks import locked_file
+from hiertree.io.reading import Complaint, reading_file
 
 from ...settings import first_complaint
 from ..cluster.proposal_files import check_proposal, read_proposal
@@ -35,6 +36,7 @@ from .history import Event, History, replay
 from .state import ReviewCluster, State, initial_state
 
 LOCK_SECONDS = 10.0
+_LOG: Complaint = {"expected": "the log of a review", "kind": ReviewError}
 Line = TypeVar("Line", bound=StrictModel)
 
 
@@ -83,7 +85,7 @@ class LogFile:
         size = self.path.stat().st_size
         if size < self._offset:
             raise ReviewError(f"{self.path} became shorter", expected="a log that only grows", remedy="start again")
-        with self.path.open("rb") as file:
+        with reading_file(self.path, **_LOG), self.path.open("rb") as file:
             file.seek(self._offset)
             content = file.read(size - self._offset)
         lines, torn = _lines(content)
@@ -227,10 +229,8 @@ def _leveled(clusters: list[ReviewCluster]) -> list[ReviewCluster]:
 
 def _replayed(proposal: Proposal, log: AnyPath) -> tuple[History, bytes]:
     """Where a log leads to, and the part of a line at its end whose writing was cut short; the log stays as it is."""
-    try:
+    with reading_file(log, **_LOG):
         lines, torn = _lines(Path(log).read_bytes())
-    except OSError as error:
-        raise ReviewError(f"{log}: {error.strerror}", expected="the log of a review") from None
     if not lines:
         raise ReviewError(f"{log} holds no whole line", expected="the log of a review")
     header, state = _parsed(Header, lines[0], str(log), 1), initial_state(proposal)

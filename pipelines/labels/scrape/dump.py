@@ -16,7 +16,6 @@ import multiprocessing
 import os
 import re
 import time
-import zlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
@@ -29,12 +28,14 @@ from typing import Any, NamedTuple
 from hiertree.errors import ScrapeError
 from hiertree.io.files import AnyPath
 from hiertree.io.progress import show_progress
+from hiertree.io.reading import Complaint, reading_file
 
 from .facts import FOUND, Fact, Page, item_fact, label_fact, superclasses_fact
 from .store import Store
 from .titles import PREFIX
 
 BLOCK = 4 << 20
+_WHOLE: Complaint = {"expected": "a whole dump", "remedy": "download it again", "kind": ScrapeError}
 LONGEST_LINE = 256 << 20
 _ENTITY = re.compile("[A-Z][1-9][0-9]*(-[A-Z][1-9][0-9]*)?")
 Read = Callable[[int], bytes]
@@ -48,7 +49,7 @@ def dump_file(path: AnyPath) -> Path:
     file = Path(path)
     if not file.is_file():
         raise ScrapeError(f"{file}", expected="a Wikidata dump, such as latest-all.json.bz2")
-    with _good(file), _opened(file, 1) as (read, _):
+    with reading_file(file, **_WHOLE), _opened(file, 1) as (read, _):
         beginning = next(_whole_lines(file, read), b"")
     lines = [line.strip() for line in beginning.splitlines()]
     first = next((line for line in lines if line not in (b"", b"[")), b"")
@@ -72,7 +73,7 @@ def shown_blocks(path: Path, *, cores: int, note: Callable[[float], str]) -> Ite
     size = dump_file(path).stat().st_size >> 20
     with (
         show_progress(description="dump, MiB", total=size) as advance,
-        _good(path),
+        reading_file(path, **_WHOLE),
         _opened(path, cores) as (read, tell),
     ):
         for block in _whole_lines(path, read):
@@ -94,15 +95,6 @@ def _opened(path: Path, cores: int) -> Iterator[tuple[Read, Tell]]:
         unpack: dict[str, Callable[[Any], Any]] = {".bz2": bz2.open, ".gz": gzip.open}
         with path.open("rb") as file:
             yield unpack.get(path.suffix, lambda plain: plain)(file).read, file.tell
-
-
-@contextmanager
-def _good(path: Path) -> Iterator[None]:
-    """Turn any library's error about a broken file (rapidgzip: ValueError, RuntimeError) into one that names it."""
-    try:
-        yield
-    except (EOFError, OSError, zlib.error, ValueError, RuntimeError) as error:
-        raise ScrapeError(f"{path}: {error}", expected="a whole dump", remedy="download it again") from None
 
 
 def _whole_lines(path: Path, read: Read) -> Iterator[bytes]:

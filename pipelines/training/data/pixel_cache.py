@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from hiertree.datasets.readers.images import stamp_of
-from hiertree.errors import MissingResourceError
+from hiertree.errors import CheckpointError, MissingResourceError
 from hiertree.io import files
 from hiertree.io.locks import locked_folder
 from hiertree.io.parts import digest
 from hiertree.io.progress import show_progress
+from hiertree.io.reading import read_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,8 +74,8 @@ def _decode(missing: dict[str, range], decode: Decode) -> None:
 
 @lru_cache(maxsize=256)  # each holds a file open
 def _mapped(file: str) -> NDArray[np.uint8]:
-    pixels: NDArray[np.uint8] = np.load(file, mmap_mode="r")
-    return pixels
+    remedy = "remove it to have its images decoded again"
+    return read_array(file, expected="decoded images", remedy=remedy, kind=CheckpointError, mapped=True)
 
 
 def _require_room(folder: Path, count: int, *, bytes_each: int) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 from torch import Tensor, nn
 
 from hiertree.errors import CheckpointError, RecipeError
 from hiertree.io import files
+from hiertree.io.reading import Complaint, read_json_object, read_tensors, reading_file
 
 from ...settings import Section
 from ..recipe.reading import load_recipe
@@ -24,6 +24,7 @@ from .pretrained_backbones import HUB
 
 Backbone: TypeAlias = Callable[..., nn.Module] | str
 WEIGHTS, SETTINGS = "model.safetensors", "model.json"
+_OF_A_MODEL: Complaint = {"expected": f"{SETTINGS} and {WEIGHTS} of one model", "kind": CheckpointError}
 
 
 class Preprocessing(Section):
@@ -75,11 +76,9 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None =
     The folder may be anyone's: it may name only networks that hiertree builds itself, and imports nothing.
     """
     settings = _settings(Path(folder))
-    try:
+    with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):
         model, channels = ModelSettings.model_validate(settings["model"]), settings["channels"]
         size = settings["preprocessing"]["size"] if "preprocessing" in settings else None
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(folder, error) from error
     if backbone is None and is_imported(model.backbone):
         raise RecipeError(
             f"the network of {folder} is {model.backbone}, code that is not part of the model",
@@ -87,26 +86,20 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None =
             remedy="if you trust it, load_model(…, backbone=…) takes the class or function, and --backbone its name",
         )
     factory = import_backbone(backbone) if isinstance(backbone, str) else backbone
-    try:
+    with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):
         if model.backbone.startswith(HUB):
             raise ValueError(f"backbone {model.backbone}, where a saved model names an architecture")
         embedder = Embedder(model, channels=channels, size=size, load_weights=False, factory=factory)
-        embedder.float().load_state_dict(load_weights(folder))  # whatever type torch makes by default
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise _damaged(folder, error) from error
+    weights = load_weights(folder)
+    with reading_file(Path(folder) / WEIGHTS, **_OF_A_MODEL):
+        embedder.float().load_state_dict(weights)  # whatever type torch makes by default
     return embedder.eval()
 
 
 def load_weights(folder: str | os.PathLike[str]) -> dict[str, Tensor]:
     """Load the tensors of a finished run's network by name; nothing is built."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     _settings(Path(folder))
-    try:
-        return load_file(Path(folder) / WEIGHTS)
-    except (OSError, SafetensorError) as error:
-        raise _damaged(folder, error) from error
+    return read_tensors(Path(folder) / WEIGHTS, **_OF_A_MODEL)
 
 
 def load_preprocessing(folder: str | os.PathLike[str]) -> Preprocessing:
@@ -114,10 +107,8 @@ def load_preprocessing(folder: str | os.PathLike[str]) -> Preprocessing:
     settings = _settings(Path(folder))
     if "preprocessing" not in settings:
         return Preprocessing.of_recipe(load_recipe(Path(folder) / "recipe.yaml", trusted=False))
-    try:
+    with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):
         return Preprocessing.model_validate(settings["preprocessing"])
-    except ValidationError as error:
-        raise CheckpointError(f"{Path(folder) / SETTINGS} ({error})", expected="a preprocessing") from error
 
 
 def _settings(folder: Path) -> dict[str, Any]:
@@ -131,14 +122,4 @@ def _settings(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         problem = f"{folder} holds no {SETTINGS}" if folder.is_dir() else f"no folder {folder}"
         raise CheckpointError(problem, expected="the folder of a finished run of `hiertree train`")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _damaged(folder, error) from error
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{path}", expected="the settings of a model")
-    return content
-
-
-def _damaged(folder: str | os.PathLike[str], error: BaseException) -> CheckpointError:
-    return CheckpointError(f"{folder} ({error})", expected=f"{SETTINGS} and {WEIGHTS} of one model")
+    return read_json_object(path, **_OF_A_MODEL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from hiertree.errors import MissingResourceError, OptionError, RecipeError, require_package
+from hiertree.io.reading import read_tensors, reading_file
 
 from ...clip_model import load_clip, without_log
 
@@ -41,21 +41,13 @@ def load_local_weights(network: nn.Module, path: Path) -> None:
 
 def read_weights(path: Path) -> dict[str, Tensor]:
     """Read the tensors of a file by name; from a pickle, only tensors are ever loaded."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     if not path.is_file():
         raise MissingResourceError(f"model.pretrained={path}", expected=f"a {_FORMATS} file that exists")
-    try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
+    expected, remedy = f"a whole {_FORMATS} file that holds tensors only", "save the network's state_dict() alone"
+    if path.suffix == ".safetensors":
+        return read_tensors(path, expected=expected, remedy=remedy, kind=RecipeError)
+    with reading_file(path, expected=expected, remedy=remedy, kind=RecipeError):
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        raise RecipeError(  # without torch's message, which proposes to load the file unsafely
-            f"model.pretrained={path}",
-            expected=f"a whole {_FORMATS} file that holds tensors only",
-            remedy="convert it first: save the network's state_dict() alone",
-        ) from error
     if isinstance(content, dict):
         content = next((content[key] for key in _WRAPPERS if isinstance(content.get(key), dict)), content)
     if not (isinstance(content, dict) and all(isinstance(value, Tensor) for value in content.values())):

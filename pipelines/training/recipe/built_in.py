@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...yaml_files import read_text
 from .layers import Layer, merge, parse_layer, plain
 
 PAPERS = {
@@ -79,7 +78,7 @@ def sweeps() -> list[Sweep]:
 
 @cache
 def _content(dataset: str) -> dict[str, Any]:
-    return parse_layer(read_text(_FOLDER / f"{dataset}.yaml"), source=f"{dataset}.yaml")
+    return parse_layer((_FOLDER / f"{dataset}.yaml").read_text(encoding="utf-8"), source=f"{dataset}.yaml")
 
 
 def _expanded(dataset: str, variant: str) -> BuiltInRecipe:

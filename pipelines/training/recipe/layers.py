@@ -43,7 +43,7 @@ def parse_layer(text: str, *, source: str) -> Layer:
         root = loader.get_single_node()
         if isinstance(root, yaml.MappingNode):
             return _layer(root, loader, _comments(text, root))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except Exception as error:
         raise yaml_error(error, source) from error
     raise RecipeError(source, expected="a mapping of sections")
 

@@ -12,9 +12,10 @@ import yaml
 from pydantic import ValidationError
 
 from hiertree.errors import RecipeError
+from hiertree.io.reading import read_text
 
 from ...settings import complaint
-from ...yaml_files import parse_yaml, read_text
+from ...yaml_files import parse_yaml
 from .built_in import built_in_recipe, built_in_recipes
 from .layers import Layer, Setting, annotated, merge, parse_layer, plain
 from .schema import Recipe
@@ -92,7 +93,7 @@ def _read(recipe: str | os.PathLike[str], extending: tuple[Path, ...]) -> Layer:
     if path.resolve() in extending:
         circle = " extends ".join(file.name for file in (*extending, path))
         raise RecipeError(circle, expected="recipes that do not extend each other in a circle")
-    layer = parse_layer(read_text(path), source=path.name)
+    layer = parse_layer(read_text(path, kind=RecipeError), source=path.name)
     extends = layer.pop("extends", None)
     if extends is None:
         return layer

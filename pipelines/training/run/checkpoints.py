@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -17,6 +16,7 @@ from torch import Tensor
 from hiertree.errors import CheckpointError
 from hiertree.io import files
 from hiertree.io.provenance import sha256
+from hiertree.io.reading import Complaint, read_json_object, read_tensors, reading_file
 
 from ..learning.learner import Learner
 from ..recipe.schema import Recipe
@@ -25,6 +25,7 @@ from .run_state import RunState
 FORMAT = "hiertree checkpoint 1"
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
 _REMEDY = "remove this folder to go on from an older checkpoint, or start again (--fresh)"
+_WHOLE: Complaint = {"expected": "a whole checkpoint", "remedy": _REMEDY, "kind": CheckpointError}
 
 
 def save_checkpoint(
@@ -48,17 +49,12 @@ def checkpoint_path(folder: Path, *, step: int) -> Path:
 
 def read_checkpoint(path: Path, *, accepts: Callable[[str], bool]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read the tensors and the state of one checkpoint."""
-    from safetensors.torch import load_file
-
     content = _checked(path)
     if content["format"] != FORMAT:
         raise _refused(f"{path}, of the format {content['format']!r}", f"a checkpoint ({FORMAT})")
     if not accepts(content["recipe"]):
         raise _refused(f"{path}, of another recipe", "a checkpoint of this recipe")
-    try:
-        return load_file(path / _TENSORS), content["state"]
-    except SafetensorError as error:
-        raise _refused(f"{path} ({error})") from error
+    return read_tensors(path / _TENSORS, **_WHOLE), content["state"]
 
 
 def newest_whole_checkpoint(folder: Path) -> Path | None:
@@ -80,14 +76,12 @@ def newest_whole_checkpoint(folder: Path) -> Path | None:
 
 def _checked(path: Path) -> dict[str, Any]:
     """Format, recipe, hash and state of a checkpoint whose tensors are those written with them."""
-    try:
-        content = json.loads((path / _STATE).read_text(encoding="utf-8"))
+    content = read_json_object(path / _STATE, **_WHOLE)
+    with reading_file(path / _STATE, **_WHOLE):
         checked = {key: content[key] for key in ("format", "recipe", "sha256", "state")}
-        is_damaged = sha256(path / _TENSORS) != checked["sha256"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _refused(f"{path} is damaged ({error!r})") from error
-    if is_damaged:
-        raise _refused(f"{path} is damaged ({_TENSORS})")
+    with reading_file(path / _TENSORS, **_WHOLE):
+        if sha256(path / _TENSORS) != checked["sha256"]:
+            raise ValueError("other bytes than were written")
     return checked
 
 
@@ -129,7 +123,7 @@ class RunCheckpoints:
         """Write the state of the step whose checkpoint was written last, now that its epoch has been evaluated."""
         path = checkpoint_path(self._folder, step=state.step) / _STATE
         with _writing(state.step):
-            files.write_json(path, json.loads(path.read_text(encoding="utf-8")) | {"state": self._content(state)})
+            files.write_json(path, read_json_object(path, **_WHOLE) | {"state": self._content(state)})
         self._kept = _steps_needed(state)
 
     def _content(self, state: RunState) -> dict[str, Any]:
@@ -138,11 +132,9 @@ class RunCheckpoints:
     def restore(self, checkpoint: Path) -> RunState:
         """Load the tensors of a checkpoint into the learner; returns how far the run was."""
         tensors, content = read_checkpoint(checkpoint, accepts=self._recipe.accepts)
-        try:
+        with reading_file(checkpoint / _STATE, expected="the state of a training run", kind=CheckpointError):
             state = RunState(**content["position"])
             self._learner.load(tensors, content, step=state.step)
-        except (KeyError, TypeError) as error:
-            raise CheckpointError(f"{checkpoint} ({error!r})", expected="the state of a training run") from error
         self._kept = _steps_needed(state)
         return state
 

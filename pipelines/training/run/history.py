@@ -9,8 +9,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from hiertree.errors import MissingPackageError, require_package
+from hiertree.errors import CheckpointError, MissingPackageError, require_package
 from hiertree.io import files
+from hiertree.io.reading import read_text, reading_file
 
 from ..recipe.schema import Recipe
 
@@ -23,7 +24,10 @@ def write_history(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def read_history(path: Path) -> list[dict[str, Any]]:
     """Read ``history.jsonl``: epoch, step, loss and its terms, lr, speed, and metrics of epochs that were evaluated."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    expected = "lines that `hiertree train` wrote"
+    lines = read_text(path, kind=CheckpointError).splitlines()
+    with reading_file(path, expected=expected, kind=CheckpointError):
+        return [dict(json.loads(line)) for line in lines]
 
 
 class RunLog:

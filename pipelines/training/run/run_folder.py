@@ -18,6 +18,7 @@ from hiertree.datasets import ImageDataset
 from hiertree.errors import CheckpointError, OptionError, RecipeError
 from hiertree.io import files
 from hiertree.io.provenance import manifest
+from hiertree.io.reading import Complaint, read_json_object, read_text, reading_file
 
 from ...yaml_files import read_yaml
 from ..network.embedder import Embedder
@@ -84,7 +85,7 @@ class RunFolder:
 
     def _note_changes(self, changed: Sequence[str]) -> None:
         """Add a line: the step from which the run goes on, and the settings that differ from then on."""
-        lines = self.changes.read_text(encoding="utf-8") if self.changes.is_file() else ""
+        lines = read_text(self.changes, kind=CheckpointError) if self.changes.is_file() else ""
         line = {"step": max(list_checkpoints(self.checkpoints), default=0), "changed": list(changed)}
         files.write_text(self.changes, f"{lines}{json.dumps(line, ensure_ascii=False)}\n")
 
@@ -103,11 +104,10 @@ class RunFolder:
         goes_on = recipe is not None and self.recipe.is_file() and recipe.goes_on_from(self._earlier())
         if goes_on or not self.metrics.is_file():
             return None
-        try:
-            content = json.loads(self.metrics.read_text(encoding="utf-8"))
+        whole: Complaint = {"expected": "the metrics of a finished run", "kind": CheckpointError}
+        content = read_json_object(self.metrics, **whole)
+        with reading_file(self.metrics, **whole):
             return {**content, "metrics": dict(content["metrics"])}
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise CheckpointError(f"{self.metrics} ({error!r})", expected="the metrics of a finished run") from error
 
     def write_network(self, recipe: Recipe, embedder: Embedder, result: SplitResult) -> list[Path]:
         """Write a network and its results on the test split, image by image; returns the files."""

@@ -222,7 +222,7 @@ def test_nothing_of_an_archive_leaves_its_folder(tmp_path: Path, kind: str) -> N
         made.addfile(member)
     if kind == "damaged":
         archive.write_bytes(b"\x1f\x8b damaged")
-    with pytest.raises(MissingResourceError, match="does not unpack"):
+    with pytest.raises(MissingResourceError, match=r"archive cannot be read .*expected a complete archive"):
         unpack(archive, inside)
     assert list(inside.iterdir()) == []
 

@@ -8,9 +8,8 @@ import sys
 
 import pytest
 
-from hiertree.errors import ImageError, TableError
 from hiertree.io import files
-from hiertree.io.files import raised_as, replacing, replacing_folder, write_json, write_text
+from hiertree.io.files import replacing, replacing_folder, write_json, write_text
 
 
 def test_file_appears_whole_or_not_at_all(tmp_path):
@@ -117,15 +116,3 @@ def test_a_file_in_the_way_of_a_folder_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         write_text(tmp_path / "file" / "a.txt", "")
-
-
-def test_an_error_of_another_library_becomes_ours_with_its_first_line_and_others_pass():
-    with pytest.raises(TableError) as caught, raised_as(TableError, "a.csv", expected="rows", remedy="look again"):
-        raise ValueError("first\nsecond")
-    assert str(caught.value) == "a.csv (first): expected rows; look again"
-    assert isinstance(caught.value.__cause__, ValueError)
-    with pytest.raises(TableError, match=r"^a\.csv \(EOFError\)$"), raised_as(TableError, "a.csv"):
-        raise EOFError
-    for passed in (ImageError("bad"), MemoryError()):
-        with pytest.raises(type(passed)), raised_as(TableError, "a.csv"):
-            raise passed

@@ -221,7 +221,7 @@ def test_a_json_tree_whose_children_stand_twice_is_refused(tree, tmp_path):
     tree.to_json(file)
     assert sorted(ht.LabelTree.from_json(file).leaves) == sorted(tree.leaves)
     file.write_text(file.read_text().rstrip().removesuffix("}") + ', "children": [{"label": 3}]}')
-    with pytest.raises(TableError, match=r"tree\.json \(a key twice"):
+    with pytest.raises(TableError, match=r"tree\.json cannot be read \('.*' is listed twice"):
         ht.LabelTree.from_json(file)
 
 

@@ -197,7 +197,7 @@ def test_parts_of_other_work_are_refused(
     first = min(out.glob("part-*"))
     whole = first.read_bytes()
     for words, content in {
-        "is damaged; remove it to have it computed": whole[:-20],
+        "expected a whole part; remove it to have it computed": whole[:-20],
         "another model, other images or options": max(out.glob("part-*")).read_bytes(),
     }.items():
         (out / "shards").mkdir()  # as an interrupted call leaves it

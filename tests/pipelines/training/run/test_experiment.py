@@ -389,7 +389,7 @@ def test_damaged_newest_checkpoint_gives_way_to_the_one_before_with_a_warning(
     damage(out / "checkpoints" / "step-00000006")
     train(tiny_recipe(), out)
     (warning,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
-    assert "step-00000006 is damaged" in warning
+    assert re.search(r"step-00000006\S+ cannot be read", warning)
     assert "going on from step-00000004" in warning
     assert_same_weights(finished, out)
     assert curve(finished) == curve(out)
@@ -403,7 +403,7 @@ def test_damage_of_all_checkpoints_stops_before_anything_is_lost(
     (out / "metrics.json").unlink()
     for path in list_checkpoints(out / "checkpoints").values():
         damage(path)
-    with pytest.raises(CheckpointError, match="step-00000006 is damaged"):
+    with pytest.raises(CheckpointError, match=r"step-00000006\S+ cannot be read"):
         train(tiny_recipe(), out)
     assert list(list_checkpoints(out / "checkpoints")) == [4, 6]
 

@@ -213,7 +213,7 @@ def test_damaged_checkpoint_of_a_run_that_goes_on_is_warned_of_once(
     newest = list(list_checkpoints(tmp_path / "checkpoints").values())[-1]
     (newest / "state.json").write_text("{", encoding="utf-8")
     train(tiny_recipe(*CONSTANT, "training.epochs=3"), tmp_path)
-    assert capsys.readouterr().err.count("is damaged") == 1
+    assert capsys.readouterr().err.count("cannot be read") == 1
 
 
 def test_cosine_that_has_ended_takes_no_more_epochs(tiny_recipe: Tiny, tmp_path: Path) -> None:

@@ -1,0 +1,206 @@
+"""The one way in for the content of files: whatever fails while it is read is one typed error that names the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Required, Unpack
+
+from ..errors import HiertreeError, TableError, require_package
+from .files import NOT_UTF8, AnyPath
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_LONGEST_REASON = 200  # characters of another library's message
+_ARRAY_VERSIONS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+class Complaint(TypedDict, total=False):
+    """What the error about a file says, and its type."""
+
+    expected: Required[str]
+    remedy: str | None
+    kind: type[HiertreeError]
+
+
+@contextmanager
+def reading_file(
+    path: AnyPath, *, expected: str, remedy: str | None = None, kind: type[HiertreeError] = TableError
+) -> Iterator[None]:
+    """A block that opens and decodes one file; its errors become one of ``kind`` that names the file.
+
+    Readers raise anything for damaged files, so that every Exception counts, a MemoryError for an invented size, too.
+    An error of hiertree passes if it names the file, else it becomes one that does; a missing package is not the
+    file's fault.
+
+    >>> with reading_file("a.csv", expected="numbers"):
+    ...     int("many")
+    Traceback (most recent call last):
+    ...
+    hiertree.errors.TableError: a.csv cannot be read (invalid literal for int() with base 10: 'many'): expected numbers
+    """
+    try:
+        yield
+    except ImportError:
+        raise
+    except HiertreeError as error:
+        if Path(path).name in str(error):
+            raise
+        raise kind(f"{path}: {error.given}", expected=error.expected, remedy=error.remedy) from error
+    except Exception as error:
+        raise kind(f"{path} cannot be read ({_reason(error)})", expected=expected, remedy=remedy) from error
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error, without the file's name and without advice to load code."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    line = (str(error).strip().splitlines() or [""])[0] or type(error).__name__
+    if line.startswith("Weights only load failed"):
+        return "it holds more than tensors"
+    return line if len(line) <= _LONGEST_REASON else line[:_LONGEST_REASON] + "…"
+
+
+def read_text(path: AnyPath, *, kind: type[HiertreeError] = TableError) -> str:
+    """The text of a UTF-8 file without a byte-order mark; an error of ``kind`` names the line where it is not UTF-8."""
+    with reading_file(path, expected="a readable file", kind=kind):
+        try:
+            return Path(path).read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError:
+            raise not_utf8(path, kind=kind) from None
+
+
+def not_utf8(path: AnyPath, *, line: int | None = None, kind: type[HiertreeError] = TableError) -> HiertreeError:
+    """The error that names a line with bytes that are not UTF-8, the first one unless it is given."""
+    if line is None:
+        with Path(path).open(encoding="utf-8", errors="surrogateescape") as file:  # invalid bytes: lone surrogates
+            line = next(number for number, text in enumerate(file, start=1) if NOT_UTF8.search(text))
+    return kind(f"{path}, line {line}: bytes that are not UTF-8", remedy="save the file as UTF-8")
+
+
+def read_json(path: AnyPath, *, finite: bool = True, **complaint: Unpack[Complaint]) -> Any:
+    """The content of a JSON file; a name twice in an object is refused, NaN and infinities unless not ``finite``."""
+    text = read_text(path, kind=complaint.get("kind", TableError))
+    with reading_file(path, **complaint):
+        constant = _refuse_constant if finite else float
+        return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=constant)
+
+
+def read_json_object(path: AnyPath, **complaint: Unpack[Complaint]) -> dict[str, Any]:
+    """As :func:`read_json`, for a file that holds one object."""
+    content = read_json(path, **complaint)
+    with reading_file(path, **complaint):
+        if not isinstance(content, dict):
+            raise TypeError(f"a {type(content).__name__} instead of an object")
+        return content
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"the number {name}")
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; refuses a repeated name, which would lose a value."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is listed twice")
+    return content
+
+
+class ArrayHeader(NamedTuple):
+    """What an array in numpy's format says of itself."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def empty(self) -> NDArray[Any]:
+        """An array of this shape and type that takes no memory, for checks before the content is read."""
+        return np.broadcast_to(np.empty((), self.dtype), self.shape)
+
+
+def _array_header(file: IO[bytes], size: int) -> ArrayHeader:
+    """The header at the beginning of ``size`` bytes, which are exactly those of its array."""
+    version = np.lib.format.read_magic(file)
+    if version not in _ARRAY_VERSIONS:
+        raise ValueError(f"numpy's format {version}")
+    shape, _, dtype = _ARRAY_VERSIONS[version](file)
+    if dtype.hasobject:
+        raise ValueError("an array of objects")
+    whole = file.tell() + dtype.itemsize * int(np.prod(shape, dtype=object))
+    if min(shape, default=0) < 0 or whole != size:
+        raise ValueError(f"{size} bytes for an array of shape {shape} and type {dtype}")
+    return ArrayHeader(shape, dtype)
+
+
+def read_array(path: AnyPath, *, mapped: bool = False, **complaint: Unpack[Complaint]) -> NDArray[Any]:
+    """The array of an ``.npy`` file whose size is the array's; ``mapped`` leaves it on disk."""
+    with reading_file(path, **complaint), Path(path).open("rb") as file:
+        header = _array_header(file, os.fstat(file.fileno()).st_size)
+        if mapped and header.empty().size:
+            return np.lib.format.open_memmap(path, mode="r")
+        file.seek(0)
+        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+        return array
+
+
+class StoredArrays(Mapping[str, NDArray[Any]]):
+    """The arrays of an open ``.npz`` file by name; each is read when it is asked for, its header before."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        self.headers: dict[str, ArrayHeader] = {}
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            if name in self._members:
+                raise ValueError(f"two arrays named {name!r}")
+            self._members[name] = member
+            with archive.open(member) as file:
+                self.headers[name] = _array_header(file, member.file_size)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        with self._archive.open(self._members[name]) as file:
+            array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+            return array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+
+@contextmanager
+def reading_arrays(path: AnyPath, **complaint: Unpack[Complaint]) -> Iterator[StoredArrays]:
+    """The arrays of an ``.npz`` file, within a block of :func:`reading_file`."""
+    with reading_file(path, **complaint), zipfile.ZipFile(path) as archive:
+        yield StoredArrays(archive)
+
+
+def read_parquet(path: AnyPath, *, columns: Sequence[str] | None = None, **complaint: Unpack[Complaint]) -> Any:
+    """A Parquet file as a ``pyarrow.Table``; the checksums of pages are compared where it has some."""
+    require_package("pyarrow", extra="arrow")
+    import pyarrow.parquet as pq
+
+    with reading_file(path, **complaint):
+        return pq.ParquetFile(path, page_checksum_verification=True).read(columns=columns)
+
+
+def read_tensors(path: AnyPath, **complaint: Unpack[Complaint]) -> dict[str, Tensor]:
+    """The tensors of a safetensors file by name."""
+    from safetensors.torch import load_file
+
+    with reading_file(path, **complaint):
+        return load_file(path)

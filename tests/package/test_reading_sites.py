@@ -1,0 +1,105 @@
+"""Every file is read inside the block that names it when its content fails."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from project import ROOT
+
+DOORS = {"reading_file", "reading_arrays"}
+READERS = {  # called by name or as a method
+    *("loadmat", "load_file", "safe_open", "read_index", "read_schema", "read_metadata", "read_csv", "read_bytes"),
+    *("ParquetFile", "ZipFile", "memmap", "fromfile", "open_memmap", "iterparse", "Unpickler", "open"),
+}
+METHODS = {"read_text", "read_parquet", "read_table", "load"}  # those called by name alone are blocks themselves
+LOADERS = {"np", "numpy", "torch", "pickle", "json"}
+OWN_FILES = ("__file__", "files(", "resources(", "_FOLDER /", "LANDMARKS")  # the package's, which no one gives
+BESIDE = {
+    "hiertree/datasets/readers/images.py::_opened": "inside decode, whose error names the image",
+    "hiertree/datasets/resumable_download.py::_append": "writes",
+    "hiertree/datasets/resumable_download.py::_extract": "inside the block of unpack",
+    "hiertree/datasets/resumable_download.py::_fetch": "flushes what was written",
+    "hiertree/io/files.py::_flush": "flushes what was written",
+    "hiertree/io/files.py::_locked": "locks",
+    "hiertree/io/provenance.py::file_digest": "bytes of any content",
+    "hiertree/io/reading.py": "the block itself",
+    "pipelines/cli/training.py::compare": "prints what it has just written",
+    "pipelines/labels/scrape/dump.py::_opened": "inside the blocks of dump_file and shown_blocks",
+    "pipelines/labels/scrape/store.py::is_store": "looks at the first bytes",
+    "pipelines/local_pages/local_server.py::page_files": "the package's own files",
+    "pipelines/local_pages/local_server.py::serve_until_interrupted": "opens a browser",
+    "pipelines/stored_embeddings/shards.py::__init__": "inside the block of Shards._opened",
+}
+
+
+def _name(call: ast.Call) -> str:
+    return ast.unparse(call.func)
+
+
+def _reads(call: ast.Call) -> bool:
+    """Whether a call opens a file for reading."""
+    owner, _, name = _name(call).rpartition(".")
+    if name not in READERS and not (name in METHODS and owner and (name != "load" or owner in LOADERS)):
+        return False
+    values = [
+        node.value for node in (*call.args, *(word.value for word in call.keywords)) if isinstance(node, ast.Constant)
+    ]
+    writes = any(
+        isinstance(value, str) and set("wax+") & set(value) and set(value) <= set("rwaxbt+") for value in values
+    )
+    return not writes and not any(place in _name(call) for place in OWN_FILES)
+
+
+def _sites(node: ast.AST, functions: tuple[str, ...] = (), inside: bool = False) -> Iterator[tuple[str, int, str]]:
+    """The function, line and name of each call that reads outside a block."""
+    if isinstance(node, ast.FunctionDef):
+        functions = (*functions, node.name)
+    if isinstance(node, ast.With):
+        calls = [item.context_expr for item in node.items]
+        inside = inside or any(isinstance(call, ast.Call) and _name(call).rpartition(".")[2] in DOORS for call in calls)
+    if isinstance(node, ast.Call) and not inside and _reads(node):
+        yield functions[-1] if functions else "", node.lineno, _name(node)
+    for child in ast.iter_child_nodes(node):
+        yield from _sites(child, functions, inside)
+
+
+def _places() -> dict[str, list[str]]:
+    places: dict[str, list[str]] = {}
+    for package in ("hiertree", "metrics", "losses", "pipelines"):
+        for file in sorted((ROOT / package).rglob("*.py")):
+            name = file.relative_to(ROOT).as_posix()
+            for function, line, call in _sites(ast.parse(file.read_text(encoding="utf-8"))):
+                places.setdefault(f"{name}::{function}", []).append(f"line {line}: {call}")
+    return places
+
+
+def test_no_file_is_read_beside_the_block() -> None:
+    places = _places()
+    allowed = {place for place in places if {place, place.partition("::")[0]} & BESIDE.keys()}
+    assert {place: calls for place, calls in places.items() if place not in allowed} == {}
+    unused = {name for name in BESIDE if not any(place.startswith(name) for place in places)}
+    assert unused == set()
+
+
+def test_a_file_read_beside_the_block_is_noticed() -> None:
+    source = """
+def read(path):
+    with reading_file(path, expected="numbers"):
+        return np.load(path)
+
+def beside(path):
+    text = path.read_text()
+    with path.open() as file, zipfile.ZipFile(file) as archive:
+        return pq.read_table(archive)
+
+def write(path):
+    with path.open("wb") as file:
+        file.write(read_text(path))
+"""
+    assert [(function, call) for function, _, call in _sites(ast.parse(source))] == [
+        ("beside", "path.read_text"),
+        ("beside", "path.open"),
+        ("beside", "zipfile.ZipFile"),
+        ("beside", "pq.read_table"),
+    ]
