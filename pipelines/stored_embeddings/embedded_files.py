@@ -152,9 +152,8 @@ class ArrayFiles(EmbeddingFiles):
                 shard, row = np.divmod(rows[start : start + size], size)
                 part = np.empty((len(row), self.width), self.dtype)
                 for number in np.unique(shard).tolist():
-                    part[shard == number] = read_array(self.shards[number].file, mapped=True, **_PART)[
-                        row[shard == number]
-                    ]
+                    stored = read_array(self.shards[number].file, mapped=True, **_PART)
+                    part[shard == number] = stored[row[shard == number]]
                 file.write(part.data)
 
 

@@ -20,6 +20,7 @@ from hiertree.io.locks import locked_folder
 from hiertree.io.parts import PartStore, digest
 from hiertree.io.progress import is_progress_shown
 from hiertree.io.provenance import MANIFEST, manifest
+from hiertree.io.reading import read_json_object
 from hiertree.options import check_integer
 
 from ..training.data.splits import load_learning_splits, load_split
@@ -316,7 +317,7 @@ def _require_usable(folder: Path, fingerprint: Mapping[str, str] | None = None) 
     """Refuse a folder that holds other things than what the same call has written."""
     is_finished = (folder / MANIFEST).is_file()
     if is_finished:
-        finished = json.loads((folder / MANIFEST).read_text(encoding="utf-8")).get("fingerprint")
+        finished = read_json_object(folder / MANIFEST, expected="a manifest of hiertree").get("fingerprint")
         is_usable = isinstance(finished, dict) and fingerprint in (None, finished)
     else:
         is_usable = (folder / SHARDS).is_dir() or files.is_unused(folder)

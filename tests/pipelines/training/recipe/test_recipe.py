@@ -285,7 +285,7 @@ DOUBLING = "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("name: \xe9".encode("latin-1"), "mine.yaml, byte 6: expected text in UTF-8"),
+        ("name: \xe9".encode("latin-1"), "mine.yaml, line 1: bytes that are not UTF-8"),
         (b"a: " + b"[" * 5000, "mine.yaml: nested too deeply"),
         (b"a: {" * 3000, "mine.yaml: nested too deeply"),
         (b"seed: 2001-99-99", "mine.yaml: month must be in 1..12"),
