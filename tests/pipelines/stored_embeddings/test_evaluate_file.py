@@ -87,7 +87,7 @@ def test_an_array_that_stands_twice_in_an_npz_is_refused(tmp_path):
     np.save(tmp_path / "paths.npy", np.arange(4)[:, None])
     with zipfile.ZipFile(tmp_path / "e.npz", "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.write(tmp_path / "paths.npy", "paths.npy")
-    with pytest.raises(InputError, match=r"e\.npz with arrays 'embeddings', 'paths', 'paths'.*each once"):
+    with pytest.raises(InputError, match=r"e\.npz cannot be read \(two arrays named 'paths'\)"):
         read_embeddings(tmp_path / "e.npz")
 
 
