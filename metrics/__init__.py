@@ -13,8 +13,9 @@
 * One function per metric, of (Q, N) scores and levels: ``h_ap``, ``ndcg``, ``asi``, ``average_precision``, …
 
 Names for ``metrics=``, which are also the columns of a result: ``H-AP``, ``H-AP(alpha=3)``, ``NDCG``, ``NDCG@k``,
-``ASI``, ``ASI[l]``, ``AP[l]``, ``AP#l``, ``R@k[l]``, ``TR@k[l]``, ``P@k[l]``, ``mAP@R[l]``, ``mAP@k[l]``; for the
-severity of errors: ``H-AP[l]``, ``first-error[l]``; of codes and scores: ``AP@k[l]``. Levels count from 1, the
+``ASI``, ``ASI[l]``, ``HP@k``, ``AP[l]``, ``AP#l``, ``R@k[l]``, ``TR@k[l]``, ``P@k[l]``, ``P@R[l]``, ``mAP@R[l]``,
+``mAP@k[l]``, ``MRR[l]``, ``MRR@k[l]``; for the severity of errors: ``H-AP[l]``, ``first-error[l]``; of codes and
+scores: ``AP@k[l]``. Levels count from 1, the
 coarsest; without ``[l]`` the finest is meant.
 
 ``evaluation`` checks what an entry point is given and makes a ``Retrieval``; ``engine`` computes its scores, block of

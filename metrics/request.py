@@ -28,7 +28,13 @@ RelevanceFunction: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64
 Relevance: TypeAlias = "RelevanceFunction | NDArray[Any]"
 MOST_RANKS = 2**31 - 1  # ranks are 32-bit integers
 _EXAMPLES = ("H-AP", "H-AP(alpha=3)", "NDCG", "NDCG@10", "ASI", "AP[1]", "R@1", "TR@10", "P@1", "mAP@R", "mAP@100")
-_OTHER_NAMES = {"mAP": "AP", "MAP": "AP", "HAP": "H-AP", "Recall@1": "R@1", "recall@1": "R@1", "precision@1": "P@1"}
+_OTHER_NAMES = {
+    **dict.fromkeys(("mAP", "MAP"), "AP"),
+    **dict.fromkeys(("RP", "R-precision"), "P@R"),
+    **dict.fromkeys(("Recall@1", "recall@1"), "R@1"),
+    "HAP": "H-AP",
+    "precision@1": "P@1",
+}
 _K, _LEVEL, _ALPHA = r"@(?P<k>\d+)", r"(\[(?P<level>\d+)\])?", r"(\(alpha=(?P<alpha>\d+(\.\d+)?)\))?"
 
 
@@ -54,6 +60,9 @@ _FAMILIES = (
     _Family("R", _K + _LEVEL, "top_k"),
     _Family("TR", _K + _LEVEL, "top_k"),
     _Family("P", _K + _LEVEL, "top_k"),
+    _Family("P@R", _LEVEL, "top_k"),
+    _Family("MRR", f"({_K})?" + _LEVEL, "top_k:reciprocal_rank"),
+    _Family("HP", _K, "ndcg:hierarchical_precision", of_level=False),
     _Family("mAP@R", _LEVEL, "average_precision"),
     _Family("mAP", _K + _LEVEL, "average_precision"),
 )

@@ -98,7 +98,7 @@ def _check(request: MetricRequest, mask: Mask) -> None:
     """Refuse metrics and options that a top k cannot serve."""
     whole = [metric.name for metric in request.metrics if metric.cutoff is None]
     if whole:
-        expected = "metrics of a top k: R@k, TR@k, P@k, mAP@k, NDCG@k"
+        expected = "metrics of a top k: R@k, TR@k, P@k, MRR@k, mAP@k, HP@k, NDCG@k"
         remedy = "name some in metrics=, or leave approximate out: these need the rank of every positive"
         raise OptionError(f"approximate= with {', '.join(whole)}", expected=expected, remedy=remedy)
     if mask.place == "last" or request.rules.precision == "last positive":

@@ -83,9 +83,9 @@ def evaluate(
             process is given all embeddings and returns all values, the same as one process alone. Of a gallery of more
             than 64 MiB it normalizes and holds its part alone; of a memory map it reads no more.
         approximate: search through a faiss index, ``"hnsw"``, ``"ivf"`` or :class:`Approximate`, which may miss items;
-            for metrics of a top k (``R@k``, ``TR@k``, ``P@k``, ``mAP@k``, ``NDCG@k``), in float32. The convention card
-            says how many of the best k were found on a sample of the queries. Of equal scores at the end of a list,
-            items that the search leaves out count as behind. The index holds the gallery in memory.
+            for metrics of a top k (``R@k``, ``TR@k``, ``P@k``, ``MRR@k``, ``mAP@k``, ``HP@k``, ``NDCG@k``), in float32.
+            The convention card says how many of the best k were found on a sample of the queries. Of equal scores at
+            the end of a list, items that the search leaves out count as behind. The index holds the gallery in memory.
         resume: a folder that keeps the values of finished blocks of queries; after an interruption, the same call goes
             on from them. Processes that share the work share the folder.
         progress: show how many queries are done.

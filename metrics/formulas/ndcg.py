@@ -21,12 +21,27 @@ _RUN = 512  # ranks whose discounts are summed in advance
 
 def compute(lists: RankedLists, metric: Metric) -> Floats:
     """DCG over the ideal of the gallery, or of the retrieved top k under rules that say so."""
-    cutoff, reachable = metric.cutoff or MOST_RANKS, lists.totals
-    gains = np.exp2(np.arange(reachable.shape[1], dtype=np.float64)) - 1.0
+    gains = np.exp2(np.arange(lists.totals.shape[1], dtype=np.float64)) - 1.0
     discount = _discounts(max(lists.num_ranks, int(lists.num_positives(1).max(initial=0))))
+    return _normalized(lists, metric, gains, discount, of_retrieved=lists.request.rules.ideal == "retrieved")
+
+
+def hierarchical_precision(lists: RankedLists, metric: Metric) -> Floats:
+    """Σ of l / L over the first k items, over the largest sum that k items of the gallery have."""
+    gains = np.arange(lists.totals.shape[1], dtype=np.float64)
+    ones = np.ones(max(lists.num_ranks, int(lists.num_positives(1).max(initial=0))))
+    discount = _Discounts(ones, np.full(len(ones) // _RUN, float(_RUN)))
+    return _normalized(lists, metric, gains, discount, of_retrieved=False)
+
+
+def _normalized(
+    lists: RankedLists, metric: Metric, gains: Floats, discount: _Discounts, *, of_retrieved: bool
+) -> Floats:
+    """Discounted gains of the top k over the best that k items reach."""
+    cutoff, reachable = metric.cutoff or MOST_RANKS, lists.totals
     num_counted = number_within(lists.ranked, np.full(len(lists), cutoff))
     sums = _cumulative_gains(lists.ranked, num_counted, lists.tie_groups, gains, discount, cutoff, lists.paper)
-    if metric.cutoff and lists.request.rules.ideal == "retrieved":
+    if metric.cutoff and of_retrieved:
         retrieved = np.arange(lists.ranked.level.shape[1]) < num_counted[:, None]
         levels = range(reachable.shape[1])
         reachable = np.stack([(retrieved & (lists.ranked.level == level)).sum(axis=1) for level in levels], axis=1)

@@ -17,16 +17,17 @@ _POLICIES = {"average": _AVERAGE, "index": _AVERAGE, "worst": _WORST, "best": _B
 
 
 def compute(lists: RankedLists, metric: Metric) -> Floats:
-    """R@k, TR@k or P@k, by the rules for their divisors."""
+    """R@k, TR@k, P@k or P@R, by the rules for their divisors."""
     positives, cutoff = lists.num_positives(metric.level), metric.cutoff or MOST_RANKS
+    cutoffs = positives if metric.kind == "P@R" else np.full(len(lists), cutoff)
     hits, some = np.empty(len(lists)), np.empty(len(lists))
-    _top_k(lists.ranked, metric.level, cutoff, lists.paper, hits, some)
+    _top_k(lists.ranked, metric.level, cutoffs, lists.paper, hits, some)
     if metric.kind == "R":
         if lists.request.rules.recall == "share":
             return ratio(hits, positives)
         return np.where(positives > 0, some, np.nan)
-    if metric.kind == "TR":
-        return ratio(hits, np.minimum(cutoff, positives))
+    if metric.kind in ("TR", "P@R"):
+        return ratio(hits, np.minimum(cutoffs, positives))
     return np.where(positives > 0, _precision(lists, metric.level, cutoff, hits), np.nan)
 
 
@@ -43,10 +44,10 @@ def _precision(lists: RankedLists, level: int, cutoff: int, hits: Floats) -> Flo
 
 
 @jit
-def _top_k(ranked: Ranked, least_level: int, cutoff: int, paper: bool, hits: Floats, some: Floats) -> None:
-    """Expected number of positives (level ≥ wanted) in the top ``cutoff`` of each row, and P(at least one)."""
+def _top_k(ranked: Ranked, least_level: int, cutoffs: Ints, paper: bool, hits: Floats, some: Floats) -> None:
+    """Expected number of positives (level ≥ least_level) in the top ``cutoffs`` of each row, and P(at least one)."""
     for row in range(len(hits)):
-        number = ranked.number[row]
+        number, cutoff = ranked.number[row], cutoffs[row]
         level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
         expected_hits, none, item = 0.0, 1.0, 0
         while item < number and offset[item] < cutoff:
@@ -82,6 +83,36 @@ def _gains_of_shorter_lists(ranked: Ranked, least_level: int, cutoff: int, paper
                 break
             chance *= (place - members) / max(place - 1, 1)
         sums[row] = num_positives * total
+
+
+def reciprocal_rank(lists: RankedLists, metric: Metric) -> Floats:
+    """1 / rank of the first positive, or 0 where it is not in the top k."""
+    values = np.empty(len(lists))
+    _reciprocal_ranks(lists.ranked, metric.level, metric.cutoff or MOST_RANKS, lists.paper, values)
+    return np.where(lists.num_positives(metric.level) > 0, values, np.nan)
+
+
+@jit
+def _reciprocal_ranks(ranked: Ranked, least_level: int, cutoff: int, paper: bool, values: Floats) -> None:
+    """Expected reciprocal rank of the first positive (level ≥ least_level) of each row."""
+    for row in range(len(values)):
+        number, first, members = ranked.number[row], 0, 0
+        level, offset, size = ranked.level[row], ranked.offset[row], ranked.size[row]
+        while first < number and level[first] < least_level:
+            first += 1
+        for item in range(first, number):
+            if offset[item] != offset[first]:
+                break
+            members += level[item] >= least_level
+        value = 0.0
+        if members:
+            start, n, none = offset[first], size[first], 1.0
+            if paper:
+                value = 1.0 / (start + n) if start + n <= cutoff else 0.0
+            for place in range(0 if paper else min(n - members + 1, cutoff - start)):
+                value += none * members / (n - place) / (start + place + 1)
+                none *= (n - place - members) / (n - place)
+        values[row] = value
 
 
 def hashing_ap(lists: RankedLists, metric: Metric) -> Floats:

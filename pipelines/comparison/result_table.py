@@ -29,9 +29,9 @@ from .significance import SIGNIFICANT
 if TYPE_CHECKING:
     import pandas as pd
 
-_OF_A_LEVEL = re.compile(r"(?P<kind>AP|ASI|R|TR|P|mAP)(@R|@(?P<cutoff>\d+))?(\[(?P<level>[^\]]+)\])?")
-_OF_THE_TREE = ("H-AP", "ASI", "NDCG")
-_KINDS = ("R", "TR", "P", "mAP", "AP", "ASI")
+_OF_A_LEVEL = re.compile(r"(?P<kind>AP|ASI|R|TR|P|mAP|MRR)(@R|@(?P<cutoff>\d+))?(\[(?P<level>[^\]]+)\])?")
+_OF_THE_TREE = ("H-AP", "ASI", "NDCG", "HP")
+_KINDS = ("R", "MRR", "TR", "P", "mAP", "AP", "ASI")
 _FINEST, _TREE, _MEANS, _OTHERS = "finest level", "hierarchy", "mean over levels", "others"
 _LATEX = str.maketrans(
     {
@@ -194,7 +194,7 @@ def _title(metric: str, finest: int) -> str:
     """The group of a metric: in brackets it has a level, or one of several lists of queries."""
     if metric.startswith("mean "):
         return _MEANS
-    if metric == "ASI" or metric.startswith(("H-AP", "NDCG")):
+    if metric == "ASI" or metric.startswith(("H-AP", "NDCG", "HP")):
         return _TREE
     found = _OF_A_LEVEL.fullmatch(metric)
     if found is None:

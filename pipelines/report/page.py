@@ -30,6 +30,7 @@ _OF_THE_TREE = {
     "NDCG": "deep agreement counts more, late ranks count less",
     "NDCG@k": "deep agreement counts more, late ranks count less, in the first {k}",
     "ASI": "the order as a whole against the order of the tree",
+    "HP@k": "levels shared with the first {k}, of those that {k} images can share",
 }
 _OF_A_LEVEL = {
     "AP": "images with the same {level} label come first",
@@ -37,6 +38,9 @@ _OF_A_LEVEL = {
     "R@k": "an image with the same {level} label among the first {k}",
     "TR@k": "images with the same {level} label in the first {k}, of those that fit there",
     "P@k": "share with the same {level} label among the first {k}",
+    "P@R": "share with the same {level} label among the first R, the number of such images",
+    "MRR": "one over the rank of the first image with the same {level} label",
+    "MRR@k": "one over the rank of the first image with the same {level} label, 0 beyond the first {k}",
     "mAP@R": "precision over the first R, the number of images with the same {level} label",
     "mAP@k": "precision over the first {k}, for the same {level} label",
 }

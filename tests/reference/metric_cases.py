@@ -16,10 +16,13 @@ NAMES = (
     "NDCG@1",
     "NDCG@3",
     "ASI",
+    "HP@1",
+    "HP@3",
+    "HP@5",
     *(
         f"{stem}[{level}]"
         for level in (1, 2)
-        for stem in ("AP", "R@1", "R@3", "TR@2", "TR@4", "P@1", "P@3", "mAP@R", "mAP@2", "mAP@4")
+        for stem in ("AP", "R@1", "R@3", "TR@2", "TR@4", "P@1", "P@3", "mAP@R", "mAP@2", "mAP@4", "P@R", "MRR", "MRR@3")
     ),
 )
 
@@ -44,10 +47,17 @@ def reference_metric(name: str, num_levels: int) -> Callable[[Sequence[float], S
     if kind == "NDCG":
         k = int(cutoff) if cutoff else float("inf")
         return lambda scores, levels, paper: reference.ndcg(scores, levels, k, paper)
+    if kind == "HP":
+        return lambda scores, levels, paper: reference.cut_hierarchical_precision(
+            scores, levels, num_levels, int(cutoff), paper
+        )
+    if kind == "MRR":
+        k = int(cutoff) if cutoff else float("inf")
+        return lambda scores, levels, paper: reference.reciprocal_rank(scores, levels, level, k, paper)
     if kind == "AP":
         return partial(_at_level, reference.average_precision, level)
     if cutoff == "R":
-        return partial(_at_level, reference.map_at_r, level)
+        return partial(_at_level, reference.map_at_r if kind == "mAP" else reference.r_precision, level)
     functions = {
         "R": reference.recall_at_k,
         "TR": reference.true_recall_at_k,

@@ -150,6 +150,32 @@ def precision_at_k(scores: Scores, levels: Levels, level: int, k: int, paper: bo
     return hits(scores, levels, level, k, paper) / k if num_positives(levels, level) else None
 
 
+def r_precision(scores: Scores, levels: Levels, level: int, paper: bool = False) -> float | None:
+    """Precision of the first R of R positives (Manning, Raghavan & Schütze, Introduction to Information Retrieval)."""
+    positives = num_positives(levels, level)
+    return hits(scores, levels, level, positives, paper) / positives if positives else None
+
+
+def reciprocal_rank(
+    scores: Scores, levels: Levels, level: int, k: float = math.inf, paper: bool = False
+) -> float | None:
+    """One over the rank of the first positive, 0 where that is beyond k (Voorhees, TREC-8, 1999)."""
+    ranks = [rank(scores, j, paper) for j in range(len(scores)) if levels[j] >= level]
+    if not ranks:
+        return None
+    return 1 / min(ranks) if min(ranks) <= k else 0.0
+
+
+def cut_hierarchical_precision(
+    scores: Scores, levels: Levels, num_levels: int, k: int, paper: bool = False
+) -> float | None:
+    """HP@k of Deng, Berg & Fei-Fei (CVPR 2011) and of Barz & Denzler (WACV 2019), the similarity being l / L."""
+    similarities = [level / num_levels for level in levels]
+    found = sum(similarities[j] for j in range(len(scores)) if rank(scores, j, paper) <= k)
+    best = sum(sorted(similarities, reverse=True)[:k])
+    return found / best if best > 0 else None
+
+
 def ndcg(scores: Scores, levels: Levels, k: float = math.inf, paper: bool = False) -> float | None:
     """[S] Eq. 23, cut at k, the ideal over the whole gallery."""
     dcg = 0.0

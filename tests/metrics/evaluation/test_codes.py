@@ -22,6 +22,8 @@ TIES = ("average", "worst", "best", "paper", "index")
 
 def random_case(random, num_items, num_levels, num_bits):
     paths = random.integers(0, 3, (num_items, num_levels))
+    for level in range(1, num_levels):
+        paths[:, level] += 3 * paths[:, level - 1]
     return random.random((num_items, num_bits)) < 0.5, paths
 
 

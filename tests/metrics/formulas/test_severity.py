@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from metric_cases import score_matrices
 
 from hiertree.errors import OptionError
-from hiertree.metrics import evaluate, evaluate_ranking, evaluate_scores
+from hiertree.metrics import Rules, evaluate, evaluate_ranking, evaluate_scores
 
 
 def severity_names(num_levels):
@@ -99,3 +99,38 @@ def test_first_errors_need_an_order_and_a_level_that_exists():
         evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=["first-error[2]"])
     with pytest.raises(OptionError, match="between 1"):
         evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=["H-AP[0]"])
+
+
+def test_hierarchical_distance_and_mistake_severity_are_those_of_bertinetto_et_al():
+    """The height of the lowest common ancestor: of the first k items, and of the first one where it is wrong."""
+    random = np.random.default_rng(0)
+    scores, levels, height = (
+        random.permuted(np.tile(np.arange(30.0), (40, 1)), axis=1),
+        random.integers(0, 4, (40, 30)),
+        3,
+    )
+    result = evaluate_scores(
+        scores,
+        levels,
+        metrics=[f"P@{k}[{level}]" for k in (1, 5) for level in (1, 2, 3)],
+        compat=Rules(empty_queries="zero"),
+    )
+    order = np.argsort(-scores, axis=1)
+    heights = height - np.take_along_axis(levels, order, axis=1)
+    for k in (1, 5):
+        distance = height - sum(result[f"P@{k}[{level}]"] for level in (1, 2, 3))
+        assert distance == pytest.approx(heights[:, :k].mean(), abs=1e-12)
+    first = heights[:, 0]
+    severity = (height - sum(result[f"P@1[{level}]"] for level in (1, 2, 3))) / (1 - result["P@1[3]"])
+    assert severity == pytest.approx(first[first > 0].mean(), abs=1e-12)
+
+
+def test_hierarchical_precision_is_that_of_barz_and_denzler_also_of_a_search_cut_short():
+    paths = np.array([[0, 0], [0, 0], [0, 1], [1, 2], [1, 3]])
+    found = evaluate_ranking(
+        [[3, 2, 1]], query_paths=paths[:1], gallery_paths=paths[1:], metrics=["HP@1", "HP@2", "HP@9"]
+    )
+    # levels of 4, 3, 2 are 0, 0, 1, and the best three have 2, 1, 0 of 2
+    assert found.per_query().iloc[0].tolist() == pytest.approx([0.0, 0.0, (1 / 2) / (2 / 2 + 1 / 2)], abs=1e-12)
+    result = evaluate_ranking({"q": ["x", "a"]}, {"q": {"a": 1}}, metrics=["MRR", "MRR@1", "P@R"])
+    assert result.per_query().iloc[0].tolist() == [0.5, 0.0, 0.0]
