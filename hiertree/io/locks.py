@@ -57,7 +57,6 @@ def locked_folder(folder: str | os.PathLike[str], *, seconds: float = 0.0) -> It
     is_new = not target.exists()
     if not is_new and not target.is_dir():
         raise OutputError(f"{target} is a file", expected="a folder", remedy="name another")
-    target.mkdir(parents=True, exist_ok=True)
     try:
         with _locked(target, target / _LOCK, seconds):
             yield
@@ -82,28 +81,36 @@ def _locked(target: Path, file: Path, seconds: float) -> Iterator[None]:
         if time.monotonic() >= end:
             raise _in_use(target, file)
         time.sleep(_PAUSE)
+    from socket import gethostname
+
     try:
         since = datetime.now().astimezone().isoformat(timespec="seconds")
         os.ftruncate(handle, 0)
-        os.write(handle, f"process {os.getpid()} on {_machine()} since {since}".encode())
+        os.write(handle, f"process {os.getpid()} on {gethostname()} since {since}".encode())
         yield
     finally:
         _remove(file, handle)
 
 
 def _taken(file: Path) -> int | None:
-    """A handle of the lock file, locked; None if another process has it, or has just removed it."""
-    try:
-        handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
-    except PermissionError:
-        if file.exists():  # of another user; or being removed, on Windows
+    """A handle of the lock file, locked; None if another process has it."""
+    while True:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:  # another process has just removed the folder that it made
+            continue
+        except PermissionError:
+            if file.exists():  # of another user; or being removed, on Windows
+                return None
+            raise
+        _handles.add(handle)
+        if try_lock(handle) is False:
+            close(handle)
             return None
-        raise
-    _handles.add(handle)
-    if try_lock(handle) is False or not os.fstat(handle).st_nlink:
-        close(handle)
-        return None
-    return handle
+        if os.fstat(handle).st_nlink:
+            return handle
+        close(handle)  # its holder has just ended
 
 
 def try_lock(handle: int) -> bool | None:
@@ -168,9 +175,3 @@ def _in_use(target: Path, file: Path) -> OutputError:
         expected="a path that no other process writes",
         remedy="wait until it ends, or name another",
     )
-
-
-def _machine() -> str:
-    from socket import gethostname
-
-    return gethostname()

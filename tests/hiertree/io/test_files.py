@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ def test_file_appears_whole_or_not_at_all(tmp_path):
         temporary.write_text(str(1 / 0))
     assert target.read_text() == "first"
     assert [entry.name for entry in target.parent.iterdir()] == ["a.txt"]
-    assert target.stat().st_mode & 0o444 == 0o444 & ~_umask()
+    assert target.stat().st_mode & 0o777 == (tmp_path / "new").stat().st_mode & 0o666
 
 
 def test_folder_appears_whole_or_not_at_all(tmp_path):
@@ -49,12 +50,6 @@ def test_json_with_nan_is_refused_and_leaves_nothing(tmp_path):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "a.json", {"x": float("nan")})
     assert list(tmp_path.iterdir()) == []
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -116,3 +111,74 @@ def test_a_file_in_the_way_of_a_folder_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         write_text(tmp_path / "file" / "a.txt", "")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are listed on Linux")
+def test_nothing_is_open_when_it_is_renamed_and_flushed_files_are_open_for_writing(tmp_path, monkeypatch):
+    renamed, flushed, replace, sync = [], [], os.replace, os.fsync
+
+    def replace_closed(source, target):
+        opened = {os.path.realpath(entry) for entry in Path("/proc/self/fd").iterdir()}
+        assert not {path for path in opened if path.startswith((str(source), str(target)))}  # as on Windows
+        renamed.append(Path(target).name)
+        replace(source, target)
+
+    def sync_writable(handle):
+        fcntl = pytest.importorskip("fcntl")
+        assert fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+        flushed.append(handle)
+        sync(handle)
+
+    monkeypatch.setattr(os, "replace", replace_closed)
+    monkeypatch.setattr(os, "fsync", sync_writable)
+    write_text(tmp_path / "a.txt", "a")
+    for _ in range(2):
+        with replacing_folder(tmp_path / "folder") as temporary:
+            (temporary / "b").write_text("b")
+    assert renamed == ["a.txt", "folder", "earlier", "folder"]
+    assert len(flushed) == 3
+
+
+@pytest.mark.parametrize("name", ["n" * 251 + ".csv", "ü" * 125 + ".json", "earlier", ".hidden"])
+def test_every_legal_name_is_written(tmp_path, name):
+    write_text(tmp_path / name, "first")
+    write_text(tmp_path / name, "second")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "second")]
+    (tmp_path / name).unlink()
+    for text in ("first", "second"):
+        with replacing_folder(tmp_path / name) as temporary:
+            (temporary / "a").write_text(text)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name / "a").read_text() == "second"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes, devices and links of POSIX")
+def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "link.txt").symlink_to("far/a.txt")
+    for text in ("first", "second"):
+        write_text(tmp_path / "link.txt", text)
+    assert (tmp_path / "link.txt").is_symlink()
+    assert [(path.name, path.read_text()) for path in (tmp_path / "far").iterdir()] == [("a.txt", "second")]
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True) as reader:
+        write_text(tmp_path / "pipe", "through")
+        assert reader.stdout.read() == "through"
+    assert (tmp_path / "pipe").is_fifo()
+    write_text("/dev/null", "nowhere")
+    assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the mode of files of POSIX")
+def test_the_mask_of_the_process_is_obeyed_and_never_changed(tmp_path, monkeypatch):
+    before = os.umask(0o027)
+    try:
+        monkeypatch.setattr(os, "umask", lambda _: pytest.fail("for a moment, other threads would make open files"))
+        write_text(tmp_path / "a.txt", "a")
+        with replacing_folder(tmp_path / "folder") as temporary:
+            (temporary / "b").write_text("b")
+    finally:
+        monkeypatch.undo()
+        os.umask(before)
+    modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "a.txt", tmp_path / "folder", tmp_path / "folder/b")]
+    assert modes == [0o640, 0o750, 0o640]

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import subprocess
 from pathlib import Path
 
 import click
 import numpy as np
 import pytest
+from commands_page import every_command
 
 from hiertree.pipelines.cli.application import commands, main
 from hiertree.pipelines.cli.checked_paths import DECLARED, CheckedCommand
-
-
-def every_command(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        found = group.get_command(context, name)
-        assert found is not None
-        if isinstance(found, click.Group):
-            yield from every_command(found, f"{above}{name} ")
-        yield f"{above}{name}", found
 
 
 def run(*arguments: object) -> int:
@@ -150,6 +141,42 @@ def test_a_foreign_file_is_kept_until_forced_and_an_own_one_replaced(typed: str,
     assert run(*typed.split(), name) == 2
 
 
+@pytest.mark.parametrize("content", ["kind,name\n", '{"outputs": []}', '{"mine": {"command": "x"}}'])
+def test_a_file_with_the_name_of_an_outputs_manifest_stays(
+    content: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beside, typed = files / "split.csv.manifest.json", "split l.csv --levels kind,name --out split.csv"
+    beside.write_text(content)
+    assert run(*typed.split()) == 2
+    assert "split.csv.manifest.json exists and hiertree did not write it" in capsys.readouterr().err
+    assert (beside.read_text(), (files / "split.csv").exists()) == (content, False)
+    (files / "l.csv").rename(files / "values.csv.manifest.json")
+    assert (
+        run(*["evaluate", "e.npy", "--labels", "values.csv.manifest.json", "--per-query", "values.csv", "--force"]) == 2
+    )
+    assert "manifest.json is also an input" in capsys.readouterr().err
+    assert not (files / "values.csv").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes and devices of POSIX")
+def test_an_output_may_be_a_pipe_and_is_never_the_name_of_an_open_file(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "items.csv").write_text("image,kind\na,x\nb,x\nc,y\n")
+    typed = "qrels items.csv --levels kind --ids image --out"
+    assert run(*typed.split(), "qrels.txt") == 0
+    os.mkfifo(files / "pipe")
+    with subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE, text=True) as reader:
+        assert run(*typed.split(), "pipe", "--force") == 0
+        assert reader.stdout is not None
+        assert reader.stdout.read() == (files / "qrels.txt").read_text() != ""
+    assert (files / "pipe").is_fifo()
+    assert not (files / "pipe.manifest.json").exists()
+    with (files / "result.txt").open("w") as opened:
+        assert run(*typed.split(), f"/dev/fd/{opened.fileno()}", "--force") == 2
+    assert "leads to an open file" in capsys.readouterr().err
+
+
 def test_of_several_processes_the_first_works_alone_and_the_others_end(tmp_path, monkeypatch, capsys):
     np.savez(tmp_path / "e.npz", embeddings=np.eye(6)[:, :4] + 1, paths=np.arange(6)[:, None] // 2)
     out = tmp_path / "result.json"
@@ -169,5 +196,7 @@ def test_of_several_processes_the_first_works_alone_and_the_others_end(tmp_path,
 
 def test_these_commands_are_shared_by_processes():
     made = dict(every_command(commands)).items()
-    shared = {name for name, found in made if isinstance(found, CheckedCommand) and found.shared}
+    shared = {
+        name.removeprefix("hiertree ") for name, found in made if isinstance(found, CheckedCommand) and found.shared
+    }
     assert shared == {"train", "embed", "evaluate"}
