@@ -16,7 +16,9 @@ HOLDER = """
 import os, sys, time
 from hiertree.io.locks import locked_folder
 with locked_folder(sys.argv[1]):
-    print(os.fork() if sys.argv[2] == "with a child" else 0, flush=True)
+    child = os.fork() if sys.argv[2] == "with a child" else -1
+    if child:
+        print(child, flush=True)
     time.sleep(60)
 """
 
@@ -63,6 +65,7 @@ def test_one_that_waits_goes_on_when_the_other_ends(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 def test_a_lock_ends_with_its_process_though_a_forked_child_lives_on(tmp_path):
     process, child = hold(tmp_path / "out", "with a child")
+    assert child > 0
     try:
         process.kill()
         process.wait()
