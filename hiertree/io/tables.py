@@ -7,6 +7,7 @@ line on which each row begins (for Parquet: the row, from 1), for later messages
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
 import re
@@ -16,9 +17,10 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LONGEST_CELL = 1 << 22  # characters; GLDv2 lists all photos of a landmark in one cell of about 170,000
+_LONGEST_LINE = 1 << 26  # characters; a packed file may hold a line of any length
 _PART = 20_000  # rows of a table read in parts
 _BLOCK = 1 << 24  # bytes read at once; must exceed the longest row, a landmark with thousands of photographs
 DELIMITERS = ";\t|"  # other delimiters, for a hint
@@ -40,10 +43,10 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 def read_table(path: str | os.PathLike[str], *, required: Sequence[str] = (), needs_rows: bool = False) -> pd.DataFrame:
     """Read a CSV or Parquet file (``.parquet``) into a table of strings; the module says what cells and index are.
 
-    CSV is UTF-8 with or without a byte-order mark, with lines that end in LF or CRLF. Quoted cells may contain
-    delimiters, doubled quotes and line breaks. Blank lines are skipped. Every row has as many cells as the header. A
-    TableError names the file and what is wrong, a missing ``required`` column or a header alone where the table
-    ``needs_rows`` among it.
+    CSV is UTF-8 with or without a byte-order mark, packed by gzip if the name ends in ``.gz``, with lines that end in
+    LF or CRLF. Quoted cells may contain delimiters, doubled quotes and line breaks. Blank lines are skipped. Every row
+    has as many cells as the header. A TableError names the file and what is wrong, a missing ``required`` column or a
+    header alone where the table ``needs_rows`` among it.
     """
     file = Path(path)
     if not file.is_file():
@@ -136,8 +139,12 @@ def _text_table(header: list[str], lines: list[int], rows: list[list[str]]) -> p
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The line on which each row begins, and its cells."""
-    with reading_file(path, expected="a CSV file"), path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, strict=True)
+    with (
+        reading_file(path, expected="a CSV file, packed by gzip if its name ends in .gz"),
+        gzip.open(path) if _is_packed(path) else path.open("rb") as binary,
+        TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file,  # type: ignore[type-var, unused-ignore]
+    ):
+        reader = csv.reader(_bounded_lines(file, path), strict=True)
         line, earlier = 1, csv.field_size_limit(LONGEST_CELL)  # the limit is global to the process
         try:
             for cells in reader:
@@ -149,9 +156,21 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         except csv.Error as error:
             raise TableError(f"{path}, line {line}: {error}", expected="well-formed CSV") from None
         except UnicodeDecodeError:
-            raise not_utf8(path) from None
+            raise not_utf8(path, line=line if _is_packed(path) else None) from None
         finally:
             csv.field_size_limit(earlier)
+
+
+def _is_packed(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
+def _bounded_lines(file: IO[str], path: Path) -> Iterator[str]:
+    """The lines, each refused before it is longer than a table's rows are."""
+    while line := file.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise TableError(f"{path}: a line of {_LONGEST_LINE:,} characters or more", expected="a row on each line")
+        yield line
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """Reading tables: every cell as text, every broken file named."""
 
 import csv
+import gzip
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,28 @@ def test_byte_order_mark_crlf_quotes_and_line_breaks_are_read_as_published(tmp_p
 def test_cells_stay_text(tmp_path):
     table = read_table(write(tmp_path, "a,b,c\n007,,null\n1e3,nan,NaN\n"))
     assert table.to_numpy().tolist() == [["007", "", "null"], ["1e3", "nan", "NaN"]]
+
+
+def test_a_packed_table_is_read_as_the_plain_one(tmp_path):
+    content = b'\xef\xbb\xbfid,name\r\n1,"a, ""b"""\r\n\r\n2,"two\r\nlines"\r\n'
+    plain, packed = write(tmp_path, content), write(tmp_path, gzip.compress(content), "t.csv.gz")
+    assert read_table(packed).equals(read_table(plain))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"id,name\n1,a\n", "gzip"),
+        (gzip.compress(b"id,name\n1,a\n" * 999)[:-9], "gzip"),
+        (gzip.compress(b"id,name\n1,a\n")[:-8] + bytes(8), "gzip"),
+        (gzip.compress(b"id,name\n1,\xff\n"), "line 1: bytes that are not UTF-8"),
+        (gzip.compress(b"id,name\n" + bytes(1 << 27)), "a line of 67,108,864 characters or more"),
+    ],
+    ids=["plain", "cut", "checksum", "encoding", "one line"],
+)
+def test_a_damaged_packed_table_is_named(tmp_path, content, message):
+    with pytest.raises(TableError, match=rf"t\.csv\.gz.*{message}"):
+        read_table(write(tmp_path, content, "t.csv.gz"))
 
 
 def test_a_header_alone_gives_an_empty_table(tmp_path):
