@@ -95,7 +95,7 @@ def check(
         rows = damaged(images, description="decoding images") if decode else missing
         bad = tuple(dict.fromkeys(map(images.name, rows)))
         repeats = tuple(duplicates(dataset, content=content and not bad))
-        sizes = dataset.tree.level_sizes
+        sizes = tuple(len(np.unique(column)) for column in dataset.paths.T)
         lists = entry.benchmark.lists_of(split, len(dataset), sizes[-1])
         reports.append(SplitReport(split, len(dataset), sizes, bad_images=bad, duplicates=repeats, lists=lists))
     return reports

@@ -160,7 +160,7 @@ class Benchmark:
         """
         part = {"query": parts.get("queries"), "gallery": parts.get("gallery")}.get(split)
         whole = split if part is None else "test"
-        self.verify(whole, len(images), labeled.tree.level_sizes[-1], verify)
+        self.verify(whole, len(images), len(np.unique(labeled.paths[:, -1])), verify)
         found = ImageDataset(
             name=self.name, split=whole, protocol=self.protocol, images=images, **labeled._asdict(), **parts
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,14 @@ def load_huggingface(
     Example:
         ``load_huggingface("cifar100", "train", levels=["coarse_label", "fine_label"], image="img")``
     """
-    rows = split_of(path, open_huggingface(path, split, config=config, revision=revision), split)
-    return from_huggingface(rows, levels=levels, image=image, leaf=leaf, split=split)
+    splits = open_huggingface(path, config=config, revision=revision)
+    options: dict[str, Any] = {"levels": levels, "image": image, "leaf": leaf, "split": split}
+    if isinstance(splits, dict) and name_in(splits, split) is None:  # a part of one, or none of them
+        rows = split_of(path, open_huggingface(path, split, config=config, revision=revision), split)
+        splits = type(splits)(
+            {**{name: part for name, part in splits.items() if name in re.findall(r"\w+", split)}, split: rows}
+        )
+    return from_huggingface(splits, **options)
 
 
 def is_saved(folder: Path) -> bool:

@@ -22,17 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageDataset:
-    """The images of one split and the label tree of that split.
+    """The images of one split, and a label tree that holds their classes.
 
     It is a map-style data set of torch: ``dataset[i]`` is an image and its path, the image as ``transform`` makes it.
 
-    Every split has its own tree: the ids of each level run from 0 without gaps, as class proxies require. Queries and
-    their gallery are one split and share its tree, so that an id means the same in both.
+    An id means the same in all splits of a data set, so that queries of one may search a gallery of another. Training
+    classes are numbered first: the ids of a training split run from 0 without gaps, as class proxies require. The tree
+    of another split holds the classes of the splits before it, too; :meth:`drop_absent_classes` numbers its own alone.
 
     Attributes:
         name: of the benchmark.
         split: for instance "train" or "test".
-        tree: the classes of this split.
+        tree: the classes of this split and of those that are numbered before it.
         paths: (n, L) int32, coarse → fine; ``paths[i, l]`` indexes the tree's level l + 1.
         images: n images by index.
         queries: rows of the queries, or None if every image is a query with all others as its gallery.
@@ -98,6 +99,25 @@ class ImageDataset:
         if transform is not None and not callable(transform):
             raise OptionError(f"transform={transform!r}", expected="a function of a PIL image, or None")
         return replace(self, transform=transform)
+
+    def drop_absent_classes(self) -> ImageDataset:
+        """A data set of the same images whose tree holds their classes alone: the ids of each level have no gaps.
+
+        Ids then differ from those of the data set's other splits.
+
+        >>> from hiertree.datasets import load_synthetic
+        >>> test = load_synthetic("test", families=2, kinds=1, instances=3, images=1)
+        >>> test.paths[:, -1].tolist(), test.drop_absent_classes().paths[:, -1].tolist()
+        ([6, 7, 8, 9, 10, 11], [0, 1, 2, 3, 4, 5])
+        """
+        finest = self.tree.paths(self.tree.leaves)[:, -1]
+        present = np.isin(finest, self.paths[:, -1])
+        if present.all():
+            return self
+        leaves = [leaf for leaf, is_present in zip(self.tree.leaves, present, strict=True) if is_present]
+        tree = self.tree.restrict(leaves)
+        nodes, rows = np.unique(finest[present], return_index=True)
+        return replace(self, tree=tree, paths=tree.paths(leaves)[rows[np.searchsorted(nodes, self.paths[:, -1])]])
 
     def select(self, rows: Any, *, split: str) -> ImageDataset:
         """A data set of some of the images, with the same tree.

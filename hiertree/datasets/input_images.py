@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from .labels_to_paths import label_paths
 from .own_images import HuggingFaceImages, folder_of_split, folders_in, from_huggingface, load_folder, load_table
 from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource, image_files, inside, missing_files
 from .readers.tar_images import TarImages, named_archives, tar_index
-from .split_names import name_in, split_to_measure
+from .split_names import SPLIT_NAMES, name_in, split_to_measure
 
 IMAGE, SPLIT = ADDED
 CLASS = "cls"  # the member of a sample, in archives of WebDataset, that holds its class
@@ -167,10 +168,41 @@ def load_archives(
     archives = named_archives(os.fspath(root), split)
     if not archives:
         raise ImageError(f"{root} without archives{f' of {split}' if split else ''}", expected=".tar files")
-    return _of_archives(archives, _Asked(split, tuple(levels), IMAGE, True)).dataset
+    order = list(SPLIT_NAMES)
+    place = next((place for place, name in enumerate(order) if split in SPLIT_NAMES[name]), 0)
+    earlier = [files for name in order[:place] if (files := named_archives(os.fspath(root), name))]
+    return _of_archives(archives, _Asked(split, tuple(levels), IMAGE, True), earlier).dataset
 
 
-def _of_archives(archives: Sequence[Path], asked: _Asked) -> InputImages:
+def _of_archives(archives: Sequence[Path], asked: _Asked, earlier: Sequence[Sequence[Path]] = ()) -> InputImages:
+    """The images of archives; ``earlier`` are those of the splits whose classes are numbered before theirs."""
+    folder = archives[0].parent
+    images, samples, members = _opened(archives, labeled=asked.labeled)
+    if not asked.labeled:
+        return _without(images, folder.name, asked)
+    levels = asked.levels
+    if not levels and set(samples) <= members[CLASS].keys():
+        levels = (CLASS,)
+    if not levels:
+        reason = "name the fields of their json members by levels" if members["json"] else "no cls member for each"
+        return _without(images, folder.name, asked, reason)
+    numbered: dict[tuple[str, ...], None] = {}
+    for others in earlier:
+        _, other_samples, other_members = _opened(others, labeled=True)
+        for sample in other_samples:
+            with suppress(TableError):  # one without labels, which reading that split reports
+                numbered[_labels(sample, levels, other_members)] = None
+    labels = [*numbered, *(_labels(sample, levels, members) for sample in samples)]
+    columns = [list(column) for column in zip(*labels, strict=True)]
+    places = [*map("/".join, numbered), *map(images.name, range(len(images)))]
+    tree, paths = label_paths(columns, level_names=levels, leaf="path", where=places.__getitem__, earlier=len(numbered))
+    split = asked.split or "all"
+    dataset = ImageDataset(name=folder.name, split=split, tree=tree, paths=paths, images=images)
+    return _with(dataset, "from the members of the archives")
+
+
+def _opened(archives: Sequence[Path], *, labeled: bool) -> tuple[TarImages, list[str], dict[str, dict[str, bytes]]]:
+    """The images of archives, the sample of each, and the members with labels, by their kind and sample."""
     folder = archives[0].parent
     if {path.parent for path in archives} != {folder}:
         raise OptionError(f"archives in several folders, {folder} for instance", expected="archives of one folder")
@@ -182,23 +214,11 @@ def _of_archives(archives: Sequence[Path], asked: _Asked) -> InputImages:
         raise ImageError(f"{some_of(archives, 2)} without images", expected=f"files in {', '.join(IMAGE_SUFFIXES)}")
     called = [f"{archives[index.archives[order[row]]].name}/{names[row]}" for row in rows]
     images = TarImages(folder, index, called, rows=order[rows])
-    if not asked.labeled:
-        return _without(images, folder.name, asked)
-    kept = {suffix: _members(index, archives, order, names, suffix) for suffix in (CLASS, "json")}
-    stems = {stem for contents in kept.values() for stem in contents}
-    samples = [_sample(name, stems) for name in called]
-    levels = asked.levels
-    if not levels and set(samples) <= kept[CLASS].keys():
-        levels = (CLASS,)
-    if not levels:
-        reason = "name the fields of their json members by levels" if kept["json"] else "no cls member for each"
-        return _without(images, folder.name, asked, reason)
-    labels = [_labels(sample, levels, kept) for sample in samples]
-    columns = [list(column) for column in zip(*labels, strict=True)]
-    tree, paths = label_paths(columns, level_names=levels, leaf="path", where=lambda row: called[row])
-    split = asked.split or "all"
-    dataset = ImageDataset(name=folder.name, split=split, tree=tree, paths=paths, images=images)
-    return _with(dataset, "from the members of the archives")
+    if not labeled:
+        return images, [], {}
+    members = {suffix: _members(index, archives, order, names, suffix) for suffix in (CLASS, "json")}
+    stems = {stem for contents in members.values() for stem in contents}
+    return images, [_sample(name, stems) for name in called], members
 
 
 def _sample(name: str, stems: Collection[str]) -> str:
@@ -223,12 +243,12 @@ def _members(index: Any, archives: Sequence[Path], order: Any, names: Sequence[s
     return found
 
 
-def _labels(sample: str, levels: Sequence[str], kept: dict[str, dict[str, bytes]]) -> tuple[str, ...]:
+def _labels(sample: str, levels: Sequence[str], members: dict[str, dict[str, bytes]]) -> tuple[str, ...]:
     """The labels of a sample, coarse → fine."""
     try:
-        fields = json.loads(kept["json"].get(sample, b"{}"))
-        if sample in kept[CLASS]:
-            fields = {CLASS: kept[CLASS][sample].decode().strip(), **fields}
+        fields = json.loads(members["json"].get(sample, b"{}"))
+        if sample in members[CLASS]:
+            fields = {CLASS: members[CLASS][sample].decode().strip(), **fields}
         if empty := [level for level in levels if fields[level] is None]:
             raise KeyError(*empty)
         return tuple(str(fields[level]) for level in levels)

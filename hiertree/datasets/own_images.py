@@ -6,7 +6,10 @@ import hashlib
 import io
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,15 +19,16 @@ from ..errors import ImageError, InputError, OptionError, OtherLayoutError, Unev
 from ..io.tables import line_names, read_table
 from ..options import check_choice, check_integer
 from ..tree.formats import check_level_columns
-from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, even_depths
+from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, even_depths, is_empty
 from .duplicate_images import check_duplicates
 from .image_dataset import ImageDataset
 from .labels_to_paths import Labeled, label_paths
 from .readers.images import FileImages, damaged, decode, file_stamp, image_files, inside, missing_files
-from .split_names import names_of_split, split_to_measure
-from .split_rows import HoldoutBy, held_out_rows, rows_of_split
+from .split_names import name_in, names_of_split, split_order, split_to_measure
+from .split_rows import HoldoutBy, held_out_rows, rows_of_earlier_splits, rows_of_split
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from PIL import Image
 
 OnBadImage = Literal["error", "skip"]
@@ -79,26 +83,46 @@ def load_folder(
         raise OptionError(given, expected=f"one of them, such as 'train' or {apart!r}, and no holdout")
     home = Path(root) if whole else folder_of_split(Path(root), str(split))
     names = image_files(home)
-    bad = _undecodable(names, home) if on_bad_image == "skip" else []
-    skipped = set(bad)
-    names = [name for name in names if name not in skipped]
-    rows = _rows_of_folders(names, home, uneven)
+    others = [] if whole else _folders_of_earlier_splits(Path(root), home.name)
+    rows = _rows_of_folders(names, others, home, uneven)
+    earlier, own = rows[: len(others)], rows[len(others) :]
     if holdout is not None:
-        kept = held_out_rows(rows, split, share=holdout, by=holdout_by, seed=seed)
-        names, rows = [names[place] for place in kept], [rows[place] for place in kept]
-    if levels is not None and (isinstance(levels, str) or len(levels) != len(rows[0])):
-        given = f"levels={levels!r} for folders such as {'/'.join(map(str, rows[0]))}"
-        raise OptionError(given, expected=f"{len(rows[0])} names, one for each folder on the way to an image")
-    columns = [[str(label) for label in column] for column in zip(*rows, strict=True)]
-    labeled = label_paths(columns, level_names=levels, leaf="path", where=lambda row: f"{home / names[row]}")
-    return _dataset(Path(root).resolve().name, split, labeled, FileImages(home, names), bad)
+        part = held_out_rows(own, split, share=holdout, by=holdout_by, seed=seed)
+        earlier = [] if split == "train" else [own[place] for place in sorted(set(range(len(own))) - set(part))]
+        names, own = [names[place] for place in part], [own[place] for place in part]
+    if levels is not None and (isinstance(levels, str) or len(levels) != len(own[0])):
+        given = f"levels={levels!r} for folders such as {'/'.join(map(str, own[0]))}"
+        raise OptionError(given, expected=f"{len(own[0])} names, one for each folder on the way to an image")
+    columns = [[str(label) for label in column] for column in zip(*earlier, *own, strict=True)]
+    places = [*map("/".join, earlier), *(f"{home / name}" for name in names)]
+    labeled = label_paths(columns, level_names=levels, leaf="path", where=places.__getitem__, earlier=len(earlier))
+    return _dataset(Path(root).resolve().name, split, labeled, FileImages(home, names), on_bad_image)
 
 
-def _dataset(name: str, split: str | None, labeled: Labeled, images: FileImages, bad: Sequence[str]) -> ImageDataset:
+def _dataset(
+    name: str, split: str | None, labeled: Labeled, images: FileImages, on_bad_image: OnBadImage
+) -> ImageDataset:
+    """The data set of these images, or of those that decode; classes are numbered whether theirs do or not."""
     tree, paths = labeled
-    dataset = ImageDataset(name=name, split=split or "all", tree=tree, paths=paths, images=images, left_out=tuple(bad))
+    dataset = ImageDataset(name=name, split=split or "all", tree=tree, paths=paths, images=images)
+    bad = _undecodable(images) if on_bad_image == "skip" else []
+    if bad:
+        kept = np.delete(np.arange(len(images)), bad)
+        whole = FileImages(images.root, map(images.name, kept.tolist()))
+        left_out = tuple(dict.fromkeys(map(images.name, bad)))
+        dataset = replace(dataset, paths=paths[kept], images=whole, left_out=left_out)
     check_duplicates(dataset, on_duplicates="warn")
     return dataset
+
+
+def _folders_of_earlier_splits(root: Path, folder: str) -> list[str]:
+    """The folders of images, below those of the splits whose classes are numbered before this one's."""
+    order = sorted(folders_in(root), key=lambda name: (split_order(name), name))
+    folders: dict[str, None] = {}
+    for name in takewhile(lambda name: name != folder, order):
+        with suppress(ImageError):  # one without images is no split
+            folders |= dict.fromkeys(file.rpartition("/")[0] for file in image_files(root / name))
+    return list(folders)
 
 
 def folder_of_split(root: Path, split: str) -> Path:
@@ -123,8 +147,11 @@ def folders_in(root: Path) -> list[str]:
     return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
 
 
-def _rows_of_folders(names: Sequence[str], home: Path, uneven: Uneven) -> list[Row]:
-    """The folders on the path to each image; every image must have the same number."""
+def _rows_of_folders(names: Sequence[str], others: list[str], home: Path, uneven: Uneven) -> list[Row]:
+    """The folders on the path to each image, after ``others`` of earlier splits; all must have the same number.
+
+    Those of the others that have not are taken out of the list.
+    """
     rows: list[Row] = [tuple(name.split("/")[:-1]) for name in names]
     if () in rows:
         given = f"{home / names[rows.index(())]} lies in no folder of a label"
@@ -137,6 +164,8 @@ def _rows_of_folders(names: Sequence[str], home: Path, uneven: Uneven) -> list[R
             expected="images of one depth",
             remedy="pass uneven='pad' (repeat the deepest label) or uneven='truncate' (cut at the shallowest)",
         )
+    others[:] = [other for other in others if other and (uneven != "error" or other.count("/") + 1 == depths[0])]
+    rows = [*(tuple(other.split("/")) for other in others), *rows]
     distinct = list(dict.fromkeys(rows))
     even = dict(zip(distinct, even_depths(distinct, uneven), strict=True))
     return [even[row] for row in rows]
@@ -194,13 +223,21 @@ def load_table(
     file, folder = Path(path), Path(root)
     columns = [image, *levels, *([] if split_column is None else [split_column])]
     table = read_table(file, required=columns, needs_rows=True)[list(dict.fromkeys(columns))]
+    classes: list[Row] = list(zip(*(table[level] for level in levels), strict=True))
+    every = np.arange(len(table))
+    order, rows = every[:0], every
     if holdout is not None:
         if split_column is not None:
             raise OptionError(f"holdout={holdout} beside the column of splits {split_column!r}", expected="one of them")
-        classes = list(zip(*(table[level] for level in levels), strict=True))
-        table = table.iloc[held_out_rows(classes, split, share=holdout, by=holdout_by, seed=seed)]
+        rows = np.array(held_out_rows(classes, split, share=holdout, by=holdout_by, seed=seed))
+        order = np.setdiff1d(every, rows)[: 0 if split == "train" else None]
     elif split is not None:
-        table = rows_of_split(table, split, split_column, file)
+        rows = rows_of_split(table, split, split_column, file)
+    if split_column is not None:
+        order = rows_of_earlier_splits(table[split_column].tolist(), rows)
+    fills = uneven != "error" or gaps != "error"
+    numbered = [row for row in order if (any if fills else all)(not is_empty(label) for label in classes[row])]
+    whole, table = table.iloc[[*numbered, *rows]], table.iloc[rows]
     list(inside(table[image].tolist(), line_names(table, file)))
     listed = table[image].unique().tolist()
     missing = missing_files(folder, listed) if on_bad_image == "error" else []
@@ -213,26 +250,27 @@ def load_table(
             expected="a file for every row",
             remedy="correct root or the table, or pass on_bad_image='skip'",
         )
-    bad = _undecodable(listed, folder) if on_bad_image == "skip" else []
-    table = table[~table[image].isin(bad)]
     labeled = label_paths(
-        [table[level].to_numpy(dtype=object) for level in levels],
+        [whole[level].to_numpy(dtype=object) for level in levels],
         level_names=levels,
         leaf=leaf,
         uneven=uneven,
         gaps=gaps,
-        where=line_names(table, file),
+        where=line_names(whole, file),
+        earlier=len(numbered),
     )
-    return _dataset(file.stem, split, labeled, FileImages(folder, table[image].tolist()), bad)
+    return _dataset(file.stem, split, labeled, FileImages(folder, table[image].tolist()), on_bad_image)
 
 
-def _undecodable(names: Sequence[str], folder: Path) -> list[str]:
+def _undecodable(images: FileImages) -> list[int]:
     """Find and log the files that do not decode."""
-    bad = [names[row] for row in damaged(FileImages(folder, names), description="checking images")]
-    if bad and len(bad) == len(names):
-        raise ImageError(f"none of {len(bad)} images in {folder} decodes: {some_of(bad)}", expected="image files")
+    bad = damaged(images, description="checking images")
+    names = list(dict.fromkeys(map(images.name, bad)))
+    if bad and len(bad) == len(images):
+        given = f"none of {len(bad)} images in {images.root} decodes: {some_of(names)}"
+        raise ImageError(given, expected="image files")
     if bad:
-        _log.warning("%d of %d images do not decode and are left out: %s", len(bad), len(names), some_of(bad))
+        _log.warning("%d of %d images do not decode and are left out: %s", len(bad), len(images), some_of(names))
     return bad
 
 
@@ -282,16 +320,17 @@ def from_huggingface(
     """A data set of Hugging Face's ``datasets``, which is optional, with columns of labels, coarse → fine.
 
     A column of class labels (``ClassLabel``) is read by the names of its classes; other labels are taken as they are.
-    Images stay where they are, and are decoded when asked for.
+    Images stay where they are, and are decoded when asked for. Classes are numbered in the order of the class labels or
+    of their texts; give all splits where they differ in their classes, so that an id means the same in each.
 
     Args:
-        rows: one split, a ``datasets.Dataset``.
+        rows: one split, a ``datasets.Dataset``; or all of them, a ``datasets.DatasetDict``, and the name of one.
         levels: its columns of labels, coarse → fine.
         image: its column of images.
         leaf: what identifies a class, as in :func:`hiertree.datasets.load_table`, and so the next two.
         uneven: see there.
         gaps: see there.
-        split: a name for it; its own unless given.
+        split: a name for it, its own unless given; of several splits, the one that is read.
 
     Raises:
         MissingPackageError: ``datasets`` is not installed.
@@ -307,10 +346,27 @@ def from_huggingface(
     import datasets as huggingface
 
     check_level_columns(levels)
+    splits: Mapping[str, Any] = rows if isinstance(rows, huggingface.DatasetDict) else {}
+    if splits and (split is None or (chosen := name_in(splits, split)) is None):
+        remedy = f"pass split=, one of {', '.join(splits)}"
+        raise InputError(f"a {type(rows).__name__}, split={split!r}", expected="the name of a split", remedy=remedy)
+    if splits:
+        order = sorted(splits, key=lambda name: (split_order(name), name))
+        rows, splits = splits[chosen], {name: splits[name] for name in order[: order.index(chosen)]}
+    return _of_huggingface(
+        rows, splits.values(), levels=levels, image=image, split=split, leaf=leaf, uneven=uneven, gaps=gaps
+    )
+
+
+def _of_huggingface(
+    rows: Any, earlier: Collection[Any], *, levels: Sequence[str], image: str, split: str | None, **policies: Any
+) -> ImageDataset:
+    """A data set of some rows; ``earlier`` are those of the splits whose classes are numbered before theirs."""
+    import datasets as huggingface
+
     if not isinstance(rows, huggingface.Dataset):
-        several = isinstance(rows, huggingface.DatasetDict)
-        remedy = f"choose one of its splits, {', '.join(rows)}" if several else "load it without streaming=True"
-        raise InputError(f"a {type(rows).__name__}", expected="one split, a datasets.Dataset", remedy=remedy)
+        remedy = "load it without streaming=True"
+        raise InputError(f"a {type(rows).__name__}", expected="a datasets.Dataset or DatasetDict", remedy=remedy)
     missing = [name for name in (image, *levels) if name not in rows.column_names]
     if missing:
         given = f"no column {some_of(missing)}"
@@ -321,24 +377,51 @@ def from_huggingface(
         raise OptionError(f"image={image!r} holds {rows.features[image]}", expected="images", remedy=remedy)
     if not len(rows):
         raise InputError("a data set without rows", expected="an image and its labels in every row")
+    fills = any(policies[name] != "error" for name in ("uneven", "gaps"))
+    parts = [
+        (part, _classes(part, levels, fills=fills)) for part in (*earlier, rows) if set(levels) <= set(part.features)
+    ]
+    places = [f"row {row} of {part.split or 'the data set'}" for part, classes in parts for row in classes.values()]
+    labels = [_huggingface_labels(rows, name) for name in levels]
+    numbered = [row for _, classes in parts for row in classes]
+    columns = [
+        np.array([*(row[level] for row in numbered), *column], dtype=object) for level, column in enumerate(labels)
+    ]
+    places += [f"row {row}" for row in range(len(rows))]
     labeled = label_paths(
-        [_huggingface_labels(rows, name, huggingface.ClassLabel) for name in levels],
-        level_names=list(levels),
-        leaf=leaf,
-        uneven=uneven,
-        gaps=gaps,
-        where=lambda row: f"row {row}",
+        columns, level_names=list(levels), where=places.__getitem__, earlier=len(numbered), **policies
     )
     name, split = str(rows.info.dataset_name or "huggingface"), split or str(rows.split or "all")
     images = HuggingFaceImages(rows, image)
     return ImageDataset(name=name, split=split, tree=labeled.tree, paths=labeled.paths, images=images)
 
 
-def _huggingface_labels(rows: Any, column: str, class_label: Any) -> Any:
+def _classes(rows: Any, levels: Sequence[str], *, fills: bool) -> dict[Row, int]:
+    """The different rows of labels, and where they stand first, in an order that depends on the labels alone.
+
+    Rows without a label are left out, and unless a policy ``fills`` them, incomplete ones. Of one column of class
+    labels, all classes are taken.
+    """
+    names = {level: getattr(rows.features[level], "names", None) for level in levels}
+    places = {level: {name: place for place, name in enumerate(known)} for level, known in names.items() if known}
+
+    def key(row: Row) -> list[tuple[str, Any]]:
+        labels = [places.get(level, {}).get(label, label) for level, label in zip(levels, row, strict=True)]
+        return [("", label) if isinstance(label, int | float) else ("text", str(label)) for label in labels]
+
+    first: dict[Row, int] = {}
+    for place, row in enumerate(zip(*(_huggingface_labels(rows, level) for level in levels), strict=True)):
+        if (any if fills else all)(not is_empty(label) for label in row):
+            first.setdefault(row, place)
+    if len(levels) == 1:
+        first = {**{(name,): 0 for name in names[levels[0]] or ()}, **first}
+    return {row: first[row] for row in sorted(first, key=key)}
+
+
+def _huggingface_labels(rows: Any, column: str) -> NDArray[Any]:
     """Read a column of labels: class labels by name, −1 and None as no label."""
     values = rows.with_format(None)[column]
-    kind = rows.features[column]
-    if isinstance(kind, class_label):
-        names = kind.names
-        return np.array([names[value] if value is not None and value >= 0 else None for value in values], dtype=object)
+    names = getattr(rows.features[column], "names", None)
+    if names is not None:
+        values = [names[value] if value is not None and value >= 0 else None for value in values]
     return np.array(list(values), dtype=object)

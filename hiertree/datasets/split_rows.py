@@ -13,10 +13,11 @@ import numpy as np
 from ..errors import OptionError, TableError
 from ..options import check_choice, check_integer, check_number
 from ..tree.label_rows import Row
-from .split_names import name_in
+from .split_names import name_in, split_order
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
 HoldoutBy = Literal["classes", "images"]
 _log = logging.getLogger(__name__)
@@ -74,8 +75,23 @@ def _named(drawn: Sequence[int], shares: Mapping[str, float], of: int | None = N
     return dict(zip(drawn, names, strict=False))
 
 
-def rows_of_split(table: pd.DataFrame, split: str, column: str | None, file: Path) -> pd.DataFrame:
-    """The rows with that text in the column; those of a misspelled name are logged."""
+def rows_of_earlier_splits(names: Sequence[str], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows of the splits whose classes are numbered before those of some rows; before all rows, all in that order.
+
+    >>> rows_of_earlier_splits(["test", "train", "test"], np.array([0, 2])).tolist()
+    [1]
+    >>> rows_of_earlier_splits(["test", "train", "test"], np.arange(3)).tolist()
+    [1, 0, 2]
+    """
+    order = {name: place for place, name in enumerate(sorted(dict.fromkeys(names), key=split_order))}
+    places = np.array([order[name] for name in names])
+    by_split = np.argsort(places, kind="stable")
+    last = len(order) if len(rows) == len(names) > 0 and len(order) > 1 else places[rows].max(initial=0)
+    return by_split[places[by_split] < last]
+
+
+def rows_of_split(table: pd.DataFrame, split: str, column: str | None, file: Path) -> NDArray[np.int64]:
+    """The rows with that text in the column, or another name of the split; those of a misspelled name are logged."""
     if column is None:
         raise OptionError(
             f"split={split!r} without split_column",
@@ -94,8 +110,7 @@ def rows_of_split(table: pd.DataFrame, split: str, column: str | None, file: Pat
         if _misspells(str(name), chosen):
             text = "%s: left out: %d rows with %r in column %r, which is not %r"
             _log.warning(text, file, count, name, column, chosen)
-    rows: pd.DataFrame = table[table[column] == chosen]
-    return rows
+    return np.flatnonzero(table[column] == chosen)
 
 
 def _misspells(name: str, split: str) -> bool:

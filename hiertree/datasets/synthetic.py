@@ -17,7 +17,7 @@ y points up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from types import MappingProxyType
@@ -69,17 +69,15 @@ def load_synthetic(
 
     >>> test = load_synthetic("test", families=3, kinds=2, instances=2, images=5)
     >>> test.tree.level_sizes, test.tree.leaves[0], test.images.name(0)
-    ((3, 6, 12), 'disc/striped/test-1', 'disc/striped/test-1/1')
+    ((3, 6, 18), 'disc/checked/train-1', 'disc/striped/test-1/1')
     """
     _check(split, families=families, kinds=kinds, instances=instances, images=images, image_size=image_size, seed=seed)
-    pairs = list(product(range(families), range(kinds)))
-    if split == "train" and kinds > 1:  # training leaves out one kind of each family; other families show its texture
-        pairs = [(family, kind) for family, kind in pairs if kind != family % kinds]
-    rows = []
-    for (family, kind), number in product(pairs, range(1, instances + 1)):
-        shown = (list(SILHOUETTES)[family], list(TEXTURES)[kind])
-        rows.append((*shown, "/".join((*shown, f"{split}-{number}"))))
-    tree = LabelTree.from_paths(rows, level_names=LEVEL_NAMES)
+    every = list(product(range(families), range(kinds)))
+    training = [(family, kind) for family, kind in every if kinds == 1 or kind != family % kinds]
+    pairs = training if split == "train" else every  # training lacks a kind of each family; others show its texture
+    trained = _rows(training, "train", instances)
+    rows = _rows(pairs, split, instances)
+    tree = LabelTree.from_paths(rows if split == "train" else trained + rows, level_names=LEVEL_NAMES)
     leaf_of_image = np.repeat(np.arange(len(rows)), images)
     generator = np.random.default_rng([seed, get_args(Split).index(split)])
     figures = _draw(np.repeat(pairs, instances, axis=0), leaf_of_image, generator)
@@ -93,6 +91,12 @@ def load_synthetic(
             names=(f"{leaf}/{number + 1}" for *_, leaf in rows for number in range(images)),
         ),
     )
+
+
+def _rows(pairs: Sequence[tuple[int, int]], split: str, instances: int) -> list[tuple[str, str, str]]:
+    """The labels of each class."""
+    names = [(list(SILHOUETTES)[family], list(TEXTURES)[kind]) for family, kind in pairs]
+    return [(*shown, f"{'/'.join(shown)}/{split}-{number}") for shown in names for number in range(1, instances + 1)]
 
 
 def _draw(classes: NDArray[np.int64], of_image: NDArray[np.int64], generator: np.random.Generator) -> Figures:

@@ -37,6 +37,7 @@ class QueriesAndGallery:
     @classmethod
     def from_dataset(cls, dataset: ImageDataset) -> QueriesAndGallery:
         """The queries and the gallery of a data set, or all of its images."""
+        dataset = dataset.drop_absent_classes()
         source, paths, images = f"{dataset.name}, {dataset.split} split", dataset.paths, dataset.images
         query, gallery = dataset.queries, dataset.gallery
         if query is None or gallery is None:

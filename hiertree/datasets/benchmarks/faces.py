@@ -19,7 +19,7 @@ from ..description import BENCHMARKS, Verify
 from ..image_dataset import ImageDataset
 from ..labels_to_paths import label_paths
 from ..readers.boxed_images import BoxedImages
-from ..readers.text_lists import read_words, refuse_first
+from ..readers.text_lists import read_words, refuse_first, text_lines
 
 VGGFACE2, IJBC = BENCHMARKS["vggface2"], BENCHMARKS["ijb-c"]
 IJBC_LISTS = ("protocols/ijbc_metadata.csv", "protocols/ijbc_metadata_with_age.csv")
@@ -44,7 +44,15 @@ def load_vggface2(root: str | os.PathLike[str], split: str = "train", *, verify:
     listed = read_words(file, ("image",))["image"]
     where, people = line_names(listed.to_frame(), file), listed.str.extract("^([^/]+)/[^/]+$")[0]
     refuse_first(people.isna(), where, listed, "<person>/<image>")
-    labeled = label_paths([people.tolist()], level_names=VGGFACE2.levels, where=where)
+    first = file.with_name(file.name.replace("test", "train"))
+    trained = dict.fromkeys(line.partition("/")[0] for line in text_lines(first)) if first.is_file() else {}
+    earlier = [] if split == "train" else list(trained)
+
+    def labeled_where(row: int) -> str:
+        return first.name if row < len(earlier) else where(row - len(earlier))
+
+    columns = [[*earlier, *people.tolist()]]
+    labeled = label_paths(columns, level_names=VGGFACE2.levels, where=labeled_where, earlier=len(earlier))
     return VGGFACE2.dataset(split, labeled, VGGFACE2.image_files(folder, listed, where), verify=verify)
 
 

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...errors import TableError, raised_as, require_package
-from ...io.tables import integer_column, read_columns, read_table
+from ...io.tables import integer_column, line_names, read_columns, read_table
 from ...tree import H_GLDV2_LEVELS
 from ..description import BENCHMARKS, Benchmark, Verify
 from ..image_dataset import ImageDataset
-from ..labels_to_paths import Labeled, label_leaves, label_paths
+from ..labels_to_paths import label_leaves, label_paths
 from ..readers.images import JoinedImages
 from ..readers.tar_images import TarImages, tar_index
+from ..readers.text_lists import refuse_contradictions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,26 +83,31 @@ def load_gldv2(
     home, *files = benchmark.files(root, *LISTS[split], *labels)
     listed = (_clean if split == "train" else _one_a_row)(files[0])
     benchmark.verify(split if part == "train" else part, len(listed.ids), len(np.unique(listed.landmarks)), verify)
-    parts = {part: listed}
-    if split in ("query", "test"):
+    parts, earlier = {part: listed}, [listed] if part == "index" and split != "index" else []
+    if earlier:
         parts = {"test": _queries(files[1], listed), part: listed}
         benchmark.verify("query", len(parts["test"].ids), 0, verify)
+    elif split == "train_all" and (clean := files[0].with_name(*LISTS["train"])).is_file():
+        earlier = [_clean(clean)]
     above = _labels_above(files[-1]) if hierarchy else None
     if above is not None:
-        parts = {name: _with_labels(own, above) for name, own in parts.items()}
-    every = next(iter(parts.values()))
-    if len(parts) > 1:
-        every = LandmarkImages(*(np.concatenate(columns) for columns in zip(*parts.values(), strict=True)))
-    options: Any = {"level_names": benchmark.levels, "where": every.where}
-    if above is None:
-        tree, paths = label_paths([every.landmarks], **options)
-    else:
-        tree, paths = label_leaves(every.landmarks, above, **options)
+        parts = {name: _with_labels(images, above) for name, images in parts.items()}
+        earlier = [_with_labels(images, above) for images in earlier]
     count = len(next(iter(parts.values())).ids)
-    shown = ["test"] if split == "query" else list(parts)
-    images = reduce(JoinedImages, (_images(benchmark, home, name, parts[name]) for name in shown))
-    rows = {"queries": np.arange(count), "gallery": np.arange(count, len(paths))} if split == "test" else {}
-    return benchmark.dataset(split, Labeled(tree, paths[: len(images)]), images, verify="structure", **rows)
+    if split == "query":
+        del parts[part]
+    every = LandmarkImages(*(np.concatenate(column) for column in zip(*earlier, *parts.values(), strict=True)))
+    options: Any = {
+        "level_names": benchmark.levels,
+        "where": every.where,
+        "earlier": sum(len(own.ids) for own in earlier),
+    }
+    labeled = (
+        label_paths([every.landmarks], **options) if above is None else label_leaves(every.landmarks, above, **options)
+    )
+    images = reduce(JoinedImages, (_images(benchmark, home, name, own) for name, own in parts.items()))
+    rows = {"queries": np.arange(count), "gallery": np.arange(count, len(images))} if split == "test" else {}
+    return benchmark.dataset(split, labeled, images, verify="structure", **rows)
 
 
 def _clean(path: Path) -> LandmarkImages:
@@ -112,12 +118,17 @@ def _clean(path: Path) -> LandmarkImages:
     table = read_columns(path, {"landmark_id": "integer", "images": "text"})
     images = pc.split_pattern(pc.utf8_trim_whitespace(table["images"]), " ").combine_chunks()
     landmarks = table["landmark_id"].to_numpy()[pc.list_parent_indices(images).to_numpy()]
-    return LandmarkImages(_ids(pc.list_flatten(images), path), landmarks)
+    return _of_one_landmark(LandmarkImages(_ids(pc.list_flatten(images), path), landmarks))
 
 
 def _one_a_row(path: Path) -> LandmarkImages:
     table = read_columns(path, {"id": "text", "landmark_id": "integer"})
-    return LandmarkImages(_ids(table["id"], path), table["landmark_id"].to_numpy())
+    return _of_one_landmark(LandmarkImages(_ids(table["id"], path), table["landmark_id"].to_numpy()))
+
+
+def _of_one_landmark(listed: LandmarkImages) -> LandmarkImages:
+    refuse_contradictions(listed.ids, listed.landmarks, listed.where, "id")
+    return listed
 
 
 def _queries(path: Path, index: LandmarkImages) -> LandmarkImages:
@@ -150,6 +161,9 @@ def _labels_above(path: Path) -> dict[int, tuple[str, str]]:
     """H-GLDv2's labels above each landmark, without the landmarks that have no hierarchical label."""
     table = read_table(path, required=H_GLDV2_LEVELS)
     kind, hierarchical, leaf = H_GLDV2_LEVELS
+    refuse_contradictions(
+        table[leaf].str.strip(), table[kind] + ", " + table[hierarchical], line_names(table, path), leaf
+    )
     table = table[(table[kind].str.strip() != "") & (table[hierarchical].str.strip() != "")]
     if table.empty:
         raise TableError(f"{path}: no row has a hierarchical label", expected=f"{kind} and {hierarchical}")

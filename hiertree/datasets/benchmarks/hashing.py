@@ -120,19 +120,27 @@ def load_imagenet100(
     """
     IMAGENET100.check_options(split, verify)
     names = ("train",) if split == "train" else ("test", "database")
-    home, *firsts = IMAGENET100.files(root, *((f"{name}.txt", f"{name}0.txt", f"test/{name}0.txt") for name in names))
+    home, *firsts = IMAGENET100.files(root, *map(_parts_of_list, names))
     lists = [_one_hot(first) for first in firsts]
     images, classes = (np.concatenate(columns) for columns in zip(*lists, strict=True))
+    trained = next(filter(Path.is_file, (home / name for name in _parts_of_list("train"))), None)
+    earlier = classes[:0] if split == "train" or trained is None else _one_hot(trained)[1]
 
     def where(row: int) -> str:
         return f"{' and '.join(names)}, image {images[row]}"
 
-    labeled = label_paths([classes], level_names=IMAGENET100.levels, where=where)
+    columns = [np.concatenate([earlier, classes])]
+    labeled = label_paths(columns, level_names=IMAGENET100.levels, where=str, earlier=len(earlier))
     found = IMAGENET100.image_files(home, images.tolist(), where)
     if split == "train":
         return IMAGENET100.dataset(split, labeled, found, verify=verify)
     queries, gallery = np.split(np.arange(len(images)), [len(lists[0][0])])
     return IMAGENET100.dataset(split, labeled, found, verify=verify, queries=queries, gallery=gallery)
+
+
+def _parts_of_list(name: str) -> tuple[str, ...]:
+    """Where a list may stand, or its first part."""
+    return f"{name}.txt", f"{name}0.txt", f"test/{name}0.txt"
 
 
 def _one_hot(first: Path) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
@@ -285,9 +293,9 @@ def _graded(
 ) -> GradedDataset:
     """A split of images with one leaf each, whose parts have these rows."""
     trains, chosen = split == "train", rows.get(split, np.arange(len(images)))
-    labeled = label_paths(
-        [[leaves[row] for row in chosen] if trains else leaves], level_names=benchmark.levels, where=str
-    )
+    earlier = [] if trains else [leaves[row] for row in rows["train"]]
+    columns = [[*earlier, *([leaves[row] for row in chosen] if trains else leaves)]]
+    labeled = label_paths(columns, level_names=benchmark.levels, where=str, earlier=len(earlier))
     shown = SelectedImages(images, chosen) if trains else images
     parts = {} if trains else {"queries": rows["query"], "gallery": rows["gallery"]}
     found = benchmark.dataset(split, labeled, shown, verify=verify, **parts)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -29,9 +30,10 @@ from ..description import BENCHMARKS, Verify
 from ..image_dataset import ImageDataset
 from ..labels_to_paths import label_paths
 from ..readers.matlab import read_matlab
-from ..readers.text_lists import read_words, refuse_first
+from ..readers.text_lists import join_lists, read_words, refuse_contradictions, refuse_first
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
 SOP, CUB, INSHOP = (BENCHMARKS[name] for name in ("sop", "cub", "inshop"))
@@ -59,12 +61,20 @@ def load_sop(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
     """
     SOP.check_options(split, verify)
     home, file = SOP.files(root, f"Ebay_{split}.txt")
+    splits = list(SOP.splits)
+    lists = join_lists([file.with_name(f"Ebay_{name}.txt") for name in splits[: splits.index(split) + 1]], _sop_list)
+    listed = lists.table
+    for key, value in permutations(("super_class_id", "folder")):
+        refuse_contradictions(listed[key], listed[value], lists.where, key)
+    columns = [listed["folder"].str.removesuffix("_final").tolist(), listed["class_id"].to_numpy()]
+    labeled = label_paths(columns, level_names=SOP.levels, where=lists.where, earlier=lists.earlier)
+    return SOP.dataset(split, labeled, SOP.image_files(home, lists.own["path"], lists.where_own), verify=verify)
+
+
+def _sop_list(file: Path) -> pd.DataFrame:
     listed = read_words(file, ("image_id", "class_id", "super_class_id", "path"), header=True)
-    where = line_names(listed, file)
-    paths = listed["path"].tolist()
-    supers = [path.partition("/")[0].removesuffix("_final") for path in paths]
-    labeled = label_paths([supers, integer_column(listed, "class_id", path=file)], level_names=SOP.levels, where=where)
-    return SOP.dataset(split, labeled, SOP.image_files(home, paths, where), verify=verify)
+    numbers = {name: integer_column(listed, name, path=file) for name in ("class_id", "super_class_id")}
+    return listed.assign(**numbers, folder=listed["path"].str.partition("/")[0])
 
 
 def load_cub(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
@@ -82,14 +92,29 @@ def load_cub(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
     classes = read_words(files[2], ("class_id", "name"))
     if images["image_id"].tolist() != labels["image_id"].tolist():
         raise TableError(f"{files[1]}: other image ids than {files[0].name}", expected="the same, in the same order")
+    for key, value in permutations(("class_id", "name")):
+        refuse_contradictions(classes[key], classes[value], line_names(classes, files[2]), key)
     names = labels["class_id"].map(dict(zip(classes["class_id"], classes["name"], strict=True)))
     refuse_first(names.isna(), line_names(labels, files[1]), labels["class_id"], f"a class of {files[2].name}")
+    refuse_contradictions(images["path"].str.partition("/")[0], names, line_names(images, files[0]), "the folder")
     class_ids = integer_column(labels, "class_id", path=files[1])
-    rows = np.flatnonzero((class_ids > CUB_TRAINING_CLASSES) == (split == "test"))
+    earlier, rows = _rows_by_class(class_ids > CUB_TRAINING_CLASSES, split)
+    every = np.concatenate([earlier, rows])
+    labeled = label_paths(
+        [names.iloc[every].tolist()],
+        level_names=CUB.levels,
+        where=line_names(images.iloc[every], files[0]),
+        earlier=len(earlier),
+    )
     where = line_names(images.iloc[rows], files[0])
-    labeled = label_paths([names.iloc[rows].tolist()], level_names=CUB.levels, where=where)
     found = CUB.image_files(home, "images/" + images["path"].iloc[rows], where)
     return CUB.dataset(split, labeled, found, verify=verify)
+
+
+def _rows_by_class(of_test: NDArray[np.bool_], split: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows of the splits before this one, and its own."""
+    train, test = np.flatnonzero(~of_test), np.flatnonzero(of_test)
+    return (train[:0], train) if split == "train" else (train, test)
 
 
 def load_inshop(
@@ -113,13 +138,18 @@ def load_inshop(
     status = listed["evaluation_status"]
     known = status.isin(("train", "query", "gallery"))
     refuse_first(~known, line_names(listed, file), status, "train, query or gallery")
-    listed = listed[(status == "train") == (split == "train")]
-    where, names, columns = line_names(listed, file), listed["image_name"], [listed["item_id"].tolist()]
+    earlier, rows = _rows_by_class((status != "train").to_numpy(), split)
+    every = listed.iloc[np.concatenate([earlier, rows])]
+    where, names, columns = line_names(every, file), every["image_name"], [every["item_id"].tolist()]
+    folders = names.str.extract("^[^/]*/([^/]*)/([^/]*)/(?:(id_[0-9]+)/)?")  # gender, category and item
     if hierarchy:
-        folders = names.str.extract("^[^/]*/([^/]*)/([^/]*)/")  # gender and category
         refuse_first(folders[0].isna(), where, names, "img/<gender>/<category>/<item>/<image>")
         columns = [folders[0].tolist(), folders[1].tolist(), *columns]
-    labeled = label_paths(columns, level_names=INSHOP.levels[-len(columns) :], where=where)
+    other = folders[2].notna() & (folders[2] != every["item_id"])
+    refuse_first(other, where, names, "the folder of its item_id")
+    labeled = label_paths(columns, level_names=INSHOP.levels[-len(columns) :], where=where, earlier=len(earlier))
+    listed = listed.iloc[rows]
+    where, names = line_names(listed, file), listed["image_name"]
     folder = next((folder for folder in INSHOP_IMAGES if (home / folder).is_dir()), INSHOP_IMAGES[0])
     images = INSHOP.image_files(home, names.str.replace("^img/", f"{folder}/", regex=True), where)
     if split == "train":
@@ -164,12 +194,13 @@ def load_vehicleid(
     check_choice("gallery", gallery, TestGallery)
     benchmark = VEHICLEID[test_classes]
     benchmark.check_options(split, verify)
-    name = "train_list" if split == "train" else f"test_list_{test_classes}"
-    home, file = benchmark.files(root, f"train_test_split/{name}.txt")
-    listed = read_words(file, ("image", "vehicle"))
-    where, vehicles = line_names(listed, file), integer_column(listed, "vehicle", path=file)
-    labeled = label_paths([vehicles], level_names=benchmark.levels, where=where)
-    images = benchmark.image_files(home, [f"image/{image.zfill(7)}.jpg" for image in listed["image"]], where)
+    names = ["train_list", *(f"test_list_{size}" for size in VEHICLEID if size <= test_classes and split != "train")]
+    home, file = benchmark.files(root, f"train_test_split/{names[-1]}.txt")
+    lists = join_lists([file.with_name(f"{name}.txt") for name in names], _vehicles)
+    listed, vehicles = lists.own, lists.table["vehicle"].to_numpy()
+    labeled = label_paths([vehicles], level_names=benchmark.levels, where=lists.where, earlier=lists.earlier)
+    paths = [f"image/{image.zfill(7)}.jpg" for image in listed["image"]]
+    images = benchmark.image_files(home, paths, lists.where_own)
     if split == "train" or (split == "test" and gallery == "list"):
         return benchmark.dataset(split, labeled, images, verify=verify)
     drawn = np.random.default_rng(seed).permutation(len(listed))
@@ -177,6 +208,11 @@ def load_vehicleid(
     queries = np.setdiff1d(np.arange(len(listed)), one_each)
     with_gallery = replace(benchmark, protocol="vehicleid-one-image")
     return with_gallery.dataset(split, labeled, images, verify=verify, queries=queries, gallery=one_each)
+
+
+def _vehicles(file: Path) -> pd.DataFrame:
+    listed = read_words(file, ("image", "vehicle"))
+    return listed.assign(vehicle=integer_column(listed, "vehicle", path=file))
 
 
 def load_cars(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
@@ -193,13 +229,16 @@ def load_cars(root: str | os.PathLike[str], split: str = "train", *, verify: Ver
     """
     CARS.check_options(split, verify)
     home, paths, class_ids, class_names = _cars(root)
-    rows = np.flatnonzero((class_ids > CARS_TRAINING_CLASSES) == (split == "test")).tolist()
+    refuse_contradictions(class_names, range(len(class_names)), lambda row: f"class {row + 1}", "the name")
+    earlier, rows = _rows_by_class(class_ids > CARS_TRAINING_CLASSES, split)
+    every = np.concatenate([earlier, rows]).tolist()
 
     def where(row: int) -> str:
-        return f"the annotation of {paths[rows[row]]}"
+        return f"the annotation of {paths[every[row]]}"
 
-    labeled = label_paths([[class_names[class_ids[row] - 1] for row in rows]], level_names=CARS.levels, where=where)
-    images = CARS.image_files(home, [paths[row] for row in rows], where)
+    names = [class_names[class_ids[row] - 1] for row in every]
+    labeled = label_paths([names], level_names=CARS.levels, where=where, earlier=len(earlier))
+    images = CARS.image_files(home, [paths[row] for row in rows], lambda row: where(len(earlier) + row))
     return CARS.dataset(split, labeled, images, verify=verify)
 
 

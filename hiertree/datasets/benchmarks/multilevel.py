@@ -16,6 +16,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -31,7 +32,7 @@ from ..description import BENCHMARKS, Benchmark, Verify
 from ..image_dataset import ImageDataset
 from ..labels_to_paths import label_leaves, label_paths
 from ..readers.images import FileImages
-from ..readers.text_lists import read_words, refuse_first, table_of_words, text_lines
+from ..readers.text_lists import join_lists, read_words, refuse_first, table_of_words, text_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,18 +68,22 @@ def load_inaturalist(
     benchmark = INATURALIST[hierarchy]
     benchmark.check_options(split, verify)
     home, file = benchmark.files(root, INATURALIST_LISTS[split])
-    listed = read_words(file, ("path",))
-    where, paths = line_names(listed, file), listed["path"]
+    splits = list(INATURALIST_LISTS)
+    files = [home / INATURALIST_LISTS[name] for name in splits[: splits.index(split)]]
+    lists = join_lists([*files, file], partial(read_words, columns=("path",)))
+    where, paths = lists.where, lists.table["path"]
     folders = paths.str.extract(r"([^/]*)/(\d+)/[^/]*$")
     refuse_first(folders[1].isna(), where, paths, "train_val2018/<super>/<category id>/<image>.jpg")
     species = list(map(int, folders[1]))
+    numbering: Any = {"level_names": benchmark.levels, "where": where, "earlier": lists.earlier}
     if hierarchy == "base":
-        labeled = label_paths([folders[0].tolist(), species], level_names=benchmark.levels, where=where)
+        labeled = label_paths([folders[0].tolist(), species], **numbering)
     else:
         ranks = _taxonomy(benchmark, home)
         refuse_first(~np.isin(species, list(ranks)), where, "category " + folders[1], "one with a taxonomy")
-        labeled = label_leaves(species, ranks, level_names=benchmark.levels, where=where)
-    return benchmark.dataset(split, labeled, benchmark.image_files(home, paths, where), verify=verify)
+        labeled = label_leaves(species, ranks, **numbering)
+    images = benchmark.image_files(home, lists.own["path"], lists.where_own)
+    return benchmark.dataset(split, labeled, images, verify=verify)
 
 
 def _taxonomy(benchmark: Benchmark, home: Path) -> dict[int, tuple[str, ...]]:
@@ -86,8 +91,15 @@ def _taxonomy(benchmark: Benchmark, home: Path) -> dict[int, tuple[str, ...]]:
     present = next((home / name for name in CATEGORIES if (home / name).is_file()), None)
     if present is None:
         raise benchmark.missing(f"no taxonomy in {home}", expected=f"one of {', '.join(CATEGORIES)}")
-    with reading_file(present, expected=f"categories with id, {', '.join(RANKS)}"):
-        return {int(entry["id"]): tuple(str(entry[rank]) for rank in RANKS) for entry in _categories(present)}
+    ranks: dict[int, tuple[str, ...]] = {}
+    with reading_file(present, expected=f"categories with one id each, and texts for {', '.join(RANKS)}"):
+        for entry in _categories(present):
+            texts = tuple(entry[rank] for rank in RANKS)
+            if not all(isinstance(text, str) and text.strip() for text in texts):
+                raise ValueError(f"category {entry['id']!r:.80} with {dict(zip(RANKS, texts, strict=True))!r:.400}")
+            if ranks.setdefault(int(entry["id"]), texts) != texts:
+                raise ValueError(f"category {entry['id']!r:.80} twice, with other ranks")
+    return ranks
 
 
 def _categories(path: Path) -> Any:

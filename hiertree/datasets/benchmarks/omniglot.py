@@ -78,9 +78,11 @@ def load_omniglot(
     table, images = read_drawings(Path(root), image_size=image_size)
     held_out = _alphabets_held_out(table, seed) if holdout == "alphabets" else _characters_held_out(table, seed)
     rows = np.flatnonzero(held_out == (split == "test"))
+    numbered = [table.iloc[np.flatnonzero(~held_out)], table.iloc[rows]]  # classes of training first
+    pairs = [pair for part in numbered for pair in zip(part["alphabet"], part["character"], strict=True)]
+    tree = LabelTree.from_paths(dict.fromkeys(pairs), level_names=OMNIGLOT.levels)
     table = table.iloc[rows]
     leaves = table["character"].tolist()
-    tree = LabelTree.from_paths(dict.fromkeys(zip(table["alphabet"], leaves, strict=True)), level_names=OMNIGLOT.levels)
     names = (f"{leaf}/{drawer:02d}" for leaf, drawer in zip(leaves, table["drawer"], strict=True))
     images_of_split = ArrayImages(images[rows], names=names)
     return ImageDataset(name="omniglot", split=split, tree=tree, paths=tree.paths(leaves), images=images_of_split)
@@ -131,8 +133,9 @@ def read_drawings(root: Path, *, image_size: int) -> tuple[pd.DataFrame, NDArray
             continue
         part, alphabet, character, drawer = match.groups()
         key = (part, alphabet, f"{alphabet}/{character}", int(drawer))
-        if key not in found:  # the two small archives share two alphabets
-            found[key] = _ink(decode(io.BytesIO(content), name=name), image_size)
+        ink = _ink(decode(io.BytesIO(content), name=name), image_size)
+        if (found.setdefault(key, ink) != ink).any():  # the two small archives share two alphabets
+            raise ImageError(f"{', '.join(map(str, sources))}: two drawings {name}", expected="the same, or one")
     if not found:
         listed = ", ".join(map(str, sources))
         raise OMNIGLOT.missing(f"no drawing in {listed}", expected="images_background/<alphabet>/<character>/*.png")

@@ -30,7 +30,7 @@ from ..labels_to_paths import label_paths
 from ..readers.boxed_images import BoxedImages
 from ..readers.images import ArrayImages, FileImages, JoinedImages
 from ..readers.matlab import read_matlab
-from ..readers.plain_pickles import read_plain_pickle
+from ..readers.plain_pickles import as_integers, as_texts, read_plain_pickle
 from ..readers.text_lists import read_words
 
 if TYPE_CHECKING:
@@ -85,16 +85,23 @@ def load_cifar(
     parts = [_part(benchmark, root, part, classes, verify) for part in ((split,) if alone else ("train", "test"))]
     found = Part(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     queries = gallery = None
+    earlier = found.labels[:0]
+    if setting == "published" and split == "test":
+        earlier = _training_labels(benchmark, root, classes)
     if setting == "s1":
         rank = _rank_in_class(found.labels[:, -1], seed)
+        trains = (rank >= S1_QUERIES) & (rank < S1_QUERIES + S1_TRAINING)
         if split == "train":
-            found = Part(*(column[(rank >= S1_QUERIES) & (rank < S1_QUERIES + S1_TRAINING)] for column in found))
+            found = Part(*(column[trains] for column in found))
         else:
+            earlier = found.labels[trains]
             queries, gallery = np.flatnonzero(rank < S1_QUERIES), np.flatnonzero(rank >= S1_QUERIES)
     elif not alone:
         trained = len(parts[0].names)
         queries, gallery = np.arange(trained, len(found.names)), np.arange(trained)
-    labeled = label_paths(found.labels.T, level_names=benchmark.levels, where=lambda row: f"image {found.names[row]}")
+    columns = np.concatenate([earlier, found.labels]).T
+    names = [*(f"training image {row}" for row in range(len(earlier))), *(f"image {name}" for name in found.names)]
+    labeled = label_paths(columns, level_names=benchmark.levels, where=names.__getitem__, earlier=len(earlier))
     images = ArrayImages(found.pixels, names=found.names.tolist())
     return benchmark.dataset(split, labeled, images, verify="structure", queries=queries, gallery=gallery)
 
@@ -107,15 +114,29 @@ class Part(NamedTuple):
     labels: NDArray[Any]
 
 
+def _training_labels(benchmark: Benchmark, root: str | os.PathLike[str], classes: Classes) -> NDArray[Any]:
+    """(n, L) names of labels of the published training part, as far as it is there."""
+    home, meta_file = benchmark.files(root, _NAMES[classes][0])
+    files = [home / name for name in _BATCHES[classes, "train"] if (home / name).is_file()]
+    numbers = [_batch(file, classes).labels for file in files] or [np.zeros((0, len(_LABELS[classes])), np.int64)]
+    return _named_labels(meta_file, np.concatenate(numbers), classes)
+
+
+def _named_labels(file: Path, numbers: NDArray[np.int64], classes: Classes) -> NDArray[Any]:
+    """The names of labels (n, L)."""
+    texts, keys = read_plain_pickle(file), _NAMES[classes][1]
+    with reading_file(file, expected=f"{' and '.join(keys)} for every label, each name once"):
+        if not all(len(set(as_texts(texts[key]))) == len(texts[key]) for key in keys):
+            raise ValueError("a name twice")
+        return np.stack([np.array(texts[key])[column] for key, column in zip(keys, numbers.T, strict=True)], axis=1)
+
+
 def _part(benchmark: Benchmark, root: str | os.PathLike[str], part: str, classes: Classes, verify: str) -> Part:
     """The published training or test part."""
-    meta, keys = _NAMES[classes]
-    _, meta_file, *files = benchmark.files(root, meta, *_BATCHES[classes, part])
+    _, meta_file, *files = benchmark.files(root, _NAMES[classes][0], *_BATCHES[classes, part])
     batches = [_batch(file, classes) for file in files]
     pixels, names, numbers = (np.concatenate(columns) for columns in zip(*batches, strict=True))
-    texts = read_plain_pickle(meta_file)
-    with reading_file(meta_file, expected=f"{' and '.join(keys)} for every label"):
-        labels = np.stack([np.array(texts[key])[column] for key, column in zip(keys, numbers.T, strict=True)], axis=1)
+    labels = _named_labels(meta_file, numbers, classes)
     benchmark.verify(part, len(names), len(np.unique(labels[:, -1])), verify)
     return Part(pixels, names, labels)
 
@@ -125,8 +146,8 @@ def _batch(file: Path, classes: Classes) -> Part:
     content = read_plain_pickle(file)
     with reading_file(file, expected=f"a batch of CIFAR-{classes}"):
         pixels = np.ascontiguousarray(content["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
-        numbers = np.stack([np.array(content[key], dtype=np.int64) for key in _LABELS[classes]], axis=1)
-        names = np.array(content["filenames"], dtype=np.str_)
+        numbers = np.stack([as_integers(content[key]) for key in _LABELS[classes]], axis=1)
+        names = np.array(as_texts(content["filenames"]), dtype=np.str_)
         if pixels.dtype != np.uint8 or not len(pixels) == len(names) == len(numbers) or (numbers < 0).any():
             raise ValueError("pixels, names and labels do not fit together")
     return Part(pixels, names, numbers)
@@ -191,6 +212,7 @@ def load_revisited(
     home, file = benchmark.files(root, f"gnd_{city}.pkl")
     queries, gallery, boxes, truth = read_ground_truth(file)
     names = {part: own for part, own in (("query", queries), ("gallery", gallery)) if split in (part, "test")}
+    earlier = queries if split == "gallery" else []
 
     def where(row: int) -> str:
         return f"{file.name}, image {row}"
@@ -199,12 +221,12 @@ def load_revisited(
     for part, own in names.items():
         files = benchmark.image_files(home, [f"jpg/{name}.jpg" for name in own], where)
         sources.append(BoxedImages(files, boxes) if part == "query" else files)
-    tags = [name.rpartition("_")[0] or name for own in names.values() for name in own]
-    benchmark.verify(split, len(tags), 0, verify)
+    tags = [name.rpartition("_")[0] or name for own in (earlier, *names.values()) for name in own]
+    benchmark.verify(split, len(tags) - len(earlier), 0, verify)
     if split != "query" and distractors is not None:
         sources.append(_distractors(distractors))
         tags += [DISTRACTOR] * len(sources[-1])
-    labeled = label_paths([tags], level_names=benchmark.levels, where=where)
+    labeled = label_paths([tags], level_names=benchmark.levels, where=where, earlier=len(earlier))
     parts = np.split(np.arange(len(tags)), [len(queries)])
     rows = dict(zip(("queries", "gallery"), parts, strict=True)) if split == "test" else {}
     dataset = benchmark.dataset(split, labeled, reduce(JoinedImages, sources), verify="structure", **rows)
@@ -222,10 +244,14 @@ def read_ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.floa
     """Names of queries and gallery, boxes (Q, 4), and each query's lists."""
     content = read_plain_pickle(file)
     with reading_file(file, expected="imlist, qimlist, and gnd with bbx, easy, hard, junk"):
-        queries, gallery = [str(name) for name in content["qimlist"]], [str(name) for name in content["imlist"]]
+        queries, gallery = as_texts(content["qimlist"]), as_texts(content["imlist"])
         entries = content["gnd"]
         boxes = np.array([np.asarray(entry["bbx"], dtype=np.float64).ravel() for entry in entries])
-        truth = tuple({name: np.asarray(entry[name], dtype=np.int64).ravel() for name in LISTS} for entry in entries)
+        truth = tuple({name: as_integers(entry[name]) for name in LISTS} for entry in entries)
+        for query, entry in zip(queries, truth, strict=False):
+            images, uses = np.unique(np.concatenate(list(entry.values())), return_counts=True)
+            if (uses > 1).any():
+                raise ValueError(f"the lists of {query!r:.80} name image {images[uses > 1][0]} twice")
     listed = np.concatenate([entry[name] for entry in truth for name in LISTS]) if truth else np.zeros(0, np.int64)
     if boxes.shape != (len(queries), 4) or (listed.size and not 0 <= listed.min() <= listed.max() < len(gallery)):
         raise TableError(
@@ -261,7 +287,7 @@ def load_sfm120k(root: str | os.PathLike[str], split: str = "train", *, verify: 
         listed = read_plain_pickle(file)
     with reading_file(file, expected="cids and cluster, of train and val in the pickle"):
         part = listed if split == "all" else listed[SFM120K_PARTS[split]]
-        images, clusters = [str(name) for name in part["cids"]], np.asarray(part["cluster"], dtype=np.int64).ravel()
+        images, clusters = as_texts(part["cids"]), as_integers(part["cluster"])
         if len(images) != len(clusters):
             raise ValueError(f"{len(images)} images, {len(clusters)} clusters")
 

@@ -41,6 +41,23 @@ def read_plain_pickle(path: Path) -> Any:
         return _plain(unpickler.load(), unpickler.most)
 
 
+def as_texts(values: Any) -> list[str]:
+    """A list or array of texts; a ValueError says what else it is."""
+    texts: list[Any] = values.ravel().tolist() if isinstance(values, np.ndarray) else values
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise ValueError("a value that is not a list of texts")
+    return list(texts)
+
+
+def as_integers(values: Any) -> NDArray[np.int64]:
+    """A list or array of whole numbers, flat; a ValueError says what else it is."""
+    numbers = np.asarray(values).ravel()
+    whole = numbers.dtype.kind in "iu" or (numbers.dtype.kind == "f" and bool((numbers == np.floor(numbers)).all()))
+    if not whole:
+        raise ValueError(f"{numbers[:3].tolist()!r:.80} instead of integers")
+    return numbers.astype(np.int64)
+
+
 class _PlainType:
     """Stand-in for ``numpy.dtype``."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...errors import TableError
 from ...io.reading import read_text
+from ...tree.label_rows import plain_label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +45,55 @@ def table_of_words(path: Path, columns: Sequence[str], rows: Sequence[Sequence[s
     lines = pd.RangeIndex(first_line, first_line + len(rows))
     table: pd.DataFrame = pd.DataFrame(rows, columns=list(columns), index=lines, dtype=object)
     return table
+
+
+class JoinedLists(NamedTuple):
+    """The list of a split, after those of the splits whose classes are numbered first."""
+
+    table: pd.DataFrame
+    places: list[tuple[str, int]]  # the file and the line of each row
+    earlier: int  # rows before those of the split
+
+    @property
+    def own(self) -> pd.DataFrame:
+        """The rows of the split itself."""
+        return self.table.iloc[self.earlier :]
+
+    def where(self, row: int) -> str:
+        """The name of a row in messages."""
+        return "{}, line {}".format(*self.places[row])
+
+    def where_own(self, row: int) -> str:
+        """The name of a row of the split itself."""
+        return self.where(self.earlier + row)
+
+
+def join_lists(files: Sequence[Path], read: Callable[[Path], pd.DataFrame]) -> JoinedLists:
+    """Read the list of a split, the last file, and before it those of earlier splits that are there."""
+    import pandas as pd
+
+    *earlier, own = files
+    tables = [read(file) for file in (*filter(Path.is_file, earlier), own)]
+    names = [file.name for file in (*filter(Path.is_file, earlier), own)]
+    places = [(name, int(line)) for name, table in zip(names, tables, strict=True) for line in table.index]
+    return JoinedLists(pd.concat(tables, ignore_index=True), places, sum(map(len, tables[:-1])))
+
+
+def refuse_contradictions(keys: Any, values: Any, where: Callable[[int], str], name: str) -> None:
+    """Refuse a key with a second value; the message names both rows."""
+    import pandas as pd
+
+    table = pd.DataFrame({"key": keys, "value": values}).reset_index(drop=True)
+    if not table["key"].duplicated().any():
+        return
+    first = table.groupby("key", sort=False)["value"].transform("first")
+    bad = np.flatnonzero(first != table["value"])
+    if len(bad):
+        row = int(bad[0])
+        before = int(np.flatnonzero(table["key"] == table["key"][row])[0])
+        (_, other), (key, value) = (map(plain_label, table.iloc[place]) for place in (before, row))
+        given = f"{where(row)}: {name} {key!r} stands with {value!r}, in {where(before)} with {other!r}"
+        raise TableError(given, expected="one of them", remedy="correct one of the lines")
 
 
 def flag_matrix(path: Path, lines: Sequence[str]) -> NDArray[np.bool_]:

@@ -18,7 +18,6 @@ from hiertree.errors import (
     RecipeError,
 )
 from hiertree.metrics.conventions import PROTOCOLS
-from hiertree.tree import LabelTree
 
 from ..recipe.schema import Recipe
 from .torch_data_sets import as_image_dataset
@@ -30,7 +29,7 @@ SPLIT = "validation"  # what held-out classes are called
 
 
 def load_split(recipe: Recipe, split: str) -> ImageDataset:
-    """Load one split of a recipe's data."""
+    """Load one split of a recipe's data, its classes numbered without gaps."""
     skip, known = recipe.images.on_bad_image == "skip", {"split": split}
     if skip and recipe.data.takes("on_bad_image"):
         known["on_bad_image"], skip = "skip", False  # this loader skips them itself, and missing files too
@@ -39,7 +38,9 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
             dataset = as_image_dataset(recipe.data.build(**known), name=recipe.data.name, split=split)
             for part in (dataset, *dataset.beside):
                 check_duplicates(part, on_duplicates="warn" if split == "train" else "error")
-            return without_unreadable_images(dataset) if skip else dataset
+            read = without_unreadable_images(dataset) if skip else dataset
+            beside = tuple(part.drop_absent_classes() for part in read.beside)
+            return replace(read.drop_absent_classes(), beside=beside)
     except MissingResourceError as error:
         if isinstance(error, MissingPackageError) or not recipe.data.takes("root") or error.remedy is None:
             raise
@@ -109,8 +110,9 @@ def hold_out_classes(dataset: ImageDataset, *, share: float, seed: int) -> tuple
         )
     drawn = np.random.default_rng([seed, len(classes)]).permutation(len(classes))[:held]
     is_held = np.isin(of_image.reshape(-1), drawn)
-    kept = _part(dataset, np.flatnonzero(~is_held), split=dataset.split)
-    return kept, replace(_part(dataset, np.flatnonzero(is_held), split=SPLIT), left_out=())
+    parts = ((np.flatnonzero(~is_held), dataset.split), (np.flatnonzero(is_held), SPLIT))
+    train, held_out = (dataset.select(rows, split=split).drop_absent_classes() for rows, split in parts)
+    return train, replace(held_out, left_out=())
 
 
 def describe_validation(train: ImageDataset, validation: ImageDataset, *, select: str) -> str:
@@ -122,17 +124,6 @@ def describe_validation(train: ImageDataset, validation: ImageDataset, *, select
     else:
         counts = f"split {validation.split}, {classes} classes, {images}"
     return f"validation: {counts} images; {select} picks the best epoch"
-
-
-def _part(dataset: ImageDataset, rows: NDArray[np.int64], *, split: str) -> ImageDataset:
-    """Some of the images, with a tree of only their classes."""
-    part = dataset.select(rows, split=split)
-    nodes, of_image = np.unique(part.paths, axis=0, return_inverse=True)
-    labels = [dataset.tree.labels_of(node) for node in nodes.tolist()]
-    first = dataset.tree.leaves[0]
-    by_path = first == dataset.tree.labels_of(dataset.tree.paths([first])[0])
-    tree = LabelTree.from_paths(labels, level_names=dataset.tree.level_names, leaf="path" if by_path else "label")
-    return replace(part, tree=tree, paths=tree.paths(tree.leaves)[of_image.reshape(-1)])
 
 
 def _measurable(dataset: ImageDataset) -> ImageDataset:

@@ -55,7 +55,7 @@ def test_a_split_has_its_images_labels_and_parts(written: dict[str, Path], name:
     shape: Shape = SHAPES[name, split]
     dataset = datasets.load(name, written[name], split, verify="structure")
     card = datasets.describe(name)
-    assert (len(dataset), dataset.tree.level_sizes) == (shape.images, shape.level_sizes)
+    assert (len(dataset), dataset.drop_absent_classes().tree.level_sizes) == (shape.images, shape.level_sizes)
     assert dataset.images.name(0) == shape.first
     assert dataset.protocol == card.protocol
     assert dataset.paths.dtype == np.int32
@@ -115,10 +115,27 @@ SPOILT = [
     ("sop", "Ebay_train.txt", r"chair_final/111085122872_1", "chair_final/../1", r"line 3: image 'chair_final/\.\./"),
     ("sop", "Ebay_train.txt", r"(?<=2 1 1 )\S+", "a b", "line 3: 5 words"),
     ("sop", "Ebay_train.txt", r"chair_final/111085122872_1", "chair\xe9", "line 3: bytes that are not UTF-8"),
-    ("sop", "Ebay_train.txt", r"chair_final/111085122872_1", "lamp_final/111085122872_1", "line 3.*has the path"),
+    (
+        "sop",
+        "Ebay_train.txt",
+        r"chair_final/111085122872_1",
+        "lamp_final/111085122872_1",
+        "line 3: super_class_id 1 stands with 'lamp_final', in Ebay_train.txt, line 2 with",
+    ),
+    ("sop", "Ebay_train.txt", r"(?m)^(\d+ \d+) 1 ", r"\1 2 ", "super_class_id 2 stands with"),
+    ("sop", "Ebay_train.txt", r"\n1 1 1 ", "\n1 1 9 ", "line 3: folder 'chair_final' stands with 1"),
     ("inaturalist-full", "Inat_dataset_splits/Inaturalist_train_set1.txt", "/0/00ab", "/99/00ab", "category 99"),
     ("inaturalist-full", "Inat_dataset_splits/Inaturalist_train_set1.txt", "/0/00ab", "/x/00ab", "line 1"),
-    ("inaturalist-full", "train2018.json", '"kingdom"', '"realm"', "categories with id, kingdom"),
+    (
+        "inaturalist-full",
+        "train2018.json",
+        '"kingdom"',
+        '"realm"',
+        "categories with one id each, and texts for kingdom",
+    ),
+    ("inaturalist-full", "train2018.json", '"genus": "[^"]*"', '"genus": null', "category 0 with .*'genus': None"),
+    ("inaturalist-full", "train2018.json", '"genus": "[^"]*"', '"genus": " "', "category 0 with .*'genus': ' '"),
+    ("inaturalist-full", "train2018.json", '"id": 1, "name"', '"id": 0, "name"', "category 0 twice, with other ranks"),
     ("dyml-vehicle", "train/label.csv", "coarse_id, ", "rough_id, ", "line 1.*header of fname"),
     ("dyml-vehicle", "train/label.csv", r"\n1\.jpg, 0", "\n1.jpg", r"line 2: 3 words"),
     ("h-gldv2", "train_clean.csv", "landmark_id", "id", "columns landmark_id"),
@@ -127,6 +144,17 @@ SPOILT = [
     ("h-gldv2", "train_clean.csv", r"\n17,\w", "\n17,/", "train_clean.csv: ids such as.*letters and digits"),
     ("h-gldv2", "retrieval_solution_v2.1.csv", r"(?<=abc0000000000002,)\w", "z", "of a query.*an image of the index"),
     ("h-gldv2", "retrieval_solution_v2.1.csv", r"(?s)\n.*", "\nabc0,None,Public", "every query is marked as ignored"),
+    (
+        "h-gldv2",
+        "train_label_to_hierarchical.csv",
+        r"\Z",
+        "17,x,x,other,natural\n",
+        "landmark_id '17' stands with 'natural, other'",
+    ),
+    ("h-gldv2", "index_image_to_landmark.csv", r"\n(\w+),(\d+)\n", r"\n\1,\2\n\1,99\n", r"id '\w+' stands with 99"),
+    ("cub", "classes.txt", r"\n100 \S+", "\n99 100.Bird_100", "class_id '99' stands with '100.Bird_100'"),
+    ("cub", "image_class_labels.txt", r"\n2 99", "\n2 100", "the folder '099.Bird_99' stands with"),
+    ("inshop", "Eval/list_eval_partition.txt", r"id_00000001 train", "id_00000002 train", "the folder of its item_id"),
     ("cub", "image_class_labels.txt", r"\n2 ", "\n7 ", "other image ids than images.txt"),
     ("inshop", "Eval/list_eval_partition.txt", r"^10\n", "11\n", "line 1: '11' before 10 rows"),
     ("inshop", "Eval/list_eval_partition.txt", r"train\n", "trian\n", r"line 3: 'trian'"),
@@ -149,7 +177,9 @@ def test_a_spoilt_list_is_refused_by_its_line(
     spoilt = re.sub(pattern, replacement, (tmp_path / file).read_text(), count=1)
     (tmp_path / file).write_bytes(spoilt.encode("latin1"))
     with pytest.raises((TableError, HierarchyError), match=message):
-        datasets.load(name, tmp_path, "query" if file.startswith("retrieval") else "train", verify="structure")
+        datasets.load(
+            name, tmp_path, "query" if file.startswith(("retrieval", "index")) else "train", verify="structure"
+        )
 
 
 @pytest.mark.parametrize("separator", ["", "\n"], ids=["glued", "mended"])
@@ -225,7 +255,7 @@ def test_a_vehicle_has_one_gallery_image_drawn_by_the_seed(written: dict[str, Pa
     for seed in range(8):
         test = load_vehicleid(written["vehicleid-800"], "test", gallery="one-image", seed=seed, verify="structure")
         assert test.protocol == "vehicleid-one-image"
-        assert sorted(test.paths[test.gallery, 0].tolist()) == [0, 1, 2]
+        assert sorted(test.paths[test.gallery, 0].tolist()) == [2, 3, 4]  # after the two of training
         assert not set(test.gallery) & set(test.queries)
         draws.append(tuple(test.gallery))
     assert len(set(draws)) > 2
@@ -484,7 +514,9 @@ def test_all_labels_of_nus_wide_may_stand_in_one_table(written: dict[str, Path],
     (tmp_path / "AllLabels81.txt").write_text("".join(" ".join(row) + " \n" for row in zip(*columns, strict=True)))
     first, second = (load_nus_wide(root, "test", verify="structure") for root in (written["nus-wide"], tmp_path))
     assert np.array_equal(first.vectors, second.vectors)
-    assert second.tree.leaves[0] == "2"  # clouds, sky, water
+    assert (
+        second.drop_absent_classes().tree.leaves[second.drop_absent_classes().paths[0, 0]] == "2"
+    )  # clouds, sky, water
 
 
 def test_images_of_nus_wide_are_graded_by_the_labels_they_share(written: dict[str, Path]) -> None:
@@ -609,3 +641,58 @@ def test_parts_of_a_pickle_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         file.write_bytes(pickle.dumps({"train": part}))
         with pytest.raises(TableError, match="cids and cluster"):
             datasets.load("sfm120k", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("gnd", 0, "easy"), [0.5]),
+        (("gnd", 0, "easy"), "12"),
+        (("gnd", 0, "hard"), np.array([np.nan])),
+        (("gnd", 0, "junk"), [True]),
+        (("imlist",), "abcd"),
+        (("qimlist",), [1, 2]),
+        (("imlist", 0), None),
+    ],
+)
+def test_a_ground_truth_of_other_types_is_refused(path: tuple[Any, ...], value: Any, tmp_path: Path) -> None:
+    write_benchmark("roxford5k", tmp_path)
+    file = tmp_path / "gnd_roxford5k.pkl"
+    content = whole = pickle.loads(file.read_bytes())
+    for key in path[:-1]:
+        content = content[key]
+    content[path[-1]] = value
+    file.write_bytes(pickle.dumps(whole))
+    with pytest.raises(TableError, match=r"gnd_roxford5k\.pkl"):
+        datasets.load("roxford5k", tmp_path, "test", verify="structure")
+
+
+def test_an_image_in_two_lists_of_a_query_is_refused(tmp_path: Path) -> None:
+    write_benchmark("roxford5k", tmp_path)
+    file = tmp_path / "gnd_roxford5k.pkl"
+    content = pickle.loads(file.read_bytes())
+    content["gnd"][0] |= {"easy": np.array([0, 1]), "hard": np.array([2]), "junk": np.array([1])}
+    file.write_bytes(pickle.dumps(content))
+    with pytest.raises(TableError, match="name image 1 twice"):
+        datasets.load("roxford5k", tmp_path, "test", verify="structure")
+
+
+@pytest.mark.parametrize(("key", "value"), [("fine_labels", 0.5), ("filenames", "a"), ("coarse_labels", "1")])
+def test_a_batch_of_cifar_of_other_types_is_refused(key: str, value: Any, tmp_path: Path) -> None:
+    write_benchmark("cifar100", tmp_path)
+    file = next(tmp_path.rglob("train"))
+    content = pickle.loads(file.read_bytes(), encoding="latin1")
+    content[key] = value * len(content[key]) if key == "filenames" else [value] * len(content[key])
+    file.write_bytes(pickle.dumps(content))
+    with pytest.raises(TableError, match="train"):
+        datasets.load("cifar100", tmp_path, "train", verify="structure")
+
+
+def test_two_classes_of_cifar_with_one_name_are_refused(tmp_path: Path) -> None:
+    write_benchmark("cifar100", tmp_path)
+    file = next(tmp_path.rglob("meta"))
+    content = pickle.loads(file.read_bytes(), encoding="latin1")
+    content["fine_label_names"][1] = content["fine_label_names"][0]
+    file.write_bytes(pickle.dumps(content))
+    with pytest.raises(TableError, match=r"meta.*a name twice"):
+        datasets.load("cifar100", tmp_path, "test", verify="structure")
