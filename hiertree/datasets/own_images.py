@@ -6,7 +6,7 @@ import hashlib
 import io
 import logging
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
@@ -94,7 +94,7 @@ def load_folder(
         given = f"levels={levels!r} for folders such as {'/'.join(map(str, own[0]))}"
         raise OptionError(given, expected=f"{len(own[0])} names, one for each folder on the way to an image")
     columns = [[str(label) for label in column] for column in zip(*earlier, *own, strict=True)]
-    places = [*map("/".join, earlier), *(f"{home / name}" for name in names)]
+    places = [*map(str, earlier), *(f"{home / name}" for name in names)]
     labeled = label_paths(columns, level_names=levels, leaf="path", where=places.__getitem__, earlier=len(earlier))
     return _dataset(Path(root).resolve().name, split, labeled, FileImages(home, names), on_bad_image)
 
@@ -346,16 +346,15 @@ def from_huggingface(
     import datasets as huggingface
 
     check_level_columns(levels)
-    splits: Mapping[str, Any] = rows if isinstance(rows, huggingface.DatasetDict) else {}
-    if splits and (split is None or (chosen := name_in(splits, split)) is None):
-        remedy = f"pass split=, one of {', '.join(splits)}"
-        raise InputError(f"a {type(rows).__name__}, split={split!r}", expected="the name of a split", remedy=remedy)
-    if splits:
-        order = sorted(splits, key=lambda name: (split_order(name), name))
-        rows, splits = splits[chosen], {name: splits[name] for name in order[: order.index(chosen)]}
-    return _of_huggingface(
-        rows, splits.values(), levels=levels, image=image, split=split, leaf=leaf, uneven=uneven, gaps=gaps
-    )
+    earlier: list[Any] = []
+    if isinstance(rows, huggingface.DatasetDict):
+        chosen = name_in(rows, split or "")
+        if chosen is None:
+            given, remedy = f"a DatasetDict, split={split!r}", f"pass split=, one of {', '.join(rows)}"
+            raise InputError(given, expected="the name of a split", remedy=remedy)
+        order = sorted(rows, key=lambda name: (split_order(name), name))
+        earlier, rows = [rows[name] for name in order[: order.index(chosen)]], rows[chosen]
+    return _of_huggingface(rows, earlier, levels=levels, image=image, split=split, leaf=leaf, uneven=uneven, gaps=gaps)
 
 
 def _of_huggingface(

@@ -74,7 +74,8 @@ def load_sop(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
 def _sop_list(file: Path) -> pd.DataFrame:
     listed = read_words(file, ("image_id", "class_id", "super_class_id", "path"), header=True)
     numbers = {name: integer_column(listed, name, path=file) for name in ("class_id", "super_class_id")}
-    return listed.assign(**numbers, folder=listed["path"].str.partition("/")[0])
+    table: pd.DataFrame = listed.assign(**numbers, folder=listed["path"].str.partition("/")[0])
+    return table
 
 
 def load_cub(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
@@ -212,7 +213,8 @@ def load_vehicleid(
 
 def _vehicles(file: Path) -> pd.DataFrame:
     listed = read_words(file, ("image", "vehicle"))
-    return listed.assign(vehicle=integer_column(listed, "vehicle", path=file))
+    table: pd.DataFrame = listed.assign(vehicle=integer_column(listed, "vehicle", path=file))
+    return table
 
 
 def load_cars(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:

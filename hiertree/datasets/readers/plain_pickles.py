@@ -43,7 +43,7 @@ def read_plain_pickle(path: Path) -> Any:
 
 def as_texts(values: Any) -> list[str]:
     """A list or array of texts; a ValueError says what else it is."""
-    texts: list[Any] = values.ravel().tolist() if isinstance(values, np.ndarray) else values
+    texts: Any = values.ravel().tolist() if isinstance(values, np.ndarray) else values
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise ValueError("a value that is not a list of texts")
     return list(texts)

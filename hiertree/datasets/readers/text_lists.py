@@ -57,7 +57,8 @@ class JoinedLists(NamedTuple):
     @property
     def own(self) -> pd.DataFrame:
         """The rows of the split itself."""
-        return self.table.iloc[self.earlier :]
+        rows: pd.DataFrame = self.table.iloc[self.earlier :]
+        return rows
 
     def where(self, row: int) -> str:
         """The name of a row in messages."""
