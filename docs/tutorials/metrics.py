@@ -11,7 +11,7 @@ import hiertree as ht
 from hiertree.metrics import evaluate, evaluate_ranking, evaluate_scores
 from hiertree.metrics.statistics import compare_systems
 
-images = ht.datasets.load("synthetic", split="test")
+images = ht.datasets.load("synthetic", split="test").drop_absent_classes()
 paths = images.paths
 print(dict(zip(images.tree.level_names, images.tree.level_sizes, strict=True)))
 paths[:3]
