@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 from torch import Tensor, nn
 
-from hiertree.errors import CheckpointError, RecipeError
+from hiertree.errors import CheckpointError, RecipeError, raised_as
 from hiertree.io import files
 from hiertree.io.reading import Complaint, read_json_object, read_tensors, reading_file
 
@@ -60,10 +60,15 @@ class Preprocessing(Section):
 
 def save_embedder(embedder: Embedder, folder: str | os.PathLike[str], preprocessing: Preprocessing) -> list[Path]:
     """Write ``model.safetensors`` and ``model.json``, which the functions below read."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     weights, settings = Path(folder) / WEIGHTS, Path(folder) / SETTINGS
-    with files.replacing(weights) as temporary:
+    room, remedy = "room on the disk", "free some and run the same command"
+    with (
+        files.replacing(weights) as temporary,
+        raised_as(CheckpointError, f"{weights} was not written", expected=room, remedy=remedy, on=SafetensorError),
+    ):
         save_file({name: tensor.contiguous() for name, tensor in embedder.state_dict().items()}, temporary)
     content = {"model": embedder.settings.model_dump(mode="json"), "channels": embedder.channels}
     files.write_json(settings, {**content, "preprocessing": preprocessing.model_dump(mode="json")})

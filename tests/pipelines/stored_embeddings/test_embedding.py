@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +25,7 @@ from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.inference import load_model
 from hiertree.pipelines.inference.image_inputs import image_files
+from hiertree.pipelines.stored_embeddings.embedded_files import ArrayFiles
 from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.data.splits import load_split
@@ -228,6 +232,45 @@ def test_the_same_call_on_finished_embeddings_finds_them_and_removes_what_a_stop
     (first.folder / "shards" / "rows-000000000-000000002.npy").write_bytes(b"of another model")
     assert embed(run, tmp_path / "elsewhere", tmp_path / "out") == first
     assert {path.name: path.read_bytes() for path in first.folder.iterdir()} == before
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of a quarter of a megabyte; skips where one cannot be mounted."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root mounts disks")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_disk_that_is_full_when_shards_are_joined_is_an_error_and_the_shards_stay(
+    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = trained("sop", "sop-happier", tmp_path)
+    finish = ArrayFiles.finish
+
+    def full(self: ArrayFiles) -> dict[str, object]:
+        with suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as filler:
+            while filler.write(bytes(4096)):
+                pass
+        return finish(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ArrayFiles, "finish", full)
+        with pytest.raises(OSError, match=r"No space left on device: '.*embeddings\.npy'"):
+            embed(run, tmp_path / "elsewhere", small_disk / "out")
+    (small_disk / "filler").unlink()
+    made = embed(run, tmp_path / "elsewhere", small_disk / "out")
+    alone = embed(run, tmp_path / "elsewhere", tmp_path / "alone")
+    assert made.embeddings[0].read_bytes() == alone.embeddings[0].read_bytes()
+    with (small_disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
+        while filler.write(bytes(4096)):
+            pass
+    with pytest.raises(CheckpointError, match=r"model\.safetensors was not written .*expected room on the disk"):
+        load_model(run).save(small_disk / "model")
 
 
 def test_tables_name_the_nodes(tmp_path: Path) -> None:
