@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 RelevanceFunction: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
 Relevance: TypeAlias = "RelevanceFunction | NDArray[Any]"
 MOST_RANKS = 2**31 - 1  # ranks are 32-bit integers
-_EXAMPLES = ("H-AP", "H-AP(alpha=3)", "NDCG", "NDCG@10", "ASI", "AP[1]", "R@1", "TR@10", "P@1", "mAP@R", "mAP@100")
+_EXAMPLES = ("H-AP", "H-AP(alpha=3)", "NDCG@10", "ASI", "AP[1]", "R@1", "TR@10", "P@1", "MRR", "HP@10", "mAP@R")
 _OTHER_NAMES = {
     **dict.fromkeys(("mAP", "MAP"), "AP"),
     **dict.fromkeys(("RP", "R-precision"), "P@R"),
     **dict.fromkeys(("Recall@1", "recall@1"), "R@1"),
     "HAP": "H-AP",
+    "mrr": "MRR",
     "precision@1": "P@1",
 }
 _K, _LEVEL, _ALPHA = r"@(?P<k>\d+)", r"(\[(?P<level>\d+)\])?", r"(\(alpha=(?P<alpha>\d+(\.\d+)?)\))?"

@@ -132,7 +132,10 @@ def _of_table(file: Path, asked: _Asked) -> InputImages:
     levels = asked.levels or tuple(name for name in part.columns if name not in (asked.image, *ADDED))
     rows: Any = {"root": file.parent, "image": asked.image, "split_column": asked.split and SPLIT}
     if asked.labeled and levels:
-        return _with(load_table(file, asked.split, levels=levels, leaf="path", **rows), "from the table's columns")
+        images = load_table(file, asked.split, levels=levels, leaf="path", **rows)
+        repeats = images.tree.summary().query("homonyms > 0")["name"]
+        note = f"; those of {', '.join(repeats)} repeat below different labels: name levels if that is none"
+        return _with(images, f"from the table's columns{'' if asked.levels or repeats.empty else note}")
     table = read_table(file, required=[asked.image, *[SPLIT] * (asked.split is not None)], needs_rows=True)
     table = table if asked.split is None else table[table[SPLIT] == name_in(set(table[SPLIT]), asked.split)]
     names = list(inside(table[asked.image].tolist(), line_names(table, file)))

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def evaluate_indices(run: Any, query_paths: Any, gallery_paths: Any, asked: CheckedRetrievalOptions) -> Evaluation:
     """Every metric of lists of gallery indices, ranked by their order."""
     if is_frame(run) or isinstance(run, Mapping | str | os.PathLike):
-        remedy = "pass the names of the labels' rows, such as query_names=labels.index"
-        raise OptionError("a run of names with label paths alone", expected="query_names too", remedy=remedy)
+        names = "pass the names of the labels' rows, such as query_names=labels.index"
+        raise OptionError("a run of names with label paths alone", expected="query_names too", remedy=names)
     indices = to_numpy(run, name="run")
     if indices.ndim != 2 or indices.dtype.kind not in "iu":
         remedy = "pass the second part of what faiss returns" if indices.ndim == 3 and len(indices) == 2 else None

@@ -101,7 +101,7 @@ class RetrievalMetric(Metric):
         gallery: bool | torch.Tensor = False,
         ids: Any = None,
         groups: Any = None,
-        indexes: None = None,
+        indexes: Any = None,
     ) -> None:
         """Add a batch.
 

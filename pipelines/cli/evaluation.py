@@ -45,7 +45,7 @@ labels_option = option(
     "--labels", INPUT_FILE, "CSV or Parquet table of labels, one row for each embedding, where the file has none."
 )
 levels_option = option(
-    "--levels", NAMES, "Columns of labels, coarse → fine; default: all but those of names.", default=()
+    "--levels", NAMES, "Columns of labels, coarse → fine; default: all but those of names and split.", default=()
 )
 gallery_option = option("--gallery", INPUT_PATH, "Embeddings of a separate gallery.")
 gallery_labels_option = option("--gallery-labels", INPUT_FILE, "Table of the gallery's labels.")
