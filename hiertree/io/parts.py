@@ -33,16 +33,17 @@ class PartStore:
         file = self.folder / _FINGERPRINT
         if not file.exists():
             if next(self.folder.glob(f"{rows}-*-*.npy"), None) is not None:
-                given, expected = f"{self.folder} holds parts without {_FINGERPRINT}", "the file that says of what"
-                raise CheckpointError(given, expected=expected, remedy="name another folder, or remove this one")
+                message = f"{self.folder} holds parts without {_FINGERPRINT}"
+                remedy = "name another folder, or remove this one"
+                raise CheckpointError(message, expected="the file that says of what they are", remedy=remedy)
             write_json(file, dict(fingerprint))
             return
         remedy = "name another folder"
         stored = read_json_object(file, expected="what the parts belong to", remedy=remedy, kind=CheckpointError)
-        others = [name for name, digest in fingerprint.items() if stored.get(name) != digest]
-        if others:
-            given = f"{self.folder} holds parts of work with other {', '.join(others)}"
-            raise CheckpointError(given, expected="the same inputs and options", remedy=remedy)
+        differences = [name for name, digest in fingerprint.items() if stored.get(name) != digest]
+        if differences:
+            message = f"{self.folder} holds parts of work with other {', '.join(differences)}"
+            raise CheckpointError(message, expected="the same inputs and options", remedy=remedy)
 
     def file(self, rows: slice | range) -> Path:
         """The file of a part."""

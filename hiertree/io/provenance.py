@@ -96,21 +96,22 @@ def recording(
 ) -> Iterator[None]:
     """A block in which each of the outputs, as it appears, has a manifest beside it, unless it holds one itself."""
     targets = {os.path.realpath(path) for path in outputs}
-    read = list(inputs)
+    sources = list(inputs)
 
     @cache
-    def made() -> dict[str, Any]:
-        return manifest(command=command, parameters=parameters, inputs=read)
+    def content() -> dict[str, Any]:
+        return manifest(command=command, parameters=parameters, inputs=sources)
 
-    def record(temporary: Path, target: Path) -> None:
+    def write_record(temporary: Path, target: Path) -> None:
         if os.path.realpath(target) not in targets or _holds_manifest(temporary):
             return
-        content, output = made(), describe_file(temporary)
-        earlier = [describe_file(target)] if target.exists() and is_written_by_hiertree(target) else []
-        replaced = {} if earlier in ([], [output]) else {"replaces": earlier}
-        write_json(manifest_beside(target), {**content, "outputs": [output], **replaced})
+        output = describe_file(temporary)
+        record = {**content(), "outputs": [output]}
+        if target.exists() and is_written_by_hiertree(target) and (predecessor := describe_file(target)) != output:
+            record["replaces"] = [predecessor]
+        write_json(manifest_beside(target), record)
 
-    token = before_replacing.set(record)
+    token = before_replacing.set(write_record)
     try:
         yield
     finally:
@@ -181,19 +182,18 @@ def check_outputs(
     ...
     hiertree.errors.OutputError: the output means.json is also an input: expected another file; name another output
     """
-    read = _given(inputs)
-    replaced, joined = _given(outputs), _given(folders)
-    for output in (*replaced, *joined):
-        _refuse_inputs(output, read)
+    sources, targets = _paths(inputs), [*_paths(outputs), *_paths(folders)]
+    for output in targets:
+        _refuse_inputs(output, sources)
         _refuse_unwritable(output)
-    for output, path in product(replaced, read):
+    for output, path in product(_paths(outputs), sources):
         if output.is_dir() and _lies_inside(path, output):
             raise _error(output, f"would be replaced with {path}, an input, inside", "a folder without inputs")
-    for one, other in combinations((*replaced, *joined), 2):
-        if _is_same(one, other) or _key(one) == _key(other):
-            raise _error(one, "is named twice", "a different path for every output")
+    for first, second in combinations(targets, 2):
+        if _is_same(first, second) or _key(first) == _key(second):
+            raise _error(first, "is named twice", "a different path for every output")
     if not force:
-        for output in (*replaced, *joined):
+        for output in targets:
             _refuse_foreign(output, marks)
 
 
@@ -203,7 +203,7 @@ def is_written_by_hiertree(path: AnyPath) -> bool:
     return _is_listed(file) or _holds_manifest(file) or _is_manifest_beside(file)
 
 
-def _given(paths: Iterable[AnyPath | None]) -> list[Path]:
+def _paths(paths: Iterable[AnyPath | None]) -> list[Path]:
     return [Path(path) for path in paths if path is not None]
 
 
@@ -230,8 +230,8 @@ def _refuse_foreign(output: Path, marks: Sequence[str]) -> None:
         if not is_unused(output) and not any((output / mark).is_file() for mark in marks):
             raise _error(output, "is a folder of other files", f"a new or empty folder, or one with {marks[0]}")
     elif output.is_file() and output.stat().st_size and not is_written_by_hiertree(output):
-        given = f"the output {output} exists and hiertree did not write it as it is now"
-        raise OutputError(given, expected="a new file", remedy="name another, or pass --force to replace it")
+        message = f"the output {output} exists and hiertree did not write it as it is now"
+        raise OutputError(message, expected="a new file", remedy="name another, or pass --force to replace it")
 
 
 def _error(output: Path, problem: str, expected: str) -> OutputError:
@@ -258,10 +258,10 @@ def _is_listed(file: Path) -> bool:
     """Whether a manifest, that of the folder or one beside the file, lists it as it is now."""
     records = [_json(path) for path in (file.with_name(MANIFEST), manifest_beside(file))]
     outputs = [record.get(key) for record in records if isinstance(record, dict) for key in ("outputs", "replaces")]
-    entries = [entry for own in outputs if isinstance(own, list) for entry in own if isinstance(entry, dict)]
-    seen = file.name, file.stat().st_size
-    alike = [entry for entry in entries if (entry.get("name"), entry.get("bytes")) == seen]
-    return bool(alike) and describe_file(file) in alike
+    entries = [entry for listing in outputs if isinstance(listing, list) for entry in listing]
+    size = file.stat().st_size
+    candidates = [entry for entry in entries if isinstance(entry, dict) and entry.get("name") == file.name]
+    return any(entry.get("bytes") == size for entry in candidates) and describe_file(file) in candidates
 
 
 def _holds_manifest(file: Path) -> bool:
