@@ -92,10 +92,13 @@ class Hypernyms:
         return tuple(item for item in found if item in self._below_roots) or found
 
     def chain(self, label: str) -> tuple[str, ...]:
-        """Names of what stands above a label: the shortest way to a class whose kind is known, or a few steps."""
+        """Names of what stands above a label: the shortest way to a class whose kind is known, or a few steps.
+
+        A label of which only the list knows a sense has none: the source says nothing of it.
+        """
         import networkx as nx
 
-        for item in self.classes(label)[:1]:
+        for item in (self.own(label) or self._called(_heads_of(label)))[:1]:
             ways = nx.single_source_shortest_path(self._graph, item, cutoff=_LONGEST_CHAIN)
             roots = [way for end, way in ways.items() if end in KIND_OF_ROOT]
             steps = min(roots, key=len) if roots else max((way for way in ways.values() if len(way) < 4), key=len)
@@ -228,9 +231,14 @@ class Hypernyms:
         return self.names.get(item) or item
 
 
-def _names_of(label: str) -> Iterator[tuple[str, ...]]:
+def _heads_of(label: str) -> Iterator[tuple[str, ...]]:
+    """What a label ends in, but for a head noun alone that says little."""
     endings = list(head_endings(label))
     yield from (words for words in endings[1:] if len(words) > 1 or words[0] not in thesaurus().light)
+
+
+def _names_of(label: str) -> Iterator[tuple[str, ...]]:
+    yield from _heads_of(label)
     phrase = parse(label)
     if phrase.sense is not None and phrase.certain:
         yield words_of(phrase.sense)

@@ -141,3 +141,9 @@ def test_the_largest_singular_values_are_kept_whatever_the_rank(rank):
     left, values, _ = np.linalg.svd(rows)
     best = left[:, :40] * values[:40]
     np.testing.assert_allclose(found @ found.T, best @ best.T, atol=1e-6 * values[0] ** 2)
+
+
+def test_a_label_that_only_the_list_knows_has_no_chain_of_wikidatas():
+    graph = read_hypernyms()
+    assert (graph.classes("painting"), graph.chain("painting")) == (graph.classes("monument"), ())
+    assert graph.chain("town hall")[0] == "hall"

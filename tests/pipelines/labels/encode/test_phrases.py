@@ -28,6 +28,19 @@ def test_the_head_noun_and_its_sense_are_found(label, head, sense):
     assert (phrase.head, phrase.sense, phrase.certain) == (head, sense, True)
 
 
+@pytest.mark.parametrize(
+    ("labels", "sense"),
+    [
+        (("thermae", "hammam", "public bath", "Roman baths", "onsen"), "bath"),
+        (("hospital", "nursing home"), "hospital"),
+        (("town hall", "city hall", "courthouse"), "government"),
+        (("prison", "penitentiary"), "prison"),
+    ],
+)
+def test_baths_are_no_hospitals_and_town_halls_no_prisons(labels, sense):
+    assert {parse(label).sense for label in labels} == {sense}
+
+
 def test_a_noun_that_is_not_the_head_gives_an_uncertain_sense():
     phrase = parse("lake monster")
     assert (phrase.head, phrase.sense, phrase.certain) == ("monster", "lake", False)
