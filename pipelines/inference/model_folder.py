@@ -136,7 +136,7 @@ def upload_model(
 def _is_replaceable(folder: Path) -> bool:
     if not folder.is_dir():
         return False
-    names = {path.name for path in folder.iterdir()}
+    names = {path.name for path in folder.iterdir() if not files.is_remnant(path)}
     return not names or {WEIGHTS, CARD} <= names <= {WEIGHTS, SETTINGS, TREE, RECIPE, METRICS, CARD, MANIFEST}
 
 

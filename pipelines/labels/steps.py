@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 
 import hiertree
 from hiertree.errors import HiertreeError, OptionError, TableError
-from hiertree.io.files import AnyPath, replacing_folder, write_json
+from hiertree.io.files import AnyPath, is_unused, replacing_folder, write_json
 from hiertree.io.provenance import MANIFEST, check_outputs, manifest, sha256
 from hiertree.io.reading import read_json, read_json_object, reading_file
 
@@ -106,15 +106,15 @@ class StepRecord:
         """Refuse a folder that holds anything but what the same command made earlier."""
         check_outputs([folder], inputs=self.inputs, force=True)
         path = Path(folder)
-        if not path.exists():
+        if is_unused(path):
             return
-        found = {entry.name for entry in path.iterdir()} if path.is_dir() else {path.name}
+        names = {entry.name for entry in path.iterdir()} if path.is_dir() else {path.name}
         record = read_record(path / MANIFEST) or {}
-        made = record.get("outputs", []) if record.get("command") == self.command else []
-        others = sorted(found - {MANIFEST, *(file["name"] for file in made)} if made else found)
-        if others:
-            given = f"out={str(path)!r} holds other files, {others[0]!r} for instance"
-            raise OptionError(given, expected=f"a new folder or one of '{self.command}'", remedy="name another")
+        outputs = record.get("outputs", []) if record.get("command") == self.command else []
+        foreign = sorted(names - {MANIFEST, *(file["name"] for file in outputs)} if outputs else names)
+        if foreign:
+            message = f"out={str(path)!r} holds other files, {foreign[0]!r} for instance"
+            raise OptionError(message, expected=f"a new folder or one of '{self.command}'", remedy="name another")
 
     def is_current(self, folder: AnyPath) -> bool:
         """Whether this version made the folder from the same inputs and settings, and its files are as they were."""
