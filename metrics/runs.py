@@ -11,7 +11,7 @@ import numpy as np
 
 from hiertree.arrays import as_float64
 from hiertree.errors import InputError, OptionError, PathError, TableError
-from hiertree.io.reading import read_json, read_parquet, reading_file
+from hiertree.io.reading import read_json, read_parquet_frame, reading_file
 from hiertree.io.tables import frame_columns, is_frame, is_missing, read_table
 
 from .trec_reading import (
@@ -195,9 +195,7 @@ def _floats(values: Sequence[Any], what: str, kind: type[InputError]) -> NDArray
 
 
 def _parquet(path: Path) -> Any:
-    table = read_parquet(path, expected="a readable Parquet file")
-    with reading_file(path, expected="a readable Parquet file"):
-        return table.to_pandas()
+    return read_parquet_frame(path, expected="a readable Parquet file")
 
 
 def _json(path: Path) -> dict[str, dict[str, float]]:

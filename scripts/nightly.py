@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 GROUPS = {
     "architecture": ("tests/package/test_architecture_page.py",),
+    "damages": ("tests/pipelines/cli/test_damaged_files.py",),
     "extras": ("scripts/try_extras.py", "--shared", "base", "download", "plots", "search", "arrow", "labels"),
     "figures": ("tests/package/test_losses_page.py",),
     "jobs": ("tests/pipelines/comparison",),

@@ -18,6 +18,7 @@ from ..errors import HiertreeError, TableError, require_package
 from .files import NOT_UTF8, AnyPath
 
 if TYPE_CHECKING:
+    import pandas as pd
     from torch import Tensor
 
 _LONGEST_REASON = 200  # characters of another library's message
@@ -58,6 +59,17 @@ def reading_file(
         raise kind(f"{path}: {error.given}", expected=error.expected, remedy=error.remedy) from error
     except Exception as error:
         raise kind(f"{path} cannot be read ({_reason(error)})", expected=expected, remedy=remedy) from error
+
+
+@contextmanager
+def naming_file(path: AnyPath) -> Iterator[None]:
+    """A block that works with what a file held: an error of hiertree, of any type, gets its name if it lacks it."""
+    try:
+        yield
+    except HiertreeError as error:
+        if Path(path).name in str(error):
+            raise
+        raise type(error)(f"{path}: {error.given}", expected=error.expected, remedy=error.remedy) from error
 
 
 def _reason(error: Exception) -> str:
@@ -195,7 +207,18 @@ def read_parquet(path: AnyPath, *, columns: Sequence[str] | None = None, **compl
     import pyarrow.parquet as pq
 
     with reading_file(path, **complaint):
-        return pq.ParquetFile(path, page_checksum_verification=True).read(columns=columns)
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            table = file.read(columns=columns)
+        table.validate(full=True)
+        return table
+
+
+def read_parquet_frame(path: AnyPath, **complaint: Unpack[Complaint]) -> pd.DataFrame:
+    """As :func:`read_parquet`, as a frame of pandas."""
+    table = read_parquet(path, **complaint)
+    with reading_file(path, **complaint):
+        frame: pd.DataFrame = table.to_pandas()
+        return frame
 
 
 def read_tensors(path: AnyPath, **complaint: Unpack[Complaint]) -> dict[str, Tensor]:

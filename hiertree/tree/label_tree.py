@@ -23,7 +23,7 @@ import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..io.reading import reading_file
+from ..io.reading import naming_file, reading_file
 from ..options import check_choice, with_options_of
 from . import formats, graphs
 from .graphs import Forest
@@ -234,7 +234,8 @@ class LabelTree(NumberedTree):
             HierarchyError: as :meth:`from_networkx`.
         """
         graph = formats.read_graphml(path)
-        return cls.from_networkx(graph, labels=labels, level_names=level_names, uneven=uneven, **policies)
+        with naming_file(path):
+            return cls.from_networkx(graph, labels=labels, level_names=level_names, uneven=uneven, **policies)
 
     @classmethod
     def from_newick(
@@ -268,7 +269,8 @@ class LabelTree(NumberedTree):
         """
         check_choice("forest", forest, Forest)
         rows = formats.read_newick(path, join=forest == "join", inner_names=inner_names)
-        return cls.from_paths(rows, level_names=level_names, leaf=leaf, uneven=uneven)
+        with naming_file(path):
+            return cls.from_paths(rows, level_names=level_names, leaf=leaf, uneven=uneven)
 
     @classmethod
     def from_json(cls, path: str | os.PathLike[str]) -> LabelTree:

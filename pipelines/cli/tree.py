@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hiertree.errors import HiertreeError, OptionError
+from hiertree.io.reading import naming_file
 
 from .checked_paths import INPUT_FILE, OUTPUT_FILE, command
 from .options import NAMES, choice, flag, option
@@ -77,7 +78,8 @@ def tree(
     if no_inner_names:
         chosen["inner_names"] = False
     try:
-        made = _read(source, levels or (), edges or (), chosen)
+        with naming_file(source):
+            made = _read(source, levels or (), edges or (), chosen)
     except HiertreeError as error:
         given, expected, remedy = map(_with_options, (error.given, error.expected, error.remedy))
         raise type(error)(given or "", expected=expected, remedy=remedy) from error

@@ -17,7 +17,7 @@ import numpy as np
 
 from hiertree.errors import CheckpointError, OptionError
 from hiertree.io.progress import track
-from hiertree.io.reading import Complaint, read_parquet, reading_arrays, reading_file
+from hiertree.io.reading import Complaint, read_parquet_frame, reading_arrays
 from hiertree.metrics.statistics import holm, paired_randomization_test
 
 from ..report.queries_and_gallery import NamedPaths
@@ -161,9 +161,8 @@ def lists_of_run(folder: Path, data: Mapping[str, Any]) -> QueryValues:
         with reading_arrays(folder / f"embeddings{name}.npz", **run) as arrays:
             given: Any = {field: arrays[field] for field in NamedPaths._fields if field in arrays}
             images = NamedPaths(**{"names": None, "paths": arrays["paths"], **given})
-        stored = read_parquet(table, **run)
-        with reading_file(table, **run):
-            lists.append(ListValues(stored.to_pandas().reset_index(drop=True), images, data))
+        values = read_parquet_frame(table, **run)
+        lists.append(ListValues(values.reset_index(drop=True), images, data))
     if not lists:
         raise CheckpointError(f"{folder} without per_query.parquet", expected="the folder of a finished run")
     return lists

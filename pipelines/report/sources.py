@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from hiertree.arrays import as_embeddings, as_paths
-from hiertree.errors import CheckpointError, HiertreeError, OptionError
+from hiertree.errors import CheckpointError, HiertreeError, OptionError, raised_as
 from hiertree.io.files import AnyPath
 from hiertree.io.provenance import MANIFEST, manifest
-from hiertree.io.reading import Complaint, read_json_object, read_parquet, read_text, reading_file
+from hiertree.io.reading import Complaint, read_json_object, read_parquet_frame, read_text, reading_file
 from hiertree.metrics import evaluate
 
 from ..stored_embeddings.embedded_pictures import find_pictures
@@ -104,8 +104,7 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
         remedy = "hiertree train finishes it"
         raise OptionError(f"run={path}", expected="the folder of a finished run, with metrics.json", remedy=remedy)
     whole: Complaint = {"expected": "a file of a finished run", "kind": CheckpointError}
-    per_query = read_parquet(folder.path / "per_query.parquet", **whole)
-    with reading_file(folder.path, **whole):
+    with raised_as(CheckpointError, path, expected="the folder of a finished run", on=(HiertreeError, ValueError)):
         embeddings = read_embeddings(folder.path)
         as_embeddings(embeddings.embeddings)
         as_paths(embeddings.paths)
@@ -120,7 +119,7 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
             manifest=read_json_object(folder.path / MANIFEST, **whole),
             labeled=embeddings,
             command=shlex.join(["hiertree", "train", str(folder.recipe), "--out", f"{folder.path}-again"]),
-            per_query=per_query.to_pandas(),
+            per_query=read_parquet_frame(folder.path / "per_query.parquet", **whole),
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hiertree.arrays import MAX_LEVELS
 from hiertree.datasets.benchmarks.pickled import read_ground_truth
 from hiertree.errors import InputError, OptionError, ShapeError
 from hiertree.io.reading import read_array
@@ -72,6 +73,9 @@ def read_truth(file: Path) -> Truth:
         expected = "integers, a row for each query and a column for each item"
         raise ShapeError(f"{file}: grades of shape {grades.shape} and type {grades.dtype}", expected=expected)
     highest = max(1, int(grades.max(initial=0)))
+    if highest > MAX_LEVELS or grades.min(initial=0) < 0:
+        given = f"{file}: grades from {grades.min(initial=0)} to {highest}"
+        raise InputError(given, expected=f"grades from 0 to {MAX_LEVELS}")
     return Truth(grades.shape, ("",), lambda _, rows, __: {"levels": grades[rows], "num_levels": highest})
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import random
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 import numpy as np
 import pandas as pd
 from benchmark_files import write_benchmark
 from PIL import Image
 
+from hiertree.pipelines.cli.application import commands, main
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.run.experiment import train
 
@@ -19,8 +24,44 @@ ITEMS = 12
 TYPES = ("mountain", "mountain peak", "lake", "river", "church", "chapel", "museum", "art museum", "bridge")
 
 
-def make_world(folder: Path, call: Callable[[str], int]) -> None:
-    """Fill a folder, which is the current one; ``call`` runs a command.
+def call(typed: str | list[str]) -> tuple[int, str, str]:
+    """Status, standard output and standard error of a command."""
+    words = typed.split() if isinstance(typed, str) else typed
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(words)
+        except SystemExit as ended:
+            status = ended.code if isinstance(ended.code, int) else 0
+    return status, out.getvalue(), err.getvalue()
+
+
+def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
+    """The command of some words, and its name."""
+    found: click.Command = commands
+    context, name = click.Context(commands), []
+    for word in words:
+        if not isinstance(found, click.Group):
+            break
+        following = found.get_command(context, word)
+        if following is None:
+            break
+        found, name = following, [*name, word]
+    return found, name
+
+
+def names_of(group: click.Group) -> Iterator[str]:
+    """The names of all commands in a group, those of its groups with both words."""
+    for name in group.list_commands(click.Context(group)):
+        found = group.get_command(click.Context(group), name)
+        if not isinstance(found, click.Group) or found.invoke_without_command:
+            yield name
+        if isinstance(found, click.Group):
+            yield from (f"{name} {below}" for below in names_of(found))
+
+
+def make_world(folder: Path) -> None:
+    """Fill a folder, which is the current one.
 
     ``s.npz`` holds embeddings and paths, ``e.npy`` embeddings alone with ``l.csv``, ``run`` is a finished run on
     ``data``, ``embedded`` what embed makes of it, ``cleaned``, ``clustered`` and ``exported`` are made of
@@ -54,7 +95,7 @@ def make_world(folder: Path, call: Callable[[str], int]) -> None:
         "labels cluster cleaned --out clustered --clusters 3",
         "labels export clustered --out exported",
     ):
-        assert call(typed) == 0, typed
+        assert call(typed)[0] == 0, typed
     log = json.dumps({"nothing": "yet"})
     (folder / "log.jsonl").write_text(log + "\n")
 
@@ -174,6 +215,23 @@ ZIP_FILE: dict[str, Callable[[Path], object]] = {
         path, embeddings=np.ones((ITEMS, 4)), paths=np.zeros((ITEMS, 2), int), distractors=np.ones(ITEMS, bool)
     ),
 }  # fmt: skip
+
+
+def flips(content: bytes, number: int, seed: int = 0) -> Iterator[tuple[str, bytes]]:
+    """Copies with a changed bit or byte, a block of noise, a hole or an insertion at a random place, or cut there."""
+    chance = random.Random(seed)
+    for _ in range(number):
+        place, kind = chance.randrange(len(content)), chance.choice(("bit", "byte", "noise", "hole", "insert", "cut"))
+        size = chance.choice((1, 4, 16, 64))
+        changed = {
+            "bit": bytes([content[place] ^ 1 << chance.randrange(8)]) + content[place + 1 :],
+            "byte": bytes([chance.choice((0, 1, 127, 128, 255))]) + content[place + 1 :],
+            "noise": chance.randbytes(size) + content[place + size :],
+            "hole": content[place + size :],
+            "insert": chance.randbytes(size) + content[place:],
+            "cut": b"",
+        }[kind]
+        yield f"{kind} of {size} at {place}", content[:place] + changed
 
 
 def damages(path: str) -> dict[str, Callable[[Path], object]]:

@@ -5,8 +5,6 @@ No case may change an input, end in a traceback, or leave a temporary file.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import shutil
 import signal
 from collections.abc import Iterator
@@ -14,9 +12,9 @@ from pathlib import Path
 
 import click
 import pytest
-from fuzz_world import damages, make_world, signature
+from fuzz_world import call, command_of, damages, make_world, names_of, signature
 
-from hiertree.pipelines.cli.application import commands, main
+from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.cli.checked_paths import DeclaredPath
 
 COMMANDS = {
@@ -78,44 +76,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("HIERTREE_PROGRESS", "0")
         patch.setattr("hiertree.pipelines.stored_embeddings.audit.find_spec", lambda name: name == "sklearn" or None)
         patch.chdir(folder)
-        make_world(folder, lambda typed: call(typed)[0])
+        make_world(folder)
         yield folder
-
-
-def call(typed: str | list[str]) -> tuple[int, str, str]:
-    """Status, standard output and standard error of a command."""
-    words = typed.split() if isinstance(typed, str) else typed
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main(words)
-        except SystemExit as ended:
-            status = ended.code if isinstance(ended.code, int) else 0
-    return status, out.getvalue(), err.getvalue()
-
-
-def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
-    """The command of some words, and its name."""
-    found: click.Command = commands
-    context, name = click.Context(commands), []
-    for word in words:
-        if not isinstance(found, click.Group):
-            break
-        following = found.get_command(context, word)
-        if following is None:
-            break
-        found, name = following, [*name, word]
-    return found, name
-
-
-def names_of(group: click.Group) -> Iterator[str]:
-    """The names of all commands in a group, those of its groups with both words."""
-    for name in group.list_commands(click.Context(group)):
-        found = group.get_command(click.Context(group), name)
-        if not isinstance(found, click.Group) or found.invoke_without_command:
-            yield name
-        if isinstance(found, click.Group):
-            yield from (f"{name} {below}" for below in names_of(found))
 
 
 def bad_values() -> Iterator[tuple[str, str, str]]:
