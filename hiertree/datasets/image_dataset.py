@@ -26,7 +26,8 @@ class ImageDataset:
 
     It is a map-style data set of torch: ``dataset[i]`` is an image and its path, the image as ``transform`` makes it.
 
-    An id means the same in all splits of a data set, so that queries of one may search a gallery of another. Training
+    An id means the same in all splits of a data set, so that queries of one may search a gallery of another; but labels
+    of ``gldv2``'s training and index, of ``sfm120k`` and of ``dyml`` are unrelated, and numbered apart. Training
     classes are numbered first: the ids of a training split run from 0 without gaps, as class proxies require. The tree
     of another split holds the classes of the splits before it, too; :meth:`drop_absent_classes` numbers its own alone.
 
