@@ -32,18 +32,17 @@ MODULES = (
 
 
 def public_api() -> str:
-    """One line per name, in the order of :data:`MODULES` and the alphabet."""
-    return "".join(f"{line}\n" for module in MODULES for line in _lines_of(module))
+    """One line per name, in the order of :data:`MODULES` and the alphabet, then methods of unlisted bases."""
+    public = {f"{module}.{name}": value for module in MODULES for name, value in _names(import_module(module))}
+    classes = {value for value in public.values() if inspect.isclass(value)}
+    bases = {base for cls in classes for base in cls.__mro__ if base.__module__.startswith("hiertree")} - classes
+    lines = [line for name, value in public.items() for line in (f"{name}{_parameters(value)}", *_members(name, value))]
+    lines += sorted(line for base in bases for line in _members(f"{base.__module__}.{base.__qualname__}", base))
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _lines_of(module: str) -> Iterator[str]:
-    loaded = import_module(module)
-    for name in sorted(getattr(loaded, "__all__", None) or _defined_in(loaded)):
-        value = getattr(loaded, name)
-        yield f"{module}.{name}{_parameters(value)}"
-        if inspect.isclass(value):
-            for member in _members(value):
-                yield f"{module}.{name}.{member}{_parameters(inspect.getattr_static(value, member))}"
+def _names(module: ModuleType) -> list[tuple[str, object]]:
+    return [(name, getattr(module, name)) for name in sorted(getattr(module, "__all__", None) or _defined_in(module))]
 
 
 def _defined_in(module: ModuleType) -> list[str]:
@@ -54,15 +53,15 @@ def _defined_in(module: ModuleType) -> list[str]:
     ]
 
 
-def _members(owner: type) -> list[str]:
-    """Public methods and properties that classes of ours define."""
-    own = [cls for cls in owner.__mro__ if cls.__module__.startswith("hiertree")]
-    return sorted({name for cls in own for name in vars(cls) if not name.startswith("_") and _is_method(cls, name)})
+def _members(name: str, owner: object) -> Iterator[str]:
+    """Public methods and properties that a class defines itself."""
+    for member, value in sorted(vars(owner).items()) if inspect.isclass(owner) else ():
+        if not member.startswith("_") and _is_method(value):
+            yield f"{name}.{member}{_parameters(value)}"
 
 
-def _is_method(owner: type, name: str) -> bool:
-    found = vars(owner)[name]
-    return isinstance(found, property | classmethod | staticmethod) or inspect.isfunction(found)
+def _is_method(member: object) -> bool:
+    return isinstance(member, property | classmethod | staticmethod) or inspect.isfunction(member)
 
 
 def _parameters(value: object) -> str:
