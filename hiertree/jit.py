@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -22,6 +22,7 @@ Ints: TypeAlias = "NDArray[np.int64]"
 Int32s: TypeAlias = "NDArray[np.int32]"
 Words: TypeAlias = "NDArray[np.uint64]"
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
+_ANNOUNCED = "HIERTREE_COMPILATION_ANNOUNCED"
 
 
 def jit(kernel: Kernel) -> Kernel:
@@ -43,40 +44,44 @@ def jit_without_nan(kernel: Kernel) -> Kernel:
 
 
 def _compiled(kernel: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
-    dispatcher: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(kernel)
-    if dispatcher is kernel:  # NUMBA_DISABLE_JIT
-        return kernel
-    dispatcher._cache.load_overload = partial(_load, dispatcher._cache)
-    dispatcher._compilation_chain_init_hook = lambda: None  # ``_load`` does it, where there is something to compile
+    options = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
+    try:
+        dispatcher: Any = numba.njit(cache=True, **options)(kernel)
+    except RuntimeError:  # no folder that numba may write to
+        _announce_compilation("for this run: set NUMBA_CACHE_DIR to a writable folder to keep what is compiled")
+        return cast(Kernel, numba.njit(**options)(kernel))
+    if dispatcher is not kernel and numba.version_info.short < (0, 69):  # the kernel itself under NUMBA_DISABLE_JIT
+        dispatcher._cache.load_overload = partial(_load, dispatcher._cache)
+        dispatcher._compilation_chain_init_hook = lambda: None  # ``_load`` does it, where there is something to compile
     return cast(Kernel, dispatcher)
 
 
 def _load(stored: Any, signature: Any, target: Any) -> Any:
     """The machine code on disk for a signature, or None; it and :func:`_compiled` alone name what is private in numba.
 
-    It stands for ``FunctionCache.load_overload`` of numba 0.60 to 0.68, for two reasons. That method first imports all
-    that the compiler knows, and loading then imports numba's implementation of arrays: 0.4 s of a first call, while
-    machine code needs only the functions that allocate arrays, and of a module its name. And it fails where a stored
-    signature names a type that was since renamed or moved; here such a cache is emptied. numba calls it with its lock
-    held, so that no other thread loads or compiles while modules are not imported.
+    It stands for ``FunctionCache.load_overload`` of numba 0.60 to 0.68, for two reasons; later numbas keep their own.
+    That method first imports all that the compiler knows, and loading then imports numba's implementation of arrays:
+    0.4 s of a first call, while machine code needs only the functions that allocate arrays, and of a module its name.
+    And it fails where a stored signature names a type that was since renamed or moved; here such a cache is emptied.
+    numba calls it with its lock held, so that no other thread loads or compiles while modules are not imported.
     """
     from numba.core.runtime.nrt import rtsys
 
     rtsys.initialize(target)
     environment: Any = importlib.import_module("numba.core.environment")
-    found, environment.importlib = None, SimpleNamespace(import_module=_loaded_module)
+    machine_code, environment.importlib = None, SimpleNamespace(import_module=_loaded_module)
     try:
         with stored._guard_against_spurious_io_errors():
-            found = stored._load_overload(signature, target)
+            machine_code = stored._load_overload(signature, target)
     except (AttributeError, ImportError):
         stored.flush()
     finally:
         environment.importlib = importlib
-    if found is None:
-        _announce_compilation()
+    if machine_code is None:
+        _announce_compilation("for this machine; later runs find what is compiled")
         extensions: Any = importlib.import_module("numba.core.entrypoints")
         extensions.init_all()  # which are looked for among all packages
-    return found
+    return machine_code
 
 
 def _loaded_module(name: str) -> ModuleType:
@@ -84,8 +89,9 @@ def _loaded_module(name: str) -> ModuleType:
     return sys.modules.get(name) or ModuleType(name)
 
 
-@cache
-def _announce_compilation() -> None:
-    """Once a process, unless progress is not wanted."""
-    if os.environ.get("HIERTREE_PROGRESS") != "0":
-        print("hiertree: compiling for this machine, once; the next runs start at once", file=sys.stderr, flush=True)
+def _announce_compilation(purpose: str) -> None:
+    """Say once, in one of the processes of a command, that kernels are compiled, unless progress is not wanted."""
+    if os.environ.get("HIERTREE_PROGRESS") != "0" and os.environ.get("LOCAL_RANK", "0") == "0":
+        if not os.environ.get(_ANNOUNCED):
+            print(f"hiertree: compiling {purpose}", file=sys.stderr, flush=True)
+        os.environ[_ANNOUNCED] = "1"  # for the processes that this one starts, too

@@ -18,9 +18,10 @@ _CALL = "import kernels, types_of; print(kernels.first(types_of.{}(1, 2)))"
 
 
 def run(folder: Path, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "HIERTREE_PROGRESS")}
+    settings = ("NUMBA_CACHE_DIR", "HIERTREE_PROGRESS", "HIERTREE_COMPILATION_ANNOUNCED", "LOCAL_RANK")
+    inherited = {name: value for name, value in os.environ.items() if name not in settings}
     command = [sys.executable, "-B", "-c", code]
-    return subprocess.run(command, cwd=folder, env=kept | environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=folder, env=inherited | environment, capture_output=True, text=True, check=False)
 
 
 def call(folder: Path, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -38,6 +39,26 @@ def test_a_kernel_survives_the_new_name_of_a_type_it_takes_and_says_when_it_comp
     renamed = call(tmp_path, "Couple", HIERTREE_PROGRESS="0")
     assert (renamed.stdout, renamed.stderr) == ("2\n", "")
     assert call(tmp_path, "Couple").stderr == ""  # compiled anew, and kept
+
+
+def test_kernels_are_compiled_for_the_run_alone_where_no_folder_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text(_KERNEL)
+    (tmp_path / "__pycache__").write_text("no folder")
+    homeless = {"HOME": os.devnull, "XDG_CACHE_HOME": os.devnull, "LOCALAPPDATA": os.devnull}
+    answer = call(tmp_path, "Pair", **homeless)
+    assert answer.stdout == "2\n"
+    assert answer.stderr.count("\n") == 1
+    assert "set NUMBA_CACHE_DIR" in answer.stderr
+    assert call(tmp_path, "Pair", **homeless, NUMBA_CACHE_DIR=str(tmp_path / "cache")).stdout == "2\n"
+    assert any((tmp_path / "cache").rglob("*.nbi"))
+
+
+def test_one_process_of_a_command_says_that_kernels_are_compiled(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text(_ALLOCATING)
+    start = "import subprocess, sys, kernels; kernels.squares(2); "
+    start += "subprocess.run([sys.executable, '-c', 'import kernels; kernels.total(2)'], check=True)"
+    assert run(tmp_path, start).stderr.count("compiling") == 1
+    assert run(tmp_path, "import kernels; kernels.item([1.0], 0)", LOCAL_RANK="1").stderr.count("compiling") == 0
 
 
 def test_kernels_run_as_python_where_numba_is_told_not_to_compile(tmp_path: Path) -> None:
