@@ -1,6 +1,7 @@
-"""Run the tests of trees and metrics with the lowest versions of the core's packages that pyproject.toml allows.
+"""Use the core, and test trees and metrics, with the lowest versions of its packages that pyproject.toml allows.
 
-uv finds them (``--resolution lowest-direct``) for the Python that runs this; they go into a venv of their own.
+uv finds them (``--resolution lowest-direct``) for the Python that runs this; they go into a venv of their own, and what
+runs stands outside of the checkout.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import sys
 import tempfile
 import venv
 from pathlib import Path
+
+from try_extras import USED
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("hypothesis", "packaging", "pytest", "pytest-xdist", "tomli")
@@ -26,18 +29,23 @@ TESTS = (
 
 
 def main() -> None:
-    """Install and test."""
+    """Install, use and test."""
     with tempfile.TemporaryDirectory() as folder:
         constraints = Path(folder) / "lowest.txt"
-        find = ["uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--resolution", "lowest-direct"]
-        subprocess.run([*find, "--python", sys.executable, "-o", constraints, "pyproject.toml"], cwd=ROOT, check=True)
-        print(constraints.read_text(encoding="utf-8"))
+        find = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
+        find += ["--resolution", "lowest-direct", "--python", sys.executable, "-o", str(constraints), "pyproject.toml"]
+        subprocess.run(find, cwd=ROOT, check=True)
+        print(constraints.read_text(encoding="utf-8"), flush=True)
         venv.create(Path(folder) / "venv", with_pip=False)
         python = Path(folder) / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
         install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "-c", str(constraints)]
-        subprocess.run([*install, "-e", str(ROOT), *TOOLS], check=True)
+        subprocess.run([*install, str(ROOT), *TOOLS], check=True)
+        for program in USED["base"]:
+            subprocess.run([python, "-c", program], cwd=folder, check=True)
         # Old packages warn of newer Pythons and of each other: only the tests' own verdict counts here.
-        subprocess.run([python, "-m", "pytest", "-q", "-n0", "-W", "ignore", *TESTS], cwd=ROOT, check=True)
+        tests = [python, "-m", "pytest", "-q", "-n0", "-W", "ignore", "-p", "no:cacheprovider", "-c"]
+        tests += [str(ROOT / name) for name in ("pyproject.toml", *TESTS)]
+        subprocess.run(tests, cwd=folder, check=True)
 
 
 if __name__ == "__main__":
