@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import posixpath
 import re
 import shutil
 import sys
@@ -10,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mkdocs.plugins import event_priority
+from mkdocs.plugins import event_priority, get_plugin_logger
 from mkdocs.structure.files import File
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ from site_examples import without_prompts  # noqa: E402
 from typing_links import lay_out  # noqa: E402
 
 GENERATED = {"commands.md": commands_page, "papers.md": papers_page, "recipes.md": keys_page}
+_LINK = re.compile(r'href="(?![a-z]+:|[#/])([^"#]+)')
+_log = get_plugin_logger("site")
 _OUTSIDE = re.compile(r"\]\((?:\.\./)+((?:benchmarks|hiertree|losses|metrics|pipelines|scripts|tests)(?:/[^)#]*)?)\)")
 
 
@@ -62,3 +65,18 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: An
     if generated := GENERATED.get(page.file.src_uri):
         markdown = f"{markdown}\n{generated()}\n"
     return _OUTSIDE.sub(rf"]({config.repo_url}/blob/main/\1)", without_prompts(markdown))
+
+
+def on_page_content(html: str, *, page: Page, files: Files, **_: Any) -> str:
+    """Let the links of a notebook lead to pages, as mkdocs does for Markdown, and warn of those that lead nowhere."""
+    if not page.file.src_uri.endswith(".py"):
+        return html
+
+    def resolve(link: re.Match[str]) -> str:
+        target = files.get_file_from_path(posixpath.normpath(posixpath.join(page.file.src_uri, "..", link[1])))
+        if target is None:
+            _log.warning("%s links to %s, which does not exist", page.file.src_uri, link[1])
+            return link[0]
+        return f'href="{target.url_relative_to(page.file)}'
+
+    return _LINK.sub(resolve, html)

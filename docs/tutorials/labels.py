@@ -71,7 +71,7 @@ print(ht.levels(paths, paths))
 
 # %% [markdown]
 # The two mountains meet at level 2, the supercategory; neither has anything in common with the third. These paths are
-# what [metrics](metrics.py) and [losses](training.py) take. `labels/tree/index.html` is a page of the tree to explore.
+# what [metrics](metrics.py) and [losses](../losses.md) take. `labels/tree/index.html` is a page of the tree to explore.
 #
 # Next: [labels](../labels.md) explains each step, [scraping](../scraping.md) how Wikimedia is asked,
 # [review](../review.md) the page for people.

@@ -112,11 +112,20 @@ class CheckedCommand(click.Command):
 
     Its help ends with the example; ``then`` is the command that usually comes next, with parameters in braces. Several
     processes that a launcher started run a ``shared`` one together; any other runs in the first of them.
+    ``check_packages`` names an extra that the command, but not its help, needs.
     """
 
-    def __init__(self, *arguments: Any, example: str, then: str = "", shared: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        example: str,
+        then: str = "",
+        shared: bool = False,
+        check_packages: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(*arguments, **options)
-        self.example, self.then, self.shared = example, then, shared
+        self.example, self.then, self.shared, self.check_packages = example, then, shared, check_packages
         for param in self.params:
             if isinstance(param, click.Option) and param.show_default is None:
                 param.show_default = True
@@ -134,6 +143,8 @@ class CheckedCommand(click.Command):
     @override
     def invoke(self, ctx: click.Context) -> Any:
         """Check the paths, run the command, write manifests, and report the files written."""
+        if self.check_packages is not None:
+            self.check_packages()
         if not self.shared:
             continue_in_first(ctx)
         quiet, verbose = ctx.params.pop("quiet"), ctx.params.pop("verbose")
@@ -228,9 +239,12 @@ class CheckedGroup(click.Group):
         return self.commands[name]
 
 
-def command(*, example: str, then: str = "", shared: bool = False) -> Callable[[Callable[..., Any]], CheckedCommand]:
+def command(
+    *, example: str, then: str = "", shared: bool = False, check_packages: Callable[[], None] | None = None
+) -> Callable[[Callable[..., Any]], CheckedCommand]:
     """A decorator that makes a :class:`CheckedCommand` of a function."""
-    return click.command(cls=CheckedCommand, example=example, then=then, shared=shared)
+    options: dict[str, Any] = {"then": then, "shared": shared, "check_packages": check_packages}
+    return click.command(cls=CheckedCommand, example=example, **options)
 
 
 def continue_in_first(ctx: click.Context) -> None:

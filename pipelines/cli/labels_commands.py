@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -10,6 +11,7 @@ import click
 
 from hiertree.errors import IncompleteScrapeError, OptionError
 
+from ..labels import check_packages
 from ..labels import scrape as pipeline
 from ..labels.cleaning import CleanSettings, check_kept, clean_step, describe_cleaning
 from ..labels.cluster.step import ClusterSettings, cluster_step, describe_clustered
@@ -34,10 +36,11 @@ from .checked_paths import (
     OUTPUT_FILE,
     OUTPUT_FOLDER,
     DeclaredPath,
-    command,
 )
+from .checked_paths import command as checked_command
 from .options import json_option, no_browser_option, port_option, print_report, settings_options, typed_options
 
+command = partial(checked_command, check_packages=check_packages)
 TABLE = click.option("--table", type=OUTPUT_FILE, help="CSV to write for 'labels build --instances'.")
 STORE = click.option("--store", type=GROWING_FILE, required=True, help="SQLite file; made if it does not exist.")
 LOG = click.option("--json-lines", "log", type=LOG_FILE, help="Log to append to; - for the terminal.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,8 @@ def show(context: click.Context, recipe: str, overrides: tuple[str, ...], as_jso
     """
     from ..training.recipe.reading import load_recipe, read_layers, recipe_yaml
 
+    if find_spec("torch") is None:
+        click.echo("torch is not installed: losses, optimizers and transforms are shown without defaults", err=True)
     loaded, built_in = load_recipe(recipe, overrides), built_in_recipe(recipe)
     if as_json or (context.parent is not None and context.parent.params["as_json"]):
         print_json({**(_described(built_in) if built_in else {"name": loaded.name}), "settings": loaded.as_dict()})

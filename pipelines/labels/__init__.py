@@ -10,27 +10,45 @@ MissingResourceError say what is wrong with a store, a log, an image, or weights
 ['church', 'lake']
 """
 
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
 from hiertree.errors import require_package
 
-require_package("bs4", "faiss", "matplotlib", "mwparserfromhell", "pyarrow", "requests", extra="labels")
-require_package("scipy", "sklearn", "starlette", "uvicorn", extra="labels")
+_PACKAGES = ("bs4", "faiss", "filelock", "matplotlib", "mwparserfromhell", "pyarrow")
+_PACKAGES += ("requests", "scipy", "sklearn", "starlette", "uvicorn")
 
-from .cleaning import CleanSettings, clean_landmarks, clean_step
-from .cluster.clustering import choose_k, spherical_kmeans
-from .cluster.proposal_files import check_proposal, read_proposal, write_proposal
-from .cluster.proposing import Cluster, LabelPlace, Proposal, propose
-from .cluster.step import ClusterSettings, cluster_step
-from .encode.encoders import EncoderSettings
-from .encode.place_noun_encoder import PlaceNounEncoder
-from .encode.text_encoders import ClipEncoder, TextEncoder
-from .export.differences import compare_exports
-from .export.images import ImagesSettings, images_step
-from .export.step import ExportSettings, export_step
-from .export.tree_page import TreeSettings, show_tree
-from .filling import FillSettings, fill_step
-from .label_texts import normalize_label
-from .landmarks import ColumnNames, read_kept, read_landmarks, write_kept
-from .plan import BuildResult, LabelsPlan, build, check_plan, read_plan
+
+def check_packages() -> None:
+    """Check that the packages of the extra ``labels`` are installed; only settings are read without them."""
+    require_package(*_PACKAGES, extra="labels")
+
+
+if TYPE_CHECKING or all(map(find_spec, _PACKAGES)):
+    from .cleaning import CleanSettings, clean_landmarks, clean_step
+    from .cluster.clustering import choose_k, spherical_kmeans
+    from .cluster.proposal_files import check_proposal, read_proposal, write_proposal
+    from .cluster.proposing import Cluster, LabelPlace, Proposal, propose
+    from .cluster.step import ClusterSettings, cluster_step
+    from .encode.encoders import EncoderSettings
+    from .encode.place_noun_encoder import PlaceNounEncoder
+    from .encode.text_encoders import ClipEncoder, TextEncoder
+    from .export.differences import compare_exports
+    from .export.images import ImagesSettings, images_step
+    from .export.step import ExportSettings, export_step
+    from .export.tree_page import TreeSettings, show_tree
+    from .filling import FillSettings, fill_step
+    from .label_texts import normalize_label
+    from .landmarks import ColumnNames, read_kept, read_landmarks, write_kept
+    from .plan import BuildResult, LabelsPlan, build, check_plan, read_plan
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Name the extra, wherever a public name is used."""
+        if name in __all__:
+            check_packages()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "BuildResult",

@@ -12,11 +12,12 @@ import pytest
 from project import ROOT
 
 TUTORIALS = ("labels", "metrics")
-OUTSIDE = [path for pattern in ("*.md", "benchmarks/*.md", ".github/**/*.md") for path in sorted(ROOT.glob(pattern))]
+PATTERNS = ("*.md", "benchmarks/*.md", ".github/**/*.md", "docs/**/*.md", "docs/tutorials/*.py")
+PAGES = [path for pattern in PATTERNS for path in sorted(ROOT.glob(pattern))]
 
 
-@pytest.mark.parametrize("page", OUTSIDE, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_of_pages_outside_of_the_site_resolve(page):
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_resolve_in_the_repository(page):
     links = re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
 
@@ -34,6 +35,8 @@ def test_the_site_builds_strictly_and_the_tutorials_show_what_they_print(tmp_pat
     for name in TUTORIALS:
         page = (tmp_path / "site" / "tutorials" / name / "index.html").read_text(encoding="utf-8")
         assert "jp-OutputArea-output" in page, name
+        notebook_links = re.findall(r'href="([^"#]+\.(?:md|py))["#]', page)
+        assert notebook_links == [], name
     for page in (tmp_path / "site").rglob("index.html"):
         if page.parent.name != "architecture":  # its changes to sources hold docstrings
             shown = page.read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, SerializeAsAny, TypeAda
 from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError, to_json
 
-from hiertree.errors import HiertreeError, MissingResourceError, RecipeError
+from hiertree.errors import HiertreeError, MissingPackageError, MissingResourceError, RecipeError
 
 from ...settings import Section, custom_error, unknown_names
 
@@ -101,10 +101,18 @@ class Kind:
         allowed: Container[str] | None = (info.context or {}).get("imports", ())
         is_guarded = ":" in name or name in self.guarded
         if is_guarded and allowed is not None and name not in allowed:
-            options = [str(key) for key in given if key not in self.base.model_fields]
-            fields: dict[str, Any] = {f"{_OPTION}{key}": (Any, Field(alias=key)) for key in options}
-            return create_model(name, __base__=self.base, **fields).model_validate(given)
-        return self.model(name).model_validate(given, context=info.context)
+            return self._unchecked(name, given)
+        try:
+            model = self.model(name)
+        except (MissingPackageError, ModuleNotFoundError):  # a recipe can be read without torch, not trained
+            return self._unchecked(name, given)
+        return model.model_validate(given, context=info.context)
+
+    def _unchecked(self, name: str, given: dict[str, Any]) -> Section:
+        """The section with the options that it states, of a component that is not to be imported."""
+        options = [str(key) for key in given if key not in self.base.model_fields]
+        fields: dict[str, Any] = {f"{_OPTION}{key}": (Any, Field(alias=key)) for key in options}
+        return create_model(name, __base__=self.base, **fields).model_validate(given)
 
     def names(self) -> list[str]:
         """The names that recipes use; others stand for one of these with some options settled."""
