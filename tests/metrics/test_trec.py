@@ -260,3 +260,13 @@ def test_writers_leave_nothing_behind_when_they_refuse(tmp_path):
         with pytest.raises(error):
             write(tmp_path / "file.txt")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_line_that_would_fill_the_memory_is_refused(tmp_path):
+    file = tmp_path / "run.txt.gz"
+    with gzip.open(file, "wb", compresslevel=1) as packed:
+        packed.write(b"q Q0 i 1 2 mine\n")
+        for _ in range(65):
+            packed.write(bytes(1 << 20))
+    with pytest.raises(TableError, match=r"run\.txt\.gz, line 2: above 64 MiB"):
+        read_trec_run(file)
