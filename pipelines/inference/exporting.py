@@ -27,8 +27,9 @@ from hiertree.errors import (
 from hiertree.io import files
 from hiertree.io.provenance import MANIFEST, manifest
 
+from ..training.data.batches import keys_in_order
 from ..training.data.splits import load_split
-from ..training.data.views import pixels, plain_view
+from ..training.data.views import ImageViews
 from ..training.network.embedder import Embedder
 from ..training.network.model_files import SETTINGS, WEIGHTS, Backbone
 from ..training.recipe.reading import load_recipe
@@ -192,9 +193,8 @@ def _compared_images(model: TrainedModel, run: Path, images: str | os.PathLike[s
     """(n, C, S, S) uint8: the first few images, prepared as the network takes them."""
     source = _test_images(run) if images is None else as_image_source(images)
     settings, count = model.preprocessing.image_settings(), min(_COMPARED, len(source))
-    decoded = [pixels(source[row], channels=settings.channels) for row in range(count)]
-    views = [plain_view(image, size=settings.size, sides=settings.resized_sides) for image in decoded]
-    return torch.stack(views if count > 1 else [*views, views[0].flip(-1)])
+    views = ImageViews(source, settings)[keys_in_order(range(count), count)[0]].images
+    return views if count > 1 else torch.cat([views, views.flip(-1)])
 
 
 def _test_images(run: Path) -> ImageSource:

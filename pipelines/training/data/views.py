@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from PIL import ImageOps
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 from torch.utils.data import Dataset
-from torchvision.transforms.v2 import functional
+from torchvision.transforms.v2 import InterpolationMode, functional
 
 from hiertree.datasets.readers.images import eight_bit, reading
 from hiertree.errors import MissingResourceError
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from hiertree.datasets import ImageSource
 
+Picture = TypeVar("Picture", "Image", Tensor)
 NUMBERS = 5  # per image; no augmentation needs more
 
 
@@ -92,15 +92,14 @@ class ImageViews(Dataset[ImageBatch]):
             _require_memory(len(self.images), settings.channels * size * size)
             return torch.stack([self._square(row, size) for row in range(len(self.images))])
         view = [size, settings.channels, settings.size, settings.resize, *(["upright"] * settings.exif_orientation)]
+        view += [settings.interpolation, settings.border, "by Pillow"]
         shape = (settings.channels, size, size)
         decode = partial(self._square, size=size)
         return PixelCache(Path(settings.cache_folder), self.images, decode, view=view, shape=shape)
 
     def _square(self, index: int, size: int) -> Tensor:
         """The evaluation view of an image, decoded at the size of the cache."""
-        scale = size / self.settings.size
-        sides = [max(size, round(side * scale)) for side in self.settings.resized_sides]
-        return plain_view(self._pixels(index), size=size, sides=sides)
+        return plain_view(self._image(index), self.settings, size=size)
 
     def _batch(self, key: BatchKey) -> Tensor:
         augmentation = self.augmentation
@@ -128,20 +127,22 @@ class ImageViews(Dataset[ImageBatch]):
         return transforms
 
     def _plain_batch(self, indices: list[int]) -> Tensor:
-        size, sides = self.settings.size, self.settings.resized_sides
+        settings = self.settings
         if self._cache is not None:
-            return plain_view(self._cache[indices], size=size)
-        return torch.stack([plain_view(self._pixels(row), size=size, sides=sides) for row in indices])
+            return _resized(self._cache[indices], [settings.size, settings.size], settings)
+        return torch.stack([plain_view(self._image(row), settings) for row in indices])
 
     def _decode(self, index: int) -> Tensor:
-        return self._pixels(index) if self._cache is None else self._cache[[index]][0]
+        if self._cache is not None:
+            return self._cache[[index]][0]
+        return _pixels(self._image(index), self.settings)
 
-    def _pixels(self, index: int) -> Tensor:
+    def _image(self, index: int) -> Image:
         with reading(max_pixels=self.settings.max_pixels, side=self.settings.largest_view):
             image = eight_bit(self.images[index], name=self.images.name(index))
             if self.settings.exif_orientation:
                 ImageOps.exif_transpose(image, in_place=True)
-        return pixels(image, channels=self.settings.channels)
+        return image
 
 
 def _require_memory(count: int, bytes_each: int) -> None:
@@ -157,16 +158,31 @@ def _require_memory(count: int, bytes_each: int) -> None:
         )
 
 
-def plain_view(image: Tensor, *, size: int, sides: Sequence[int] = ()) -> Tensor:
-    """Give the evaluation view of an image, or of a batch: resized to some sides, then the central crop."""
-    if sides:
-        return cast(Tensor, functional.center_crop(functional.resize(image, [*sides], antialias=True), [size, size]))
-    if image.shape[-2:] == (size, size):
-        return image
-    return cast(Tensor, functional.resize(image, [size, size], antialias=True))
+def plain_view(image: Image, settings: ImageSettings, *, size: int | None = None) -> Tensor:
+    """Give the evaluation view of a decoded image of 8 bits, (C, S, S) uint8: resized, then the central crop.
+
+    Pillow resizes, as in the transforms of torchvision, timm and open_clip: torch's tensors differ in some pixels. At
+    another ``size`` than that of the settings, everything else is scaled with it.
+    """
+    side, view = size or settings.size, image.convert(settings.mode)
+    sides = [round(each * side / settings.size) for each in settings.resized_sides] or [side, side]
+    if settings.border is None:
+        view = _resized(view, sides, settings)
+    else:
+        ratio = max(view.size) / sides[0]
+        view = _resized(view, [max(1, round(edge / ratio)) for edge in (view.height, view.width)], settings)
+        right, down = (max(0, side - edge) for edge in view.size)
+        margins = [right // 2, down // 2, (right + 1) // 2, (down + 1) // 2]
+        view = functional.pad(view, margins, fill=settings.border)
+    return _pixels(functional.center_crop(view, [side, side]), settings)
 
 
-def pixels(image: Image, *, channels: int) -> Tensor:
-    """Convert a decoded image of 8 bits to a (C, H, W) uint8 tensor, gray or RGB."""
-    array = np.array(image.convert("L" if channels == 1 else "RGB"))
-    return torch.from_numpy(array).reshape(*array.shape[:2], channels).permute(2, 0, 1).contiguous()
+def _resized(image: Picture, sides: list[int], settings: ImageSettings) -> Picture:
+    """An image, or a batch of tensors, with these height and width, or this shorter side."""
+    return cast(Picture, functional.resize(image, sides, InterpolationMode(settings.interpolation), antialias=True))
+
+
+def _pixels(image: Image, settings: ImageSettings) -> Tensor:
+    """The (C, H, W) uint8 tensor of a decoded image of 8 bits, gray or RGB."""
+    array = np.array(image.convert(settings.mode))
+    return torch.from_numpy(array).reshape(*array.shape[:2], settings.channels).permute(2, 0, 1).contiguous()

@@ -19,7 +19,7 @@ from .pretrained_backbones import (
     HUB,
     build_clip_tower,
     build_timm_network,
-    clip_statistics,
+    clip_view,
     find_timm_model,
     load_local_weights,
 )
@@ -132,7 +132,7 @@ def portable(model: ModelSettings) -> ModelSettings:
     if not model.backbone.startswith(HUB):
         return model
     found = find_timm_model(model.backbone)
-    statistics = {"mean": model.mean or found.mean, "std": model.std or found.std}
+    statistics = {name: getattr(model, name) or tuple(found.view[name]) for name in ("mean", "std")}
     options = {**found.options, **model.backbone_options}
     return model.model_copy(update={"backbone": found.architecture, "backbone_options": options, **statistics})
 
@@ -143,15 +143,17 @@ def _declared_statistics(model: ModelSettings) -> tuple[tuple[float, ...], tuple
     if model.backbone == "small_cnn":
         return (0.5,), (0.5,)
     if model.backbone.startswith(CLIP):
-        return clip_statistics(model)
+        tag = model.pretrained if isinstance(model.pretrained, str) else ""
+        view = clip_view(model.backbone.removeprefix(CLIP), tag)
+        return tuple(view["mean"]), tuple(view["std"])
     if is_imported(model.backbone):
         raise RecipeError(
             f"model.backbone={model.backbone} without model.mean and model.std",
             expected="those of the pixels in [0, 1] that it was trained with",
             remedy="set both; [0.485, 0.456, 0.406] and [0.229, 0.224, 0.225] are ImageNet's",
         )
-    found = find_timm_model(model.backbone)
-    return found.mean, found.std
+    view = find_timm_model(model.backbone).view
+    return tuple(view["mean"]), tuple(view["std"])
 
 
 def _small_cnn(model: ModelSettings, channels: int) -> SmallCNN:

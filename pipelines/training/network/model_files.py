@@ -7,17 +7,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from hiertree.errors import CheckpointError, RecipeError, raised_as
 from hiertree.io import files
 from hiertree.io.reading import Complaint, read_json_object, read_tensors, reading_file
 
-from ...settings import Section
+from ...settings import Section, custom_error
 from ..recipe.reading import load_recipe
 from ..recipe.schema import Recipe
-from ..recipe.settings import ImageSettings, ModelSettings
+from ..recipe.settings import (
+    Byte,
+    ImageSettings,
+    Interpolation,
+    ModelSettings,
+    Positive,
+    Precision,
+    Side,
+    Statistics,
+)
 from .backbones import import_backbone, input_statistics, is_imported
 from .embedder import Embedder
 from .pretrained_backbones import HUB
@@ -25,37 +34,48 @@ from .pretrained_backbones import HUB
 Backbone: TypeAlias = Callable[..., nn.Module] | str
 WEIGHTS, SETTINGS = "model.safetensors", "model.json"
 _OF_A_MODEL: Complaint = {"expected": f"{SETTINGS} and {WEIGHTS} of one model", "kind": CheckpointError}
+_VIEW = ("size", "channels", "resize", "interpolation", "border", "exif_orientation")  # keys of a recipe's images
 
 
 class Preprocessing(Section):
     """The path of an image to a trained network, and of the network's output to an embedding."""
 
-    size: int = Field(description="height and width in pixels")
+    size: Side = Field(description="height and width in pixels")
     channels: Literal[1, 3] = Field(description="1 (gray) or 3 (RGB)")
-    resize: int | tuple[int, int] | None = Field(
+    resize: Side | tuple[Side, Side] | None = Field(
         description="shorter side, or height and width, before the central crop; null squeezes it into the square"
     )
+    interpolation: Interpolation = Field("bilinear", description="by which images are resized")
+    antialias: Literal[True] = Field(True, description="whether resizing averages over all pixels, as Pillow does")
+    border: tuple[Byte, ...] | None = Field(
+        None, description="color that completes the square where `resize` is of the longer side"
+    )
     exif_orientation: bool = Field(False, description="whether images are turned upright as their EXIF says")
-    mean: tuple[float, ...] = Field(description="subtracted from pixels in [0, 1], by channel")
-    std: tuple[float, ...] = Field(description="by which they are then divided")
-    scales: Annotated[tuple[float, ...], Field(min_length=1)] = Field(
+    mean: Statistics = Field(description="subtracted from pixels in [0, 1], by channel")
+    std: tuple[Positive, ...] = Field(description="by which they are then divided")
+    scales: Annotated[tuple[Positive, ...], Field(min_length=1)] = Field(
         description="factors of the size whose embeddings are averaged"
     )
-    precision: str = Field(description="of the network's arithmetic, as Lightning Fabric names it")
+    precision: Precision = Field(description="of the network's arithmetic, as Lightning Fabric names it")
+
+    @model_validator(mode="after")
+    def _check(self) -> Preprocessing:
+        if not len(self.mean) == len(self.std) == self.channels:
+            raise custom_error("statistics", f"expected {self.channels} values in mean and in std, one per channel")
+        self.image_settings()
+        return self
 
     @classmethod
     def of_recipe(cls, recipe: Recipe) -> Preprocessing:
         """The preprocessing of a recipe's evaluation."""
         images, scales, precision = recipe.images, recipe.evaluation.scales, recipe.training.precision
         mean, std = input_statistics(recipe.model, channels=images.channels)
-        shape: Any = {"size": images.size, "channels": images.channels, "resize": images.resize}
-        shape["exif_orientation"] = images.exif_orientation
-        return cls(**shape, mean=mean, std=std, scales=scales, precision=precision)
+        view = {name: getattr(images, name) for name in _VIEW}
+        return cls(**view, mean=mean, std=std, scales=scales, precision=precision)
 
     def image_settings(self) -> ImageSettings:
         """The same as a recipe's section ``images``, without a cache."""
-        seen: Any = {"size": self.size, "channels": self.channels, "resize": self.resize}
-        return ImageSettings(**seen, exif_orientation=self.exif_orientation, cache=False)
+        return ImageSettings(**{name: getattr(self, name) for name in _VIEW}, cache=False)
 
 
 def save_embedder(embedder: Embedder, folder: str | os.PathLike[str], preprocessing: Preprocessing) -> list[Path]:

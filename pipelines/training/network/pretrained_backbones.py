@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 HUB = "hf-hub:"  # prefix of names for which timm reads the config.json of a repository
 CLIP = "open_clip:"
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _FORMATS = ".safetensors, .pth or .pt"
 _WRAPPERS = ("state_dict", "model", "net_state")  # keys under which training scripts store weights
 
@@ -60,16 +59,19 @@ class TimmModel(NamedTuple):
 
     architecture: str  # its name in timm, perhaps with a tag of weights
     options: dict[str, Any]  # keyword options of that architecture
-    mean: tuple[float, ...] = IMAGENET_MEAN  # by which its weights normalize pixels in [0, 1]
-    std: tuple[float, ...] = IMAGENET_STD  # likewise
-    size: int = 224  # height and width that it is made for
-    fixed: bool = False  # whether it takes images of that size only, unless built for another
-    crop: float | None = 0.875  # its size over the shorter side before the central crop; None squeezes the whole image
+    view: Mapping[str, Any]  # input_size, interpolation, mean, std, crop_pct and crop_mode, as timm resolves them
+    fixed: bool = False  # whether it takes images of its size only, unless built for another
+
+    @property
+    def size(self) -> int:
+        """Height and width that it is made for."""
+        return int(self.view["input_size"][-1])
 
 
 def find_timm_model(name: str) -> TimmModel:
     """Look up a model in timm; for one on the hub, its ``config.json``."""
     import timm
+    from timm.data import resolve_data_config
 
     architecture: str = name
     options: dict[str, Any] = {}
@@ -88,10 +90,8 @@ def find_timm_model(name: str) -> TimmModel:
         expected = "small_cnn, the name of a timm model, hf-hub:OWNER/NAME, open_clip:NAME or MODULE:ATTRIBUTE"
         instances = f"; {', '.join(close)} for instance" if close else ""
         raise RecipeError(f"model.backbone={name!r}", expected=expected + instances)
-    mean, std = config.get("mean") or IMAGENET_MEAN, config.get("std") or IMAGENET_STD
-    size, fixed = (config.get("input_size") or (224,))[-1], bool(config.get("fixed_input_size"))
-    crop = (config.get("crop_pct") or 0.875) if config.get("crop_mode") in (None, "center") else None
-    return TimmModel(architecture, dict(options or {}), tuple(mean), tuple(std), int(size), fixed, crop)
+    view = resolve_data_config(pretrained_cfg=config or {"input_size": None})  # timm asserts that it is not empty
+    return TimmModel(architecture, dict(options or {}), view, bool(config.get("fixed_input_size")))
 
 
 def build_timm_network(model: ModelSettings, *, channels: int, size: int | None, load_weights: bool) -> nn.Module:
@@ -177,12 +177,12 @@ def build_clip_tower(model: ModelSettings, *, channels: int, size: int | None, l
     return cast(nn.Module, clip.visual.train())
 
 
-def clip_statistics(model: ModelSettings) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation by which named weights normalize pixels in [0, 1]; else OpenAI's."""
+def clip_view(name: str, weights: str) -> dict[str, Any]:
+    """How the images of named weights are prepared, as open_clip's ``PreprocessCfg`` says; its defaults for others."""
     require_package("open_clip", extra="clip")
     import open_clip
+    from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 
-    tag = model.pretrained if isinstance(model.pretrained, str) else ""
-    known = open_clip.get_pretrained_cfg(model.backbone.removeprefix(CLIP), tag)
-    mean, std = known.get("mean", open_clip.OPENAI_DATASET_MEAN), known.get("std", open_clip.OPENAI_DATASET_STD)
-    return tuple(mean), tuple(std)
+    size = (open_clip.get_model_config(name) or {}).get("vision_cfg", {}).get("image_size", 224)
+    weighed: dict[str, Any] = merge_preprocess_dict(PreprocessCfg(), open_clip.get_pretrained_cfg(name, weights))
+    return weighed | {"size": size}

@@ -5,18 +5,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from hiertree.errors import require_package
+from hiertree.errors import RecipeError, require_package
 
 from ..recipe.reading import load_recipe
 from ..recipe.schema import Recipe
 from .embedder import Embedder
-from .pretrained_backbones import CLIP, HUB, find_timm_model
+from .pretrained_backbones import CLIP, HUB, clip_view, find_timm_model
 
 TIMM = "timm:"
 _MOST_WORKERS = 8  # processes that decode
@@ -30,23 +31,22 @@ def is_pretrained(name: str) -> bool:
 def pretrained_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe by which a pretrained network embeds: the features that it pools itself, without a projection.
 
-    Of a ``timm:NAME``, the size, the crop, mean and deviation that its weights were tested with; of an
-    ``open_clip:NAME/WEIGHTS``, those of these weights. The crop follows ``images.size``.
+    Images are prepared as the library does for these weights: size, interpolation, crop or border, mean and deviation.
+    The crop follows ``images.size``.
     """
-    size, crop, model = _of_timm(name) if name.startswith(TIMM) else _of_clip(name)
-    view: dict[str, Any] = {"size": size, "cache": False, "workers": min(_MOST_WORKERS, os.cpu_count() or 1)}
+    view, model = _of_timm(name) if name.startswith(TIMM) else _of_clip(name)
     settings = {
         "name": name,
         "data": {"name": "folder", "root": "."},
-        "images": view,
+        "images": {"cache": False, "workers": min(_MOST_WORKERS, os.cpu_count() or 1), **view.settings},
         "model": {"pooling": "backbone", "layer_norm": False, "embedding_size": None, **model},
         "sampler": {"name": "ClassBalancedSampler", "batch_size": 2, "images_per_class": 2},
         "loss": {"name": "SupHAP"},
         "training": {"epochs": 1},
         "evaluation": {"batch_size": 64},
     }
-    if crop is not None:
-        view["resize"] = int(load_recipe(settings, overrides).images.size / crop)
+    side = math.floor(load_recipe(settings, overrides).images.size / view.crop)
+    settings["images"] |= {"resize": [side, side] if view.squeezes else side, "border": view.border}
     return load_recipe(settings, overrides)
 
 
@@ -58,24 +58,44 @@ def untrained_network(recipe: Recipe) -> Embedder:
         return Embedder(recipe.model, channels=images.channels, size=images.size, load_weights=is_new)
 
 
-def _of_timm(name: str) -> tuple[int, float | None, dict[str, Any]]:
+class _View(NamedTuple):
+    """How a library prepares the images of a network."""
+
+    settings: dict[str, Any]  # size and interpolation
+    squeezes: bool  # the whole image to a square, before the central crop
+    border: list[int] | None  # color that completes the square of the whole image
+    crop: float = 1.0  # its size over the side before the central crop
+
+
+def _of_timm(name: str) -> tuple[_View, dict[str, Any]]:
     backbone, file = name.removeprefix(TIMM), ""
     if not backbone.startswith(HUB):
         backbone, _, file = backbone.partition("/")
-    found = find_timm_model(backbone)
-    return found.size, found.crop, {"backbone": backbone, "pretrained": file or True}
+    config = find_timm_model(backbone).view
+    settings = {"size": _square_side(name, config["input_size"][-2:]), "interpolation": config["interpolation"]}
+    border = [round(255 * value) for value in config["mean"]] if config["crop_mode"] == "border" else None
+    view = _View(settings, config["crop_mode"] == "squash", border, config["crop_pct"])
+    return view, {"backbone": backbone, "pretrained": file or True}
 
 
-def _of_clip(name: str) -> tuple[int, float | None, dict[str, Any]]:
+def _of_clip(name: str) -> tuple[_View, dict[str, Any]]:
     require_package("open_clip", extra="clip")
     import open_clip
 
     backbone, _, weights = name.partition("/")
     model = backbone.removeprefix(CLIP)
-    config = open_clip.get_model_config(model) or {}
-    size = config.get("vision_cfg", {}).get("image_size", 224)
     tags = open_clip.list_pretrained_tags_by_model(model)
     named = weights or (tags[0] if len(tags) == 1 else "")
-    squeezes = open_clip.get_pretrained_cfg(model, named).get("resize_mode", "shortest") != "shortest"
-    side = size if isinstance(size, int) else size[0]
-    return side, None if squeezes else 1.0, {"backbone": backbone, "pretrained": named or True}
+    config = clip_view(model, named)
+    interpolation = "bilinear" if config["interpolation"] == "bilinear" else "bicubic"  # also of "random"
+    border = [config["fill_color"]] * 3 if config["resize_mode"] == "longest" else None
+    settings = {"size": _square_side(name, config["size"]), "interpolation": interpolation}
+    view = _View(settings, config["resize_mode"] == "squash", border)
+    return view, {"backbone": backbone, "pretrained": named or True}
+
+
+def _square_side(name: str, size: int | Sequence[int]) -> int:
+    sides = {size} if isinstance(size, int) else set(size)
+    if len(sides) > 1:
+        raise RecipeError(f"{name}, for images of {size[0]} × {size[1]} pixels", expected="a network for square images")
+    return sides.pop()

@@ -20,6 +20,9 @@ Count = Annotated[int, Field(ge=1)]
 Statistics = tuple[Annotated[float, Field(allow_inf_nan=False)], ...]
 LARGEST_SIDE = 8192  # pixels; an RGB image of this side takes 200 MB
 Side = Annotated[int, Field(ge=1, le=LARGEST_SIDE)]
+Byte = Annotated[int, Field(ge=0, le=255)]
+Interpolation: TypeAlias = Literal["bilinear", "bicubic"]
+Precision: TypeAlias = Literal["32-true", "bf16-mixed", "16-mixed"]
 
 
 def _key(default: Any, meaning: str) -> Any:
@@ -89,6 +92,14 @@ class ImageSettings(Section):
         "at evaluation: shorter side, or height and width, before the central crop; null squeezes the whole image into "
         "the square",
     )
+    interpolation: Interpolation = _key(
+        "bilinear", "at evaluation: how images are resized, `bilinear` or `bicubic`; always antialiased, as by Pillow"
+    )
+    border: tuple[Byte, ...] | None = _key(
+        None,
+        "at evaluation: color, by channel from 0 to 255, that completes the square; `resize` is then the longer side; "
+        "null adds no border",
+    )
     cache: bool = _key(
         True, "decode every image once and keep the evaluation's view of it, in memory or in `cache_folder`"
     )
@@ -116,6 +127,18 @@ class ImageSettings(Section):
         "`error` if an image does not decode, or `skip`: every image is decoded once before the run, and those that "
         "fail are left out and listed in `metrics.json`",
     )
+
+    @model_validator(mode="after")
+    def _check_border(self) -> ImageSettings:
+        if self.border is not None and (len(self.border) != self.channels or not isinstance(self.resize, int)):
+            problem = f"a border needs {self.channels} numbers, one per channel, and resize, the longer side"
+            raise custom_error("border", problem)
+        return self
+
+    @property
+    def mode(self) -> Literal["L", "RGB"]:
+        """Pillow's name of the channels."""
+        return "L" if self.channels == 1 else "RGB"
 
     @property
     def resized_sides(self) -> tuple[int, ...]:
@@ -279,9 +302,7 @@ class TrainingSettings(Section):
         "processes that share every batch, one GPU of this machine each (without GPUs, that many CPU processes); "
         "`auto` takes all GPUs. Under torchrun, `fabric run` or SLURM, the number of processes started counts instead",
     )
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = _key(
-        "32-true", "as Lightning Fabric names it; the loss is always computed in float32"
-    )
+    precision: Precision = _key("32-true", "as Lightning Fabric names it; the loss is always computed in float32")
     checkpoint_every_steps: Count | None = _key(
         None, "steps between checkpoints; null keeps one at the end of each epoch only"
     )

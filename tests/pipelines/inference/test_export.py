@@ -63,8 +63,8 @@ def prepared(photos: Path) -> torch.Tensor:
     """The photos as the exported networks take them, by the rule in their metadata: (n, 3, 48, 48) uint8."""
     from torchvision.transforms.v2.functional import center_crop, pil_to_tensor, resize
 
-    images = [pil_to_tensor(Image.open(path)) for path in sorted(photos.glob("*.png"))]
-    return torch.stack([center_crop(resize(image, [56], antialias=True), [48, 48]) for image in images])
+    images = [Image.open(path) for path in sorted(photos.glob("*.png"))]
+    return torch.stack([pil_to_tensor(center_crop(resize(image, [56]), [48, 48])) for image in images])
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:FutureWarning", "ignore:`torch.jit:DeprecationWarning")
