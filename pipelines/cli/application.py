@@ -5,7 +5,10 @@ Errors of :mod:`hiertree.errors` are printed as one line and end with status 2; 
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 from io import TextIOWrapper
 from typing import NoReturn
 
@@ -29,6 +32,8 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a character that the terminal cannot show is not an error
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook, threading.excepthook = _report_unraisable, _report_in_thread
     try:
         sys.exit(commands.main(arguments, prog_name="hiertree", standalone_mode=False) or 0)
     except NoArgsIsHelpError as error:
@@ -46,8 +51,23 @@ def main(arguments: list[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt) as error:
         if isinstance(error.__cause__, EOFError):  # click's word for it is Abort
             _refuse("a file ends too early")
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # a second Ctrl-C waits for nothing
         click.echo("interrupted", err=True)
         sys.exit(130)
+
+
+def _report_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+    """Report what a destructor or a callback raises, but neither Ctrl-C nor an exit."""
+    if not issubclass(unraisable.exc_type, (KeyboardInterrupt, SystemExit)):
+        sys.__unraisablehook__(unraisable)
+
+
+def _report_in_thread(failure: threading.ExceptHookArgs) -> None:
+    """Report in one line what the system refuses to a library's thread, a full disk for instance."""
+    if isinstance(failure.exc_value, OSError):
+        click.echo(f"warning: {failure.exc_value}", err=True)
+    else:
+        threading.__excepthook__(failure)
 
 
 def _refuse(message: str) -> NoReturn:

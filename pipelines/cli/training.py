@@ -17,7 +17,16 @@ from ..training.recipe.built_in import (
     recipe_datasets,
     sweeps,
 )
-from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, NAME, NAME_OR_INPUT, CheckedGroup, command
+from .checked_paths import (
+    GROWING_FOLDER,
+    INPUT_FILE,
+    INPUT_FOLDER,
+    INPUT_PATH,
+    NAME,
+    NAME_OR_INPUT,
+    CheckedGroup,
+    command,
+)
 from .options import (
     INTEGERS,
     NAMES,
@@ -159,7 +168,8 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
 @click.argument("recipes", metavar="ROWS...", nargs=-1, required=True, type=NAME_OR_INPUT)
 @option("--data", NAME_OR_INPUT, "Images for networks, as for embed; default: the first recipe's or run's.")
 @option("--split", NAME, "Which of DATA's splits; default: test, or all images without one.")
-@option("--levels", NAMES, "Columns or fields of DATA's labels, coarse → fine.", default=())
+@option("--levels", NAMES, "Columns or fields of labels, coarse → fine.", default=())
+@option("--labels", INPUT_FILE, "Table of labels, one row for each image, where DATA or embeddings have none.")
 @option("--seeds", INTEGERS, "Seeds, separated by commas.", default="0")
 @option("--out", GROWING_FOLDER, "Folder of the runs and the table.", required=True)
 @set_option("Override, for every recipe.")
@@ -197,7 +207,9 @@ def compare(
     from ..comparison.planned_runs import plan_runs, read_grid
     from ..comparison.recipe_comparison import compare as run
 
-    images = Images(options.pop("data"), options.pop("split"), options.pop("levels"))
+    labels = options.pop("labels")
+    place, split, levels = (options.pop(name) for name in ("data", "split", "levels"))
+    images = Images(place, split, levels, None if labels is None else str(labels))
     planned = {"out": out, "grid": read_grid(grid), "seeds": options["seeds"], "overrides": options["overrides"]}
     jobs = _jobs(launcher, out, slurm, wait=wait)
     if jobs and not wait:

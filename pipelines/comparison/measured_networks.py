@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hiertree.errors import OptionError
+from hiertree.datasets import ImageDataset
+from hiertree.datasets.input_images import IMAGE
+from hiertree.errors import OptionError, TableError
+from hiertree.io.tables import read_table
 from hiertree.metrics import evaluate
 
 from ..report.queries_and_gallery import NamedPaths
 from ..report.sources import read_run
 from ..stored_embeddings.embedded_files import written_in
-from ..stored_embeddings.embedding import embed, recipe_of
-from ..stored_embeddings.embeddings_files import SUFFIXES, naming_files, read_embeddings
+from ..stored_embeddings.embedding import embed, images_to_embed, recipe_of
+from ..stored_embeddings.embeddings_files import SUFFIXES, LabeledEmbeddings, naming_files, read_embeddings
 from ..stored_embeddings.locations import kind_of, locate
 from ..training.network.pretrained_recipe import is_pretrained
 from ..training.recipe.reading import load_recipe
@@ -31,6 +34,7 @@ class Images(NamedTuple):
     place: str | None = None  # None takes the test split of a recipe
     split: str | None = None
     levels: tuple[str, ...] = ()
+    labels: str | None = None  # a table, one row for each image, of images and of embeddings that have no labels
 
 
 class MeasuredNetwork(NamedTuple):
@@ -38,6 +42,7 @@ class MeasuredNetwork(NamedTuple):
 
     name: str
     source: Path
+    images: Images = Images()
     data: Data | None = None  # of the recipe whose test split it embeds; None where it embeds other images
 
     def measure(self, options: Mapping[str, Any]) -> tuple[dict[str, float], QueryValues]:
@@ -45,11 +50,21 @@ class MeasuredNetwork(NamedTuple):
         if kind_of(self.source) == "run":
             run = read_run(self.source)
             return run.metrics, lists_of_run(self.source, run.recipe.data.options())
-        labeled = read_embeddings(self.source)
+        labeled = self.read()
         with naming_files(self.source, None):
             result = evaluate(*labeled[:4], progress=True, **{**labeled.masks, **options})
         per_query = result.per_query().reset_index(drop=True)
         return dict(result.summary()), [ListValues(per_query, NamedPaths.of(labeled), self.data)]
+
+    def read(self, *, in_parts: bool = False) -> LabeledEmbeddings:
+        """Its embeddings, with the labels beside them or else those of the table."""
+        labels, levels = self.images.labels, self.images.levels
+        try:
+            return read_embeddings(self.source, in_parts=in_parts)
+        except OptionError:
+            if labels is None:
+                raise
+        return read_embeddings(self.source, labels=labels, levels=levels, in_parts=in_parts)
 
 
 def is_measured(name: str) -> bool:
@@ -62,7 +77,8 @@ def prepare_networks(
 ) -> list[MeasuredNetwork]:
     """Embed the images with the networks that have not done so; what is embedded already, and runs, stay as they are.
 
-    Without images, pretrained networks embed the test split of the first recipe or run.
+    Without images, pretrained networks embed the test split of the first recipe or run. All that is to be read is
+    looked at before the first network embeds.
     """
     paths = [Path(name) for name in names if not is_pretrained(name)]
     runs = [path for path in paths if kind_of(path) == "run"]
@@ -73,20 +89,72 @@ def prepare_networks(
     if images.place is None and not known and (pretrained := [name for name in names if is_pretrained(name)]):
         given = f"{pretrained[0]} without images"
         raise OptionError(given, expected="--data IMAGES, or a recipe or a run whose test split it embeds")
-    return [_prepared(name, out, images, known) for name in names]
+    planned = [_planned(name, out, images, known) for name in names]
+    for each in planned:
+        each.require_images()
+    return [each.embedded() for each in planned]
 
 
-def _prepared(name: str, out: Path, images: Images, known: Sequence[Recipe]) -> MeasuredNetwork:
+class _PlannedNetwork(NamedTuple):
+    """A row, and what its network has to embed; nothing where ``overrides`` is None."""
+
+    network: MeasuredNetwork
+    overrides: tuple[str, ...] | None = None
+
+    def require_images(self) -> None:
+        """Refuse embeddings without labels, and images without labels before a network sees them."""
+        network, images = self.network, self.network.images
+        if self.overrides is None:
+            if kind_of(network.source) != "run":
+                network.read(in_parts=True)
+            return
+        if images.place is None:
+            return
+        read = images_to_embed(network.name, images.place, **self._options(images))
+        if images.labels is not None:
+            _require_rows(Path(images.labels), read.dataset, images.place)
+        elif not read.labeled:
+            raise OptionError(
+                f"{images.place}: {read.about}",
+                expected="images with labels, by which networks are compared",
+                remedy="name a table of them by --labels, a row for each image, or of images and labels by --data",
+            )
+
+    def embedded(self) -> MeasuredNetwork:
+        """The row, whose network has embedded its images."""
+        network = self.network
+        if self.overrides is not None and written_in(network.source) is None:
+            options: Any = self._options(network.images)
+            embed(network.name, network.images.place, network.source, own_format=False, **options)
+        return network
+
+    def _options(self, images: Images) -> Any:
+        is_labeled, overrides = images.labels is None, self.overrides or ()
+        levels = images.levels if is_labeled else ()
+        return {"split": images.split, "levels": levels, "labeled": is_labeled, "overrides": overrides}
+
+
+def _require_rows(table: Path, dataset: ImageDataset, place: str) -> None:
+    """Refuse a table of labels whose rows are not those of the images, in their order."""
+    rows, names = read_table(table), [dataset.images.name(row) for row in range(len(dataset))]
+    if len(rows) != len(names):
+        raise TableError(f"{table} with {len(rows)} rows", expected=f"{len(names)}, one for each image of {place}")
+    listed = rows[IMAGE].tolist() if IMAGE in rows else names
+    for number, (image, name) in enumerate(zip(listed, names, strict=True), start=1):
+        if image != name:
+            remedy = "name this table by --data, which needs no order"
+            raise TableError(f"{table}: image {number} is {image}", expected=name, remedy=remedy)
+
+
+def _planned(name: str, out: Path, images: Images, known: Sequence[Recipe]) -> _PlannedNetwork:
     if not (is_pretrained(name) or (images.place is not None and kind_of(Path(name)) == "run")):
-        return MeasuredNetwork(name, Path(name))
+        return _PlannedNetwork(MeasuredNetwork(name, Path(name), images))
     data, overrides = None, []
     if images.place is None:
         known[0].data.require_trusted()  # as it becomes an override, which is
         data, overrides = known[0].data.options(), [f"data={json.dumps(known[0].as_dict()['data'])}"]
     place = str(Path(images.place).resolve()) if images.place and Path(images.place).exists() else images.place
-    asked = hash_of([place, *images[1:], recipe_of(name, overrides).fingerprint()])  # each has a folder of its own
-    folder = out / EMBEDDED / f"{safe_name(name)},{asked}"
-    if written_in(folder) is None:
-        options: Any = {**images._asdict(), "overrides": overrides, "own_format": False}
-        embed(name, options.pop("place"), folder, **options)
-    return MeasuredNetwork(name, folder, data)
+    levels: Any = images.levels if images.labels is None else "unlabeled"
+    asked = hash_of([place, images.split, levels, recipe_of(name, overrides).fingerprint()])
+    folder = out / EMBEDDED / f"{safe_name(name)},{asked}"  # each has a folder of its own
+    return _PlannedNetwork(MeasuredNetwork(name, folder, images, data), tuple(overrides))

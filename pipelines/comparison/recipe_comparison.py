@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,9 @@ from hiertree.io.locks import locked_folder
 
 from ..stored_embeddings.evaluating import measured_as
 from ..stored_embeddings.locations import kind_of
+from ..training.data.splits import load_learning_splits, load_split
 from ..training.run.experiment import train
+from ..training.run.stopping import require_results
 from .comparison_files import write_comparison
 from .measured_networks import Images, MeasuredNetwork, is_measured, prepare_networks
 from .planned_runs import Grid, PlannedRun, plan_runs, require_distinct, require_own
@@ -29,6 +32,7 @@ Launch: TypeAlias = Callable[[Sequence[PlannedRun]], None]
 Row = TypeVar("Row")
 
 
+@require_results()
 def compare(
     recipes: Sequence[str | os.PathLike[str]],
     *,
@@ -69,6 +73,7 @@ def compare(
     measured = {name: name for name in names if is_measured(name)}
     rows = dict.fromkeys(_as_typed(names, [run.row for run in planned], measured))
     reference = choose_reference(list(rows), against)
+    _require_data(planned, others=len(measured))
     with locked_folder(target):
         networks = prepare_networks(list(measured), target, images or Images(), [run.recipe for run in planned])
         if planned:
@@ -101,6 +106,15 @@ def _path_from(folder: Path, path: Path) -> str:
         return os.path.relpath(path, folder)
     except ValueError:
         return str(path.resolve())
+
+
+def _require_data(planned: Sequence[PlannedRun], *, others: int) -> None:
+    """Read the labels of every data set that is yet to be trained on, before what is first takes its time."""
+    missing = {json.dumps(run.recipe.as_dict()["data"]): run.recipe for run in planned if run.metrics() is None}
+    for recipe in missing.values() if len(missing) + others > 1 else ():
+        if recipe.images.on_bad_image == "error":  # else every image would be decoded
+            load_learning_splits(recipe)
+            load_split(recipe, "test")
 
 
 def _tabulated(

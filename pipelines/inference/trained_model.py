@@ -19,7 +19,7 @@ from hiertree.tree import LabelTree
 
 from ..training.data.batches import batch_loader, keys_in_order
 from ..training.data.views import ImageViews
-from ..training.network.embedder import Embedder, embed_at_scales
+from ..training.network.embedder import Embedder, embed_at_scales, require_finite
 from ..training.network.model_files import Backbone, Preprocessing, load_embedder, load_preprocessing
 from ..training.network.pretrained_backbones import HUB
 from ..training.network.pretrained_recipe import is_pretrained, pretrained_recipe, untrained_network
@@ -159,7 +159,8 @@ class TrainedModel:
 
         Raises:
             ImageError: no image, or one that does not decode.
-            InputError: something that is no image, or has another shape, type or range.
+            InputError: something that is no image, or has another shape, type or range; or embeddings that are not
+                finite.
 
         >>> import hiertree as ht, numpy as np
         >>> from hiertree.pipelines.training.recipe.settings import ModelSettings
@@ -239,7 +240,7 @@ class TrainedModel:
         """(B, C, S, S) uint8 → (B, d) float32 on the CPU."""
         with self._autocast():
             embeddings = embed_at_scales(self.network, images.to(self.device), self.preprocessing.scales)
-        return embeddings.float().cpu()
+        return require_finite(embeddings).float().cpu()
 
     def _autocast(self) -> AbstractContextManager[None]:
         """The arithmetic of the run; 16-bit floats are left to GPUs."""

@@ -156,9 +156,15 @@ def _in_words(convention: Mapping[str, Any]) -> dict[str, str]:
     return {name.replace("_", " "): str(text) for name, text in convention.items() if isinstance(text, (str, int))}
 
 
+_VERSIONS = {"hiertree": "hiertree", "revision": "source_revision", "python": "python"}
+
+
 def _versions(manifest: Mapping[str, Any]) -> dict[str, str]:
-    versions = {"hiertree": manifest["hiertree"], "revision": manifest["source_revision"], "python": manifest["python"]}
-    return {name: str(text) for name, text in (versions | manifest["packages"]).items() if text}
+    versions = {name: manifest.get(key) for name, key in _VERSIONS.items()}
+    packages = manifest.get("packages")
+    return {
+        name: str(text) for name, text in (versions | (packages if isinstance(packages, dict) else {})).items() if text
+    }
 
 
 @dataclass(frozen=True)

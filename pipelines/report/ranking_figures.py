@@ -175,13 +175,16 @@ def _drawn_matrix(name: str, number: int, matrix: NDArray[np.float64], nodes: li
 def batch_gap(measurements: Mapping[str, Measurement], data: QueriesAndGallery) -> dict[str, Any] | None:
     """Rank some queries in batches as the first run was trained on, and in the whole gallery: the mean APs of both.
 
-    None without runs or without torch, where the gallery is no larger than a batch, or where no query has a positive.
+    None without runs or without torch, for a sampler of one's own without a batch size, where the gallery is no larger
+    than a batch, or where no query has a positive.
     """
     first = next(iter(measurements.values()))
     if not isinstance(first, FinishedRun) or find_spec("torch") is None:
         return None
     options = first.recipe.sampler.options()
-    size, per_class = int(options["batch_size"]), int(options.get("images_per_class", 1))
+    size, per_class = options.get("batch_size"), options.get("images_per_class", 1)
+    if not (isinstance(size, int) and isinstance(per_class, int) and 1 <= per_class <= size):
+        return None  # of a sampler of one's own
     classes, counts = np.unique(data.gallery_paths[:, -1], return_counts=True)
     answerable = np.isin(data.query_paths[:, -1], classes[counts > (0 if data.separate else 1)])
     queries = sample_of(np.flatnonzero(answerable), _MOST_IN_BATCHES)

@@ -246,8 +246,10 @@ def written_in(folder: Path, *, is_first: bool = True) -> Embedded | None:
     if not (folder / MANIFEST).is_file():
         return None
     expected, skipped = "the manifest of `hiertree embed`", folder / SKIPPED
-    made = read_json_object(folder / MANIFEST, expected=expected, kind=CheckpointError)
-    with reading_file(folder / MANIFEST, expected=expected, kind=CheckpointError):
+    remedy = f"remove {folder} to have it made again"
+    whole: Complaint = {"expected": expected, "remedy": remedy, "kind": CheckpointError}
+    made = read_json_object(folder / MANIFEST, **whole)
+    with reading_file(folder / MANIFEST, **whole):
         arrays, tables = (tuple(folder / name for name in made[key]) for key in ("embeddings", "labels"))
         return Embedded(folder, int(made["rows"]), arrays, tables, skipped if skipped.is_file() else None, is_first)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hiertree.datasets.huggingface import HUB
 from hiertree.datasets.input_images import load_input_images
 from hiertree.datasets.readers.images import FileImages, SelectedImages, inside
 from hiertree.errors import HiertreeError, OptionError
@@ -31,7 +32,10 @@ def find_pictures(source: Path, names: Sequence[str], images: AnyPath | None) ->
     try:
         made = read_json_object(file, expected=expected)
         with reading_file(file, expected=expected):
-            made = made["parameters"]
+            made = dict(made["parameters"])
+            if str(made.get("embedded")).startswith(HUB):
+                reason = f"The images are those of {made['embedded']}, which is not fetched for a folder (--images)."
+                return None, reason
             if "embedded" in made:
                 found = load_input_images(made["embedded"], made.get("split"), labeled=False).dataset.images
                 if isinstance(found, FileImages):

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
+from typing_extensions import Unpack
 
 from hiertree.datasets.input_images import InputImages, load_input_images
 from hiertree.errors import CheckpointError, OptionError, OtherLayoutError
@@ -23,6 +24,7 @@ from hiertree.io.provenance import MANIFEST, manifest
 from hiertree.io.reading import read_json_object
 from hiertree.options import check_integer
 
+from ..training.data.batches import worker_errors
 from ..training.data.splits import load_learning_splits, load_split
 from ..training.distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
 from ..training.distributed.group import ending_together
@@ -52,14 +54,14 @@ class _Call(NamedTuple):
     out: Path
     split: str | None
     levels: tuple[str, ...]
-    shard_size: int
     overrides: tuple[str, ...]
     labeled: bool
-    backbone: Backbone | None
-    kind: FileFormat
-    dtype: Numbers
-    skip_bad: bool
     own_format: bool
+    shard_size: int = 16_384
+    backbone: Backbone | None = None
+    kind: FileFormat = "npy"
+    dtype: Numbers = "float32"
+    skip_bad: bool = False
 
     @property
     def run(self) -> Path | None:
@@ -170,7 +172,7 @@ def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
     fabric = build_fabric(recipe.training, launch)
     processes = Processes(None if launch is None else fabric)
     stop = StopRequest(processes)
-    with stop.listening(), ending_together(processes), ExitStack() as lock:
+    with stop.listening(), ending_together(processes), worker_errors(), ExitStack() as lock:
         with processes.agreeing():
             inputs = _inputs(call, recipe)
         if processes.is_first and is_progress_shown():
@@ -203,6 +205,20 @@ def _finish(call: _Call, inputs: _Inputs, output: EmbeddingFiles) -> None:
         outputs=[call.out / name for name in (*about["embeddings"], *about["labels"]) if call.kind == "npy"],
     )
     files.write_json(call.out / MANIFEST, {**made, **about, "fingerprint": output.fingerprint})
+
+
+def images_to_embed(model: str, data: str, *, split: str | None, **options: Unpack[ImageOptions]) -> InputImages:
+    """The images of ``data`` that :func:`embed` would embed; errors as there."""
+    call = _Call(model, data, Path(), split, own_format=False, **options)
+    return _inputs(call, recipe_of(model, call.overrides)).read
+
+
+class ImageOptions(TypedDict):
+    """Options of :func:`embed` that say which images and labels are read."""
+
+    levels: tuple[str, ...]
+    overrides: tuple[str, ...]
+    labeled: bool
 
 
 class _Inputs(NamedTuple):
@@ -259,11 +275,11 @@ def _network(call: _Call, recipe: Recipe, fabric: Fabric) -> Embedder:
 
 def _untrained(model: str, recipe: Recipe) -> Embedder:
     """Pretrained weights with a projection that the seed draws, or those of an earlier run."""
-    if recipe.training.start_from is None and not recipe.model.pretrained:
+    if recipe.training.start_from is None and not recipe.model.pretrained and recipe.training.epochs:
         raise OptionError(
             f"{model} with model.pretrained=false",
             expected="the folder of a finished run, or a recipe with pretrained weights",
-            remedy="train it first",
+            remedy="train it first; to embed by random weights, set training.epochs=0",
         )
     embedder = untrained_network(recipe)
     start_from_earlier(embedder, recipe)

@@ -21,7 +21,7 @@ from hiertree.io.progress import show_progress
 from ..training.data.batches import BatchKey, ImageBatch, batch_loader, keys_in_order
 from ..training.data.views import ImageViews
 from ..training.distributed.processes import Processes
-from ..training.network.embedder import Embedder, embed_at_scales
+from ..training.network.embedder import Embedder, embed_at_scales, require_finite
 from ..training.recipe.schema import Recipe
 from ..training.run.stopping import StopRequest
 from .embedded_files import EmbeddingFiles, Shard
@@ -125,10 +125,9 @@ def _embedding(embedder: Embedder, recipe: Recipe, fabric: Fabric) -> Embed:
     def embed(images: Tensor) -> NDArray[np.float32]:
         if not len(images):
             return np.empty((0, embedder.embedding_size), np.float32)
-        found: NDArray[np.float32] = (
-            embed_at_scales(forward, fabric.to_device(images), recipe.evaluation.scales).cpu().numpy()
-        )
-        return found
+        embeddings = embed_at_scales(forward, fabric.to_device(images), recipe.evaluation.scales)
+        array: NDArray[np.float32] = require_finite(embeddings).cpu().numpy()
+        return array
 
     return embed
 

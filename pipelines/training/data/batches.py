@@ -5,13 +5,16 @@ from __future__ import annotations
 import atexit
 import signal
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing import active_children
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
+from typing_extensions import override
 
+from hiertree.errors import DeviceError
 from hiertree.samplers import DistributedBatches
 from hiertree.samplers.epochs import PlannedBatches
 
@@ -64,26 +67,62 @@ def batch_loader(
     images: Dataset[Batch], keys: Iterable[BatchKey], *, workers: int = 0, pin_memory: bool = False
 ) -> DataLoader[Batch]:
     """Make a data loader that fetches whole batches by their keys."""
-    return DataLoader(
+    return _Loader(
         images,
         batch_size=None,
         sampler=keys,
         num_workers=workers,
         pin_memory=pin_memory,
         persistent_workers=workers > 0,
-        worker_init_fn=_ignore_sigterm,
         generator=torch.Generator(),  # unused: keeps the loader from drawing from torch's global generator
     )
 
 
-def _ignore_sigterm(_worker: int) -> None:
-    """Ignore SIGTERM: schedulers send it to the whole process group, but the training process needs its workers."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+class _Loader(DataLoader[Batch]):
+    """A loader whose workers hear no Ctrl-C and no SIGTERM, and whose errors say that one was killed."""
+
+    @override
+    def __iter__(self) -> Any:
+        with worker_errors():
+            with _without_signals():
+                batches = super().__iter__()
+            yield from batches
+
+
+@contextmanager
+def _without_signals() -> Iterator[None]:
+    """A block whose new processes never hear what a terminal or a scheduler sends to the whole group.
+
+    Their parent does, and needs them until it has saved its step.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def worker_errors() -> Iterator[None]:
+    """A block in which torch, when a worker has ended too early, raises a DeviceError: in a step, or between two."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not str(error).startswith("DataLoader worker (pid"):
+            raise
+        raise DeviceError(
+            f"a process that decodes images has ended ({str(error).splitlines()[0].rstrip('. ')})",
+            expected="all of them until the work is done",
+            remedy="where memory is short, lower images.workers or the size of batches; the same command goes on",
+        ) from error
 
 
 @atexit.register
 def _end_workers() -> None:
-    """At the exit multiprocessing would wait for workers that an error has left and that ignore its SIGTERM."""
+    """At the exit multiprocessing would wait for workers that an error has left and that hear no SIGTERM."""
     if hasattr(signal, "SIGCHLD"):  # not on Windows
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # by which torch would report each of them as failed
     for child in active_children():

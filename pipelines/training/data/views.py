@@ -6,7 +6,7 @@ import math
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -91,7 +91,13 @@ class ImageViews(Dataset[ImageBatch]):
         if settings.cache_folder is None:
             _require_memory(len(self.images), settings.channels * size * size)
             return torch.stack([self._square(row, size) for row in range(len(self.images))])
-        view = [size, settings.channels, settings.size, settings.resize, *(["upright"] * settings.exif_orientation)]
+        view: list[Any] = [
+            size,
+            settings.channels,
+            settings.size,
+            settings.resize,
+            *(["upright"] * settings.exif_orientation),
+        ]
         view += [settings.interpolation, settings.border, "by Pillow"]
         shape = (settings.channels, size, size)
         decode = partial(self._square, size=size)

@@ -152,8 +152,8 @@ def _declared_statistics(model: ModelSettings) -> tuple[tuple[float, ...], tuple
             expected="those of the pixels in [0, 1] that it was trained with",
             remedy="set both; [0.485, 0.456, 0.406] and [0.229, 0.224, 0.225] are ImageNet's",
         )
-    view = find_timm_model(model.backbone).view
-    return tuple(view["mean"]), tuple(view["std"])
+    timm_view = find_timm_model(model.backbone).view
+    return tuple(timm_view["mean"]), tuple(timm_view["std"])
 
 
 def _small_cnn(model: ModelSettings, channels: int) -> SmallCNN:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, adaptive_max_pool2d, interpolate, normalize
 from typing_extensions import Unpack
 
-from hiertree.errors import InputError, RecipeError
+from hiertree.errors import EmbeddingError, InputError, RecipeError
 
 from ..recipe.settings import ModelSettings
 from .backbones import BackboneOptions, build_backbone, input_statistics, is_batch_norm, portable
@@ -133,6 +133,17 @@ def embed_at_scales(network: Callable[[Tensor], Tensor], images: Tensor, scales:
     if all(scale == 1 for scale in scales):
         return network(images)
     return normalize(torch.stack([network(_resized(images, scale)) for scale in scales]).sum(dim=0), dim=1)
+
+
+def require_finite(embeddings: Tensor) -> Tensor:
+    """Refuse embeddings that no metric could rank: of weights, or in an arithmetic, that overflow."""
+    if not embeddings.isfinite().all():
+        raise EmbeddingError(
+            "embeddings that are not finite",
+            expected="finite numbers",
+            remedy="look at the weights, or set training.precision=32-true",
+        )
+    return embeddings
 
 
 def require_sizes(embedder: Embedder, size: int, scales: Sequence[float]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from hiertree.errors import CheckpointError, RecipeError, raised_as
@@ -29,7 +30,7 @@ from ..recipe.settings import (
 )
 from .backbones import import_backbone, input_statistics, is_imported
 from .embedder import Embedder
-from .pretrained_backbones import HUB
+from .pretrained_backbones import HUB, require_finite_weights
 
 Backbone: TypeAlias = Callable[..., nn.Module] | str
 WEIGHTS, SETTINGS = "model.safetensors", "model.json"
@@ -80,7 +81,6 @@ class Preprocessing(Section):
 
 def save_embedder(embedder: Embedder, folder: str | os.PathLike[str], preprocessing: Preprocessing) -> list[Path]:
     """Write ``model.safetensors`` and ``model.json``, which the functions below read."""
-    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     weights, settings = Path(folder) / WEIGHTS, Path(folder) / SETTINGS
@@ -103,7 +103,8 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None =
     settings = _settings(Path(folder))
     with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):
         model, channels = ModelSettings.model_validate(settings["model"]), settings["channels"]
-        size = settings["preprocessing"]["size"] if "preprocessing" in settings else None
+        if model.backbone.startswith(HUB):
+            raise ValueError(f"backbone {model.backbone}, where a saved model names an architecture")
     if backbone is None and is_imported(model.backbone):
         raise RecipeError(
             f"the network of {folder} is {model.backbone}, code that is not part of the model",
@@ -111,9 +112,11 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None =
             remedy="if you trust it, load_model(…, backbone=…) takes the class or function, and --backbone its name",
         )
     factory = import_backbone(backbone) if isinstance(backbone, str) else backbone
+    preprocessing = load_preprocessing(folder)
     with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):
-        if model.backbone.startswith(HUB):
-            raise ValueError(f"backbone {model.backbone}, where a saved model names an architecture")
+        if channels != preprocessing.channels:
+            raise ValueError(f"channels={channels!r} with a preprocessing for {preprocessing.channels}")
+        size = preprocessing.size
         embedder = Embedder(model, channels=channels, size=size, load_weights=False, factory=factory)
     weights = load_weights(folder)
     with reading_file(Path(folder) / WEIGHTS, **_OF_A_MODEL):
@@ -124,14 +127,22 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None =
 def load_weights(folder: str | os.PathLike[str]) -> dict[str, Tensor]:
     """Load the tensors of a finished run's network by name; nothing is built."""
     _settings(Path(folder))
-    return read_tensors(Path(folder) / WEIGHTS, **_OF_A_MODEL)
+    tensors = read_tensors(Path(folder) / WEIGHTS, **_OF_A_MODEL)
+    with reading_file(Path(folder) / WEIGHTS, **_OF_A_MODEL):
+        require_finite_weights(tensors)
+        if "std" in tensors and not (tensors["std"] > 0).all():
+            raise ValueError("std is not above 0")
+    return tensors
 
 
 def load_preprocessing(folder: str | os.PathLike[str]) -> Preprocessing:
     """Load the preprocessing of a run's network; that of earlier runs is in their recipe."""
     settings = _settings(Path(folder))
     if "preprocessing" not in settings:
-        return Preprocessing.of_recipe(load_recipe(Path(folder) / "recipe.yaml", trusted=False))
+        recipe = load_recipe(Path(folder) / "recipe.yaml", trusted=False)
+        if recipe.model.backbone.startswith(HUB):
+            raise CheckpointError(f"{Path(folder) / SETTINGS} without a preprocessing", expected="a saved model's")
+        return Preprocessing.of_recipe(recipe)
     with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):
         return Preprocessing.model_validate(settings["preprocessing"])
 

@@ -35,7 +35,15 @@ def load_local_weights(network: nn.Module, path: Path) -> None:
             f"model.pretrained={path} lacks {len(missing)} of {len(wanted)} tensors ({', '.join(missing[:3])}, …)",
             expected="the weights of the backbone named, of the same shapes",
         )
+    with reading_file(path, expected="finite weights", kind=RecipeError):
+        require_finite_weights(fitting)
     network.load_state_dict(fitting)
+
+
+def require_finite_weights(weights: Mapping[str, Tensor]) -> None:
+    """Raise a ValueError that names the first tensor with a NaN or an infinity."""
+    if name := next((name for name, tensor in weights.items() if not tensor.isfinite().all()), None):
+        raise ValueError(f"{name} is not finite")
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -71,7 +79,7 @@ class TimmModel(NamedTuple):
 def find_timm_model(name: str) -> TimmModel:
     """Look up a model in timm; for one on the hub, its ``config.json``."""
     import timm
-    from timm.data import resolve_data_config
+    from timm.data.config import resolve_data_config
 
     architecture: str = name
     options: dict[str, Any] = {}
@@ -90,7 +98,8 @@ def find_timm_model(name: str) -> TimmModel:
         expected = "small_cnn, the name of a timm model, hf-hub:OWNER/NAME, open_clip:NAME or MODULE:ATTRIBUTE"
         instances = f"; {', '.join(close)} for instance" if close else ""
         raise RecipeError(f"model.backbone={name!r}", expected=expected + instances)
-    view = resolve_data_config(pretrained_cfg=config or {"input_size": None})  # timm asserts that it is not empty
+    resolve: Callable[..., dict[str, Any]] = resolve_data_config
+    view = resolve(pretrained_cfg=config or {"input_size": None})  # timm asserts that it is not empty
     return TimmModel(architecture, dict(options or {}), view, bool(config.get("fixed_input_size")))
 
 

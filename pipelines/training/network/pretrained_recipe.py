@@ -35,7 +35,7 @@ def pretrained_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
     The crop follows ``images.size``.
     """
     view, model = _of_timm(name) if name.startswith(TIMM) else _of_clip(name)
-    settings = {
+    settings: dict[str, Any] = {
         "name": name,
         "data": {"name": "folder", "root": "."},
         "images": {"cache": False, "workers": min(_MOST_WORKERS, os.cpu_count() or 1), **view.settings},
@@ -95,7 +95,7 @@ def _of_clip(name: str) -> tuple[_View, dict[str, Any]]:
 
 
 def _square_side(name: str, size: int | Sequence[int]) -> int:
-    sides = {size} if isinstance(size, int) else set(size)
-    if len(sides) > 1:
-        raise RecipeError(f"{name}, for images of {size[0]} × {size[1]} pixels", expected="a network for square images")
-    return sides.pop()
+    height, width = (size, size) if isinstance(size, int) else size
+    if height != width:
+        raise RecipeError(f"{name}, for images of {height} × {width} pixels", expected="a network for square images")
+    return height

@@ -295,7 +295,7 @@ SCHEDULE = Kind(
 class TrainingSettings(Section):
     """How long, on what, and how often a checkpoint is kept."""
 
-    epochs: Count = Field(description="passes over the sampler")
+    epochs: Annotated[int, Field(ge=0)] = Field(description="passes over the sampler; 0 measures the network untrained")
     device: Literal["auto", "cpu", "cuda"] = _key("auto", "`auto` takes a GPU if there is one; `cuda` requires one")
     devices: Count | Literal["auto"] = _key(
         1,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -22,7 +24,7 @@ from ..learning.learner import Learner
 from ..recipe.schema import Recipe
 from .run_state import RunState
 
-FORMAT = "hiertree checkpoint 1"
+FORMAT = "hiertree checkpoint 2"
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
 _REMEDY = "remove this folder to go on from an older checkpoint, or start again (--fresh)"
 _WHOLE: Complaint = {"expected": "a whole checkpoint", "remedy": _REMEDY, "kind": CheckpointError}
@@ -37,9 +39,19 @@ def save_checkpoint(
     path = checkpoint_path(folder, step=step)
     with files.replacing_folder(path) as temporary:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary / _TENSORS)
-        content = {"format": FORMAT, "recipe": fingerprint, "sha256": sha256(temporary / _TENSORS), "state": state}
-        files.write_json(temporary / _STATE, content)
+        _write_state(temporary, fingerprint, sha256(temporary / _TENSORS), state)
     return path
+
+
+def _write_state(folder: Path, fingerprint: str, tensors: str, state: dict[str, Any]) -> None:
+    content = {"format": FORMAT, "recipe": fingerprint, "sha256": tensors, "state": state}
+    files.write_json(folder / _STATE, {**content, "check": _digest(content)})
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """The SHA-256 of all that a state holds, tensors included, by which damage to any of it shows."""
+    covered = {key: value for key, value in content.items() if key != "check"}
+    return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()
 
 
 def checkpoint_path(folder: Path, *, step: int) -> Path:
@@ -50,8 +62,6 @@ def checkpoint_path(folder: Path, *, step: int) -> Path:
 def read_checkpoint(path: Path, *, accepts: Callable[[str], bool]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read the tensors and the state of one checkpoint."""
     content = _checked(path)
-    if content["format"] != FORMAT:
-        raise _refused(f"{path}, of the format {content['format']!r}", f"a checkpoint ({FORMAT})")
     if not accepts(content["recipe"]):
         raise _refused(f"{path}, of another recipe", "a checkpoint of this recipe")
     return read_tensors(path / _TENSORS, **_WHOLE), content["state"]
@@ -75,14 +85,17 @@ def newest_whole_checkpoint(folder: Path) -> Path | None:
 
 
 def _checked(path: Path) -> dict[str, Any]:
-    """Format, recipe, hash and state of a checkpoint whose tensors are those written with them."""
+    """The content of ``state.json``, where it and the tensors are as they were written."""
     content = read_json_object(path / _STATE, **_WHOLE)
     with reading_file(path / _STATE, **_WHOLE):
-        checked = {key: content[key] for key in ("format", "recipe", "sha256", "state")}
+        if content["format"] != FORMAT:
+            raise _refused(f"{path}, of the format {str(content['format'])[:40]!r}", f"a checkpoint ({FORMAT})")
+        if content["check"] != _digest(content):
+            raise ValueError("other content than was written")
     with reading_file(path / _TENSORS, **_WHOLE):
-        if sha256(path / _TENSORS) != checked["sha256"]:
+        if sha256(path / _TENSORS) != content["sha256"]:
             raise ValueError("other bytes than were written")
-    return checked
+    return content
 
 
 def _refused(given: str, expected: str = "a whole checkpoint") -> CheckpointError:
@@ -121,9 +134,10 @@ class RunCheckpoints:
 
     def update(self, state: RunState) -> None:
         """Write the state of the step whose checkpoint was written last, now that its epoch has been evaluated."""
-        path = checkpoint_path(self._folder, step=state.step) / _STATE
+        path = checkpoint_path(self._folder, step=state.step)
         with _writing(state.step):
-            files.write_json(path, read_json_object(path, **_WHOLE) | {"state": self._content(state)})
+            content = read_json_object(path / _STATE, **_WHOLE)
+            _write_state(path, content["recipe"], content["sha256"], self._content(state))
         self._kept = _steps_needed(state)
 
     def _content(self, state: RunState) -> dict[str, Any]:

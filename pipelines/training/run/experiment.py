@@ -167,4 +167,7 @@ def _trained(folder: RunFolder, content: Mapping[str, Any], *, finished: bool, i
 
 def _finished(recipe: Recipe, folder: RunFolder, *, fresh: bool) -> dict[str, Any] | None:
     folder.require_usable(recipe, fresh=fresh)
-    return None if fresh else folder.finished(recipe)
+    content = None if fresh else folder.finished(recipe)
+    if content is not None:
+        folder.require_whole()
+    return content

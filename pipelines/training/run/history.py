@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from hiertree.errors import CheckpointError, MissingPackageError, require_package
+import yaml
+
+from hiertree.errors import CheckpointError, HiertreeError, MissingPackageError, MissingResourceError, require_package
 from hiertree.io import files
-from hiertree.io.reading import read_text, reading_file
+from hiertree.io.reading import Complaint, read_json_object, read_text, reading_file
 
 from ..recipe.schema import Recipe
+
+TRACKER = "tracker.json"
 
 
 def write_history(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -30,33 +35,71 @@ def read_history(path: Path) -> list[dict[str, Any]]:
         return [dict(json.loads(line)) for line in lines]
 
 
+_WORDS = {"@": " at ", "[": " level ", "(": " with ", "=": " is ", "]": "", ")": ""}
+
+
+def plain_name(name: str) -> str:
+    """A metric's name in the letters that MLflow takes; different names stay different.
+
+    >>> plain_name("test/R@1[2]"), plain_name("test/R@12"), plain_name("H-AP(alpha=3)")
+    ('test/R at 1 level 2', 'test/R at 12', 'H-AP with alpha is 3')
+    """
+    return "".join(_WORDS.get(letter, letter) for letter in name)
+
+
 class RunLog:
-    """Every step and epoch of a run, by Lightning's logger that the recipe names; ``folder`` None logs nothing."""
+    """Every step and epoch of a run, by Lightning's logger that the recipe names; ``folder`` None logs nothing.
+
+    Settings are logged when the run begins. A run that goes on stays one run of MLflow and of W&B: ``tracker.json`` has
+    its id. A tracker that fails later, on a full disk for instance, warns once and logs no more; ``history.jsonl`` is
+    whole.
+    """
 
     def __init__(self, recipe: Recipe, folder: Path | None, *, step: int) -> None:
-        self._logger = None if folder is None else _logger(recipe, folder, step)
+        self._kind = recipe.training.logger
+        try:
+            self._logger = None if folder is None else _logger(recipe, folder, step)
+        except HiertreeError:
+            raise
+        except Exception as error:  # whatever trackers raise
+            given = f"training.logger={self._kind} ({error})"
+            remedy = "correct its settings, or set training.logger=none"
+            raise MissingResourceError(given, expected="a tracker that takes the run", remedy=remedy) from error
 
     def add(self, values: Mapping[str, float], *, group: str, step: int) -> None:
         """Log numbers under ``group/name``."""
-        if self._logger is not None:
-            self._logger.log_metrics({f"{group}/{name}": value for name, value in values.items()}, step)
+        named = {f"{group}/{name}": value for name, value in values.items()}
+        if self._kind == "mlflow":
+            named = {plain_name(name): value for name, value in named.items()}
+        self._call("log_metrics", named, step)
 
     def close(self) -> None:
         """Write pending data."""
-        if self._logger is not None:
-            self._logger.finalize("success")
+        self._call("finalize", "success")
+
+    def _call(self, method: str, *arguments: Any) -> None:
+        if self._logger is None:
+            return
+        try:
+            getattr(self._logger, method)(*arguments)
+        except Exception as error:  # noqa: BLE001 - whatever trackers raise: a long run does not end by it
+            self._logger = None
+            print(f"warning: {self._kind} logs no more of this run ({error}); history.jsonl goes on", file=sys.stderr)
 
 
 def _logger(recipe: Recipe, folder: Path, step: int) -> Any:
     """The logger, or None; TensorBoard hides what a killed process logged of later steps than ``step``."""
-    kind, place = recipe.training.logger, os.fspath(folder)
+    kind, place, settings = recipe.training.logger, os.fspath(folder), recipe.as_dict()
     if kind == "none":
         return None
     if kind == "tensorboard":
         require_package("tensorboard", extra="train")
         from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 
-        return TensorBoardLogger(folder / "tensorboard", name="", version="", purge_step=step + 1)
+        board = TensorBoardLogger(folder / "tensorboard", name="", version="", purge_step=step + 1)
+        if step == 0:
+            board.experiment.add_text("recipe", f"```yaml\n{yaml.safe_dump(settings, sort_keys=False)}```")
+        return board
     if kind == "csv":
         from lightning_fabric.loggers.csv_logs import CSVLogger
 
@@ -64,13 +107,29 @@ def _logger(recipe: Recipe, folder: Path, step: int) -> Any:
     require_package("lightning", extra="interop")
     from lightning.pytorch.loggers import MLFlowLogger, WandbLogger
 
+    here = f"sqlite:///{folder.resolve() / 'mlflow.db'}"  # MLflow 3 has given up folders of files
+    server = os.environ.get("MLFLOW_TRACKING_URI", here) if kind == "mlflow" else ""
+    run = _tracked_run(folder, kind, server)
     try:
         if kind == "mlflow":
-            here = f"sqlite:///{folder.resolve() / 'mlflow.db'}"  # MLflow 3 has given up folders of files
-            return MLFlowLogger(
-                "hiertree", run_name=recipe.name, tracking_uri=os.environ.get("MLFLOW_TRACKING_URI", here)
-            )
-        run = sha256(f"{folder.resolve()} {recipe.fingerprint()}".encode()).hexdigest()[:16]
-        return WandbLogger(recipe.name, save_dir=place, id=run, project="hiertree", resume="allow")
+            logger: Any = MLFlowLogger("hiertree", run_name=recipe.name, tracking_uri=server, run_id=run)
+        else:
+            name = run or uuid4().hex
+            logger = WandbLogger(recipe.name, save_dir=place, id=name, project="hiertree", resume="allow")
+        if run is None:
+            logger.log_hyperparams(settings)
+            files.write_json(folder / TRACKER, {"logger": kind, "server": server, "run": str(logger.version)})
     except ModuleNotFoundError as error:
         raise MissingPackageError(f"training.logger={kind}: {kind} is missing", remedy=f"pip install {kind}") from error
+    return logger
+
+
+def _tracked_run(folder: Path, kind: str, server: str) -> str | None:
+    """The id of the run that was begun there on this server, if one was."""
+    if not (folder / TRACKER).is_file():
+        return None
+    remedy = "remove it; the run goes on as a new one of the tracker"
+    whole: Complaint = {"expected": "the id of a tracked run", "remedy": remedy, "kind": CheckpointError}
+    noted = read_json_object(folder / TRACKER, **whole)
+    with reading_file(folder / TRACKER, **whole):
+        return str(noted["run"]) if (noted["logger"], noted["server"]) == (kind, server) else None

@@ -7,7 +7,9 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,10 +17,11 @@ import pandas as pd
 import yaml
 
 from hiertree.datasets import ImageDataset
-from hiertree.errors import CheckpointError, OptionError, RecipeError
+from hiertree.errors import CheckpointError, HiertreeError, OptionError, RecipeError
 from hiertree.io import files
-from hiertree.io.provenance import manifest
+from hiertree.io.provenance import MANIFEST, describe_file, manifest
 from hiertree.io.reading import Complaint, read_json_object, read_text, reading_file
+from hiertree.tree import LabelTree
 
 from ...yaml_files import read_yaml
 from ..network.embedder import Embedder
@@ -27,10 +30,12 @@ from ..recipe.reading import check_recipe
 from ..recipe.schema import Recipe
 from .checkpoints import list_checkpoints
 from .evaluator import SplitResult, list_name
+from .history import TRACKER, write_history
 
+_SETTINGS = {"recipe.yaml", "changes.jsonl"}  # read as text, whatever their layout
 _RESULTS = (
     *("metrics.json", "manifest.json", "model.safetensors", "model.json", "embeddings.npz", "per_query.parquet"),
-    *("tree.json", "failed_batch.npz", "changes.jsonl", "history.jsonl"),
+    *("tree.json", "failed_batch.npz", "changes.jsonl", TRACKER, "history.jsonl"),
     *("embeddings-*.npz", "per_query-*.parquet", "tree-*.json", "recipe.yaml"),  # the recipe last: it marks the folder
 )
 
@@ -80,8 +85,24 @@ class RunFolder:
         trees = {"tree-train.json": train_set.tree, "tree.json": test_set.tree}
         trees |= {f"tree-{list_name(part)}.json": part.tree for part in test_set.beside}
         for name, tree in trees.items():
-            if not (self.path / name).is_file():
-                tree.to_json(self.path / name)
+            self._write_tree(self.path / name, tree)
+        if not self.history.is_file():
+            write_history(self.history, [])
+
+    def _write_tree(self, path: Path, tree: LabelTree) -> None:
+        """Write a tree in place of none or of a damaged one; an intact one must be the same."""
+        earlier = None
+        if path.is_file():
+            with suppress(HiertreeError):
+                earlier = LabelTree.from_json(path)
+        if earlier is None:
+            tree.to_json(path)
+        elif _json_of(earlier) != _json_of(tree):
+            raise CheckpointError(
+                f"{path} has other labels than the images have now",
+                expected="the labels that the run began with",
+                remedy="restore them, or start again (--fresh)",
+            )
 
     def _note_changes(self, changed: Sequence[str]) -> None:
         """Add a line: the step from which the run goes on, and the settings that differ from then on."""
@@ -108,6 +129,24 @@ class RunFolder:
         content = read_json_object(self.metrics, **whole)
         with reading_file(self.metrics, **whole):
             return {**content, "metrics": dict(content["metrics"])}
+
+    def require_whole(self) -> None:
+        """Refuse a finished run whose network, trees or results are not as its manifest lists them."""
+        for folder in (self.path, *([self.best] if self.best.is_dir() else [])):
+            remedy = "start again (--fresh)"
+            if list_checkpoints(self.checkpoints):
+                remedy = (
+                    f"remove {self.metrics}: the same command then writes all from the last checkpoint; or {remedy}"
+                )
+            whole: Complaint = {"expected": "that of a finished run", "remedy": remedy, "kind": CheckpointError}
+            content = read_json_object(folder / MANIFEST, **whole)
+            with reading_file(folder / MANIFEST, **whole):
+                entries = {str(entry["name"]): entry for entry in content["outputs"]}
+            for name in entries.keys() - _SETTINGS:
+                path = folder / Path(name).name
+                if not path.is_file() or describe_file(path) != entries[name]:
+                    given = f"{path} of a finished run is {'damaged' if path.is_file() else 'missing'}"
+                    raise CheckpointError(given, expected="the file that its manifest.json lists", remedy=remedy)
 
     def write_network(self, recipe: Recipe, embedder: Embedder, result: SplitResult) -> list[Path]:
         """Write a network and its results on the test split, image by image; returns the files."""
@@ -163,6 +202,12 @@ class RunFolder:
                 expected="a run of the same recipe",
                 remedy="choose another folder, or remove that run (--fresh)",
             )
+
+
+def _json_of(tree: LabelTree) -> str:
+    with TemporaryDirectory() as folder:
+        tree.to_json(path := Path(folder, "tree.json"))
+        return read_text(path)
 
 
 def _files_read(recipe: Recipe) -> list[Path]:

@@ -1,4 +1,7 @@
-"""Signals: after SIGTERM the run ends with status 0 and can be resumed, after Ctrl-C with status 130."""
+"""Signals: after SIGTERM the run ends with status 0 and can be resumed, after Ctrl-C with status 130.
+
+A command that needs the result of a run ends with status 143 then.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,22 @@ from ..distributed.starting import STOPPED_EARLY
 Handler = Callable[[int, FrameType | None], None]
 
 
+_STOPPED = 128 + signal.SIGTERM
+
+
+class _StoppedEarly(SystemExit):
+    """SIGTERM before the first step."""
+
+
+@contextmanager
+def require_results() -> Iterator[None]:
+    """A block whose runs must all finish: where one obeys SIGTERM, it exits with status 143."""
+    try:
+        yield
+    except SystemExit as error:
+        raise SystemExit(error.code or _STOPPED) from None
+
+
 class StopRequest:
     """Whether this process, or another of the run, has received SIGTERM."""
 
@@ -26,7 +45,8 @@ class StopRequest:
     def listening(self, *, before_steps: bool = False) -> Iterator[None]:
         """A block in which SIGTERM is noted, or ends the process if there is nothing to save yet; no effect in threads.
 
-        A KeyboardInterrupt that a library swallows is raised again at the next step, or at the end.
+        What a library swallows because it arrived in one of its callbacks is raised again at the next step, or at the
+        end.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -38,6 +58,9 @@ class StopRequest:
         try:
             yield
             self._require_no_interrupt()
+        except _StoppedEarly:
+            print(STOPPED_EARLY, file=sys.stderr)
+            raise
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -57,8 +80,8 @@ class StopRequest:
         self._received = True
 
     def _end(self, _number: int, _frame: FrameType | None) -> None:
-        print(STOPPED_EARLY, file=sys.stderr)
-        raise SystemExit(0)
+        self._received = True
+        raise _StoppedEarly(0)
 
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
         self._interrupted = True

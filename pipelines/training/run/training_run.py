@@ -19,7 +19,7 @@ from hiertree.losses import Loss
 from hiertree.samplers import DistributedBatches
 from hiertree.samplers.epochs import PlannedBatches
 
-from ..data.batches import EpochKeys, ImageBatch, batch_loader
+from ..data.batches import EpochKeys, ImageBatch, batch_loader, worker_errors
 from ..data.views import ImageViews
 from ..distributed.processes import ALONE, Processes
 from ..learning.learner import Learner
@@ -83,7 +83,10 @@ class TrainingRun:
 
     def finish(self) -> dict[str, Any]:
         """Train the remaining epochs, evaluate, write the results; returns the content of ``metrics.json``."""
-        with self._stop.listening():  # from here on SIGTERM ends the run between two steps, or not at all
+        with (
+            self._stop.listening(),
+            worker_errors(),
+        ):  # from here on SIGTERM ends the run between two steps, or not at all
             return self._write(self._trained() or self._test.evaluate(self.learner))
 
     def _trained(self) -> SplitResult | None:
@@ -93,10 +96,10 @@ class TrainingRun:
         with closing(log):
             last = None if self.state.measured else self._measure(log)
             while not self._is_done():
+                self._stop_if_requested()
                 self._epoch(log)
                 self._stop_if_requested()
                 last = self._measure(log)
-                self._stop_if_requested()
         return last
 
     def _stop_if_requested(self) -> None:

@@ -155,6 +155,26 @@ def test_images_are_found_where_they_were_embedded_from_or_said_to_be_missing(fo
     assert "not where they were embedded from" in lost.without
 
 
+def test_a_folder_that_names_a_data_set_of_the_hub_fetches_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("hiertree.pipelines.stored_embeddings.embedded_pictures.load_input_images", None)
+    folder = write(tmp_path / "remote", vectors(1, 1, 1))
+    (folder / "manifest.json").write_text(json.dumps({"parameters": {"embedded": "hf-hub:OWNER/NAME"}}))
+    shown = read_embedded([folder])
+    assert shown.images is None
+    assert "hf-hub:OWNER/NAME, which is not fetched" in shown.without
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "3", "null", '{"parameters": []}', '{"parameters": 3}', '{"parameters": {"embedded": 3}}', "{}"]
+)
+def test_a_manifest_of_another_shape_only_costs_the_images(tmp_path, content):
+    folder = write(tmp_path / "odd", vectors(1, 1, 1))
+    (folder / "manifest.json").write_text(content)
+    shown = read_embedded([folder])
+    assert shown.images is None
+    assert "not where they were embedded from" in shown.without
+
+
 def test_folders_that_do_not_belong_together_are_refused(folders, tmp_path):
     with pytest.raises(OptionError, match=r"neither a run nor embeddings.*hiertree embed"):
         read_embedded([tmp_path])

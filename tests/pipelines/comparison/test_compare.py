@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import timm
 import torch
 import yaml
 from bs4 import BeautifulSoup
+from PIL import Image
 from safetensors.torch import save_file
 
 import hiertree as ht
-from hiertree.errors import OptionError, RecipeError, TrainingError
+from hiertree.errors import OptionError, RecipeError, TableError, TrainingError
+from hiertree.metrics import evaluate
 from hiertree.metrics.statistics import paired_randomization_test
+from hiertree.pipelines.comparison.measured_networks import Images, MeasuredNetwork
 from hiertree.pipelines.comparison.planned_runs import read_grid, row_names, setting_text
 from hiertree.pipelines.comparison.recipe_comparison import compare
 from hiertree.pipelines.comparison.result_table import ResultTable, html, latex, make_table, markdown
@@ -28,7 +34,14 @@ from hiertree.pipelines.comparison.significance import (
     describe_tests,
     query_values,
 )
+from hiertree.pipelines.report.retrieval_report import make_report
+from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
+from hiertree.pipelines.training.data.batches import BatchKey
+from hiertree.pipelines.training.data.splits import load_split
+from hiertree.pipelines.training.data.views import ImageViews
+from hiertree.pipelines.training.learning.learner import Learner
+from hiertree.pipelines.training.network.pretrained_recipe import untrained_network
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
 
@@ -168,6 +181,89 @@ def test_code_that_a_run_names_is_not_imported_for_other_networks(tmp_path: Path
     (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     with pytest.raises(RecipeError, match="nothing that such a folder names is imported"):
         compare([str(run), "timm:resnet18"], seeds=[0], out=tmp_path / "out")
+
+
+def test_sigterm_in_a_run_ends_the_comparison_with_status_143(
+    tmp_path: Path, overrides: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_step = Learner.step
+
+    def stopped(self: Learner, *arguments: Any, **options: Any) -> dict[str, float]:
+        signal.raise_signal(signal.SIGTERM)
+        return take_step(self, *arguments, **options)
+
+    monkeypatch.setattr(Learner, "step", stopped)
+    with pytest.raises(SystemExit) as ended:
+        compare(TWO, seeds=[0], out=tmp_path / "out", overrides=overrides)
+    assert ended.value.code == 143
+    assert not (tmp_path / "out" / "comparison.csv").exists()
+
+
+def write_photos(folder: Path, *, depth: bool) -> list[str]:
+    """Eight photos, all at one depth or not; their names."""
+    colors = np.random.default_rng(0).integers(0, 255, (8, 1, 1, 3), dtype=np.uint8)
+    for number, color in enumerate(colors):
+        home = folder / f"kind{number // 4}" / (f"class{number // 2}" if depth or number else "")
+        home.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.tile(color, (16, 16, 1))).save(home / f"{number}.png")
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.png"))
+
+
+UNTRAINED = ["model.pretrained=false", "training.epochs=0"]
+
+
+def test_images_without_labels_are_refused_before_anything_is_embedded_or_trained(
+    tmp_path: Path, overrides: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_photos(tmp_path / "photos", depth=False)
+    monkeypatch.setattr(MeasuredNetwork, "measure", None)
+    images = Images(str(tmp_path / "photos"))
+    with pytest.raises(OptionError, match=r"images without labels .*name a table of them by --labels"):
+        compare(
+            ["timm:test_resnet.r160_in1k", *TWO], seeds=[0], out=tmp_path / "out", overrides=overrides, images=images
+        )
+    assert not (tmp_path / "out").exists()
+    np.save(tmp_path / "vectors.npy", np.eye(8))
+    with pytest.raises(OptionError, match=r"vectors\.npy without labels.*--labels"):
+        compare([TWO[0], str(tmp_path / "vectors.npy")], seeds=[0], out=tmp_path / "out", overrides=overrides)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_table_of_labels_serves_images_and_embeddings_without(tmp_path: Path) -> None:
+    names = write_photos(tmp_path / "photos", depth=False)
+    torch.manual_seed(0)
+    save_file(timm.create_model("test_resnet.r160_in1k").state_dict(), tmp_path / "weights.safetensors")
+    network, table = f"timm:test_resnet.r160_in1k/{tmp_path / 'weights.safetensors'}", tmp_path / "labels.csv"
+    labels = pd.DataFrame(
+        {"kind": [name[:5] for name in names], "class": [int(Path(name).stem) // 2 for name in names]}
+    )
+    labels.assign(image=names).to_csv(table, index=False)
+    vectors = np.random.default_rng(0).normal(size=(8, 5))
+    np.save(tmp_path / "vectors.npy", vectors)
+    images = Images(str(tmp_path / "photos"), levels=("kind", "class"), labels=str(table))
+    runs = compare([network, str(tmp_path / "vectors.npy")], seeds=[0], out=tmp_path / "out", images=images)
+    paths = np.stack([pd.factorize(labels[name])[0] for name in ("kind", "class")], axis=1)
+    model = ht.load_model(network, device="cpu")
+    for row, embeddings in enumerate([model.embed(tmp_path / "photos"), vectors]):
+        assert runs["H-AP"][row] == pytest.approx(evaluate(embeddings, paths, metrics=["H-AP"]).summary()["H-AP"])
+    labels.assign(image=names[::-1]).to_csv(table, index=False)
+    with pytest.raises(TableError, match=r"image 1 is .*name this table by --data"):
+        compare([network], seeds=[0], out=tmp_path / "other", images=images)
+    assert not (tmp_path / "other").exists()
+
+
+def test_an_untrained_network_is_a_row(tmp_path: Path, overrides: list[str]) -> None:
+    zero = [*overrides, *UNTRAINED]
+    runs = compare(TWO, seeds=[0, 1], out=tmp_path / "out", overrides=zero)
+    assert len(runs) == 4
+    run, recipe = tmp_path / "out" / TWO[0] / "seed-0", load_recipe(TWO[0], zero)
+    embedder = untrained_network(recipe).eval()
+    made = embed(TWO[0], None, tmp_path / "embedded", overrides=zero)
+    np.testing.assert_allclose(np.load(made.embeddings[0]), np.load(run / "embeddings.npz")["embeddings"], atol=1e-6)
+    images = ImageViews(load_split(recipe, "test").images, recipe.images)[BatchKey(0, 0, [0, 1])].images
+    with torch.inference_mode():
+        np.testing.assert_allclose(np.load(made.embeddings[0])[:2], embedder(images).numpy(), atol=1e-6)
+    make_report([run], tmp_path / "report.html")
 
 
 def test_what_cannot_be_measured_is_refused_before_anything_is_run(tmp_path: Path) -> None:

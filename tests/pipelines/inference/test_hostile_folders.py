@@ -15,10 +15,11 @@ import pytest
 import torch
 import yaml
 from PIL import Image
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 import hiertree as ht
-from hiertree.errors import HiertreeError, RecipeError
+from hiertree.errors import CheckpointError, EmbeddingError, HiertreeError, RecipeError
 from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.inference import TrainedModel
 from hiertree.pipelines.inference.exporting import export
@@ -108,6 +109,56 @@ def test_a_folder_that_names_code_or_pickles_runs_neither_at_any_door(
     with pytest.raises(RecipeError, match="a run of another recipe"):
         train(tiny_recipe("training.epochs=1"), folder)
     assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("std", [0, 0.5, 0.5]), ("std", [0.5]), ("mean", [float("nan")] * 3), ("mean", ["a", "b", "c"])),
+        *(("size", 0), ("size", -3), ("size", 10**9), ("size", 2.5), ("precision", "foo"), ("channels", 2)),
+        *(("scales", []), ("scales", [0]), ("scales", [-1]), ("resize", 0), ("resize", [1, 2, 3])),
+        *(("interpolation", "cubic"), ("antialias", False), ("border", [0, 0]), ("border", [0, 0, 256]), ("new", 1)),
+    ],
+)
+def test_preprocessing_that_is_none_is_one_error(honest: Path, tmp_path: Path, key: str, value: object) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(honest, folder)
+    settings = json.loads((folder / "model.json").read_text())
+    settings["preprocessing"][key] = value
+    (folder / "model.json").write_text(json.dumps(settings))
+    with pytest.raises(CheckpointError, match=r"model\.json"):
+        ht.load_model(folder)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_refused_wherever_they_are_read(
+    honest: Path, tiny_recipe: Tiny, tmp_path: Path, value: float
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(honest, folder)
+    weights = load_file(folder / "model.safetensors")
+    weights["head.1.weight"][0, 0] = value
+    save_file(weights, folder / "model.safetensors")
+    doors: list[Callable[[], object]] = [
+        lambda: ht.load_model(folder),
+        lambda: embed(folder, None, tmp_path / "embedded"),
+        lambda: train(tiny_recipe(f"training.start_from={folder}"), tmp_path / "warm"),
+    ]
+    for door in doors:
+        with pytest.raises(CheckpointError, match=r"model\.safetensors .*head\.1\.weight is not finite"):
+            door()
+    assert not (tmp_path / "embedded").exists()
+    save_file({**weights, "std": 0 * weights["std"]}, folder / "model.safetensors")
+    with pytest.raises(CheckpointError):
+        ht.load_model(folder)
+
+
+def test_a_network_that_overflows_gives_no_embeddings(honest: Path) -> None:
+    model = ht.load_model(honest, device="cpu")
+    with torch.no_grad():
+        model.network.projection.weight.fill_(3e38)
+    with pytest.raises(EmbeddingError, match="not finite"):
+        model.embed(torch.rand(2, 3, 16, 16), progress=False)
 
 
 def test_a_name_to_import_counts_where_the_caller_gives_it(

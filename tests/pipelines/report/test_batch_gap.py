@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import reference_metrics as reference
+import yaml
 from bs4 import BeautifulSoup
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +30,16 @@ def test_the_table_of_a_run_shows_the_ap_in_batches_and_in_the_whole(runs: list[
         assert batch_low - rounded <= batch <= batch_high + rounded
         assert whole_low - rounded <= whole <= whole_high + rounded
         assert batch_low - whole_high - rounded <= gap <= batch_high - whole_low + rounded
+
+
+def test_a_run_whose_sampler_has_no_batch_size_has_a_report_without_that_table(runs: list[Path], tmp_path: Path):
+    run = tmp_path / "run"
+    shutil.copytree(runs[0], run)
+    recipe = yaml.safe_load((run / "recipe.yaml").read_text())
+    recipe["sampler"] = {"name": "own_code:EveryOther", "length": 3}
+    (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    page = BeautifulSoup(make_report([run], tmp_path / "page.html").read_text(encoding="utf-8"), "html.parser")
+    assert page.find(id="gap") is None
 
 
 def expected_bounds(run: Path) -> NDArray[np.float64]:

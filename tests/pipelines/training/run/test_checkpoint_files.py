@@ -86,4 +86,15 @@ def test_state_with_nan_is_not_written(tmp_path: Path) -> None:
 
 
 def test_state_is_readable_json(saved: Path) -> None:
-    assert json.loads((saved / "state.json").read_text())["format"] == "hiertree checkpoint 1"
+    assert json.loads((saved / "state.json").read_text())["format"] == "hiertree checkpoint 2"
+
+
+@pytest.mark.parametrize(
+    "change", [("0.3", "0.4"), ('"mine"', '"nine"'), ('"sum"', '"sun"'), ("checkpoint 2", "checkpoint 3")]
+)
+def test_changed_state_is_noticed(saved: Path, change: tuple[str, str]) -> None:
+    content = (saved / "state.json").read_text()
+    assert content.count(change[0]) == 1
+    (saved / "state.json").write_text(content.replace(*change))
+    with pytest.raises(CheckpointError, match=r"step-00000007.*remove this folder .*--fresh"):
+        read_checkpoint(saved, accepts=lambda _: True)

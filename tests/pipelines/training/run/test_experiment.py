@@ -23,6 +23,7 @@ from forked_processes import started
 from interrupted_runs import assert_same_weights, break_at, curve, train_slowly, weights
 from PIL import Image, ImageOps
 
+from hiertree import LabelTree
 from hiertree.datasets import load_synthetic
 from hiertree.errors import (
     CheckpointError,
@@ -305,6 +306,81 @@ def test_sigterm_outside_of_the_steps_ends_with_status_0_too(
         assert train(recipe, tmp_path / "run").metrics
         assert (tmp_path / "run" / "metrics.json").is_file()
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_flipped_digit_in_a_state_changes_no_history(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    recipe = tiny_recipe("training.epochs=3")
+    train(recipe, tmp_path / "whole")
+    break_at(5, recipe, tmp_path / "run")
+    *_, newest = list_checkpoints(tmp_path / "run" / "checkpoints").values()
+    content = (newest / "state.json").read_text()
+    digit = re.search(r'"loss": \d\.\d(\d)', content)
+    assert digit is not None
+    at = digit.start(1)
+    (newest / "state.json").write_text(content[:at] + str(9 - int(content[at])) + content[at + 1 :])
+    train(recipe, tmp_path / "run")
+    assert curve(tmp_path / "run") == curve(tmp_path / "whole")
+    assert_same_weights(tmp_path / "run", tmp_path / "whole")
+
+
+@pytest.mark.parametrize("content", ["", '{"level', "[]"])
+@pytest.mark.parametrize("name", ["tree.json", "tree-train.json"])
+def test_a_damaged_tree_of_a_run_that_goes_on_is_written_again(
+    tiny_recipe: Tiny, tmp_path: Path, name: str, content: str
+) -> None:
+    recipe = tiny_recipe("training.epochs=2")
+    break_at(3, recipe, tmp_path / "run")
+    whole = (tmp_path / "run" / name).read_text()
+    (tmp_path / "run" / name).write_text(content)
+    train(recipe, tmp_path / "run")
+    assert (tmp_path / "run" / name).read_text() == whole
+
+
+def test_a_run_does_not_go_on_with_other_labels(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    recipe = tiny_recipe("training.epochs=2")
+    break_at(3, recipe, tmp_path / "run")
+    LabelTree.from_paths([("a", "b"), ("a", "c")]).to_json(tmp_path / "run" / "tree.json")
+    with pytest.raises(CheckpointError, match=r"tree\.json has other labels .*--fresh"):
+        train(recipe, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "model.json", "embeddings.npz", "per_query.parquet", "tree.json", "manifest.json"]
+)
+def test_damage_to_a_finished_run_is_named_and_mended_as_the_error_says(
+    tiny_recipe: Tiny, tmp_path: Path, name: str
+) -> None:
+    recipe, run = tiny_recipe("training.epochs=1"), tmp_path / "run"
+    train(recipe, run)
+    before = {key: tensor.clone() for key, tensor in weights(run).items()}  # not mapped from the file
+    content = (run / name).read_bytes()
+    (run / name).write_bytes(content[: len(content) // 2])
+    with pytest.raises(CheckpointError, match=rf"{re.escape(name)}.*remove .*metrics\.json.*last checkpoint"):
+        train(recipe, run)
+    (run / "metrics.json").unlink()
+    assert not train(recipe, run).already_finished
+    assert all(torch.equal(tensor, weights(run)[key]) for key, tensor in before.items())
+    assert train(recipe, run).already_finished
+
+
+def test_sigterm_that_a_library_swallows_before_the_steps_ends_the_run_all_the_same(
+    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build = Learner.__init__
+
+    def swallow(*arguments: Any, **options: Any) -> None:
+        with suppress(SystemExit):  # as a callback of llvmlite or a destructor does
+            signal.raise_signal(signal.SIGTERM)
+        build(*arguments, **options)
+
+    monkeypatch.setattr(Learner, "__init__", swallow)
+    with pytest.raises(SystemExit) as ended:
+        train(tiny_recipe("training.epochs=1"), tmp_path / "run")
+    assert ended.value.code == 0
+    assert "stopped by SIGTERM after step 0" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "metrics.json").exists()
+    monkeypatch.setattr(Learner, "__init__", build)
+    assert train(tiny_recipe("training.epochs=1"), tmp_path / "run").metrics
 
 
 def test_ctrl_c_that_a_library_swallows_ends_the_run_all_the_same(

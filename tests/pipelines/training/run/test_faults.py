@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from multiprocessing import active_children
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,8 @@ import pytest
 import torch
 import yaml
 from benchmark_files import write_benchmark
-from safetensors.torch import load_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 
 from hiertree.errors import CheckpointError, DeviceError, ImageError, RecipeError, TrainingError
 from hiertree.pipelines.training.data.splits import load_split
@@ -87,6 +89,50 @@ def test_run_stopped_in_the_middle_of_an_epoch_ends_with_the_same_weights(
     assert_same_weights(tmp_path / "whole", tmp_path / "stopped")
 
 
+def test_workers_hear_neither_ctrl_c_nor_sigterm(
+    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def signal_workers(_: Learner, step: int) -> None:
+        for worker in active_children():
+            os.kill(worker.pid or 0, signal.SIGINT if step else signal.SIGTERM)
+
+    change_step(monkeypatch, signal_workers)
+    train(tiny_recipe("images.workers=2", "training.epochs=1"), tmp_path / "run")
+    monkeypatch.undo()
+    train(tiny_recipe("training.epochs=1"), tmp_path / "alone")
+    assert_same_weights(tmp_path / "run", tmp_path / "alone")
+
+
+def test_worker_that_is_killed_is_one_error_that_says_what_to_do(
+    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill_workers(_: Learner, step: int) -> None:
+        for worker in active_children():
+            worker.kill()
+            worker.join()
+
+    change_step(monkeypatch, kill_workers)
+    recipe = tiny_recipe("images.workers=1", "training.epochs=20")
+    with pytest.raises(DeviceError, match=r"decodes images has ended \(DataLoader worker.*lower images\.workers"):
+        train(recipe, tmp_path / "run")
+
+
+def test_full_disk_while_the_network_is_written_is_reported(
+    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(tensors: dict[str, torch.Tensor], path: Path) -> None:
+        if "model" in path.name:
+            raise SafetensorError('IoError(Os { code: 28, kind: StorageFull, message: "No space left on device" })')
+        save_file(tensors, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("safetensors.torch.save_file", fail)
+        with pytest.raises(CheckpointError, match=r"model\.safetensors .*No space left .*room on the disk; free some"):
+            train(tiny_recipe("training.epochs=1"), tmp_path / "run")
+    assert train(tiny_recipe("training.epochs=1"), tmp_path / "run").metrics
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # TensorBoard's writer
 def test_full_disk_is_reported_and_the_checkpoint_before_is_whole(
     tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
