@@ -173,12 +173,12 @@ def load_archives(
         raise ImageError(f"{root} without archives{f' of {split}' if split else ''}", expected=".tar files")
     order = list(SPLIT_NAMES)
     place = next((place for place, name in enumerate(order) if split in SPLIT_NAMES[name]), 0)
-    earlier = [files for name in order[:place] if (files := named_archives(os.fspath(root), name))]
-    return _of_archives(archives, _Asked(split, tuple(levels), IMAGE, True), earlier).dataset
+    earlier_rows = [files for name in order[:place] if (files := named_archives(os.fspath(root), name))]
+    return _of_archives(archives, _Asked(split, tuple(levels), IMAGE, True), earlier_rows).dataset
 
 
-def _of_archives(archives: Sequence[Path], asked: _Asked, earlier: Sequence[Sequence[Path]] = ()) -> InputImages:
-    """The images of archives; ``earlier`` are those of the splits whose classes are numbered before theirs."""
+def _of_archives(archives: Sequence[Path], asked: _Asked, earlier_rows: Sequence[Sequence[Path]] = ()) -> InputImages:
+    """The images of archives; ``earlier_rows`` are those of the splits whose classes are numbered before theirs."""
     folder = archives[0].parent
     images, samples, members = _opened(archives, labeled=asked.labeled)
     if not asked.labeled:
@@ -190,7 +190,7 @@ def _of_archives(archives: Sequence[Path], asked: _Asked, earlier: Sequence[Sequ
         reason = "name the fields of their json members by levels" if members["json"] else "no cls member for each"
         return _without(images, folder.name, asked, reason)
     numbered: dict[tuple[str, ...], None] = {}
-    for others in earlier:
+    for others in earlier_rows:
         _, other_samples, other_members = _opened(others, labeled=True)
         for sample in other_samples:
             with suppress(TableError):  # one without labels, which reading that split reports
@@ -198,7 +198,9 @@ def _of_archives(archives: Sequence[Path], asked: _Asked, earlier: Sequence[Sequ
     labels = [*numbered, *(_labels(sample, levels, members) for sample in samples)]
     columns = [list(column) for column in zip(*labels, strict=True)]
     places = [*map("/".join, numbered), *map(images.name, range(len(images)))]
-    tree, paths = label_paths(columns, level_names=levels, leaf="path", where=places.__getitem__, earlier=len(numbered))
+    tree, paths = label_paths(
+        columns, level_names=levels, leaf="path", where=places.__getitem__, earlier_rows=len(numbered)
+    )
     split = asked.split or "all"
     dataset = ImageDataset(name=folder.name, split=split, tree=tree, paths=paths, images=images)
     return _with(dataset, "from the members of the archives")

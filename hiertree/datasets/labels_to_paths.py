@@ -30,14 +30,14 @@ def label_paths(
     leaf: LeafKey = "label",
     uneven: Uneven = "error",
     gaps: Gaps = "error",
-    earlier: int = 0,
+    earlier_rows: int = 0,
 ) -> Labeled:
     """The tree of the distinct rows of labels, in order of first appearance, and the images' paths in it.
 
     ``columns`` are L sequences of n labels, coarse → fine. ``where`` names image i in messages. With a policy
     ``uneven``, a path ends where the rest of a row has no label; ``leaf`` and ``gaps`` are as in
-    :meth:`LabelTree.from_paths`. The first ``earlier`` labels are those of other splits, which are numbered, too, but
-    have no paths in the result.
+    :meth:`LabelTree.from_paths`. The first ``earlier_rows`` labels are those of other splits, which are numbered, too,
+    but have no paths in the result.
 
     >>> tree, paths = label_paths(
     ...     [["cat", "dog", "cat"], [7, 4, 7]], level_names=["kind", "pet"], where=lambda row: f"line {row + 2}")
@@ -58,17 +58,22 @@ def label_paths(
         repeats="merge",
         where=lambda row: where(int(firsts[row])),
     )
-    return Labeled(tree, tree.paths(rows if leaf == "path" else [row[-1] for row in rows])[group[earlier:]])
+    return Labeled(tree, tree.paths(rows if leaf == "path" else [row[-1] for row in rows])[group[earlier_rows:]])
 
 
 def label_leaves(
-    leaves: Any, above: Mapping[Any, Sequence[Hashable]], *, level_names: Sequence[str], where: Where, earlier: int = 0
+    leaves: Any,
+    above: Mapping[Any, Sequence[Hashable]],
+    *,
+    level_names: Sequence[str],
+    where: Where,
+    earlier_rows: int = 0,
 ) -> Labeled:
     """As :func:`label_paths`, for n leaf ids; ``above`` has the labels above each, coarse → fine."""
     group, firsts, different = _distinct_rows([leaves])
     rows = [(*above[leaf], leaf) for (leaf,) in different]
     tree = LabelTree.from_paths(rows, level_names=level_names, where=lambda row: where(int(firsts[row])))
-    return Labeled(tree, tree.paths(tree.leaves)[group[earlier:]])
+    return Labeled(tree, tree.paths(tree.leaves)[group[earlier_rows:]])
 
 
 def _distinct_rows(columns: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], list[Row]]:

@@ -85,17 +85,19 @@ def load_folder(
     names = image_files(home)
     others = [] if whole else _folders_of_earlier_splits(Path(root), home.name)
     rows = _rows_of_folders(names, others, home, uneven)
-    earlier, own = rows[: len(others)], rows[len(others) :]
+    earlier_rows, own = rows[: len(others)], rows[len(others) :]
     if holdout is not None:
         part = held_out_rows(own, split, share=holdout, by=holdout_by, seed=seed)
-        earlier = [] if split == "train" else [own[place] for place in sorted(set(range(len(own))) - set(part))]
+        earlier_rows = [] if split == "train" else [own[place] for place in sorted(set(range(len(own))) - set(part))]
         names, own = [names[place] for place in part], [own[place] for place in part]
     if levels is not None and (isinstance(levels, str) or len(levels) != len(own[0])):
         given = f"levels={levels!r} for folders such as {'/'.join(map(str, own[0]))}"
         raise OptionError(given, expected=f"{len(own[0])} names, one for each folder on the way to an image")
-    columns = [[str(label) for label in column] for column in zip(*earlier, *own, strict=True)]
-    places = [*map(str, earlier), *(f"{home / name}" for name in names)]
-    labeled = label_paths(columns, level_names=levels, leaf="path", where=places.__getitem__, earlier=len(earlier))
+    columns = [[str(label) for label in column] for column in zip(*earlier_rows, *own, strict=True)]
+    places = [*map(str, earlier_rows), *(f"{home / name}" for name in names)]
+    labeled = label_paths(
+        columns, level_names=levels, leaf="path", where=places.__getitem__, earlier_rows=len(earlier_rows)
+    )
     return _dataset(Path(root).resolve().name, split, labeled, FileImages(home, names), on_bad_image)
 
 
@@ -257,7 +259,7 @@ def load_table(
         uneven=uneven,
         gaps=gaps,
         where=line_names(whole, file),
-        earlier=len(numbered),
+        earlier_rows=len(numbered),
     )
     return _dataset(file.stem, split, labeled, FileImages(folder, table[image].tolist()), on_bad_image)
 
@@ -346,21 +348,23 @@ def from_huggingface(
     import datasets as huggingface
 
     check_level_columns(levels)
-    earlier: list[Any] = []
+    earlier_rows: list[Any] = []
     if isinstance(rows, huggingface.DatasetDict):
         chosen = name_in(rows, split or "")
         if chosen is None:
             given, remedy = f"a DatasetDict, split={split!r}", f"pass split=, one of {', '.join(rows)}"
             raise InputError(given, expected="the name of a split", remedy=remedy)
         order = sorted(rows, key=lambda name: (split_order(name), name))
-        earlier, rows = [rows[name] for name in order[: order.index(chosen)]], rows[chosen]
-    return _of_huggingface(rows, earlier, levels=levels, image=image, split=split, leaf=leaf, uneven=uneven, gaps=gaps)
+        earlier_rows, rows = [rows[name] for name in order[: order.index(chosen)]], rows[chosen]
+    return _of_huggingface(
+        rows, earlier_rows, levels=levels, image=image, split=split, leaf=leaf, uneven=uneven, gaps=gaps
+    )
 
 
 def _of_huggingface(
-    rows: Any, earlier: Collection[Any], *, levels: Sequence[str], image: str, split: str | None, **policies: Any
+    rows: Any, earlier_rows: Collection[Any], *, levels: Sequence[str], image: str, split: str | None, **policies: Any
 ) -> ImageDataset:
-    """A data set of some rows; ``earlier`` are those of the splits whose classes are numbered before theirs."""
+    """A data set of some rows; ``earlier_rows`` are those of the splits whose classes are numbered before theirs."""
     import datasets as huggingface
 
     if not isinstance(rows, huggingface.Dataset):
@@ -378,7 +382,9 @@ def _of_huggingface(
         raise InputError("a data set without rows", expected="an image and its labels in every row")
     fills = any(policies[name] != "error" for name in ("uneven", "gaps"))
     parts = [
-        (part, _classes(part, levels, fills=fills)) for part in (*earlier, rows) if set(levels) <= set(part.features)
+        (part, _classes(part, levels, fills=fills))
+        for part in (*earlier_rows, rows)
+        if set(levels) <= set(part.features)
     ]
     places = [f"row {row} of {part.split or 'the data set'}" for part, classes in parts for row in classes.values()]
     labels = [_huggingface_labels(rows, name) for name in levels]
@@ -388,7 +394,7 @@ def _of_huggingface(
     ]
     places += [f"row {row}" for row in range(len(rows))]
     labeled = label_paths(
-        columns, level_names=list(levels), where=places.__getitem__, earlier=len(numbered), **policies
+        columns, level_names=list(levels), where=places.__getitem__, earlier_rows=len(numbered), **policies
     )
     name, split = str(rows.info.dataset_name or "huggingface"), split or str(rows.split or "all")
     images = HuggingFaceImages(rows, image)

@@ -46,13 +46,13 @@ def load_vggface2(root: str | os.PathLike[str], split: str = "train", *, verify:
     refuse_first(people.isna(), where, listed, "<person>/<image>")
     first = file.with_name(file.name.replace("test", "train"))
     trained = dict.fromkeys(line.partition("/")[0] for line in text_lines(first)) if first.is_file() else {}
-    earlier = [] if split == "train" else list(trained)
+    earlier_rows = [] if split == "train" else list(trained)
 
     def labeled_where(row: int) -> str:
-        return first.name if row < len(earlier) else where(row - len(earlier))
+        return first.name if row < len(earlier_rows) else where(row - len(earlier_rows))
 
-    columns = [[*earlier, *people.tolist()]]
-    labeled = label_paths(columns, level_names=VGGFACE2.levels, where=labeled_where, earlier=len(earlier))
+    columns = [[*earlier_rows, *people.tolist()]]
+    labeled = label_paths(columns, level_names=VGGFACE2.levels, where=labeled_where, earlier_rows=len(earlier_rows))
     return VGGFACE2.dataset(split, labeled, VGGFACE2.image_files(folder, listed, where), verify=verify)
 
 

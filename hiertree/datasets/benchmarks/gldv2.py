@@ -83,24 +83,24 @@ def load_gldv2(
     home, *files = benchmark.files(root, *LISTS[split], *labels)
     listed = (_clean if split == "train" else _one_a_row)(files[0])
     benchmark.verify(split if part == "train" else part, len(listed.ids), len(np.unique(listed.landmarks)), verify)
-    parts, earlier = {part: listed}, [listed] if part == "index" and split != "index" else []
-    if earlier:
+    parts, earlier_rows = {part: listed}, [listed] if part == "index" and split != "index" else []
+    if earlier_rows:
         parts = {"test": _queries(files[1], listed), part: listed}
         benchmark.verify("query", len(parts["test"].ids), 0, verify)
     elif split == "train_all" and (clean := files[0].with_name(*LISTS["train"])).is_file():
-        earlier = [_clean(clean)]
+        earlier_rows = [_clean(clean)]
     above = _labels_above(files[-1]) if hierarchy else None
     if above is not None:
         parts = {name: _with_labels(images, above) for name, images in parts.items()}
-        earlier = [_with_labels(images, above) for images in earlier]
+        earlier_rows = [_with_labels(images, above) for images in earlier_rows]
     count = len(next(iter(parts.values())).ids)
     if split == "query":
         del parts[part]
-    every = LandmarkImages(*(np.concatenate(column) for column in zip(*earlier, *parts.values(), strict=True)))
+    every = LandmarkImages(*(np.concatenate(column) for column in zip(*earlier_rows, *parts.values(), strict=True)))
     options: Any = {
         "level_names": benchmark.levels,
         "where": every.where,
-        "earlier": sum(len(own.ids) for own in earlier),
+        "earlier_rows": sum(len(own.ids) for own in earlier_rows),
     }
     labeled = (
         label_paths([every.landmarks], **options) if above is None else label_leaves(every.landmarks, above, **options)

@@ -124,13 +124,13 @@ def load_imagenet100(
     lists = [_one_hot(first) for first in firsts]
     images, classes = (np.concatenate(columns) for columns in zip(*lists, strict=True))
     trained = next(filter(Path.is_file, (home / name for name in _parts_of_list("train"))), None)
-    earlier = classes[:0] if split == "train" or trained is None else _one_hot(trained)[1]
+    earlier_rows = classes[:0] if split == "train" or trained is None else _one_hot(trained)[1]
 
     def where(row: int) -> str:
         return f"{' and '.join(names)}, image {images[row]}"
 
-    columns = [np.concatenate([earlier, classes])]
-    labeled = label_paths(columns, level_names=IMAGENET100.levels, where=str, earlier=len(earlier))
+    columns = [np.concatenate([earlier_rows, classes])]
+    labeled = label_paths(columns, level_names=IMAGENET100.levels, where=str, earlier_rows=len(earlier_rows))
     found = IMAGENET100.image_files(home, images.tolist(), where)
     if split == "train":
         return IMAGENET100.dataset(split, labeled, found, verify=verify)
@@ -293,9 +293,9 @@ def _graded(
 ) -> GradedDataset:
     """A split of images with one leaf each, whose parts have these rows."""
     trains, chosen = split == "train", rows.get(split, np.arange(len(images)))
-    earlier = [] if trains else [leaves[row] for row in rows["train"]]
-    columns = [[*earlier, *([leaves[row] for row in chosen] if trains else leaves)]]
-    labeled = label_paths(columns, level_names=benchmark.levels, where=str, earlier=len(earlier))
+    earlier_rows = [] if trains else [leaves[row] for row in rows["train"]]
+    columns = [[*earlier_rows, *([leaves[row] for row in chosen] if trains else leaves)]]
+    labeled = label_paths(columns, level_names=benchmark.levels, where=str, earlier_rows=len(earlier_rows))
     shown = SelectedImages(images, chosen) if trains else images
     parts = {} if trains else {"queries": rows["query"], "gallery": rows["gallery"]}
     found = benchmark.dataset(split, labeled, shown, verify=verify, **parts)

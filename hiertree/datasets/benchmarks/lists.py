@@ -67,7 +67,7 @@ def load_sop(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
     for key, value in permutations(("super_class_id", "folder")):
         refuse_contradictions(listed[key], listed[value], lists.where, key)
     columns = [listed["folder"].str.removesuffix("_final").tolist(), listed["class_id"].to_numpy()]
-    labeled = label_paths(columns, level_names=SOP.levels, where=lists.where, earlier=lists.earlier)
+    labeled = label_paths(columns, level_names=SOP.levels, where=lists.where, earlier_rows=lists.earlier_rows)
     return SOP.dataset(split, labeled, SOP.image_files(home, lists.own["path"], lists.where_own), verify=verify)
 
 
@@ -99,13 +99,13 @@ def load_cub(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
     refuse_first(names.isna(), line_names(labels, files[1]), labels["class_id"], f"a class of {files[2].name}")
     refuse_contradictions(images["path"].str.partition("/")[0], names, line_names(images, files[0]), "the folder")
     class_ids = integer_column(labels, "class_id", path=files[1])
-    earlier, rows = _rows_by_class(class_ids > CUB_TRAINING_CLASSES, split)
-    every = np.concatenate([earlier, rows])
+    earlier_rows, rows = _rows_by_class(class_ids > CUB_TRAINING_CLASSES, split)
+    every = np.concatenate([earlier_rows, rows])
     labeled = label_paths(
         [names.iloc[every].tolist()],
         level_names=CUB.levels,
         where=line_names(images.iloc[every], files[0]),
-        earlier=len(earlier),
+        earlier_rows=len(earlier_rows),
     )
     where = line_names(images.iloc[rows], files[0])
     found = CUB.image_files(home, "images/" + images["path"].iloc[rows], where)
@@ -139,8 +139,8 @@ def load_inshop(
     status = listed["evaluation_status"]
     known = status.isin(("train", "query", "gallery"))
     refuse_first(~known, line_names(listed, file), status, "train, query or gallery")
-    earlier, rows = _rows_by_class((status != "train").to_numpy(), split)
-    every = listed.iloc[np.concatenate([earlier, rows])]
+    earlier_rows, rows = _rows_by_class((status != "train").to_numpy(), split)
+    every = listed.iloc[np.concatenate([earlier_rows, rows])]
     where, names, columns = line_names(every, file), every["image_name"], [every["item_id"].tolist()]
     folders = names.str.extract("^[^/]*/([^/]*)/([^/]*)/(?:(id_[0-9]+)/)?")  # gender, category and item
     if hierarchy:
@@ -148,7 +148,9 @@ def load_inshop(
         columns = [folders[0].tolist(), folders[1].tolist(), *columns]
     other = folders[2].notna() & (folders[2] != every["item_id"])
     refuse_first(other, where, names, "the folder of its item_id")
-    labeled = label_paths(columns, level_names=INSHOP.levels[-len(columns) :], where=where, earlier=len(earlier))
+    labeled = label_paths(
+        columns, level_names=INSHOP.levels[-len(columns) :], where=where, earlier_rows=len(earlier_rows)
+    )
     listed = listed.iloc[rows]
     where, names = line_names(listed, file), listed["image_name"]
     folder = next((folder for folder in INSHOP_IMAGES if (home / folder).is_dir()), INSHOP_IMAGES[0])
@@ -199,7 +201,7 @@ def load_vehicleid(
     home, file = benchmark.files(root, f"train_test_split/{names[-1]}.txt")
     lists = join_lists([file.with_name(f"{name}.txt") for name in names], _vehicles)
     listed, vehicles = lists.own, lists.table["vehicle"].to_numpy()
-    labeled = label_paths([vehicles], level_names=benchmark.levels, where=lists.where, earlier=lists.earlier)
+    labeled = label_paths([vehicles], level_names=benchmark.levels, where=lists.where, earlier_rows=lists.earlier_rows)
     paths = [f"image/{image.zfill(7)}.jpg" for image in listed["image"]]
     images = benchmark.image_files(home, paths, lists.where_own)
     if split == "train" or (split == "test" and gallery == "list"):
@@ -232,15 +234,15 @@ def load_cars(root: str | os.PathLike[str], split: str = "train", *, verify: Ver
     CARS.check_options(split, verify)
     home, paths, class_ids, class_names = _cars(root)
     refuse_contradictions(class_names, range(len(class_names)), lambda row: f"class {row + 1}", "the name")
-    earlier, rows = _rows_by_class(class_ids > CARS_TRAINING_CLASSES, split)
-    every = np.concatenate([earlier, rows]).tolist()
+    earlier_rows, rows = _rows_by_class(class_ids > CARS_TRAINING_CLASSES, split)
+    every = np.concatenate([earlier_rows, rows]).tolist()
 
     def where(row: int) -> str:
         return f"the annotation of {paths[every[row]]}"
 
     names = [class_names[class_ids[row] - 1] for row in every]
-    labeled = label_paths([names], level_names=CARS.levels, where=where, earlier=len(earlier))
-    images = CARS.image_files(home, [paths[row] for row in rows], lambda row: where(len(earlier) + row))
+    labeled = label_paths([names], level_names=CARS.levels, where=where, earlier_rows=len(earlier_rows))
+    images = CARS.image_files(home, [paths[row] for row in rows], lambda row: where(len(earlier_rows) + row))
     return CARS.dataset(split, labeled, images, verify=verify)
 
 

@@ -75,7 +75,7 @@ def load_inaturalist(
     folders = paths.str.extract(r"([^/]*)/(\d+)/[^/]*$")
     refuse_first(folders[1].isna(), where, paths, "train_val2018/<super>/<category id>/<image>.jpg")
     species = list(map(int, folders[1]))
-    numbering: Any = {"level_names": benchmark.levels, "where": where, "earlier": lists.earlier}
+    numbering: Any = {"level_names": benchmark.levels, "where": where, "earlier_rows": lists.earlier_rows}
     if hierarchy == "base":
         labeled = label_paths([folders[0].tolist(), species], **numbering)
     else:

@@ -85,23 +85,25 @@ def load_cifar(
     parts = [_part(benchmark, root, part, classes, verify) for part in ((split,) if alone else ("train", "test"))]
     found = Part(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     queries = gallery = None
-    earlier = found.labels[:0]
+    earlier_rows = found.labels[:0]
     if setting == "published" and split == "test":
-        earlier = _training_labels(benchmark, root, classes)
+        earlier_rows = _training_labels(benchmark, root, classes)
     if setting == "s1":
         rank = _rank_in_class(found.labels[:, -1], seed)
         trains = (rank >= S1_QUERIES) & (rank < S1_QUERIES + S1_TRAINING)
         if split == "train":
             found = Part(*(column[trains] for column in found))
         else:
-            earlier = found.labels[trains]
+            earlier_rows = found.labels[trains]
             queries, gallery = np.flatnonzero(rank < S1_QUERIES), np.flatnonzero(rank >= S1_QUERIES)
     elif not alone:
         trained = len(parts[0].names)
         queries, gallery = np.arange(trained, len(found.names)), np.arange(trained)
-    columns = np.concatenate([earlier, found.labels]).T
-    names = [*(f"training image {row}" for row in range(len(earlier))), *(f"image {name}" for name in found.names)]
-    labeled = label_paths(columns, level_names=benchmark.levels, where=names.__getitem__, earlier=len(earlier))
+    columns = np.concatenate([earlier_rows, found.labels]).T
+    names = [*(f"training image {row}" for row in range(len(earlier_rows))), *(f"image {name}" for name in found.names)]
+    labeled = label_paths(
+        columns, level_names=benchmark.levels, where=names.__getitem__, earlier_rows=len(earlier_rows)
+    )
     images = ArrayImages(found.pixels, names=found.names.tolist())
     return benchmark.dataset(split, labeled, images, verify="structure", queries=queries, gallery=gallery)
 
@@ -212,7 +214,7 @@ def load_revisited(
     home, file = benchmark.files(root, f"gnd_{city}.pkl")
     queries, gallery, boxes, truth = read_ground_truth(file)
     names = {part: own for part, own in (("query", queries), ("gallery", gallery)) if split in (part, "test")}
-    earlier = queries if split == "gallery" else []
+    earlier_rows = queries if split == "gallery" else []
 
     def where(row: int) -> str:
         return f"{file.name}, image {row}"
@@ -221,12 +223,12 @@ def load_revisited(
     for part, own in names.items():
         files = benchmark.image_files(home, [f"jpg/{name}.jpg" for name in own], where)
         sources.append(BoxedImages(files, boxes) if part == "query" else files)
-    tags = [name.rpartition("_")[0] or name for own in (earlier, *names.values()) for name in own]
-    benchmark.verify(split, len(tags) - len(earlier), 0, verify)
+    tags = [name.rpartition("_")[0] or name for own in (earlier_rows, *names.values()) for name in own]
+    benchmark.verify(split, len(tags) - len(earlier_rows), 0, verify)
     if split != "query" and distractors is not None:
         sources.append(_distractors(distractors))
         tags += [DISTRACTOR] * len(sources[-1])
-    labeled = label_paths([tags], level_names=benchmark.levels, where=where, earlier=len(earlier))
+    labeled = label_paths([tags], level_names=benchmark.levels, where=where, earlier_rows=len(earlier_rows))
     parts = np.split(np.arange(len(tags)), [len(queries)])
     rows = dict(zip(("queries", "gallery"), parts, strict=True)) if split == "test" else {}
     dataset = benchmark.dataset(split, labeled, reduce(JoinedImages, sources), verify="structure", **rows)

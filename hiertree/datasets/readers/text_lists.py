@@ -52,12 +52,12 @@ class JoinedLists(NamedTuple):
 
     table: pd.DataFrame
     places: list[tuple[str, int]]  # the file and the line of each row
-    earlier: int  # rows before those of the split
+    earlier_rows: int  # rows before those of the split
 
     @property
     def own(self) -> pd.DataFrame:
         """The rows of the split itself."""
-        rows: pd.DataFrame = self.table.iloc[self.earlier :]
+        rows: pd.DataFrame = self.table.iloc[self.earlier_rows :]
         return rows
 
     def where(self, row: int) -> str:
@@ -66,16 +66,16 @@ class JoinedLists(NamedTuple):
 
     def where_own(self, row: int) -> str:
         """The name of a row of the split itself."""
-        return self.where(self.earlier + row)
+        return self.where(self.earlier_rows + row)
 
 
 def join_lists(files: Sequence[Path], read: Callable[[Path], pd.DataFrame]) -> JoinedLists:
     """Read the list of a split, the last file, and before it those of earlier splits that are there."""
     import pandas as pd
 
-    *earlier, own = files
-    tables = [read(file) for file in (*filter(Path.is_file, earlier), own)]
-    names = [file.name for file in (*filter(Path.is_file, earlier), own)]
+    *earlier_rows, own = files
+    tables = [read(file) for file in (*filter(Path.is_file, earlier_rows), own)]
+    names = [file.name for file in (*filter(Path.is_file, earlier_rows), own)]
     places = [(name, int(line)) for name, table in zip(names, tables, strict=True) for line in table.index]
     return JoinedLists(pd.concat(tables, ignore_index=True), places, sum(map(len, tables[:-1])))
 
