@@ -11,6 +11,7 @@ import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from .training.recipe.schema import Recipe
     from .training.run.experiment import TrainedRun
 
-LANDMARKS = Path(__file__).parent / "landmarks.csv"
+LANDMARKS = files("hiertree.pipelines").joinpath("landmarks.csv")
 _TITLE = "What a label hierarchy buys"
 _LEAD = (
     "Two networks of the same shape learn from the same images for the same time. Each then retrieves images like a "

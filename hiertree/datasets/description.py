@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -188,7 +189,7 @@ class Benchmark:
 
 
 def _published() -> Mapping[str, Benchmark]:
-    text = (Path(__file__).parent / "benchmarks" / "benchmarks.yaml").read_text(encoding="utf-8")
+    text = resources.files(__package__).joinpath("benchmarks", "benchmarks.yaml").read_text(encoding="utf-8")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
     listed: dict[str, dict[str, Any]] = loader(text).get_single_data()
     return MappingProxyType({name: Benchmark(name=name, **_typed(values)) for name, values in listed.items()})

@@ -155,22 +155,22 @@ def _swap(temporary: Path, target: Path, aside: Path) -> None:
 
 
 @contextmanager
-def open_replacing(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
+def open_replacing(path: str | os.PathLike[str], *, errors: str = "strict") -> Iterator[IO[str]]:
     """A UTF-8 text file, opened for writing, that replaces ``path`` on success. Lines end in a bare newline."""
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", errors=errors, newline="") as file:
         yield file
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write UTF-8 text to ``path`` atomically."""
-    with open_replacing(path) as file:
+    """Write UTF-8 text to ``path`` atomically; bytes of names that are not UTF-8 become escapes, as JSON reads them."""
+    with open_replacing(path, errors="backslashreplace") as file:
         file.write(text)
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
-    """Write ``value`` as indented JSON atomically; NaN and infinities are a ValueError."""
+    """Write ``value`` as indented JSON atomically, names as :func:`write_text`; NaN and infinities are a ValueError."""
     encoder = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False)
-    with open_replacing(path) as file:
+    with open_replacing(path, errors="backslashreplace") as file:
         file.writelines(encoder.iterencode(value))
         file.write("\n")
 

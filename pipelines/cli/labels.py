@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import cached_property
 from importlib import import_module
-from pathlib import Path
+from importlib.resources import files
 
 import click
 from typing_extensions import override
@@ -23,7 +23,7 @@ class LabelsGroup(CheckedGroup):
 
     @cached_property
     def _docstrings(self) -> dict[str, str]:
-        source = Path(__file__).with_name(f"{_MODULE}.py").read_text(encoding="utf-8")
+        source = files(__package__).joinpath(f"{_MODULE}.py").read_text(encoding="utf-8")
         public = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name[0] != "_")
         return {node.name: ast.get_docstring(node) or "" for node in public}
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import require_package
 
-_PACKAGES = ("bs4", "faiss", "filelock", "matplotlib", "mwparserfromhell", "pyarrow")
+_PACKAGES = ("bs4", "faiss", "matplotlib", "mwparserfromhell", "pyarrow")
 _PACKAGES += ("requests", "scipy", "sklearn", "starlette", "uvicorn")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from hiertree.arrays import as_embeddings, as_paths
 from hiertree.errors import CheckpointError, HiertreeError, OptionError, raised_as
-from hiertree.io.files import AnyPath
+from hiertree.io.files import NOT_UTF8, AnyPath
 from hiertree.io.provenance import MANIFEST, manifest
 from hiertree.io.reading import Complaint, read_json_object, read_parquet_frame, read_text, reading_file
 from hiertree.metrics import evaluate
@@ -147,7 +147,8 @@ def _named(measurements: Sequence[Model], names: Sequence[str] = ()) -> dict[str
         [stem if run is None else run.name for run, stem in zip(runs, stems, strict=True)],
         [str(measurement.source) for measurement in measurements],
     )
-    labels = next((candidate for candidate in candidates if max(Counter(candidate).values()) == 1), None)
+    readable = ([NOT_UTF8.sub("\ufffd", name) for name in candidate] for candidate in candidates)
+    labels = next((candidate for candidate in readable if max(Counter(candidate).values()) == 1), None)
     if labels is None:
         raise OptionError("a source given twice", expected="each once")
     return dict(zip(labels, aligned, strict=True))

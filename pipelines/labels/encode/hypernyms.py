@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import networkx as nx
 EDGE_COLUMNS = ("child_qid", "child_label", "parent_qid", "parent_label")
 SOURCE_COLUMN = "source"
-PLACE_CLASSES = Path(__file__).with_name("place_classes.parquet")
+PLACE_CLASSES = files(__package__).joinpath("place_classes.parquet")
 ARROW = " → "
 KIND_OF_ROOT = {  # 1: natural, −1: human-made
     "Q35145263": 1,  # natural geographic object
@@ -256,7 +256,9 @@ def read_hypernyms(
     """
     edges: dict[tuple[str, str], str] = {}
     names: dict[str, str] = {}
-    for rows in (_rows(table) if isinstance(table, str | os.PathLike) else table, _rows(PLACE_CLASSES)):
+    with as_file(PLACE_CLASSES) as file:
+        places = list(_rows(file))
+    for rows in (_rows(table) if isinstance(table, str | os.PathLike) else table, places):
         known = {child for child, _ in edges}
         for child, child_name, parent, parent_name, source in rows:
             if child not in known:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 
 NATURAL, HUMAN_MADE = KINDS = ("natural", "human-made")
 _WORD = re.compile(r"[^\W\d_]+(?:[.'’][^\W\d_]+)*")
@@ -55,7 +55,7 @@ def thesaurus() -> Thesaurus:
     """Read ``place_nouns.yaml``, once."""
     import yaml
 
-    content = yaml.safe_load(Path(__file__).with_name("place_nouns.yaml").read_text(encoding="utf-8"))
+    content = yaml.safe_load(files(__package__).joinpath("place_nouns.yaml").read_text(encoding="utf-8"))
     themes = [(kind, theme, senses) for kind in KINDS for theme, senses in content[kind].items()]
     groups = [(sense, nouns) for _, _, senses in themes for sense, nouns in senses.items()]
     return Thesaurus(

@@ -9,7 +9,7 @@ import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 from .layers import Layer, merge, parse_layer, plain
@@ -20,7 +20,7 @@ PAPERS = {
     "B": "Brown et al., Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval (ECCV 2020)",
     "T": "He et al., Hashing as Tie-Aware Learning to Rank (CVPR 2018)",
 }
-_FOLDER = Path(__file__).parents[1] / "recipes"
+_FOLDER = files("hiertree.pipelines.training").joinpath("recipes")
 _DESCRIBING = ("about", "note", "extends")  # keys of a variant that are not settings
 
 
@@ -37,7 +37,7 @@ class BuiltInRecipe:
 
 def recipe_datasets() -> dict[str, str]:
     """The data sets with built-in recipes, and their descriptions."""
-    return {path.stem: plain(_content(path.stem)["about"]) for path in sorted(_FOLDER.glob("*.yaml"))}
+    return {dataset: plain(_content(dataset)["about"]) for dataset in _datasets()}
 
 
 def built_in_recipes() -> list[str]:
@@ -54,10 +54,10 @@ def all_built_in_recipes() -> Iterator[BuiltInRecipe]:
 
 def built_in_recipe(name: str) -> BuiltInRecipe | None:
     """The built-in recipe of that name, or None if there is none."""
-    for path in _FOLDER.glob("*.yaml"):
-        variant = name.removeprefix(f"{path.stem}-")
-        if variant != name and variant in _content(path.stem)["variants"]:
-            return _expanded(path.stem, variant)
+    for dataset in _datasets():
+        variant = name.removeprefix(f"{dataset}-")
+        if variant != name and variant in _content(dataset)["variants"]:
+            return _expanded(dataset, variant)
     return None
 
 
@@ -72,13 +72,18 @@ class Sweep(NamedTuple):
 
 def sweeps() -> list[Sweep]:
     """The papers' figures, one command each."""
-    lines = (_FOLDER / "sweeps.csv").read_text(encoding="utf-8").splitlines()
+    lines = _FOLDER.joinpath("sweeps.csv").read_text(encoding="utf-8").splitlines()
     return [Sweep(**line) for line in csv.DictReader(lines)]
 
 
 @cache
+def _datasets() -> list[str]:
+    return sorted(file.name.removesuffix(".yaml") for file in _FOLDER.iterdir() if file.name.endswith(".yaml"))
+
+
+@cache
 def _content(dataset: str) -> dict[str, Any]:
-    return parse_layer((_FOLDER / f"{dataset}.yaml").read_text(encoding="utf-8"), source=f"{dataset}.yaml")
+    return parse_layer(_FOLDER.joinpath(f"{dataset}.yaml").read_text(encoding="utf-8"), source=f"{dataset}.yaml")
 
 
 def _expanded(dataset: str, variant: str) -> BuiltInRecipe:
@@ -141,7 +146,7 @@ def published_rows(recipe: str) -> list[PublishedRow]:
 def _all_rows() -> dict[str, dict[str, PublishedRow]]:
     """All published rows by recipe and source."""
     found: dict[str, dict[str, PublishedRow]] = {}
-    for line in csv.DictReader((_FOLDER / "published.csv").read_text(encoding="utf-8").splitlines()):
+    for line in csv.DictReader(_FOLDER.joinpath("published.csv").read_text(encoding="utf-8").splitlines()):
         source, metric = line["source"], line["metric"]
         row = found.setdefault(line["recipe"], {}).setdefault(source, PublishedRow(source, {}, {}))
         row.percent[metric] = float(line["value"])
