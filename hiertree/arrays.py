@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from itertools import combinations, islice
@@ -238,24 +238,24 @@ def shared_paths(
         columns = match_columns(
             {name: _level_columns(labels, name, num_items.get(name)) for name, labels in given.items()}
         )
-        names, is_text = level_names(columns), any(cells.dtype.kind not in "iu" for cells in _all_cells(columns))
-        if is_text or names is not None:
+        names = level_names(columns)
+        if any(cells.dtype.kind not in "iu" for side in columns.values() for cells in side.cells):
             paths, label_names, numbers = number_labels(columns, unlabeled=unlabeled)
-            check_order([numbers], names)
-            nodes = [len(classes) for classes in label_names.class_names or ()]
-            if text := repeated_labels(names or (), numbers, nodes):
-                warnings.warn(text, UserWarning, stacklevel=2)
-            if is_text:
-                return paths, label_names
+            _check_columns([numbers], names)
+            return paths, label_names
         arrays = {name: np.stack(side.cells, axis=1) for name, side in columns.items()}
     known = {name: _without(ids, unlabeled.get(name)) for name, ids in arrays.items()}
     paths = {name: as_integer_paths(ids, name=name, num_items=num_items.get(name)) for name, ids in known.items()}
-    check_order([ids[~unlabeled[name]] if name in unlabeled else ids for name, ids in paths.items()], names)
+    _check_columns([ids[~unlabeled[name]] if name in unlabeled else ids for name, ids in paths.items()], names)
     return paths, LabelNames(names)
 
 
-def _all_cells(sides: Mapping[str, LevelColumns]) -> Iterator[NDArray[Any]]:
-    return (cells for side in sides.values() for cells in side.cells)
+def _check_columns(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -> None:
+    """Refuse levels fine → coarse, and warn of columns of a frame that repeat."""
+    check_order(sides, names)
+    alike = len({ids.shape[1] for ids in sides}) == 1  # sides that differ are refused elsewhere
+    if names is not None and alike and (text := repeated_labels(names, np.concatenate(sides))):
+        warnings.warn(text, UserWarning, stacklevel=3)
 
 
 def check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -> None:

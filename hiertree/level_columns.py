@@ -16,6 +16,7 @@ from .errors import EmbeddingError, PathError, ShapeError, some_of
 
 ADDED = ("image", "split")  # columns that hiertree's own commands write beside labels
 _LABELS = "iubOUST"  # kinds of columns that name classes; others hold fractions, times, …
+_REPEATED = 2  # classes to a label, on average; real trees have some labels that name several classes
 _ONE_TYPE = "turn the numbers into text, or the reverse"
 
 
@@ -113,21 +114,24 @@ def number_labels(
     return paths, LabelNames(level_names(sides), tuple(classes)), np.stack(columns, axis=1)
 
 
-def repeated_labels(names: Sequence[str], columns: NDArray[np.int64], nodes: Sequence[int]) -> str | None:
-    """A warning of labels that stand below several others, as those of a column that is no level do.
+def repeated_labels(names: Sequence[str], columns: NDArray[np.int64]) -> str | None:
+    """A warning of columns whose labels mostly stand below several others, as those of what is no level do.
 
-    ``columns`` are the numbers of n labels in each column, (n, L), and ``nodes`` how many nodes each level has.
+    ``columns`` are the numbers of n labels in each column, (n, L).
 
-    >>> repeated_labels(["landmark", "side"], np.array([[0, 0], [1, 0], [1, 1]]), [2, 3])
+    >>> repeated_labels(["landmark", "side"], np.array([[0, 0], [1, 0], [1, 1]]))
     "'side' has 2 labels, which below different labels of 'landmark' are 3 classes; leave it out if it is no level"
     """
-    counts = [len(np.unique(column)) for column in columns.T]
-    repeats = [
-        f"{names[level]!r} has {counts[level]} labels, which below different labels of {names[level - 1]!r} are "
-        f"{nodes[level]} classes"
-        for level in range(1, len(names))
-        if counts[level] < nodes[level]
-    ]
+    import pandas as pd
+
+    repeats, parents = [], np.zeros(len(columns), np.int64)
+    for level, column in enumerate(columns.T):
+        numbers, labels = pd.factorize(column)
+        parents, nodes = pd.factorize(parents * max(len(labels), 1) + numbers)
+        if level and len(nodes) >= _REPEATED * len(labels):
+            above = names[level - 1]
+            text = f"{names[level]!r} has {len(labels)} labels, which below different labels of {above!r} are"
+            repeats.append(f"{text} {len(nodes)} classes")
     return f"{', '.join(repeats)}; leave it out if it is no level" if repeats else None
 
 

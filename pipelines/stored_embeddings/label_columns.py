@@ -197,7 +197,7 @@ def paths_in_one_tree(queries: LabeledRows, gallery: LabeledRows | None, *, dist
     if queries.by_default:
         file = queries.where(0).partition(",")[0]
         print(f"{file}: levels {' → '.join(queries.levels)}; name others by --levels", file=sys.stderr)
-        if text := repeated_labels(queries.levels, codes, tree.level_sizes):
+        if text := repeated_labels(queries.levels, codes):
             _log.warning("%s: %s", file, text)
     if gallery is None:
         return PathsInOneTree(tree, paths)
