@@ -119,8 +119,8 @@ def repeated_labels(names: Sequence[str], columns: NDArray[np.int64]) -> str | N
 
     ``columns`` are the numbers of n labels in each column, (n, L).
 
-    >>> repeated_labels(["landmark", "side"], np.array([[0, 0], [1, 0], [1, 1]]))
-    "'side' has 2 labels, which below different labels of 'landmark' are 3 classes; leave it out if it is no level"
+    >>> repeated_labels(["landmark", "side"], np.array([[0, 0], [0, 1], [1, 0], [1, 1]]))
+    "'side' has 2 labels, which below different labels of 'landmark' are 4 classes; leave it out if it is no level"
     """
     import pandas as pd
 
