@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def doubtful_settings(recipe: Recipe, train_set: ImageDataset) -> Iterator[str]:
     """Describe what looks like a mistake: settings that are allowed, but rarely meant."""
     epochs, warmup = recipe.training.epochs, recipe.schedule.warmup_epochs
-    if warmup > 0 and warmup >= epochs:
+    if 0 < epochs <= warmup:
         reached = f"rises to {epochs / warmup:.0%} of optimizer.lr at most" if warmup > epochs else "only rises"
         yield f"schedule.warmup_epochs={warmup:g} with training.epochs={epochs}: the learning rate {reached}"
     if recipe.sampler.options().get("images_per_class") == 1:

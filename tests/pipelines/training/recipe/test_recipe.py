@@ -67,7 +67,7 @@ def test_every_component_of_the_package_can_be_named() -> None:
         ("images.augmentation={name: glyph, flip: true}", r"images.augmentation: unknown key 'flip'"),
         ("optimizer.lr=-1", r"optimizer.lr: .*greater than 0 \(given -1\)"),
         ("optimizer.lr=fast", r"optimizer.lr: .*\(given 'fast'\)"),
-        ("training.epochs=0", r"training.epochs: .*\(given 0\)"),
+        ("training.epochs=-1", r"training.epochs: .*\(given -1\)"),
         ("loss.alpha=much", r"loss.alpha: .*\(given 'much'\)"),
         ("loss={alpha: 1}", r"loss: expected a mapping with a 'name'"),
         ("optimizer.lr=yes", r"optimizer: lr=true: expected a number; YAML reads yes"),
