@@ -206,9 +206,8 @@ def read_parquet(path: AnyPath, *, columns: Sequence[str] | None = None, **compl
     require_package("pyarrow", extra="arrow")
     import pyarrow.parquet as pq
 
-    with reading_file(path, **complaint):
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            table = file.read(columns=columns)
+    with reading_file(path, **complaint), Path(path).open("rb") as file:  # pyarrow takes no names that are not UTF-8
+        table = pq.ParquetFile(file, page_checksum_verification=True).read(columns=columns)
         table.validate(full=True)
         return table
 

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from io import TextIOWrapper
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -43,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
         where = f"; see {error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
         _refuse(error.format_message() + where)
     except (HiertreeError, OSError, ImportError) as error:
-        _refuse(str(error))
+        _refuse(str(error) if _has_folder() else "the folder in which hiertree was started no longer exists")
     except MemoryError as error:
         _refuse(f"out of memory ({error})" if str(error) else "out of memory")
     except RecursionError:
@@ -68,6 +69,13 @@ def _report_in_thread(failure: threading.ExceptHookArgs) -> None:
         click.echo(f"warning: {failure.exc_value}", err=True)
     else:
         threading.__excepthook__(failure)
+
+
+def _has_folder() -> bool:
+    try:
+        return bool(Path.cwd())
+    except FileNotFoundError:
+        return False
 
 
 def _refuse(message: str) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -111,6 +112,21 @@ def test_one_version_everywhere():
 
     assert project_table()["project"]["version"] == hiertree.__version__
     assert f"## {hiertree.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("command", ["recipes", "recipes show sop-happier", "datasets list", "labels build --help"])
+def test_the_wheel_works_without_being_unpacked(wheel: Path, tmp_path: Path, command: str):
+    environment = {**os.environ, "PYTHONPATH": str(wheel)}
+    answer = subprocess.run(
+        [sys.executable, "-m", "hiertree", *command.split()],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(answer.stdout.splitlines()) > 20
 
 
 @pytest.mark.nightly

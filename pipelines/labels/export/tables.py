@@ -146,7 +146,11 @@ def write_provenance(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     fields += [("cluster", pa.int32()), ("confidence", pa.float64())]
     fields += [(name, texts) for name in (*_PROPOSED, *_ORIGIN)]
     schema, left = pa.schema(fields), iter(rows)
-    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+    with (
+        replacing(path) as temporary,
+        temporary.open("wb") as file,  # pyarrow takes no names that are not UTF-8
+        pq.ParquetWriter(file, schema, compression="zstd") as writer,
+    ):
         while part := list(islice(left, _ROWS_AT_ONCE)):
             writer.write_table(pa.Table.from_pylist(part, schema=schema))
 
@@ -157,8 +161,8 @@ def hierarchical_rows(provenance: Path) -> Iterator[HierarchicalRow]:
 
     clustered = ("hierarchical_label", "natural_or_human_made")
     columns = ["status", "landmark_id", "category", "labels", *clustered]
-    with reading_file(provenance, expected="what 'labels export' wrote"), pq.ParquetFile(provenance) as file:
-        for part in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
+    with reading_file(provenance, expected="what 'labels export' wrote"), provenance.open("rb") as file:
+        for part in pq.ParquetFile(file).iter_batches(_ROWS_AT_ONCE, columns=columns):
             for row in part.to_pylist():
                 if row["status"] == "kept":
                     texts = row["landmark_id"], row["category"], SEPARATOR.join(row["labels"])

@@ -1,0 +1,60 @@
+"""Commands on files whose names are not UTF-8, and in a folder that was deleted."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+CAFE = os.fsdecode(b"caf\xe9")  # in Latin-1
+TYPES = {1: "lake", 2: "lake", 3: "church building", 4: "church building", 5: "castle"}
+
+
+def hiertree(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hiertree", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="surrogateescape", check=False)
+
+
+def save_embeddings(path: Path) -> None:
+    np.savez(path, embeddings=np.eye(9)[:, :4] + 1, paths=np.arange(9)[:, None] // 3)
+
+
+def test_values_by_query_are_written_beside_a_manifest_that_names_the_file(tmp_path: Path) -> None:
+    save_embeddings(tmp_path / f"{CAFE}.npz")
+    answer = hiertree(tmp_path, "evaluate", f"{CAFE}.npz", "--metrics", "R@1", "--per-query", f"{CAFE}.csv")
+    assert answer.returncode == 0, answer.stderr
+    assert len((tmp_path / f"{CAFE}.csv").read_text().splitlines()) == 10
+    manifest = json.loads((tmp_path / f"{CAFE}.csv.manifest.json").read_text(encoding="utf-8"))
+    assert [entry["name"] for entry in manifest["inputs"]] == [f"{CAFE}.npz"]
+
+
+def test_labels_are_built_from_a_table_into_a_folder(tmp_path: Path) -> None:
+    with (tmp_path / f"{CAFE}.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("landmark_id", "category", "instance_of"), *((n, n, t) for n, t in TYPES.items())])
+    answer = hiertree(tmp_path, "labels", "build", f"{CAFE}.csv", "--out", f"{CAFE}-labels", "--clusters", "2")
+    assert answer.returncode == 0, answer.stderr
+    exported = tmp_path / f"{CAFE}-labels" / "exported" / "hierarchical.csv"
+    assert len(exported.read_text(encoding="utf-8").splitlines()) == 6
+
+
+def test_a_report_shows_a_sign_for_each_byte_that_is_not_utf8(tmp_path: Path) -> None:
+    save_embeddings(tmp_path / f"{CAFE}.npz")
+    answer = hiertree(tmp_path, "report", f"{CAFE}.npz", "--title", CAFE, "--out", "report.html")
+    assert answer.returncode == 0, answer.stderr
+    assert "caf\ufffd" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_deleted_working_folder_is_named(tmp_path: Path) -> None:
+    start = "import os, sys; os.rmdir(os.getcwd()); from hiertree.pipelines.cli import main; main(sys.argv[1:])"
+    (tmp_path / "gone").mkdir()
+    command = [sys.executable, "-c", start, "tree", "edges.txt", "--out", "tree.json"]
+    answer = subprocess.run(command, cwd=tmp_path / "gone", capture_output=True, text=True, check=False)
+    assert answer.returncode == 2
+    assert answer.stderr.count("\n") == 1
