@@ -44,7 +44,7 @@ def jit_without_nan(kernel: Kernel) -> Kernel:
 
 
 def _compiled(kernel: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
-    options = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
     try:
         dispatcher: Any = numba.njit(cache=True, **options)(kernel)
     except RuntimeError:  # no folder that numba may write to

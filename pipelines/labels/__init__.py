@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import require_package
 
-_PACKAGES = ("bs4", "faiss", "matplotlib", "mwparserfromhell", "pyarrow")
-_PACKAGES += ("requests", "scipy", "sklearn", "starlette", "uvicorn")
+_PARSERS = ("bs4", "mwparserfromhell", "pyarrow")
+_PACKAGES = (*_PARSERS, "faiss", "matplotlib", "requests", "scipy", "sklearn", "starlette", "uvicorn")
 
 
 def check_packages() -> None:
