@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hiertree.datasets.readers.images import IMAGE_SUFFIXES
+from hiertree.datasets.readers.images import IMAGE_SUFFIXES, decode
 from hiertree.errors import OptionError, ShapeError, TableError, require_package
 from hiertree.io.files import AnyPath
 from hiertree.io.progress import track
@@ -200,8 +200,6 @@ def _tower(encoder: ClipEncoder) -> Callable[[Sequence[Path]], NDArray[np.float3
     require_package("open_clip", "torch", extra="clip")
     import torch
     from open_clip.transform import PreprocessCfg, image_transform_v2
-
-    from hiertree.datasets.readers.images import decode
 
     model = load_clip(encoder.model, encoder.weights, encoder.device)
     prepare = image_transform_v2(PreprocessCfg(**model.visual.preprocess_cfg), is_train=False)

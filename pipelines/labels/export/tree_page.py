@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hiertree.datasets.readers.images import decode
 from hiertree.errors import TableError
 from hiertree.io.files import AnyPath, replacing, write_text
 from hiertree.io.tables import read_table
@@ -198,8 +199,6 @@ def show_tree(export: AnyPath, *, out: AnyPath, settings: TreeSettings = DEFAULT
 
 
 def _show(root: TreeNode, out: Path, settings: TreeSettings) -> None:
-    from hiertree.datasets.readers.images import decode
-
     pictures = {landmark: data_uri(decode(path, name=str(path))) for landmark, path in settings.pictured(root).items()}
     page = {"title": settings.title, "root": root, "levels": level_sizes(root), "pictures": pictures}
     write_text(out, fill_page(__package__, page, scripted=True))
