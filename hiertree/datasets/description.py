@@ -189,7 +189,7 @@ class Benchmark:
 
 
 def _published() -> Mapping[str, Benchmark]:
-    text = resources.files(__package__).joinpath("benchmarks", "benchmarks.yaml").read_text(encoding="utf-8")
+    text = resources.files(__package__).joinpath("benchmarks").joinpath("benchmarks.yaml").read_text(encoding="utf-8")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
     listed: dict[str, dict[str, Any]] = loader(text).get_single_data()
     return MappingProxyType({name: Benchmark(name=name, **_typed(values)) for name, values in listed.items()})
