@@ -8,6 +8,7 @@ from hiertree.errors import OptionError
 from hiertree.options import check_choice, with_options_of
 
 from ..result import Evaluation
+from ..runs import as_run
 from ..trec_reading import NegativeQrels
 from .inputs import CheckedRetrievalOptions, RetrievalOptions
 
@@ -100,7 +101,6 @@ def evaluate_ranking(
     if query_names is None and gallery_names is not None:
         raise OptionError("gallery_names without query_names", expected="both, or neither")
     asked = CheckedRetrievalOptions(**options).with_rules(worst="kept")  # a list cut short does not hold its worst item
-    from ..runs import as_run
     from .lists import evaluate_indices, evaluate_judged, evaluate_named  # takes numba with it
 
     if qrels is not None:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from hiertree.errors import CheckpointError, OptionError
+from hiertree.io.array_files import reading_arrays
 from hiertree.io.progress import track
-from hiertree.io.reading import Complaint, read_parquet_frame, reading_arrays
+from hiertree.io.reading import Complaint, read_parquet_frame
 from hiertree.metrics.statistics import holm, paired_randomization_test
 
 from ..report.queries_and_gallery import NamedPaths

@@ -15,9 +15,10 @@ from typing_extensions import override
 from hiertree.datasets import ImageDataset
 from hiertree.errors import CheckpointError, ImageError, require_package
 from hiertree.io import files
+from hiertree.io.array_files import read_array
 from hiertree.io.parts import digest, part_file
 from hiertree.io.provenance import MANIFEST
-from hiertree.io.reading import Complaint, read_array, read_json_object, reading_file
+from hiertree.io.reading import Complaint, read_json_object, reading_file
 from hiertree.io.tables import write_table
 
 from .label_columns import IMAGE

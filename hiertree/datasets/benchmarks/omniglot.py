@@ -20,7 +20,8 @@ import numpy as np
 from PIL import Image
 
 from ...errors import ImageError, OptionError
-from ...io.reading import reading_arrays, reading_file
+from ...io.array_files import reading_arrays
+from ...io.reading import reading_file
 from ...options import check_choice, require
 from ...tree.label_tree import LabelTree
 from ..description import BENCHMARKS

@@ -19,9 +19,10 @@ import numpy as np
 from PIL import Image
 
 from ...errors import HiertreeError, ImageError, some_of
+from ...io.array_files import reading_arrays
 from ...io.files import replacing
 from ...io.progress import track
-from ...io.reading import reading_arrays, reading_file
+from ...io.reading import reading_file
 from ..split_names import SPLIT_NAMES, names_of_split, split_to_measure
 from .images import NamedImages, decode
 
