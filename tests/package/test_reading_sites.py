@@ -19,6 +19,7 @@ BESIDE = {
     "hiertree/datasets/readers/images.py::_opened": "inside decode, whose error names the image",
     "hiertree/datasets/resumable_download.py::_append": "writes",
     "hiertree/datasets/resumable_download.py::_extract": "inside the block of unpack",
+    "hiertree/io/array_files.py": "inside the block of reading_arrays",
     "hiertree/io/files.py": "writes",
     "hiertree/io/locks.py": "locks",
     "hiertree/io/provenance.py::file_digest": "bytes of any content",
@@ -29,6 +30,7 @@ BESIDE = {
     "pipelines/labels/scrape/store.py::is_store": "looks at the first bytes",
     "pipelines/local_pages/local_server.py::page_files": "the package's own files",
     "pipelines/local_pages/local_server.py::serve_until_interrupted": "opens a browser",
+    "pipelines/training/recipe/built_in.py": "the package's own files",
     "pipelines/stored_embeddings/shards.py::__init__": "inside the block of Shards._opened",
 }
 
