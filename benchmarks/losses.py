@@ -1,4 +1,4 @@
-"""Time and memory of the rank losses, forward + backward: dense B×B×B, torch backend, numba backend, bare products.
+"""Time and memory of the rank losses, forward + backward: dense B×B×B, hiertree, bare products.
 
 Run ``python benchmarks/losses.py``; about two minutes on two idle cores. One process a batch size runs all
 implementations in turn, again and again, the dense one once; times are medians by the clock, and the ratio to the
@@ -28,7 +28,7 @@ from idle_machine import Timing, in_turn, medians, ratio, timed
 if TYPE_CHECKING:
     from torch import Tensor
 
-DENSE_UP_TO, TORCH_UP_TO = 256, 1024  # dense needs 4.4 GiB at 512, and torch's time grows with B³ too
+DENSE_UP_TO = 256  # dense needs 4.4 GiB at 512
 DIMENSIONS = 512
 ROUNDS = 5
 STATUS = Path("/proc/self/status")
@@ -48,8 +48,9 @@ def main() -> None:
     if arguments.one:
         print(json.dumps(measure(**json.loads(arguments.one))))
         return
-    print("loss      L      B     dense s   torch s   numba s  dense/numba  numba/products  processor's", end="")
-    print("  numba MiB  score matrices")
+    print(
+        "loss      L      B     dense s  hiertree s  dense/hiertree  hiertree/products  processor's      MiB  matrices"
+    )
     for loss in arguments.losses:
         for num_levels in arguments.levels:
             print_growth({size: print_row(loss, num_levels, size, arguments) for size in arguments.batches})
@@ -59,14 +60,13 @@ def print_row(loss: str, num_levels: int, size: int, arguments: argparse.Namespa
     """One line of the table; the seconds of each implementation."""
     case = {"loss": loss, "num_levels": num_levels, "size": size, "memory_items": arguments.memory_items}
     case |= {"threads": arguments.threads}
-    names = ["products", "numba"]
-    names += ["torch"] * (size <= TORCH_UP_TO) + ["dense"] * (size <= arguments.dense_up_to)
+    names = ["products", "hiertree"] + ["dense"] * (size <= arguments.dense_up_to)
     found = in_a_process(case | {"names": names, "rounds": ROUNDS})
     times: Times = found["seconds"]
-    peak = in_a_process(case | {"names": ["numba"], "rounds": 0})["mebibytes"]
+    peak = in_a_process(case | {"names": ["hiertree"], "rounds": 0})["mebibytes"]
     matrix = size * (arguments.memory_items or size) / (1 << 18)
-    shown = [f"{times[name]:>9.4f}" if name in times else "        —" for name in ("dense", "torch", "numba")]
-    ratios = f"{found['dense / numba']:>11}  {found['numba / products']:>14}  {found['of the processor']:>11.1f}"
+    shown = [f"{times[name]:>10.4f}" if name in times else "         —" for name in ("dense", "hiertree")]
+    ratios = f"{found['dense / hiertree']:>14}  {found['hiertree / products']:>17}  {found['of the processor']:>11.1f}"
     start, memory = f"{loss:<9} {num_levels} {size:>6}", f"{peak:>9.1f}  {peak / matrix:>14.1f}"
     print(f"{start}   {' '.join(shown)}  {ratios}  {memory}", flush=True)
     return times
@@ -76,7 +76,7 @@ def print_growth(times: dict[int, Times]) -> None:
     """The exponent of B in the times, by least squares on logarithms."""
     if len(times) < 2:
         return
-    logarithms = [math.log(size) for size in times], [math.log(found["numba"]) for found in times.values()]
+    logarithms = [math.log(size) for size in times], [math.log(found["hiertree"]) for found in times.values()]
     slope = statistics.linear_regression(*logarithms).slope
     print(f"          grows with B to the power {slope:.2f}", flush=True)
 
@@ -112,7 +112,7 @@ def measure(
     for name in names:  # compile, and load what is loaded lazily
         implementation(name, loss, few, batch_paths(8, num_levels), ())()
     before = resident_mebibytes()
-    runs["numba"]()
+    runs["hiertree"]()
     peak = peak_mebibytes() - before
     if rounds == 0:
         return {"mebibytes": peak}
@@ -122,9 +122,9 @@ def measure(
     middle = {name: medians(timings) for name, timings in found.items()}
     return {
         "seconds": {name: timing.clock for name, timing in middle.items()},
-        "dense / numba": ratio(found["dense"], found["numba"], decimals=0) if dense else "—",
-        "numba / products": ratio(found["numba"], found["products"], decimals=1),
-        "of the processor": middle["numba"].processor / middle["products"].processor,
+        "dense / hiertree": ratio(found["dense"], found["hiertree"], decimals=0) if dense else "—",
+        "hiertree / products": ratio(found["hiertree"], found["products"], decimals=1),
+        "of the processor": middle["hiertree"].processor / middle["products"].processor,
     }
 
 
@@ -149,14 +149,12 @@ def implementation(
 ) -> Callable[[], None]:
     """One forward and backward pass."""
     from hiertree import losses
-    from hiertree.losses.pairs.blocks import in_chunks
-    from hiertree.losses.pairs.pairs import pairs_of
 
     module, detached = getattr(losses, loss)(), embeddings.detach()
 
-    def backend() -> None:
+    def hiertree() -> None:
         embeddings.grad = None
-        in_chunks(module.query_losses, pairs_of(embeddings, paths, *memory)._replace(backend=name)).mean().backward()
+        module(embeddings, paths, *memory).backward()
 
     def products() -> None:
         candidates = memory[0] if memory else detached
@@ -169,7 +167,7 @@ def implementation(
         embeddings.grad = None
         dense_loss(embeddings, paths, loss).backward()
 
-    return {"products": products, "dense": dense}.get(name, backend)
+    return {"products": products, "dense": dense, "hiertree": hiertree}[name]
 
 
 def batch_paths(size: int, num_levels: int) -> Tensor:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from functools import cache
-from importlib.util import find_spec
 from itertools import combinations, islice
 from typing import Any
 
@@ -147,13 +145,6 @@ def array_library(*arrays: Any) -> Any:
 def is_on_host(array: Any) -> bool:
     """Whether the values of a numpy or torch array can be read without waiting for a device."""
     return str(getattr(array, "device", "cpu")) == "cpu"
-
-
-@cache
-def triton_works_on(device: str) -> bool:
-    """Whether triton is installed and compiles for a type of device, or interprets kernels, as in tests on a CPU."""
-    interpreted = device == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
-    return (device == "cuda" or interpreted) and find_spec("triton") is not None
 
 
 def as_embeddings(values: Any, *, name: str = "embeddings", rows: NDArray[np.int64] | None = None) -> NDArray[Any]:

@@ -11,10 +11,8 @@ from torch import Tensor, nn
 from hiertree.errors import OptionError
 from hiertree.options import check_integer
 
-from .compiled import announce, evaluated_whole
 from .pairs.blocks import LossPerQuery, in_blocks, in_chunks
-from .pairs.inputs import CheckedEmbeddings, RowGrades, check_references, checked_batch, without_faults
-from .pairs.one_batch import is_captured
+from .pairs.inputs import CheckedEmbeddings, RowGrades, check_references, checked_batch
 from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
 
 if TYPE_CHECKING:
@@ -76,12 +74,6 @@ class Loss(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        announce(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        of_module: Any = super()
-        of_module.__setstate__(state)
-        announce(self)  # a copy, too
 
     @property
     def last_num_skipped(self) -> int:
@@ -161,10 +153,7 @@ class Loss(nn.Module):
     ) -> Tensor:
         """The loss of a batch.
 
-        To torch.compile it is one operator, evaluated as without it: tensors then break no graph. Under torch.export it
-        is refused. In a CUDA graph, for which all tensors must be on its device, it is NaN for what a call refuses
-        (infinite for classes without proxies), or an OptionError where something must be looked at; capture it anew
-        after :meth:`start_epoch`.
+        torch.compile breaks its graph here, once: a loss looks at its inputs, and is evaluated as without it.
 
         Args:
             embeddings: (B, d) float tensor. Rank losses and proxies normalize it inside, in float32 or better;
@@ -179,14 +168,18 @@ class Loss(nn.Module):
         Returns:
             Scalar, differentiable.
         """
-        batch = embeddings, paths, ref_embeddings, ref_paths
-        if torch.compiler.is_compiling() and indices_tuple is None:
-            return evaluated_whole(self, *batch, valid=valid)
+        evaluate: Any = self._value
+        if torch.compiler.is_compiling():
+            disable: Any = torch.compiler.disable  # torch has no type for it
+            evaluate = disable(evaluate)
+        value: Tensor = evaluate(embeddings, paths, ref_embeddings, ref_paths, valid, indices_tuple)
+        return value
+
+    def _value(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, valid: Any, indices_tuple: None
+    ) -> Tensor:
         check_references(ref_embeddings, ref_paths, indices_tuple)
-        if not is_captured() or not isinstance(embeddings, Tensor):
-            return self.total(self.terms(*batch, valid=valid))
-        (*mended, mask), factor = without_faults(*batch, valid)
-        return self.total(self.terms(*mended, valid=mask)) * factor
+        return self.total(self.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid))
 
     def extra_repr(self) -> str:
         """The options, for ``print(loss)``."""

@@ -79,7 +79,7 @@ def sup_hap(
         levels: (B, M) integers, 0 … L.
         table: (B, L+1) relevance ≥ 0 of each level; its scale does not matter.
         split_by: "level": rank⁻ sums over candidates of lower levels; "relevance": over less relevant ones.
-        **options: the step H⁻, see :class:`hiertree.losses.StepOptions`, and ``valid``, ``reduction``, ``backend``, see
+        **options: the step H⁻, see :class:`hiertree.losses.StepOptions`, and ``valid``, ``reduction``, see
             :class:`hiertree.losses.ScoreOptions`.
 
     Returns:

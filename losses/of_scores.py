@@ -12,7 +12,6 @@ from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.options import check_choice, check_integer
 
 from .base import PairLoss
-from .kernels.base import Backend
 from .pairs.blocks import LossPerQuery
 from .pairs.inputs import full_mask, real_tensor
 from .pairs.objectives import StepOptions
@@ -29,14 +28,10 @@ class ScoreOptions(TypedDict, total=False):
       Default None: all are candidates.
     * ``reduction``: "mean" over the queries that have a positive (0 when none has), the default; or "none": (B,), 0 for
       the others.
-    * ``backend``: "torch" evaluates every pair, on any device; "numba" (on a CPU) sorts each row, and needs a time near
-      linear in the scores; "triton" (on a GPU) sorts, and evaluates pairs where it must; "auto", the default, is numba
-      on a CPU, triton on a GPU where it is installed, torch elsewhere. They agree to rounding.
     """
 
     valid: Any
     reduction: Reduction
-    backend: Backend
 
 
 class SupOptions(StepOptions, ScoreOptions, total=False):
@@ -51,20 +46,16 @@ def loss_of_scores(
     *,
     valid: Any = None,
     reduction: Reduction = "mean",
-    backend: Backend = "auto",
     **options: Any,
 ) -> Tensor:
     """Evaluate a loss, made with these options, of given scores, with the relevance of a table, and reduce it."""
     loss = loss_type(**options)
-    pairs, table = checked_pairs(scores, levels, table, valid, backend)
+    pairs, table = checked_pairs(scores, levels, table, valid)
     return reduced(loss.losses_of(pairs, table), reduction)
 
 
-def checked_pairs(
-    scores: Any, levels: Any, table: Any, valid: Any, backend: Backend = "auto"
-) -> tuple[ScoredPairs, Tensor]:
+def checked_pairs(scores: Any, levels: Any, table: Any, valid: Any) -> tuple[ScoredPairs, Tensor]:
     """The arguments, checked, as pairs and a table on one device."""
-    check_choice("backend", backend, Backend)
     scores = whole_batch(real_tensor(scores, "scores"))
     levels, table = real_tensor(levels, "levels", scores.device), real_tensor(table, "table", scores.device)
     if scores.ndim != 2 or scores.shape[1] == 0 or levels.shape != scores.shape:
@@ -87,7 +78,8 @@ def checked_pairs(
             f"levels of type {levels.dtype} with a table for {num_levels} levels", expected="integers 0 … L"
         )
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    return ScoredPairs(scores, levels.to(torch.uint8), mask, num_levels, backend), table
+    span = 2 * float(scores.detach().masked_fill(~mask, 0).abs().amax()) if len(scores) else 0.0
+    return ScoredPairs(scores, levels.to(torch.uint8), mask, num_levels, span), table
 
 
 def check_scores(scores: Tensor) -> None:

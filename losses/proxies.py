@@ -27,7 +27,7 @@ from .pairs.inputs import (
     refuse_rows,
     unit_vectors,
 )
-from .pairs.one_batch import OneBatch, first_derivative, in_full_precision, is_captured, whole_batch
+from .pairs.one_batch import OneBatch, first_derivative, in_full_precision, whole_batch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -153,8 +153,7 @@ class ProxyDecomposability(ProxyLoss):
         refuse_rows(bad, "proxies hold NaN, infinite or zero-norm vectors")
 
     def _item_losses(self, vectors: Tensor, paths: CheckedPaths) -> Tensor:
-        if not is_captured():  # where the loss of any other class is infinite
-            check_classes(paths.ids[:, -1], self.num_classes)
+        check_classes(paths.ids[:, -1], self.num_classes)
         proxies: Tensor = self.proxies
         classes: Tensor = paths.tensor[:, -1]
         if self.training and self.sampled_classes is not None and self.sampled_classes < self.num_classes:

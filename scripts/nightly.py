@@ -21,7 +21,6 @@ GROUPS = {
     "site": ("tests/package/test_site.py",),
     "slurm": ("tests/pipelines/test_slurm.py",),
     "stops": ("tests/pipelines/cli/test_stops.py",),
-    "triton": ("tests/losses/kernels/test_triton.py",),
     "tutorial": ("tests/package/test_tutorial.py",),
     "wheel": ("tests/package/test_packaging.py",),
 }

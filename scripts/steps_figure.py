@@ -27,7 +27,7 @@ def draw(path: Path) -> None:
     values.plot(t, heaviside, color=COLORS["H"], label="H", drawstyle="steps-post")
     slopes.plot(t, torch.zeros_like(t), color=COLORS["H"], label="H")
     for name, step, style in (("H⁻", SupStep().parameters, "-"), ("σ(t/τ)", Sigmoid().parameters, "--")):
-        values.plot(t, step.value(t), style, color=COLORS[name], label=name)
+        values.plot(t, step.value(t) + step.start * heaviside, style, color=COLORS[name], label=name)
         slopes.plot(t, step.slope(t), style, color=COLORS[name], label=name)
     for axes, title in ((values, "value"), (slopes, "gradient")):
         axes.set(title=title, xlabel="t = s_j − s_k  (t > 0: j is ahead of k)")

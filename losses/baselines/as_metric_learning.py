@@ -13,7 +13,6 @@ from hiertree.errors import OptionError, ShapeError
 
 from ..base import Loss
 from ..pairs.inputs import GivenLevels
-from ..pairs.one_batch import refuse_capture
 from ..proxies import check_classes
 
 LARGEST_ID = 2**53  # of labels in float
@@ -39,7 +38,6 @@ class MetricLearningLoss(BaseMetricLossFunction):  # type: ignore[misc] # the li
         ref_labels: Any = None,
     ) -> Tensor:
         """Compute the loss from the library's arguments."""
-        refuse_capture("a loss of pytorch-metric-learning")
         pairs = None
         if indices_tuple is not None:
             num_candidates = len(embeddings if ref_emb is None else ref_emb)

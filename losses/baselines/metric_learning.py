@@ -13,7 +13,7 @@ from hiertree.options import check_choice, check_each, check_integer, require
 
 from ..base import Loss, check_loss
 from ..pairs.inputs import CheckedPaths, checked_paths, finite_vectors, float_vectors, full_mask, has_candidate
-from ..pairs.one_batch import in_full_precision, refuse_capture
+from ..pairs.one_batch import in_full_precision
 from ..proxies import check_classes
 from .tree_miner import LIBRARY, TreeMiner, built, library_class
 
@@ -84,7 +84,6 @@ class PytorchMetricLearning(Loss):
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
         """The one term, under the name of the library's class; a loss of proxies ignores reference embeddings."""
-        refuse_capture("a loss of pytorch-metric-learning")
         vectors, columns = self._labeled(embeddings, paths, "embeddings", "paths")
         refs, ref_columns = None, None
         if _learns_proxies(type(self.loss)):

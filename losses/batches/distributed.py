@@ -14,7 +14,6 @@ from hiertree.options import check_choice
 from ..base import Loss, check_loss
 from ..pairs.blocks import LossPerQuery
 from ..pairs.inputs import checked_paths, finite_vectors, float_vectors, full_mask
-from ..pairs.one_batch import refuse_capture
 
 Queries: TypeAlias = Literal["own", "all"]
 
@@ -88,7 +87,6 @@ def gather(rows: Tensor, sizes: list[int] | None = None) -> Tensor:
 
 def _sizes(rows: Tensor) -> list[int]:
     """The number of rows of each process."""
-    refuse_capture("a batch of several processes")
     own = torch.tensor([len(rows)], device=rows.device)
     sizes = [torch.empty_like(own) for _ in range(distributed.get_world_size())]
     distributed.all_gather(sizes, own)

@@ -12,7 +12,6 @@ from hiertree.options import check_choice, check_integer
 
 from ..base import Loss, check_loss
 from ..pairs.inputs import CheckedEmbeddings, CheckedPaths, checked_paths, finite_vectors, full_mask
-from ..pairs.one_batch import refuse_capture
 
 Enqueue: TypeAlias = Literal["before", "after"]
 
@@ -107,7 +106,6 @@ class CrossBatchMemory(Loss):
 
         A query without a valid candidate ((B, 1) says which are queries) does not see the memory either.
         """
-        refuse_capture("a memory")
         if ref_embeddings is not None or ref_paths is not None:
             raise ShapeError("reference embeddings with a memory", expected="none", remedy="call the loss itself")
         checked, own, *_ = self._checked_batch(embeddings, paths, None, None)

@@ -1,1 +1,1 @@
-"""Sums over pairs: plain torch, numba on CPU, Triton on CUDA, and the choice between them."""
+"""Sums over pairs in plain torch, on any device: of sorted rows, or pair by pair."""

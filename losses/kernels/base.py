@@ -1,21 +1,18 @@
-"""The interface of the kernels: types shared by the implementations and their users."""
+"""What evaluates pairs of queries and candidates takes and gives, and the step functions of score differences."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
-import torch
 from torch import Tensor
-
-from hiertree import level_counts
-from hiertree import levels as shared_levels
-
-Backend: TypeAlias = Literal["auto", "torch", "numba", "triton"]
 
 
 class StepParameters(NamedTuple):
-    """The parameters of a step function: σ(t/τ) + start·[t ≥ 0] for t ≤ margin, rho·(t − margin) + offset beyond."""
+    """The parameters of a step function: σ(t/τ) + start·[t ≥ 0] for t ≤ margin, rho·(t − margin) + offset beyond.
+
+    Kernels evaluate it without its jump at 0, which is counted.
+    """
 
     tau: float
     rho: float
@@ -24,26 +21,19 @@ class StepParameters(NamedTuple):
     offset: float
 
     def value(self, differences: Tensor) -> Tensor:
-        """σ(min(t, δ)/τ) + start·[t ≥ 0] + ρ·max(t − δ, 0) + (offset − start − σ(δ/τ))·[t > δ]; 0 at −∞."""
+        """σ(min(t, δ)/τ) + ρ·max(t − δ, 0) + (offset − start − σ(δ/τ))·[t > δ]."""
         value = differences.clamp(max=self.margin).mul_(1 / self.tau).sigmoid_()
         if self.margin == math.inf:
             return value
         value.add_((differences - self.margin).clamp_(min=0), alpha=self.rho)
-        value.add_(differences.clone().ge_(0), alpha=self.start)  # in place: a boolean result is far slower on a CPU
-        at_margin = logistic(self.margin / self.tau)
-        if self.offset != at_margin + self.start:  # not continuous at δ
-            value.add_(differences.clone().gt_(self.margin), alpha=self.offset - self.start - at_margin)
-        return value
+        jump = self.offset - self.start - logistic(self.margin / self.tau)
+        return value.add_(differences > self.margin, alpha=jump) if jump else value
 
     def slope(self, differences: Tensor) -> Tensor:
-        """σ·(1 − σ)/τ for t ≤ δ, ρ beyond; the jumps have none. 0 at −∞."""
+        """σ·(1 − σ)/τ for t ≤ δ, ρ beyond; the jumps have none."""
         sigmoid = differences.clamp(max=self.margin).mul_(1 / self.tau).sigmoid_()
         slope = sigmoid.addcmul_(sigmoid, sigmoid, value=-1.0).mul_(1 / self.tau)
-        if self.margin == math.inf:
-            return slope
-        at_margin = logistic(self.margin / self.tau)
-        beyond = differences.clone().gt_(self.margin)
-        return slope.add_(beyond, alpha=self.rho - at_margin * (1 - at_margin) / self.tau)
+        return slope if self.margin == math.inf else slope.masked_fill_(differences > self.margin, self.rho)
 
 
 def logistic(t: float) -> float:
@@ -51,55 +41,21 @@ def logistic(t: float) -> float:
     return 1 / (1 + math.exp(-t))
 
 
-class BlockPlan(NamedTuple):
-    """How a kernel divides the queries of a batch."""
-
-    rows: int  # queries of a block
-    threads: int  # blocks computed at the same time
-
-
 class PairKernel(Protocol):
-    """Counts and sums over the valid pairs of some queries.
+    """Sums over the valid candidates j of a query for each of its positives k, the items of level 1 or finer.
 
-    Levels and counts are those of torch, on any device, unless a kernel has its own.
-    A sum has a value for each target k: out(q, k) = Σ step(s_qj − s_qk) over candidates j ≠ k. Its gradient is, for
-    upstream gradients g, Σ_k g_k·slope(s_j − s_k) for j as a candidate, minus the same over j for k as a target. Ranks
-    at an item that is no positive are finite and have no meaning.
+    Weights (1 or B, L+1, L+1) depend on the query, the level of k and the level of j. Results (B, M) are 0 at other
+    items. A step that has a margin takes weights that are 0 unless j is of a lower level.
     """
 
-    @staticmethod
-    def plan(num_candidates: int, device: torch.device) -> BlockPlan:
-        """The blocks for queries with a given number of candidates."""
+    def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int, span: float) -> None:
+        """Read (B, M) scores, of which valid ones of a query differ by ``span`` at most, uint8 levels and booleans."""
 
-    @staticmethod
-    def levels(query_paths: Tensor, candidate_paths: Tensor) -> Tensor:
-        """(B, M) uint8, the leading columns that paths (B, L) and (M, L) int64 share."""
-        shared: Tensor = shared_levels(query_paths, candidate_paths)
-        return shared
+    def ahead(self, weights: Tensor) -> Tensor:
+        """Σ_j weight·[s_j ≥ s_k], j = k included."""
 
-    @staticmethod
-    def counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
-        """(B, L+1) int64, valid candidates at each level, for what ``__init__`` takes."""
-        counts: Tensor = level_counts(levels, num_levels, valid=valid)
-        return counts
-
-    def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int) -> None:
-        """Read (B, M) float scores, (B, M) uint8 levels 0 … num_levels and (B, M) booleans."""
-
-    def not_below(self) -> Tensor:
-        """(B, M) rank⁺(k): candidates of its level or finer with s_j ≥ s_k, itself included; ≥ 1 everywhere."""
-
-    def shared_relevance(self, table: Tensor) -> Tensor:
-        """(B, M) H-rank⁺(k): Σ min(rel_j, rel_k) over the positives with s_j ≥ s_k; 0 where there is no positive.
-
-        The table (B, L+1) is 0 at level 0.
-        """
-
-    def rank(self, step: StepParameters) -> tuple[Tensor, Any]:
-        """(B, M) rank⁺(k) + Σ step(s_j − s_k) over candidates of lower levels, ≥ 1 everywhere, and what to save."""
-
-    def forward(self, candidates: Tensor, targets: Tensor, step: StepParameters) -> tuple[Tensor, Any]:
-        """(B, M) sums of step(s_j − s_k) over candidates j ≠ k, 0 where there is no target, and what to save."""
+    def steps(self, weights: Tensor, step: StepParameters) -> tuple[Tensor, Any]:
+        """Σ_j weight·step(s_j − s_k), without its jump at 0, j = k included; and what the gradient needs."""
 
     def backward(self, upstream: Tensor, saved: Any) -> Tensor:
-        """(B, M) gradient with respect to the scores, for the gradient with respect to a rank or a sum."""
+        """The gradient with respect to the scores, for the gradient with respect to these sums."""

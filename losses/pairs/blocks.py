@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 SCORES_KEPT = {"cpu": 1 << 20, "cuda": 1 << 26}  # whose gradients wait for the products with the queries
 
 
+SCORES_AT_ONCE = {"cpu": 1 << 16, "cuda": 1 << 24}  # of a block: what a CPU's cache holds, what keeps a GPU busy
+FEW_SCORES = 1 << 13  # for which threads are not worth starting
+
+
 class LossPerQuery(NamedTuple):
     """The loss of each query, and which queries have one."""
 
@@ -82,8 +86,8 @@ class _OfScores(_WithGradients):
         gradient = torch.empty_like(scores) if wanted else None
         keep = None if gradient is None else gradient.__setitem__
         evaluate = _evaluator(objective, per_query, pairs.of_queries, losses, keep)
-        rows_at_once, threads = pairs.kernel_type().plan(scores.shape[1], scores.device)
-        with sharing(threads) as mapped:
+        rows_at_once, threads = blocks_of(scores.shape[0], scores.shape[1], scores.device)
+        with in_full_precision(scores.device), sharing(threads) as mapped:
             list(mapped(evaluate, ranges(0, len(scores), rows_at_once)))
         return *losses, gradient
 
@@ -116,7 +120,7 @@ class _OfVectors(_WithGradients):
         by_queries = torch.zeros_like(queries) if wanted[0] else None
         by_candidates = by_queries if itself else torch.zeros_like(candidates) if wanted[1] else None
         losses = _empty_losses(queries)
-        rows_at_once, threads = pairs.kernel_type().plan(len(candidates), candidates.device)
+        rows_at_once, threads = blocks_of(len(queries), len(candidates), candidates.device)
         at_once = SCORES_KEPT.get(candidates.device.type, SCORES_KEPT["cuda"])
         kept_at_once = min(max(at_once // len(candidates), rows_at_once * threads), len(queries))
         kept = queries.new_empty(kept_at_once if any(wanted) else 0, len(candidates))
@@ -198,6 +202,15 @@ def _gets_gradient(tensor: Tensor) -> bool:
 def _empty_losses(queries: Tensor) -> LossPerQuery:
     with torch.inference_mode(False):  # threads write them, which are not in the mode of their caller
         return LossPerQuery(queries.new_empty(len(queries)), queries.new_empty(len(queries), dtype=torch.bool))
+
+
+def blocks_of(num_queries: int, num_candidates: int, device: torch.device) -> tuple[int, int]:
+    """How many queries a block has, and how many threads compute blocks at the same time."""
+    rows = max(1, SCORES_AT_ONCE.get(device.type, SCORES_AT_ONCE["cuda"]) // num_candidates)
+    if device.type != "cpu" or num_queries * num_candidates < FEW_SCORES:
+        return rows, 1  # torch's own operations use all threads, or a GPU
+    threads = torch.get_num_threads()
+    return min(rows, math.ceil(num_queries / threads)), threads
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from hiertree.arrays import as_integer_paths, refuse_containers, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.metrics.engine.device import sent
 
-from .one_batch import OneBatch, is_captured, plain, refuse_capture, whole_batch
+from .one_batch import OneBatch, plain, whole_batch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +52,6 @@ class CheckedPaths:
     @cached_property
     def ids(self) -> NDArray[np.int64]:
         """(n, L) on the processor."""
-        refuse_capture("a loss that reads labels")
         return to_numpy(self.tensor) if self.read is None else self.read
 
     def column(self, level: int) -> CheckedPaths:
@@ -178,7 +177,6 @@ class RowGrades(NamedTuple):
 
     def levels(self, queries: Tensor, candidates: Tensor) -> Tensor:
         """(B, M) uint8, from (B, 1) and (M, 1) rows, on their device."""
-        refuse_capture("a loss of graded pairs")
         if queries.shape[1] != 1:
             raise ShapeError(f"paths of {queries.shape[1]} columns", expected="the row of each image in its data set")
         found = np.asarray(self.of_rows(*(rows[:, 0].cpu().numpy() for rows in (queries, candidates))))
@@ -201,11 +199,6 @@ def checked_paths(paths: Any, vectors: Tensor, *, name: str = "paths") -> Checke
         return paths
     if isinstance(paths, GivenLevels):
         raise OptionError("labels=None", expected="labels, for a loss that compares with more than mined pairs")
-    if is_captured():
-        if paths.is_floating_point() or paths.ndim not in (1, 2) or len(paths) != len(vectors):
-            given = f"{name} of shape {tuple(paths.shape)} and type {paths.dtype}"
-            raise ShapeError(given, expected=f"({len(vectors)}, L) or ({len(vectors)},) integers")
-        return CheckedPaths(paths.long().view(len(vectors), -1))
     read: list[NDArray[np.int64]] = []
 
     def read_and_sent(given: Any) -> Tensor:
@@ -262,7 +255,7 @@ def has_candidate(valid: Any, vectors: Tensor, ref_embeddings: Any) -> Tensor:
 
 def refuse_rows(bad: Tensor, given: str) -> None:
     """Refuse embeddings that have bad rows, and name these."""
-    if is_captured() or not bool(bad.any()):  # then see `without_faults`
+    if not bool(bad.any()):
         return
     rows = bad.nonzero()[:, 0].tolist()
     shown = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
@@ -271,20 +264,3 @@ def refuse_rows(bad: Tensor, given: str) -> None:
         expected="finite vectors that can be normalized",
         remedy="lower the learning rate, or fix these rows",
     )
-
-
-def without_faults(*batch: Any) -> tuple[list[Any], Tensor]:
-    """A batch for a CUDA graph: bad numbers replaced, and a factor that is NaN if there were any, otherwise 1."""
-    mended = {id(given): _mended(given, batch[0].device) for given in batch if given is not None}
-    factors = torch.stack([factor for _, factor in mended.values()])
-    return [None if given is None else mended[id(given)][0] for given in batch], factors.prod()
-
-
-def _mended(values: Any, device: torch.device) -> tuple[Tensor, Tensor]:
-    if not isinstance(values, Tensor) or values.device != device:
-        given = f"{type(values).__name__} on {getattr(values, 'device', 'the host')} in a CUDA graph"
-        raise OptionError(given, expected=f"a tensor on {device}", remedy="copy each batch into one tensor there")
-    bad = values < 0
-    if values.is_floating_point():
-        bad = ~(values.isfinite() & (values != 0).any(dim=-1, keepdim=True))
-    return values.masked_fill(bad, 1), torch.where(bad.any(), torch.nan, 1.0)

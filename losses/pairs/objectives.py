@@ -18,7 +18,6 @@ The Smooth family has σ in every place, and its gradient flows through all of t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypedDict
@@ -30,7 +29,7 @@ from torch.nn.functional import pad
 
 from hiertree.options import check_number
 
-from ..kernels.base import StepParameters, logistic
+from ..kernels.base import PairKernel, StepParameters, logistic
 from .blocks import LossPerQuery
 from .pairs import ScoredPairs
 
@@ -102,54 +101,49 @@ class SupStep:
         return StepParameters(*map(float, (self.tau, self.rho, margin, self.start, offset)))
 
 
-class _Evaluated(torch.autograd.Function):
-    """A method of a kernel that returns its result and what ``kernel.backward`` needs."""
+class _Steps(torch.autograd.Function):
+    """A kernel's sums over steps."""
 
     @staticmethod
-    def forward(ctx: Any, _scores: Tensor, method: Any, *arguments: Any) -> Tensor:
-        result: Tensor
-        result, ctx.saved = method(*arguments)
-        ctx.backward_of, ctx.num_others = method.__self__.backward, 1 + len(arguments)
-        return result
+    def forward(ctx: Any, _scores: Tensor, kernel: PairKernel, weights: Tensor, step: StepParameters) -> Tensor:
+        sums, ctx.saved = kernel.steps(weights, step)
+        ctx.kernel = kernel
+        return sums
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        return ctx.backward_of(upstream, ctx.saved), *[None] * ctx.num_others
+        return ctx.kernel.backward(upstream, ctx.saved), None, None, None
 
 
 class SoftRanks:
     """The ranks of the positives, differentiable in the scores; at other items finite and ≥ 1, without meaning."""
 
     def __init__(self, pairs: ScoredPairs, step: SupStep | Sigmoid) -> None:
-        self._pairs, self._step, self._kernel = pairs, step, pairs.kernel()
+        self._pairs, self._step, self._kernel = pairs, step, pairs.kernel(step.parameters)
 
     def rank(self) -> Tensor:
         """(B, M) rank⁺ + rank⁻, or 1 + Σ_{j ≠ k} σ((s_j − s_k)/τ)."""
-        if isinstance(self._step, SupStep):
-            return self._evaluated(self._kernel.rank)
-        return 1 + self._evaluated(self._kernel.forward, self._pairs.valid, self._pairs.positives())
+        num_levels, scores = self._pairs.num_levels, self._pairs.scores
+        every = scores.new_ones(1, num_levels + 1, num_levels + 1)
+        if isinstance(self._step, Sigmoid):
+            return 0.5 + self._steps(every)  # of which σ(0) is its own
+        lower = every.tril(-1)
+        return self._kernel.ahead(every - lower + self._step.start * lower).clamp_(min=1) + self._steps(lower)
 
     def hierarchical_rank(self, table: Tensor) -> Tensor:
         """(B, M) H-rank⁺, for the relevance (B, L+1) of levels; 0 at items that are not positive.
 
-        Relevance has one value per level, so min(a, b) is a sum of layers: of each rise of the sorted table, where both
-        a and b reach its top.
+        The sums include the term of k itself, in the Smooth family with σ(0) for a factor.
         """
+        shared = torch.minimum(table[:, :, None], table[:, None])
         if isinstance(self._step, SupStep):
-            return self._kernel.shared_relevance(table)  # whose sum includes the term of k itself
-        rank = relevance = self._pairs.by_item(table)
-        positives, heights = self._pairs.positives(), table.sort(dim=1).values
-        for layer in range(1, heights.shape[1]):
-            top = heights[:, layer, None]
-            rise = top - heights[:, layer - 1, None]
-            members = positives & (relevance >= top) & (rise > 0)
-            rank = rank + rise * self._evaluated(self._kernel.forward, members, members)
-        return rank
+            return self._kernel.ahead(shared)
+        return 0.5 * self._pairs.by_item(table) + self._steps(shared)
 
-    def _evaluated(self, method: Callable[..., tuple[Tensor, Any]], *masks: Tensor) -> Tensor:
-        result: Tensor = _Evaluated.apply(self._pairs.scores, method, *masks, self._step.parameters)
-        return result
+    def _steps(self, weights: Tensor) -> Tensor:
+        sums: Tensor = _Steps.apply(self._pairs.scores, self._kernel, weights, self._step.parameters)
+        return sums
 
 
 def h_ap_losses(

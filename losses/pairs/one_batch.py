@@ -92,19 +92,6 @@ class _FirstDerivative(_Whole):
         raise OptionError("a second derivative of a loss", expected="the first alone, without create_graph=True")
 
 
-def is_captured() -> bool:
-    """Whether a CUDA graph is being captured: nothing that is computed then can be looked at."""
-    cuda: Any = torch.cuda
-    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
-
-
-def refuse_capture(given: str) -> None:
-    """Refuse what looks at numbers, or changes with the batch otherwise, while a CUDA graph is captured."""
-    if is_captured():
-        expected = "a loss that computes on the device alone"
-        raise OptionError(f"{given} in a CUDA graph", expected=expected, remedy="call this loss outside of the graph")
-
-
 @contextmanager
 def in_full_precision(device: torch.device) -> Iterator[None]:
     """Products in the type of their factors, whatever the program has set: τ needs more digits than others have."""

@@ -1,8 +1,5 @@
 """Pairs of queries and candidates: vectors that are yet to be compared, scores, and the kernel that evaluates them.
 
-A backend is ``"torch"`` (any device, every pair evaluated), ``"numba"`` (a CPU, compiled), ``"triton"`` (a GPU,
-compiled) or ``"auto"``: numba on a CPU, triton on CUDA where it is installed, torch elsewhere.
-
 Conventions: similarity is the cosine, computed in float32 or better even under autocast. Without reference embeddings
 the candidates are the batch itself and a query is not its own candidate, unless ``include_self``. With reference
 embeddings (a memory) all of them are candidates, unless they *are* the batch's embeddings (the same tensor).
@@ -10,18 +7,21 @@ embeddings (a memory) all of them are candidates, unless they *are* the batch's 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from hiertree.arrays import triton_works_on
-from hiertree.errors import OptionError, ShapeError
+from hiertree import levels as shared_levels
+from hiertree.errors import ShapeError
 from hiertree.options import check_integer, require
 
-from ..kernels.base import Backend, PairKernel
-from ..kernels.torch_kernel import TorchKernel
+from ..kernels.all_pairs import AllPairs
+from ..kernels.base import PairKernel, StepParameters
+from ..kernels.sigmoid_grid import num_cells
+from ..kernels.sorted_pairs import SortedPairs
 from .inputs import (
     GivenLevels,
     RowGrades,
@@ -35,6 +35,10 @@ from .inputs import (
 )
 from .one_batch import OneBatch, in_full_precision, plain
 
+PAIR, ITEM, LEVEL, CELL = 10.0, 350.0, 40.0, 120.0
+"""Nanoseconds on a CPU, forward and backward: a pair; an item of a sorted row, for each level; a cell."""
+COSINES = 2.0 + 1e-5  # how much they differ at most
+
 
 class ScoredPairs(NamedTuple):
     """B queries compared with M candidates."""
@@ -43,7 +47,7 @@ class ScoredPairs(NamedTuple):
     levels: Tensor  # (B, M) uint8, depth of the lowest common ancestor
     valid: Tensor  # (B, M) booleans; False where the item is no candidate of the query
     num_levels: int  # L
-    backend: Backend = "auto"  # what evaluates them
+    span: float = math.inf  # how much the scores of a query differ at most, as far as is known
 
     def of_queries(self, rows: slice) -> ScoredPairs:
         """The pairs of some queries."""
@@ -51,7 +55,7 @@ class ScoredPairs(NamedTuple):
 
     def counts(self) -> Tensor:
         """(B, L+1) valid candidates at each level."""
-        return plain(self.kernel_type().counts, self.levels, self.valid, self.num_levels)
+        return plain(_counts, self.levels, self.valid, self.num_levels)
 
     def positives(self) -> Tensor:
         """(B, M) booleans: the valid candidates of level 1 or finer."""
@@ -75,13 +79,17 @@ class ScoredPairs(NamedTuple):
         require(level <= self.num_levels, "level", level, expected)
         return self._replace(levels=(self.levels >= level).to(torch.uint8), num_levels=1)
 
-    def kernel_type(self) -> type[PairKernel]:
-        """What evaluates these pairs."""
-        return kernel_for(self.backend, self.scores.device)
-
-    def kernel(self) -> PairKernel:
-        """The kernel of these pairs."""
-        return self.kernel_type()(self.scores, self.levels, self.valid, self.num_levels)
+    def kernel(self, step: StepParameters) -> PairKernel:
+        """What evaluates these pairs: a grid, unless there are few, or the scores need too many cells."""
+        scores, span, num_items = self.scores.detach(), self.span, self.scores.shape[1]
+        if scores.device.type == "cpu":  # where a look does not wait
+            span = measured_span(scores, self.valid)
+        by_pairs = PAIR * num_items
+        sorted_first = ITEM + LEVEL * self.num_levels
+        if span < math.inf:
+            sorted_first += CELL * self.num_levels * num_cells(step.tau, span, scores.dtype) / num_items
+        kernel = SortedPairs if sorted_first < by_pairs and span < math.inf else AllPairs
+        return kernel(scores, self.levels, self.valid, self.num_levels, span)
 
 
 class VectorPairs(NamedTuple):
@@ -93,7 +101,6 @@ class VectorPairs(NamedTuple):
     candidate_paths: Tensor | None  # (M, L), with (B, L) paths of the queries
     valid: Tensor | None  # booleans that broadcast to (B, M); None: every item is a candidate of every query
     excludes_self: bool  # whether candidate q is query q, which is no candidate of its own
-    backend: Backend = "auto"  # what evaluates the pairs
     grades: RowGrades | None = None  # what compares the paths, unless common ancestors do
 
     def compared(self, rows: slice = slice(None)) -> ScoredPairs:
@@ -104,15 +111,11 @@ class VectorPairs(NamedTuple):
         if self.excludes_self:
             mask.diagonal(offset=rows.start or 0).fill_(False)
         if isinstance(self.query_paths, GivenLevels):
-            return ScoredPairs(scores, self.query_paths.levels[rows].to(torch.uint8), mask, 1, self.backend)
+            return ScoredPairs(scores, self.query_paths.levels[rows].to(torch.uint8), mask, 1, COSINES)
         paths = self.query_paths[rows]
-        compare = self.kernel_type().levels if self.grades is None else self.grades.levels
+        compare = shared_levels if self.grades is None else self.grades.levels
         num_levels = paths.shape[1] if self.grades is None else self.grades.highest
-        return ScoredPairs(scores, plain(compare, paths, self.candidate_paths), mask, num_levels, self.backend)
-
-    def kernel_type(self) -> type[PairKernel]:
-        """What evaluates these pairs."""
-        return kernel_for(self.backend, self.candidates.device)
+        return ScoredPairs(scores, plain(compare, paths, self.candidate_paths), mask, num_levels, COSINES)
 
 
 def pairs_of(
@@ -175,29 +178,12 @@ class _Cosines(OneBatch):
             )
 
 
-def kernel_for(backend: Backend, device: torch.device) -> type[PairKernel]:
-    """The kernel of a backend for scores on a device, or an OptionError where it does not work."""
-    chosen = _automatic(device.type) if backend == "auto" else backend
-    if chosen == "torch":
-        return TorchKernel
-    if chosen == "triton":
-        expected = "CUDA scores, and triton, which comes with torch on Linux"
-        _refuse_unless(triton_works_on(device.type), backend, device, expected)
-        from ..kernels.triton_kernel import TritonKernel
-
-        return TritonKernel
-    _refuse_unless(device.type == "cpu", backend, device, "scores on a CPU")
-    from ..kernels.numba_kernel import NumbaKernel  # compiled code is loaded when it is first needed
-
-    return NumbaKernel
+def measured_span(scores: Tensor, valid: Tensor) -> float:
+    """How much the valid scores of a query differ at most."""
+    lowest, highest = (scores.masked_fill(~valid, fill) for fill in (torch.inf, -torch.inf))
+    return max(float((highest.amax(dim=1) - lowest.amin(dim=1)).max()), 0.0)
 
 
-def _automatic(device: str) -> Backend:
-    if device == "cpu":
-        return "numba"
-    return "triton" if triton_works_on(device) else "torch"
-
-
-def _refuse_unless(holds: bool, backend: Backend, device: torch.device, expected: str) -> None:
-    if not holds:
-        raise OptionError(f"backend={backend!r} for scores on {device}", expected=expected, remedy="pass 'auto'")
+def _counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
+    counts = torch.zeros(len(levels), num_levels + 1, dtype=torch.int64, device=levels.device)
+    return counts.scatter_add_(1, levels.long(), valid.long())

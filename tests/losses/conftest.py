@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from hiertree.losses.kernels import numba_kernel as _numba_kernel
+from hiertree.losses.pairs import pairs as _pairs
 
-FREE = {"torch": (), "numba by pairs": ("PAIR",), "numba by a grid": ("ITEM", "NODE", "TAP")}
+FREE = {"all pairs": ("PAIR",), "sorted pairs": ("ITEM", "LEVEL", "CELL")}
 """Estimates of time that are set to 0, so that this way is chosen wherever it can be."""
 
 
@@ -19,8 +19,7 @@ def _on_one_thread(one_thread: None) -> None:
 
 
 @pytest.fixture(params=FREE)
-def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The backend to ask for; the numba one takes the route that the test is about."""
+def every_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs are evaluated in the way that the test is about."""
     for cost in FREE[request.param]:
-        monkeypatch.setattr(_numba_kernel, cost, 0.0)
-    return str(request.param.split()[0])
+        monkeypatch.setattr(_pairs, cost, 0.0)

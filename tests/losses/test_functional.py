@@ -17,9 +17,8 @@ from hiertree import level_counts
 from hiertree import levels as levels_of
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.losses import HAPPIER, SupHAP, functional
-from hiertree.losses.kernels import numba_kernel as _numba_kernel
-from hiertree.losses.kernels import torch_kernel as _torch_kernel
-from hiertree.losses.kernels.base import Backend
+from hiertree.losses.kernels import all_pairs as _all_pairs
+from hiertree.losses.pairs import blocks as _blocks
 from hiertree.metrics import evaluate_scores
 from hiertree.relevance import gain, hap, linear
 
@@ -72,14 +71,15 @@ def one_value(
     return 0.0 if value is None else value
 
 
+@pytest.mark.usefixtures("every_kernel")
 @pytest.mark.parametrize("name", RANK_LOSSES)
 @pytest.mark.parametrize("num_levels", [1, 2, 3, 4])
 @pytest.mark.parametrize("ties", [False, True])
-def test_value_equals_the_loops(name: str, num_levels: int, ties: bool, backend: Backend) -> None:
+def test_value_equals_the_loops(name: str, num_levels: int, ties: bool) -> None:
     scores, levels, valid = random_batch(num_levels, num_levels, ties=ties)
     table = table_for(name, levels, valid, num_levels)
     expected = torch.tensor(expected_values(name, scores, levels, table, valid), dtype=torch.float64)
-    loss = partial(getattr(functional, name), backend=backend)
+    loss = getattr(functional, name)
     values = loss(scores, levels, table, valid=valid, reduction="none")
     torch.testing.assert_close(values, expected, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(loss(scores, levels, table, valid=valid), expected.mean(), rtol=1e-12, atol=1e-12)
@@ -89,10 +89,9 @@ def test_value_equals_the_loops(name: str, num_levels: int, ties: bool, backend:
         torch.testing.assert_close(single.double(), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.usefixtures("every_kernel")
 @pytest.mark.parametrize(("start", "offset", "delta"), [(0.5, 1.44, 0.05), (0.0, 1.0, 0.05), (0.5, None, 0.02)])
-def test_steps_of_the_authors_configurations(
-    start: float, offset: float | None, delta: float, backend: Backend
-) -> None:
+def test_steps_of_the_authors_configurations(start: float, offset: float | None, delta: float) -> None:
     scores, levels, valid = random_batch(3, 2, ties=True)
     table = table_for("sup_hap", levels, valid, 2)
     step = reference.h_minus(tau=0.02, rho=50.0, delta=delta, start=start, offset=offset)
@@ -111,20 +110,20 @@ def test_steps_of_the_authors_configurations(
         delta=delta,
         start=start,
         offset=offset,
-        backend=backend,
     )
     torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.usefixtures("every_kernel")
 @pytest.mark.parametrize("name", RANK_LOSSES)
 @pytest.mark.parametrize("num_levels", [1, 3])
-def test_gradient_equals_central_differences(name: str, num_levels: int, backend: Backend) -> None:
+def test_gradient_equals_central_differences(name: str, num_levels: int) -> None:
     scores, levels, valid = random_batch(7, num_levels, queries=3, candidates=9)
     scores = scores.argsort(dim=1).argsort(dim=1) * 0.011 + scores * 0.005  # far enough apart: no jump inside a step
     table = table_for(name, levels, valid, num_levels)
     loss = getattr(functional, name)
     assert torch.autograd.gradcheck(
-        lambda s: loss(s, levels, table, valid=valid, tau=0.05, reduction="none", backend=backend),
+        lambda s: loss(s, levels, table, valid=valid, tau=0.05, reduction="none"),
         scores.requires_grad_(),
         eps=1e-7,
         atol=1e-6,
@@ -132,17 +131,19 @@ def test_gradient_equals_central_differences(name: str, num_levels: int, backend
     )
 
 
-def test_gradient_past_the_margin_has_the_slope_rho(backend: Backend) -> None:
+@pytest.mark.usefixtures("every_kernel")
+def test_gradient_past_the_margin_has_the_slope_rho() -> None:
     scores = torch.tensor([[0.5, 0.1]], dtype=torch.float64, requires_grad=True)  # the negative leads by 0.4
-    functional.sup_ap(scores, torch.tensor([[0, 1]]), torch.ones(1, 2), rho=100.0, backend=backend).backward()
+    functional.sup_ap(scores, torch.tensor([[0, 1]]), torch.ones(1, 2), rho=100.0).backward()
     rank = 1 + reference.h_minus()(0.4)
     expected = torch.tensor([[100 / rank**2, -100 / rank**2]], dtype=torch.float64)
     torch.testing.assert_close(scores.grad, expected)
 
 
-def test_gradient_at_a_tie_is_that_of_the_sigmoid_branch(backend: Backend) -> None:
+@pytest.mark.usefixtures("every_kernel")
+def test_gradient_at_a_tie_is_that_of_the_sigmoid_branch() -> None:
     scores = torch.tensor([[0.3, 0.3]], dtype=torch.float64, requires_grad=True)
-    functional.sup_ap(scores, torch.tensor([[0, 1]]), torch.ones(1, 2), backend=backend).backward()
+    functional.sup_ap(scores, torch.tensor([[0, 1]]), torch.ones(1, 2)).backward()
     slope = 0.25 / 0.01 / 4  # σ'(0)/τ over rank², rank = 1 + H⁻(0) = 2
     torch.testing.assert_close(scores.grad, torch.tensor([[slope, -slope]], dtype=torch.float64))
 
@@ -164,11 +165,12 @@ def test_a_second_derivative_is_refused(name: str) -> None:
         gradient.square().sum().backward()
 
 
+@pytest.mark.usefixtures("every_kernel")
 @pytest.mark.parametrize("name", ["sup_hap", "sup_ndcg", "sup_ap"])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data(), num_levels=st.integers(1, 4), grid=st.sampled_from([2, 5, 30, 1000]))
 def test_sup_losses_bound_one_minus_the_metric_even_under_ties(
-    name: str, backend: Backend, data: st.DataObject, num_levels: int, grid: int
+    name: str, data: st.DataObject, num_levels: int, grid: int
 ) -> None:
     items = data.draw(
         st.lists(st.tuples(st.integers(-grid, grid), st.integers(0, num_levels)), min_size=1, max_size=15)
@@ -177,7 +179,7 @@ def test_sup_losses_bound_one_minus_the_metric_even_under_ties(
     levels = torch.tensor([[level for _, level in items]])
     valid = torch.ones_like(levels, dtype=torch.bool)
     table = table_for(name, levels, valid, num_levels)
-    value = float(getattr(functional, name)(scores, levels, table, backend=backend))
+    value = float(getattr(functional, name)(scores, levels, table))
     metric = one_value(name, scores[0].tolist(), levels[0].tolist(), table[0].tolist(), HEAVISIDE, HEAVISIDE)
     assert value >= metric - 1e-12
     assert value >= -1e-12
@@ -233,23 +235,22 @@ def test_ap_takes_the_level_asked_for() -> None:
     torch.testing.assert_close(coarse, as_binary, rtol=0, atol=0)
 
 
+@pytest.mark.usefixtures("every_kernel")
 @pytest.mark.parametrize("name", RANK_LOSSES)
-def test_neither_order_nor_blocks_nor_the_tables_scale_matter(
-    name: str, backend: Backend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neither_order_nor_blocks_nor_the_tables_scale_matter(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scores, levels, valid = random_batch(5, 3, queries=7, candidates=20, ties=True)
     table, loss = table_for(name, levels, valid, 3), getattr(functional, name)
 
     def value_and_gradient(columns: Tensor, scale: float = 1.0) -> tuple[Tensor, Tensor]:
         leaf = scores.clone().requires_grad_()
-        value = loss(leaf[:, columns], levels[:, columns], table * scale, valid=valid[:, columns], backend=backend)
+        value = loss(leaf[:, columns], levels[:, columns], table * scale, valid=valid[:, columns])
         return value.detach(), torch.autograd.grad(value, leaf)[0]
 
     expected = value_and_gradient(torch.arange(20))
     torch.testing.assert_close(value_and_gradient(torch.randperm(20), 1e40), expected, rtol=1e-12, atol=1e-13)
-    monkeypatch.setattr(_torch_kernel, "PAIRS_AT_ONCE", 1)
-    monkeypatch.setitem(_torch_kernel.SCORES_AT_ONCE, "cpu", 1)
-    monkeypatch.setattr(_numba_kernel, "SCORES_AT_ONCE", 1)
+    monkeypatch.setitem(_all_pairs.PAIRS_AT_ONCE, "cpu", 1)
+    monkeypatch.setitem(_blocks.SCORES_AT_ONCE, "cpu", 1)
+    monkeypatch.setattr(_blocks, "FEW_SCORES", 0)
     torch.set_num_threads(3)
     torch.testing.assert_close(value_and_gradient(torch.arange(20)), expected, rtol=1e-12, atol=1e-13)
 
@@ -394,15 +395,16 @@ def crowded_batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return scores, levels, valid, table
 
 
+@pytest.mark.usefixtures("every_kernel")
 @pytest.mark.parametrize("name", ["sup_hap", "sup_ndcg"])
-def test_split_by_relevance_equals_the_loops(name: str, backend: Backend) -> None:
+def test_split_by_relevance_equals_the_loops(name: str) -> None:
     scores, levels, valid, table = crowded_batch()
     objective = reference.one_minus_h_ap if name == "sup_hap" else reference.one_minus_ndcg
     rows = zip(scores, levels, valid, table, strict=True)
     arguments = [(s[v].tolist(), lev[v].tolist(), rel.tolist()) for s, lev, v, rel in rows]
     steps = {"equal": HEAVISIDE, "lower": H_MINUS}
     expected = [objective(*each, **steps, by_relevance=True) or 0.0 for each in arguments]
-    loss = partial(getattr(functional, name), valid=valid, reduction="none", backend=backend)
+    loss = partial(getattr(functional, name), valid=valid, reduction="none")
     values = loss(scores, levels, table, split_by="relevance")
     torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)
     by_level = loss(scores, levels, table)
@@ -411,13 +413,14 @@ def test_split_by_relevance_equals_the_loops(name: str, backend: Backend) -> Non
     assert torch.equal(table[3], torch.tensor([0, 0, 0.4, 0.2], dtype=torch.float64))
 
 
+@pytest.mark.usefixtures("every_kernel")
 @pytest.mark.parametrize("name", ["sup_hap", "sup_ndcg"])
-def test_gradient_of_the_split_by_relevance_equals_central_differences(name: str, backend: Backend) -> None:
+def test_gradient_of_the_split_by_relevance_equals_central_differences(name: str) -> None:
     scores, levels, valid, table = crowded_batch()
     scores = scores.argsort(dim=1).argsort(dim=1) * 0.011 + torch.rand(6, 16, dtype=torch.float64) * 0.004
     assert torch.autograd.gradcheck(
         lambda s: getattr(functional, name)(
-            s, levels, table, valid=valid, tau=0.05, reduction="none", backend=backend, split_by="relevance"
+            s, levels, table, valid=valid, tau=0.05, reduction="none", split_by="relevance"
         ),
         scores.requires_grad_(),
         eps=1e-7,
@@ -465,12 +468,11 @@ def test_a_recall_at_tau_star_1_is_that_of_the_equation_without_a_limit() -> Non
 TABLES = ["sup_hap", "sup_ndcg", "sup_ap", "sup_recall", "smooth_hap", "smooth_ndcg", "smooth_ap", "smooth_recall"]
 
 
-@pytest.mark.parametrize("backend", ["torch", "numba", "triton", "auto"])
 @pytest.mark.parametrize("name", TABLES)
-def test_more_levels_than_a_byte_counts_are_refused_on_every_backend(name: str, backend: Backend) -> None:
+def test_more_levels_than_a_byte_counts_are_refused(name: str) -> None:
     scores, levels = torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 299, 256]])
     with pytest.raises(ShapeError, match="table of 300 levels: expected at most 255"):
-        getattr(functional, name)(scores, levels, torch.ones(1, 301), backend=backend)
+        getattr(functional, name)(scores, levels, torch.ones(1, 301))
 
 
 def test_hashing_losses_refuse_more_affinities_than_256_and_one_level_may_be_any() -> None:

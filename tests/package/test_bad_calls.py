@@ -122,7 +122,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "map_at_k": (metrics.map_at_k, {**_METRIC, "k": 2}),
     "hierarchical_precision_recall": (metrics.hierarchical_precision_recall, _METRIC),
     "holm": (statistics.holm, {"p_values": [0.01, 0.2, 0.5]}),
-    "functional.sup_hap": (functional.sup_hap, {**_LOSS, **_STEP, "reduction": "mean", "backend": "auto"}),
+    "functional.sup_hap": (functional.sup_hap, {**_LOSS, **_STEP, "reduction": "mean"}),
     "functional.sup_ndcg": (functional.sup_ndcg, _LOSS),
     "functional.sup_ap": (functional.sup_ap, {**_LOSS, "level": 2}),
     "functional.smooth_hap": (functional.smooth_hap, {**_LOSS, "tau": 0.01}),

@@ -25,7 +25,6 @@ DISTRIBUTIONS = {
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
 }
-WITH_TORCH = {"triton"}  # torch brings it, on Linux
 NOT_IMPORTED = {"tensorboard", "onnx", "onnxscript"}  # but by torch, for its log of a run and its export
 
 
@@ -48,7 +47,7 @@ def _names(lines: list[str]) -> set[str]:
 
 def imported() -> set[str]:
     libraries = {found.target for found in SOURCE.imports if not found.is_own} - sys.stdlib_module_names
-    return {distribution(library) for library in libraries - WITH_TORCH}
+    return {distribution(library) for library in libraries}
 
 
 def test_every_imported_package_is_declared_and_every_declared_one_imported():

@@ -265,6 +265,6 @@ def _compiler_errors() -> Iterator[None]:
         problem = " ".join(str(error).split("\n\n")[0].split())
         raise RecipeError(
             f"training.compile=true ({problem})",
-            expected="a network that torch.compile supports, and a C++ compiler (on a GPU, Triton)",
+            expected="a network that torch.compile supports, and a C++ compiler",
             remedy="set training.compile=false",
         ) from error

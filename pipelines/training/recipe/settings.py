@@ -314,8 +314,7 @@ class TrainingSettings(Section):
     chunk_size: Count = _key(64, "images of a chunk")
     compile: bool = _key(
         False,
-        "translate the network with `torch.compile` at the first step, which takes minutes and needs a C++ compiler "
-        "(on a GPU, Triton)",
+        "translate the network with `torch.compile` at the first step, which takes minutes and needs a C++ compiler",
     )
     ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = _key(
         None,

@@ -12,7 +12,6 @@ from torch import Tensor
 from hiertree.errors import OptionError
 from hiertree.losses import FastAP, PairDecomposability, SmoothHAP, SmoothRecall, SupHAP, SupNDCG, TieAwareNDCG
 from hiertree.losses.base import PairLoss
-from hiertree.losses.kernels import numba_kernel as _numba_kernel
 from hiertree.losses.pairs import blocks as _blocks
 from hiertree.losses.pairs.blocks import LossPerQuery, ranges, sharing
 from hiertree.losses.pairs.pairs import pairs_of
@@ -29,7 +28,8 @@ LOSSES = {
 
 @pytest.fixture(autouse=True, params=[7, 17], ids=["some gradients kept", "all gradients kept"])
 def _three_queries_at_a_time(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    monkeypatch.setattr(_numba_kernel, "SCORES_AT_ONCE", 3 * 17)
+    monkeypatch.setitem(_blocks.SCORES_AT_ONCE, "cpu", 3 * 17)
+    monkeypatch.setattr(_blocks, "FEW_SCORES", 0)
     monkeypatch.setitem(_blocks.SCORES_KEPT, "cpu", request.param * 17)
 
 
@@ -125,10 +125,10 @@ def test_a_second_derivative_is_refused() -> None:
 
 
 def test_no_matrix_of_all_scores_is_ever_made() -> None:
-    embeddings, paths = batch(0, 120)
+    embeddings, paths = batch(0, 640, torch.float32)
     with LargestTensor() as seen:
         SupHAP()(embeddings, paths).backward()
-    assert embeddings.numel() <= seen.largest < 120 * 120 / 4
+    assert embeddings.numel() <= seen.largest < 640 * 640 / 4
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
