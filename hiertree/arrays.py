@@ -106,10 +106,10 @@ def as_float64(values: Any, *, name: str = "values", kind: type[InputError] = In
     except (TypeError, ValueError, OverflowError) as error:
         raise kind(f"{name}: {error}", expected="numbers that float64 holds") from None
     if (np.abs(numbers) >= 2**53).any():
-        given = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
-        for number, own in zip(numbers.ravel().tolist(), given.ravel(), strict=True):
-            if abs(number) >= 2**53 and is_integer(own) and int(own) != number:
-                raise kind(f"{name}: float64 rounds {own}", expected="integers up to 2^53")
+        entries = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
+        for number, entry in zip(numbers.ravel().tolist(), entries.ravel(), strict=True):
+            if abs(number) >= 2**53 and is_integer(entry) and int(entry) != number:
+                raise kind(f"{name}: float64 rounds {entry}", expected="integers up to 2^53")
     return numbers
 
 
@@ -166,15 +166,15 @@ def as_embeddings(values: Any, *, name: str = "embeddings", rows: NDArray[np.int
         raise ShapeError(f"{name} of shape {array.shape}", expected="shape (n, d) with d ≥ 1")
     if array.dtype.kind not in "fiub":
         raise EmbeddingError(f"{name} of type {array.dtype}", expected="real numbers")
-    wide = array.dtype.kind == "f" and array.dtype.itemsize > 4  # whatever its byte order
-    array = np.ascontiguousarray(array, dtype=np.float64 if wide else np.float32)
+    needs_float64 = array.dtype.kind == "f" and array.dtype.itemsize > 4  # whatever its byte order
+    array = np.ascontiguousarray(array, dtype=np.float64 if needs_float64 else np.float32)
     problems = (
         (~np.isfinite(array).all(axis=1), f"{name} holds NaN or infinite values", "finite numbers"),
         (~array.any(axis=1), f"{name} holds vectors of zero norm", "vectors that can be normalized"),
     )
-    for bad, given, expected in problems:
+    for bad, problem, expected in problems:
         if bad.any():
-            refuse_rows(bad, given, expected, EmbeddingError, rows)
+            refuse_rows(bad, problem, expected, EmbeddingError, rows)
     return array
 
 
@@ -221,13 +221,13 @@ def shared_paths(
     (array([0, 1]), array([1, 2, 0]), (('lake', 'hill', 'bay'),))
     """
     num_items, unlabeled = num_items or {}, unlabeled or {}
-    given = {name: _label_array(values, name) for name, values in sides.items()}
+    label_arrays = {name: _label_array(values, name) for name, values in sides.items()}
     names = None
-    if not any(isinstance(labels, LevelColumns) or labels.dtype.kind in "fOUST" for labels in given.values()):
-        arrays: Mapping[str, Any] = given
+    if not any(isinstance(labels, LevelColumns) or labels.dtype.kind in "fOUST" for labels in label_arrays.values()):
+        arrays: Mapping[str, Any] = label_arrays
     else:
         columns = match_columns(
-            {name: _level_columns(labels, name, num_items.get(name)) for name, labels in given.items()}
+            {name: _level_columns(labels, name, num_items.get(name)) for name, labels in label_arrays.items()}
         )
         names = level_names(columns)
         if any(cells.dtype.kind not in "iu" for side in columns.values() for cells in side.cells):
@@ -235,8 +235,8 @@ def shared_paths(
             _check_columns([numbers], names)
             return paths, label_names
         arrays = {name: np.stack(side.cells, axis=1) for name, side in columns.items()}
-    known = {name: _without(ids, unlabeled.get(name)) for name, ids in arrays.items()}
-    paths = {name: as_integer_paths(ids, name=name, num_items=num_items.get(name)) for name, ids in known.items()}
+    labeled_ids = {name: _without(ids, unlabeled.get(name)) for name, ids in arrays.items()}
+    paths = {name: as_integer_paths(ids, name=name, num_items=num_items.get(name)) for name, ids in labeled_ids.items()}
     _check_columns([ids[~unlabeled[name]] if name in unlabeled else ids for name, ids in paths.items()], names)
     return paths, LabelNames(names)
 
@@ -244,8 +244,8 @@ def shared_paths(
 def _check_columns(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -> None:
     """Refuse levels fine → coarse, and warn of columns of a frame that repeat."""
     check_order(sides, names)
-    alike = len({ids.shape[1] for ids in sides}) == 1  # sides that differ are refused elsewhere
-    if names is not None and alike and (text := repeated_labels(names, np.concatenate(sides))):
+    equal_depths = len({ids.shape[1] for ids in sides}) == 1  # sides that differ are refused elsewhere
+    if names is not None and equal_depths and (text := repeated_labels(names, np.concatenate(sides))):
         warnings.warn(text, UserWarning, stacklevel=3)
 
 
@@ -258,18 +258,20 @@ def check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -
         return  # refused elsewhere
     ids = np.concatenate(sides)
     sample = ids[:: max(len(ids) // _SAMPLE, 1)]
-    found, chance = [], 1.0
+    reversals, chance = [], 1.0
     for left in range(ids.shape[1] - 1):
         pair = [left, left + 1]
         if _determines(*sample[:, pair].T) and _determines(*ids[:, pair].T):
             number, counts = len(np.unique(ids[:, left])), np.unique(ids[:, left + 1], return_counts=True)[1]
             if 1 < len(counts) < number:
                 titles = [f"level {column + 1}" if names is None else repr(names[column]) for column in pair]
-                found.append(f"{titles[0]} of {number} labels, each of which has one of {len(counts)} in {titles[1]}")
+                reversals.append(
+                    f"{titles[0]} of {number} labels, each of which has one of {len(counts)} in {titles[1]}"
+                )
                 chance *= float(((counts / len(ids)) ** 2).sum()) ** (len(ids) - number)
-    if found and (names is not None or chance < _CHANCE):
+    if reversals and (names is not None or chance < _CHANCE):
         remedy = "levels are given fine → coarse; reverse them"
-        raise PathError(found[0], expected="levels coarse → fine", remedy=remedy)
+        raise PathError(reversals[0], expected="levels coarse → fine", remedy=remedy)
 
 
 def _determines(first: NDArray[np.int64], second: NDArray[np.int64]) -> bool:
@@ -288,17 +290,17 @@ def check_same_rows(sides: Mapping[str, Any], *, axis: str = "index") -> None:
     """
     indexes: dict[str, Any] = {name: getattr(values, axis, None) for name, values in sides.items()}
     indexed = [(name, index) for name, index in indexes.items() if hasattr(index, "equals")]  # not a list's method
-    for (first, ours), (second, theirs) in combinations(indexed, 2):
-        if len(ours) != len(theirs) or ours.equals(theirs):
+    for (first, first_index), (second, second_index) in combinations(indexed, 2):
+        if len(first_index) != len(second_index) or first_index.equals(second_index):
             continue
-        counted = any(type(index).__name__ == "RangeIndex" for index in (ours, theirs))
-        if counted and set(ours) != set(theirs):
+        has_range = any(type(index).__name__ == "RangeIndex" for index in (first_index, second_index))
+        if has_range and set(first_index) != set(second_index):
             continue
-        pairs = zip(ours.tolist(), theirs.tolist(), strict=True)
-        row, (own, other) = next((row, pair) for row, pair in enumerate(pairs) if pair[0] != pair[1])
-        given = f"row {row} is {own!r} of {first}, {other!r} of {second}"
+        pairs = zip(first_index.tolist(), second_index.tolist(), strict=True)
+        row, (first_label, second_label) = next((row, pair) for row, pair in enumerate(pairs) if pair[0] != pair[1])
+        problem = f"row {row} is {first_label!r} of {first}, {second_label!r} of {second}"
         remedy = f"call {second}.reindex({first}.index), or to_numpy() if rows match by place"
-        raise OptionError(given, expected="the same rows in the same order", remedy=remedy)
+        raise OptionError(problem, expected="the same rows in the same order", remedy=remedy)
 
 
 def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None = None) -> NDArray[np.int64]:
@@ -351,9 +353,9 @@ def _refuse_indicators(array: NDArray[Any], name: str) -> None:
         return
     rows = array.astype(np.bool_)
     if (rows == array).all() and len(np.unique(np.packbits(rows, axis=1), axis=0)) > 2:
-        given = f"{name} of {array.shape[1]} columns that are 0 or 1"
+        problem = f"{name} of {array.shape[1]} columns that are 0 or 1"
         remedy = "pass labels.argmax(axis=1) if they are one-hot; judge pairs (evaluate_scores) if images have several"
-        raise PathError(given, expected="class ids, a column for each level", remedy=remedy)
+        raise PathError(problem, expected="class ids, a column for each level", remedy=remedy)
 
 
 def _level_columns(labels: NDArray[Any] | LevelColumns, name: str, num_items: int | None) -> LevelColumns:

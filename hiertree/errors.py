@@ -70,8 +70,8 @@ def some_of(values: Iterable[object], most: int = 5) -> str:
     >>> some_of(["a", "b", "c"], 2)
     "'a', 'b', …"
     """
-    listed = list(values)
-    return ", ".join([*map(repr, listed[:most]), *["…"] * (len(listed) > most)])
+    items = list(values)
+    return ", ".join([*map(repr, items[:most]), *["…"] * (len(items) > most)])
 
 
 def nearest_name(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -80,7 +80,7 @@ def nearest_name(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> 
     >>> nearest_name("h-ap", ["R@1", "H-AP"]), nearest_name("precision", ["H-AP"])
     ('H-AP', None)
     """
-    lower = {each.casefold(): each for each in known}
+    lower = {candidate.casefold(): candidate for candidate in known}
     close = get_close_matches(str(name).casefold(), lower, n=1, cutoff=cutoff)
     return lower[close[0]] if close else None
 
@@ -239,5 +239,5 @@ def require_package(*names: str, extra: str) -> None:
     """
     missing = [name for name in names if find_spec(name) is None]
     if missing:
-        given = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed"
-        raise MissingPackageError(given, remedy=f'pip install "hiertree[{extra}]"')
+        problem = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed"
+        raise MissingPackageError(problem, remedy=f'pip install "hiertree[{extra}]"')

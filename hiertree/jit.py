@@ -56,7 +56,7 @@ def _compiled(kernel: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
     return cast(Kernel, dispatcher)
 
 
-def _load(stored: Any, signature: Any, target: Any) -> Any:
+def _load(cache: Any, signature: Any, target: Any) -> Any:
     """The machine code on disk for a signature, or None; it and :func:`_compiled` alone name what is private in numba.
 
     It stands for ``FunctionCache.load_overload`` of numba 0.60 to 0.68, for two reasons; later numbas keep their own.
@@ -71,10 +71,10 @@ def _load(stored: Any, signature: Any, target: Any) -> Any:
     environment: Any = importlib.import_module("numba.core.environment")
     machine_code, environment.importlib = None, SimpleNamespace(import_module=_loaded_module)
     try:
-        with stored._guard_against_spurious_io_errors():
-            machine_code = stored._load_overload(signature, target)
+        with cache._guard_against_spurious_io_errors():
+            machine_code = cache._load_overload(signature, target)
     except (AttributeError, ImportError):
-        stored.flush()
+        cache.flush()
     finally:
         environment.importlib = importlib
     if machine_code is None:

@@ -87,29 +87,29 @@ def number_labels(
     first_name, first = next(iter(sides.items()))
     for name, side in sides.items():
         if len(side.cells) != len(first.cells):
-            given = f"{name} of {len(side.cells)} levels"
-            raise ShapeError(given, expected=f"those of {first_name}, {len(first.cells)}")
-    kept = {name: np.ones(len(side.cells[0]), np.bool_) for name, side in sides.items()}
-    kept.update({name: ~rows for name, rows in (unlabeled or {}).items()})
-    splits = np.cumsum([int(rows.sum()) for rows in kept.values()])
+            problem = f"{name} of {len(side.cells)} levels"
+            raise ShapeError(problem, expected=f"those of {first_name}, {len(first.cells)}")
+    labeled_rows = {name: np.ones(len(side.cells[0]), np.bool_) for name, side in sides.items()}
+    labeled_rows.update({name: ~rows for name, rows in (unlabeled or {}).items()})
+    splits = np.cumsum([int(rows.sum()) for rows in labeled_rows.values()])
     parents, levels, classes, columns = np.zeros(splits[-1], np.int64), [], [], []
     for column in range(len(first.cells)):
-        cells = [_labels(name, side, column, kept[name]) for name, side in sides.items()]
+        cells = [_labels(name, side, column, labeled_rows[name]) for name, side in sides.items()]
         try:
-            own, labels = pd.factorize(np.concatenate(cells))
+            label_numbers, labels = pd.factorize(np.concatenate(cells))
         except TypeError as error:
             raise PathError(
                 f"{first.title(column)}: {error}", expected="text, numbers or other hashable labels"
             ) from None
-        _check_same_type(sides, column, [{isinstance(each, str) for each in set(part.tolist())} for part in cells])
+        _check_same_type(sides, column, [{isinstance(label, str) for label in set(part.tolist())} for part in cells])
         width = max(len(labels), 1)
-        parents, pairs = pd.factorize(parents * width + own)
+        parents, pairs = pd.factorize(parents * width + label_numbers)
         levels.append(parents)
         classes.append(tuple(labels[pairs % width].tolist()))  # of each node
-        columns.append(own)
+        columns.append(label_numbers)
     numbered = np.split(np.stack(levels, axis=1).astype(np.int64), splits[:-1])
-    paths = {name: np.zeros((len(rows), len(levels)), np.int64) for name, rows in kept.items()}
-    for (name, rows), ids in zip(kept.items(), numbered, strict=True):
+    paths = {name: np.zeros((len(rows), len(levels)), np.int64) for name, rows in labeled_rows.items()}
+    for (name, rows), ids in zip(labeled_rows.items(), numbered, strict=True):
         paths[name][rows] = ids
     return paths, LabelNames(level_names(sides), tuple(classes)), np.stack(columns, axis=1)
 
@@ -129,8 +129,8 @@ def repeated_labels(names: Sequence[str], columns: NDArray[np.int64]) -> str | N
         numbers, labels = pd.factorize(column)
         parents, nodes = pd.factorize(parents * max(len(labels), 1) + numbers)
         if level and len(nodes) >= _REPEATED * len(labels):
-            above = names[level - 1]
-            text = f"{names[level]!r} has {len(labels)} labels, which below different labels of {above!r} are"
+            parent_name = names[level - 1]
+            text = f"{names[level]!r} has {len(labels)} labels, which below different labels of {parent_name!r} are"
             repeats.append(f"{text} {len(nodes)} classes")
     return f"{', '.join(repeats)}; leave it out if it is no level" if repeats else None
 
@@ -155,12 +155,12 @@ def match_columns(sides: Mapping[str, LevelColumns]) -> dict[str, LevelColumns]:
         if sorted(names) == sorted(first):
             matched[name] = LevelColumns([side.cells[names.index(column)] for column in first], first)
         elif any(column in first and first.index(column) != level for level, column in enumerate(names)):
-            given, expected = (f"the columns {', '.join(columns)}" for columns in (names, first))
-            raise PathError(f"{name} with {given}", expected=f"{expected}, as in {first_name}")
+            listing, expected = (f"the columns {', '.join(columns)}" for columns in (names, first))
+            raise PathError(f"{name} with {listing}", expected=f"{expected}, as in {first_name}")
     return matched
 
 
-def _labels(name: str, side: LevelColumns, column: int, kept: NDArray[np.bool_]) -> NDArray[Any]:
+def _labels(name: str, side: LevelColumns, column: int, labeled_rows: NDArray[np.bool_]) -> NDArray[Any]:
     """A side's labels of one level as objects; refuses rows without one."""
     import pandas as pd
 
@@ -169,35 +169,37 @@ def _labels(name: str, side: LevelColumns, column: int, kept: NDArray[np.bool_])
     missing = pd.isna(cells) | (
         np.array([isinstance(cell, str) and not cell.strip() for cell in cells]) if texts else False
     )
-    refuse_rows(missing & kept, f"{name} without a label in {side.title(column)}", "a label in every row")
+    refuse_rows(missing & labeled_rows, f"{name} without a label in {side.title(column)}", "a label in every row")
     if cells.dtype.kind == "f":  # as pandas and polars hold integers with missing ones among them
-        known = np.where(kept, cells, 0).astype(np.float64)
+        ids = np.where(labeled_rows, cells, 0).astype(np.float64)
         exact = 2.0 ** min(np.finfo(cells.dtype).nmant + 1, 53)  # beyond it the type rounds ids
-        cells = known.astype(np.int64) if ((np.abs(known) < exact) & (known == np.floor(known))).all() else cells
+        cells = ids.astype(np.int64) if ((np.abs(ids) < exact) & (ids == np.floor(ids))).all() else cells
     if cells.dtype.kind not in _LABELS:
-        given, remedy = f"{name} of type {cells.dtype}", "turn numbers that are ids into integers, others into text"
-        raise PathError(f"{given} in {side.title(column)}", expected="integer ids or text", remedy=remedy)
+        problem, remedy = f"{name} of type {cells.dtype}", "turn numbers that are ids into integers, others into text"
+        raise PathError(f"{problem} in {side.title(column)}", expected="integer ids or text", remedy=remedy)
     if cells.dtype.kind == "i":
-        refuse_rows((cells < 0) & kept, f"{name} holds negative ids in {side.title(column)}", "ids from 0")
-    if cells.dtype.kind == "O" and all(any(isinstance(cell, kind) for cell in cells[kept]) for kind in (str, Number)):
-        given, expected = f"{name} with text and numbers", "labels of one type: '7' and 7 are two classes"
-        raise PathError(f"{given} in {side.title(column)}", expected=expected, remedy=_ONE_TYPE)
-    return cells[kept].astype(object)
+        refuse_rows((cells < 0) & labeled_rows, f"{name} holds negative ids in {side.title(column)}", "ids from 0")
+    if cells.dtype.kind == "O" and all(
+        any(isinstance(cell, kind) for cell in cells[labeled_rows]) for kind in (str, Number)
+    ):
+        problem, expected = f"{name} with text and numbers", "labels of one type: '7' and 7 are two classes"
+        raise PathError(f"{problem} in {side.title(column)}", expected=expected, remedy=_ONE_TYPE)
+    return cells[labeled_rows].astype(object)
 
 
 def _check_same_type(sides: Mapping[str, LevelColumns], column: int, texts: Sequence[set[bool]]) -> None:
     """Refuse text on one side and numbers on the other, which are never equal."""
-    (first, side), *others = sides.items()
-    for (name, _), own in zip(others, texts[1:], strict=True):
-        if own and texts[0] and not own & texts[0]:
+    (first, side), *other_sides = sides.items()
+    for (name, _), text_flags in zip(other_sides, texts[1:], strict=True):
+        if text_flags and texts[0] and not text_flags & texts[0]:
             kinds = ("text", "numbers") if texts[0] == {True} else ("numbers", "text")
-            given = f"{side.title(column)}: {kinds[0]} in {first}, {kinds[1]} in {name}"
-            raise PathError(given, expected="labels of one type", remedy=_ONE_TYPE)
+            problem = f"{side.title(column)}: {kinds[0]} in {first}, {kinds[1]} in {name}"
+            raise PathError(problem, expected="labels of one type", remedy=_ONE_TYPE)
 
 
 def refuse_rows(
     bad: Any,
-    given: str,
+    problem: str,
     expected: str,
     kind: type[EmbeddingError | PathError] = PathError,
     numbers: NDArray[np.int64] | None = None,
@@ -205,5 +207,5 @@ def refuse_rows(
     """Refuse marked rows; messages give their numbers, by default their positions."""
     rows = np.flatnonzero(bad) if numbers is None else np.unique(numbers[bad])
     if len(rows):
-        given = f"{given} ({len(rows)} rows: {some_of(rows.tolist())})"
-        raise kind(given, expected=expected, remedy="correct or remove these rows")
+        problem = f"{problem} ({len(rows)} rows: {some_of(rows.tolist())})"
+        raise kind(problem, expected=expected, remedy="correct or remove these rows")

@@ -46,8 +46,8 @@ def check_number(
     name: str, value: Any, *, least: float = -math.inf, above: float = -math.inf, most: float = math.inf
 ) -> None:
     """Refuse all but finite numbers in a range."""
-    fits = _is_number(value, Real) and not (isinstance(value, Integral) and abs(int(value)) >= 2**63)
-    number = float(value) if fits else math.nan
+    is_readable = _is_number(value, Real) and not (isinstance(value, Integral) and abs(int(value)) >= 2**63)
+    number = float(value) if is_readable else math.nan
     bounds = [f"≥ {least:g}"] * (least > -math.inf) + [f"> {above:g}"] * (above > -math.inf)
     bounds += [f"≤ {most:g}"] * (most < math.inf)
     expected = " ".join(["a finite number", " and ".join(bounds)]).strip()

@@ -84,9 +84,9 @@ def _locked(target: Path, file: Path, seconds: float) -> Iterator[None]:
     from socket import gethostname
 
     try:
-        since = datetime.now().astimezone().isoformat(timespec="seconds")
+        timestamp = datetime.now().astimezone().isoformat(timespec="seconds")
         os.ftruncate(handle, 0)
-        os.write(handle, f"process {os.getpid()} on {gethostname()} since {since}".encode())
+        os.write(handle, f"process {os.getpid()} on {gethostname()} since {timestamp}".encode())
         yield
     finally:
         _remove(file, handle)

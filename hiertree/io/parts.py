@@ -39,8 +39,10 @@ class PartStore:
             write_json(file, dict(fingerprint))
             return
         remedy = "name another folder"
-        stored = read_json_object(file, expected="what the parts belong to", remedy=remedy, kind=CheckpointError)
-        differences = [name for name, digest in fingerprint.items() if stored.get(name) != digest]
+        stored_digests = read_json_object(
+            file, expected="what the parts belong to", remedy=remedy, kind=CheckpointError
+        )
+        differences = [name for name, digest in fingerprint.items() if stored_digests.get(name) != digest]
         if differences:
             message = f"{self.folder} holds parts of work with other {', '.join(differences)}"
             raise CheckpointError(message, expected="the same inputs and options", remedy=remedy)
@@ -65,9 +67,9 @@ class PartStore:
         """The finished parts, whatever their sizes."""
         for file in sorted(self.folder.glob(f"{self._rows}-*-*.npy")):
             start, stop = map(int, file.stem.split("-")[-2:])
-            found = self.load(slice(start, stop))
-            if found is not None:
-                yield slice(start, stop), found
+            part = self.load(slice(start, stop))
+            if part is not None:
+                yield slice(start, stop), part
 
     def save(self, rows: slice | range, values: NDArray[Any]) -> None:
         """Keep the array of a part, with its checksum at the end."""
@@ -88,14 +90,14 @@ def part_file(folder: Path, rows: slice | range, *, name: str = "rows") -> Path:
 
 def digest(values: Iterable[str | NDArray[Any]]) -> str:
     """SHA-256 of texts and arrays, in hexadecimal."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for value in values:
         if isinstance(value, str):
-            found.update(value.encode("utf-8", "surrogateescape"))
+            hasher.update(value.encode("utf-8", "surrogateescape"))
             continue
-        found.update(f"{value.dtype} {value.shape} ".encode())
+        hasher.update(f"{value.dtype} {value.shape} ".encode())
         table = np.atleast_1d(value)
         rows = max(_BYTES_AT_ONCE // max(table[:1].nbytes, 1), 1)
         for start in range(0, len(table), rows):
-            found.update(np.ascontiguousarray(table[start : start + rows]).data)
-    return found.hexdigest()
+            hasher.update(np.ascontiguousarray(table[start : start + rows]).data)
+    return hasher.hexdigest()

@@ -60,15 +60,15 @@ def is_progress_shown() -> bool:
 @contextmanager
 def silent_progress() -> Iterator[None]:
     """Silence progress in this process and in those it starts."""
-    before = os.environ.get("HIERTREE_PROGRESS")
+    previous_value = os.environ.get("HIERTREE_PROGRESS")
     os.environ["HIERTREE_PROGRESS"] = "0"
     try:
         yield
     finally:
-        if before is None:
+        if previous_value is None:
             del os.environ["HIERTREE_PROGRESS"]
         else:
-            os.environ["HIERTREE_PROGRESS"] = before
+            os.environ["HIERTREE_PROGRESS"] = previous_value
 
 
 @contextmanager
@@ -99,11 +99,11 @@ def _lines(description: str, total: int | None, stream: IO[str], clock: Callable
     def advance(steps: int, note: str = "") -> None:
         nonlocal done, last
         done += steps
-        now = clock()
-        if done == total or now - last >= SECONDS_BETWEEN_LINES:
-            last = now
+        current_time = clock()
+        if done == total or current_time - last >= SECONDS_BETWEEN_LINES:
+            last = current_time
             count = f"{done}" if total is None else f"{done}/{total}"
-            line = "; ".join(filter(None, (_time_left(now - begin, done, total), note)))
+            line = "; ".join(filter(None, (_time_left(current_time - begin, done, total), note)))
             print(f"{description}: {count} {line}".rstrip(), file=stream, flush=True)
 
     return advance

@@ -80,7 +80,7 @@ def manifest(
         "hiertree": hiertree.__version__,
         "source_revision": _source_revision(),
         "python": platform.python_version(),
-        "packages": {name: found for name in _RECORDED_PACKAGES if (found := _version(name))},
+        "packages": {name: version for name in _RECORDED_PACKAGES if (version := _version(name))},
     }
 
 
@@ -238,11 +238,11 @@ def _error(output: Path, problem: str, expected: str) -> OutputError:
     return OutputError(f"the output {output} {problem}", expected=expected, remedy="name another output")
 
 
-def _is_same(one: Path, other: Path) -> bool:
+def _is_same(first_path: Path, second_path: Path) -> bool:
     try:
-        return one.samefile(other)
+        return first_path.samefile(second_path)
     except OSError:  # one of the two does not exist yet
-        return os.path.realpath(one) == os.path.realpath(other)
+        return os.path.realpath(first_path) == os.path.realpath(second_path)
 
 
 def _lies_inside(path: Path, folder: Path) -> bool:

@@ -69,10 +69,11 @@ def read_table_parts(path: str | os.PathLike[str], *, required: Sequence[str] = 
 def write_table(path: str | os.PathLike[str], header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Write a CSV file that :func:`read_table` reads, atomically; a cell of None is empty."""
     with open_replacing(path) as file:
-        plain = csv.writer(file, lineterminator="\n")
-        quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        plain_writer = csv.writer(file, lineterminator="\n")
+        quoting_writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
         for row in chain([header], rows):  # before Python 3.13 csv does not quote a carriage return
-            (quoted if any("\r" in cell for cell in row if isinstance(cell, str)) else plain).writerow(row)
+            writer = quoting_writer if any("\r" in cell for cell in row if isinstance(cell, str)) else plain_writer
+            writer.writerow(row)
 
 
 class TemporaryRows:
@@ -104,7 +105,7 @@ def line_names(table: pd.DataFrame, path: str | os.PathLike[str]) -> Callable[[i
     return lambda row: f"{name}, line {lines[row]}"
 
 
-def _csv_parts(path: Path, most: int) -> Iterator[pd.DataFrame]:
+def _csv_parts(path: Path, max_rows: int) -> Iterator[pd.DataFrame]:
     header: list[str] | None = None
     lines: list[int] = []
     rows: list[list[str]] = []
@@ -112,17 +113,19 @@ def _csv_parts(path: Path, most: int) -> Iterator[pd.DataFrame]:
         if header is None:
             header = cells
             check_columns(path, header, ())
-            other = _other_delimiter(header)
-        elif other and any(header[0].count(sign) == cells[0].count(sign) > 0 for sign in DELIMITERS):
-            raise TableError(f"{path} has one column, {_shown(header)}", expected="several columns", remedy=other)
+            delimiter_remedy = _other_delimiter(header)
+        elif delimiter_remedy and any(header[0].count(sign) == cells[0].count(sign) > 0 for sign in DELIMITERS):
+            raise TableError(
+                f"{path} has one column, {_shown(header)}", expected="several columns", remedy=delimiter_remedy
+            )
         elif len(cells) != len(header):
-            given = f"{path}, line {line}: {len(cells)} cells, {_shown(cells)}"
-            remedy = other or "put cells that hold the delimiter in double quotes"
-            raise TableError(given, expected=f"{len(header)} as in the header", remedy=remedy)
+            problem = f"{path}, line {line}: {len(cells)} cells, {_shown(cells)}"
+            remedy = delimiter_remedy or "put cells that hold the delimiter in double quotes"
+            raise TableError(problem, expected=f"{len(header)} as in the header", remedy=remedy)
         else:
             lines.append(line)
             rows.append(cells)
-            if len(rows) == most:
+            if len(rows) == max_rows:
                 yield _text_table(header, lines, rows)
                 lines, rows = [], []
     if header is None:
@@ -145,7 +148,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file,  # type: ignore[type-var, unused-ignore]
     ):
         reader = csv.reader(_bounded_lines(file, path), strict=True)
-        line, earlier = 1, csv.field_size_limit(LONGEST_CELL)  # the limit is global to the process
+        line, previous_limit = 1, csv.field_size_limit(LONGEST_CELL)  # the limit is global to the process
         try:
             for cells in reader:
                 if any("\0" in cell for cell in cells):  # Python 3.10's csv refuses it itself
@@ -158,7 +161,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         except UnicodeDecodeError:
             raise not_utf8(path, line=line if _is_packed(path) else None) from None
         finally:
-            csv.field_size_limit(earlier)
+            csv.field_size_limit(previous_limit)
 
 
 def _is_packed(path: Path) -> bool:
@@ -177,11 +180,11 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     expected = "a Parquet file of plain, differently named columns"
-    stored = read_parquet(path, expected=expected)
+    arrow_table = read_parquet(path, expected=expected)
     with reading_file(path, expected=expected):
-        columns = {name: arrow_texts(stored.column(name)) for name in stored.column_names}
-    index = pd.RangeIndex(1, stored.num_rows + 1)
-    table: pd.DataFrame = pd.DataFrame(columns, index=index, columns=stored.column_names, dtype=str)
+        columns = {name: arrow_texts(arrow_table.column(name)) for name in arrow_table.column_names}
+    index = pd.RangeIndex(1, arrow_table.num_rows + 1)
+    table: pd.DataFrame = pd.DataFrame(columns, index=index, columns=arrow_table.column_names, dtype=str)
     return table
 
 
@@ -192,28 +195,29 @@ def arrow_texts(column: Any) -> list[str]:
 
 
 def check_columns(
-    path: str | os.PathLike[str], present: Sequence[str], required: Sequence[str], *, remedy: str | None = None
+    path: str | os.PathLike[str], column_names: Sequence[str], required: Sequence[str], *, remedy: str | None = None
 ) -> None:
     """Refuse a table that lacks a column or has two of one name.
 
     The TableError names them, and for a missing one a similar name, or ``remedy`` where there is none.
     """
-    twice = sorted(name for name, times in Counter(present).items() if times > 1)
-    if twice:
-        raise TableError(f"{path} has several columns named {_shown(twice)}", expected="one of each name")
-    missing = sorted({*required}.difference(present), key=required.index)
+    repeated_names = sorted(name for name, times in Counter(column_names).items() if times > 1)
+    if repeated_names:
+        raise TableError(f"{path} has several columns named {_shown(repeated_names)}", expected="one of each name")
+    missing = sorted({*required}.difference(column_names), key=required.index)
     if missing:
-        close = [near for name in missing if (near := nearest_name(name, present))]
-        close, remedy = ([], other) if (other := _other_delimiter(present)) else (close, remedy)
-        given = f"{path} has no column {_shown(missing)}"
-        expected = f"it among {_shown(present)}"
-        raise TableError(given, expected=expected, remedy=f"did you mean {_shown(close)}?" if close else remedy)
+        close = [similar_name for name in missing if (similar_name := nearest_name(name, column_names))]
+        if delimiter_remedy := _other_delimiter(column_names):
+            close, remedy = [], delimiter_remedy
+        problem = f"{path} has no column {_shown(missing)}"
+        expected = f"it among {_shown(column_names)}"
+        raise TableError(problem, expected=expected, remedy=f"did you mean {_shown(close)}?" if close else remedy)
 
 
 def _other_delimiter(header: Sequence[str]) -> str | None:
     """The remedy for a header that commas do not divide."""
-    other = len(header) == 1 and any(sign in header[0] for sign in DELIMITERS)
-    return "separate the cells by commas" if other else None
+    has_delimiter = len(header) == 1 and any(sign in header[0] for sign in DELIMITERS)
+    return "separate the cells by commas" if has_delimiter else None
 
 
 def _shown(names: Sequence[str]) -> str:
@@ -248,11 +252,13 @@ def is_frame(values: Any) -> bool:
     return hasattr(type(values), "columns") and not isinstance(values, type)
 
 
-def frame_columns(frame: Any, names: Sequence[str] | None = None, *, what: str = "the frame") -> dict[str, list[Any]]:
+def frame_columns(
+    frame: Any, names: Sequence[str] | None = None, *, frame_name: str = "the frame"
+) -> dict[str, list[Any]]:
     """Columns of a frame of pandas, polars or pyarrow by name, each a list of Python values; a missing one is None.
 
     Floats of whole numbers become integers, which frames hold so where some are missing. Messages call the frame
-    ``what``.
+    ``frame_name``.
 
     Raises:
         InputError: no frame, or one that is not yet computed, such as a LazyFrame of polars.
@@ -262,20 +268,20 @@ def frame_columns(frame: Any, names: Sequence[str] | None = None, *, what: str =
 
     if not nw.dependencies.is_into_dataframe(frame):
         lazy = hasattr(frame, "collect")
-        given = f"{what}: a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
+        problem = f"{frame_name}: a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
         expected = "a frame in memory, of pandas, polars or pyarrow"
-        raise InputError(given, expected=expected, remedy="call its collect()" if lazy else None)
-    present = [str(name) for name in (frame.column_names if hasattr(frame, "column_names") else frame.columns)]
-    wanted = present if names is None else [str(name) for name in names]
-    check_columns(what, present, wanted)
-    columns = dict(zip(present, nw.from_native(frame, eager_only=True).iter_columns(), strict=True))
-    return {name: _plain(columns[name].to_list()) for name in wanted}
+        raise InputError(problem, expected=expected, remedy="call its collect()" if lazy else None)
+    column_names = [str(name) for name in (frame.column_names if hasattr(frame, "column_names") else frame.columns)]
+    requested_names = column_names if names is None else [str(name) for name in names]
+    check_columns(frame_name, column_names, requested_names)
+    columns = dict(zip(column_names, nw.from_native(frame, eager_only=True).iter_columns(), strict=True))
+    return {name: _plain(columns[name].to_list()) for name in requested_names}
 
 
 def _plain(cells: list[Any]) -> list[Any]:
-    present = [None if is_missing(cell) else cell for cell in cells]
-    whole = all(cell is None or (isinstance(cell, float) and cell.is_integer()) for cell in present)
-    return [None if cell is None else int(cell) for cell in present] if whole else present
+    values = [None if is_missing(cell) else cell for cell in cells]
+    is_integral = all(cell is None or (isinstance(cell, float) and cell.is_integer()) for cell in values)
+    return [None if cell is None else int(cell) for cell in values] if is_integral else values
 
 
 def is_missing(cell: Any) -> bool:

@@ -62,8 +62,10 @@ def read_label_frame(frame: Any, levels: Sequence[str] | None, *, trim: bool) ->
 
 def check_level_columns(levels: Any) -> None:
     """Refuse what is not a list of one or more different column names."""
-    named = isinstance(levels, Sequence) and bool(levels) and all(isinstance(name, str) and name for name in levels)
-    if isinstance(levels, str) or not named or len(set(levels)) != len(levels):
+    holds_names = (
+        isinstance(levels, Sequence) and bool(levels) and all(isinstance(name, str) and name for name in levels)
+    )
+    if isinstance(levels, str) or not holds_names or len(set(levels)) != len(levels):
         raise OptionError(f"levels={levels!r}", expected="a list of one or more different columns, coarse → fine")
 
 
@@ -103,12 +105,12 @@ class _JsonNodes(list[Any]):
     @override
     def __iter__(self) -> Iterator[dict[str, Any]]:
         finest = self._level + 1 == len(self._labels)
-        for node, below in groupby(self._rows, key=itemgetter(self._level)):
+        for node, node_rows in groupby(self._rows, key=itemgetter(self._level)):
             label = self._labels[self._level][node]
             if not finest:
-                yield {"label": label, "children": _JsonNodes(below, self._labels, self._level + 1)}
+                yield {"label": label, "children": _JsonNodes(node_rows, self._labels, self._level + 1)}
             else:
-                leaves = [row[-1] for row in below]
+                leaves = [row[-1] for row in node_rows]
                 yield {"label": label} if leaves == [label] else {"label": label, "leaf_ids": leaves}
 
 
@@ -133,10 +135,10 @@ def _json_list(node: dict[str, Any], key: str) -> list[Any]:
     return values
 
 
-def _json_leaves(nodes: Sequence[Any], above: Row) -> Iterator[tuple[Row, Hashable]]:
+def _json_leaves(nodes: Sequence[Any], parent_row: Row) -> Iterator[tuple[Row, Hashable]]:
     labels = set()
     for node in nodes:
-        row = (*above, _as_tuple(node["label"]))
+        row = (*parent_row, _as_tuple(node["label"]))
         check_labels(row, f"the node {row[-1]!r:.80}")
         labels.add(row[-1])
         if "children" in node and "leaf_ids" in node:
@@ -148,7 +150,7 @@ def _json_leaves(nodes: Sequence[Any], above: Row) -> Iterator[tuple[Row, Hashab
             check_labels((leaf,), f"a leaf of {row[-1]!r:.80}")
             yield row, leaf
     if len(labels) < len(nodes):
-        raise ValueError(f"{len(nodes)} nodes below {above!r:.80} with {len(labels)} labels")
+        raise ValueError(f"{len(nodes)} nodes below {parent_row!r:.80} with {len(labels)} labels")
 
 
 def _as_tuple(value: Any) -> Hashable:
@@ -184,13 +186,13 @@ def _newick_rows(roots: Sequence[Any], path: AnyPath, inner_names: bool) -> Iter
     stack: list[tuple[Any, Row]] = [(node, ()) for node in reversed(roots)]
     _refuse_equal_names(roots, path, inner_names)
     while stack:
-        node, above = stack.pop()
+        node, parent_row = stack.pop()
         children = node.descendants
         name = _newick_name(node, path, inner_names or not children)
         if children and not name:
             unnamed += 1
             name = f"node {unnamed}"
-        row = (*above, name)
+        row = (*parent_row, name)
         check_depth(row)
         if not children:
             yield row
@@ -203,34 +205,37 @@ def _newick_name(node: Any, path: AnyPath, is_read: bool) -> str:
     try:
         _ = node.length
     except ValueError:
-        given = f"{path}: {node.name or ''}:{node._length} has no number after the colon"
-        raise TableError(given, expected="the length of a branch", remedy="put names with colons in quotes") from None
+        problem = f"{path}: {node.name or ''}:{node._length} has no number after the colon"
+        raise TableError(problem, expected="the length of a branch", remedy="put names with colons in quotes") from None
     name = node.unquoted_name if is_read else None
     return _SUPPORT.sub("", name) if name and node.descendants else name or ""
 
 
 def _refuse_equal_names(nodes: Sequence[Any], path: AnyPath, inner_names: bool) -> None:
     """Inner nodes of one name under one parent would become one node."""
-    named = [_newick_name(node, path, inner_names) for node in nodes if node.descendants and node.name and inner_names]
-    if len(set(named)) < len(named):
-        twice = next(name for name in named if named.count(name) > 1)
-        given = f"{path}: two children of one node are called {twice!r}"
+    node_names = [
+        _newick_name(node, path, inner_names) for node in nodes if node.descendants and node.name and inner_names
+    ]
+    if len(set(node_names)) < len(node_names):
+        repeated_name = next(name for name in node_names if node_names.count(name) > 1)
+        problem = f"{path}: two children of one node are called {repeated_name!r}"
         remedy = "pass inner_names=False if the names of inner nodes are the support of their branches"
-        raise TableError(given, expected="different names", remedy=remedy)
+        raise TableError(problem, expected="different names", remedy=remedy)
 
 
 def write_newick(path: AnyPath, rows: Sequence[Row], leaf_ids: Sequence[Hashable]) -> None:
     """Write the tree of rows, below a root without a name; ids other than finest labels or rows are an OptionError."""
     for row, leaf in zip(rows, leaf_ids, strict=True):
         if leaf not in (row[-1], row):
-            given = f"the leaf {leaf!r} with the finest label {row[-1]!r}"
-            raise OptionError(given, expected="ids that are the labels", remedy="use to_json, which holds both")
+            problem = f"the leaf {leaf!r} with the finest label {row[-1]!r}"
+            raise OptionError(problem, expected="ids that are the labels", remedy="use to_json, which holds both")
     write_text(path, f"({_joined(nest(rows, leaf_ids))});\n")
 
 
 def _joined(nested: Nested) -> str:
     return ",".join(
-        (f"({_joined(below)})" if isinstance(below, dict) else "") + _quoted(label) for label, below in nested.items()
+        (f"({_joined(children)})" if isinstance(children, dict) else "") + _quoted(label)
+        for label, children in nested.items()
     )
 
 
@@ -239,8 +244,8 @@ def _quoted(label: Hashable) -> str:
     if _PLAIN.fullmatch(text):
         return text
     if "\\" in text:  # which some programs take for an escape, in quotes
-        given = f"the label {text!r}, with a backslash beside signs that need quotes"
-        raise OptionError(given, expected="labels that Newick can hold", remedy="use to_json")
+        problem = f"the label {text!r}, with a backslash beside signs that need quotes"
+        raise OptionError(problem, expected="labels that Newick can hold", remedy="use to_json")
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -255,7 +260,7 @@ def read_graphml(path: AnyPath) -> Any:
 
     reader: Any = nx.GraphMLReader()
     graph: Any = None
-    above: list[Any] = []  # the graphs that are being read, one inside the other
+    open_graphs: list[Any] = []  # the graphs that are being read, one inside the other
     keys: Any = {}
     with reading_file(path, expected="a GraphML file"):
         elements = iterparse(Path(path), ("start", "end"))  # noqa: S314 - Expat bounds what entities grow to
@@ -263,17 +268,17 @@ def read_graphml(path: AnyPath) -> Any:
         for event, element in elements:
             kind = element.tag.removeprefix(f"{{{reader.NS_GRAPHML}}}")
             if kind == "graph" and event == "start":
-                above.append(element)
+                open_graphs.append(element)
                 if graph is None:
                     graph = (nx.DiGraph if element.get("edgedefault") == "directed" else nx.Graph)()
                     keys, _ = reader.find_graphml_keys(root)
             elif kind == "graph":
-                graph.graph.update(_attributes(reader.decode_data_elements(keys, above.pop())))
-                if not above:
+                graph.graph.update(_attributes(reader.decode_data_elements(keys, open_graphs.pop())))
+                if not open_graphs:
                     return graph
             elif kind in ("node", "edge", "hyperedge") and event == "end":
                 _add_element(graph, element, kind, _attributes(reader.decode_data_elements(keys, element)))
-                above[-1].remove(element)
+                open_graphs[-1].remove(element)
         raise ValueError("no graph")
 
 
@@ -289,8 +294,8 @@ def _add_element(graph: Any, element: Any, kind: str, attributes: dict[str, Any]
 
 def _attributes(values: dict[str, Any]) -> dict[str, Any]:
     """Those attributes of a graph or node that say what a tree is."""
-    read = {"label": values["label"]} if "label" in values else {}
-    return read | {
+    attributes = {"label": values["label"]} if "label" in values else {}
+    return attributes | {
         name: _as_tuple(_json_list({name: json.loads(values[name])}, name)) for name in _LISTS if name in values
     }
 
@@ -342,30 +347,30 @@ class _GraphNodes:
         self._labels, self._leaf_ids, paths = numbered.labels, numbered.leaf_ids, numbered.paths
         sizes = [len(labels) for labels in numbered.labels]
         level = np.repeat(np.arange(len(sizes)), sizes)
-        own = np.concatenate([np.arange(size) for size in sizes])
+        node_id = np.concatenate([np.arange(size) for size in sizes])
         row = np.concatenate([np.unique(column, return_index=True)[1] for column in paths.T])  # the first below each
         starts = np.cumsum([0, *sizes])
         place = np.empty(len(row), np.int64)
         order = np.lexsort((level, row))
         place[order] = np.arange(1, len(row) + 1)
-        above = place[starts[np.maximum(level - 1, 0)] + paths[row, level - 1]]
-        self._parent = np.where(level == 0, 0, above)[order]
-        self._level, self._own = level[order], own[order]
+        parent_place = place[starts[np.maximum(level - 1, 0)] + paths[row, level - 1]]
+        self._parent = np.where(level == 0, 0, parent_place)[order]
+        self._level, self._node_id = level[order], node_id[order]
         self._leaves = np.argsort(paths[:, -1], kind="stable")
         self._first_leaf = np.searchsorted(paths[self._leaves, -1], np.arange(sizes[-1] + 1))
 
     def __len__(self) -> int:
-        return len(self._own) + 1
+        return len(self._node_id) + 1
 
     def attributes(self, number: int) -> Iterator[tuple[str, Hashable]]:
         """The name and the value of each attribute of a node."""
         if number == 0:
             yield from (("label", ""), ("level", 0))
             return
-        level, own = int(self._level[number - 1]), int(self._own[number - 1])
-        yield from (("label", self._labels[level][own]), ("level", level + 1), ("id", own))
+        level, node_id = int(self._level[number - 1]), int(self._node_id[number - 1])
+        yield from (("label", self._labels[level][node_id]), ("level", level + 1), ("id", node_id))
         if level + 1 == len(self._labels):
-            leaves = self._leaves[self._first_leaf[own] : self._first_leaf[own + 1]].tolist()
+            leaves = self._leaves[self._first_leaf[node_id] : self._first_leaf[node_id + 1]].tolist()
             yield "leaf_ids", json.dumps([self._leaf_ids[leaf] for leaf in leaves], ensure_ascii=False)
 
     def edges(self) -> Iterator[tuple[int, int]]:

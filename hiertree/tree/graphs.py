@@ -56,20 +56,20 @@ class GraphPolicies(TypedDict, total=False):
 def _with_one_parent(
     graph: nx.DiGraph[Any], policy: MultipleParents, inner_leaves: Collection[Hashable], *, least_leaves: int
 ) -> nx.DiGraph[Any]:
-    several = [node for node, degree in graph.in_degree() if degree > 1]
-    if not several:
+    multiparent_nodes = [node for node, degree in graph.in_degree() if degree > 1]
+    if not multiparent_nodes:
         return graph
     roots, leaves = (sum(degree == 0 for _, degree in degrees) for degrees in (graph.in_degree(), graph.out_degree()))
     no_branch = max(degree for _, degree in graph.out_degree()) == 1
     if policy == "error" or no_branch or leaves < least_leaves:
-        parents = some_of(sorted(graph.predecessors(several[0]), key=str))
+        parents = some_of(sorted(graph.predecessors(multiparent_nodes[0]), key=str))
         remedy = "pass multiple_parents='first' or 'shortest' to keep one of them"
         if no_branch or leaves < max(roots, least_leaves):
             counts = "no node has two children" if no_branch else f"roots: {roots}, leaves: {leaves}"
             remedy = f"{counts}: the edges seem to lead from child to parent; "
             remedy += "pass direction='child-parent', or 'parent-child' if that was given or is meant"
-        given = f"the graph: {several[0]!r} has the parents {parents}"
-        raise NotATreeError(given, expected="one parent per node", remedy=remedy)
+        problem = f"the graph: {multiparent_nodes[0]!r} has the parents {parents}"
+        raise NotATreeError(problem, expected="one parent per node", remedy=remedy)
     return _kept_edges(graph, policy, inner_leaves)
 
 
@@ -82,30 +82,32 @@ def _kept_edges(graph: nx.DiGraph[Any], policy: MultipleParents, inner_leaves: C
     for node in order:
         parents = list(graph.predecessors(node))
         if parents:
-            parent[node] = parents[0] if policy == "first" else min(parents, key=lambda above: depth[above])
+            parent[node] = parents[0] if policy == "first" else min(parents, key=depth.__getitem__)
         depth[node] = depth[parent[node]] + 1 if parents else 0
     _log_separated(graph, parent)
-    kept: nx.DiGraph[Any] = nx.DiGraph(**graph.graph)
-    kept.add_nodes_from(graph.nodes(data=True))
-    kept.add_edges_from((above, node) for above, node in graph.edges() if parent[node] == above)
+    reduced_graph: nx.DiGraph[Any] = nx.DiGraph(**graph.graph)
+    reduced_graph.add_nodes_from(graph.nodes(data=True))
+    reduced_graph.add_edges_from(
+        (parent_node, node) for parent_node, node in graph.edges() if parent[node] == parent_node
+    )
     for node in reversed(order):
-        if graph.out_degree(node) and not kept.out_degree(node) and node not in inner_leaves:
-            kept.remove_node(node)
-    return kept
+        if graph.out_degree(node) and not reduced_graph.out_degree(node) and node not in inner_leaves:
+            reduced_graph.remove_node(node)
+    return reduced_graph
 
 
 def _log_separated(graph: nx.DiGraph[Any], parent: Mapping[Hashable, Hashable]) -> None:
     """Log how many pairs of siblings, children of one node of the graph, the kept parents separate."""
-    moved = {node for node, degree in graph.in_degree() if degree > 1}
+    multiparent_nodes = {node for node, degree in graph.in_degree() if degree > 1}
     separated = {
         frozenset((child, sibling))
-        for child in moved
-        for above in graph.predecessors(child)
-        for sibling in graph.successors(above)
+        for child in multiparent_nodes
+        for parent_node in graph.predecessors(child)
+        for sibling in graph.successors(parent_node)
         if parent[sibling] != parent[child]
     }
     text = "nodes with several parents: %d; keeping one parent of each separates %d pairs of siblings"
-    _log.warning(text, len(moved), len(separated))
+    _log.warning(text, len(multiparent_nodes), len(separated))
 
 
 def _with_one_root(graph: nx.DiGraph[Any], policy: Forest) -> tuple[nx.DiGraph[Any], Hashable]:
@@ -113,12 +115,12 @@ def _with_one_root(graph: nx.DiGraph[Any], policy: Forest) -> tuple[nx.DiGraph[A
     if len(roots) == 1:
         return graph, roots[0]
     if policy == "error":
-        given = f"the graph has {len(roots)} roots: {some_of(roots)}"
+        problem = f"the graph has {len(roots)} roots: {some_of(roots)}"
         remedy = "pass forest='join' to make them the labels of level 1, or add an edge from one root to each"
-        raise NotATreeError(given, expected="one node without a parent", remedy=remedy)
-    joined, above = graph.copy(), object()  # equal to no node of the graph
-    joined.add_edges_from((above, root) for root in roots)
-    return joined, above
+        raise NotATreeError(problem, expected="one node without a parent", remedy=remedy)
+    joined_graph, new_root = graph.copy(), object()  # equal to no node of the graph
+    joined_graph.add_edges_from((new_root, root) for root in roots)
+    return joined_graph, new_root
 
 
 MOST_CYCLES = 10  # named in a message
@@ -148,8 +150,10 @@ def _check_acyclic(graph: nx.DiGraph[Any]) -> None:
 
     cycles = list(islice(nx.simple_cycles(graph), MOST_CYCLES + 1))
     if cycles:
-        shown = "; ".join(sorted(map(_shown_cycle, cycles[:MOST_CYCLES]))) + "; …" * (len(cycles) > MOST_CYCLES)
-        raise NotATreeError(f"the graph: {shown}", expected="no label above itself", remedy="remove an edge of each")
+        cycles_text = "; ".join(sorted(map(_shown_cycle, cycles[:MOST_CYCLES]))) + "; …" * (len(cycles) > MOST_CYCLES)
+        raise NotATreeError(
+            f"the graph: {cycles_text}", expected="no label above itself", remedy="remove an edge of each"
+        )
 
 
 def _shown_cycle(nodes: list[Hashable]) -> str:
@@ -179,16 +183,18 @@ def leaves_of_graph(
     directed = _directed(graph, direction)
     _check_nodes(directed, labels)
     _check_acyclic(directed)
-    named = frozenset(() if inner_leaves == "all" else inner_leaves)
-    single = _with_one_parent(directed, multiple_parents, named, least_leaves=1 if inner_leaves or direction else 2)
+    inner_leaf_nodes = frozenset(() if inner_leaves == "all" else inner_leaves)
+    single = _with_one_parent(
+        directed, multiple_parents, inner_leaf_nodes, least_leaves=1 if inner_leaves or direction else 2
+    )
     rooted, root = _with_one_root(single, forest)
     if inner_leaves == "all":
-        named = frozenset(node for node in rooted if node != root and rooted.out_degree(node))
-    unknown = [node for node in named if node not in rooted or node == root]
-    if unknown:
-        raise UnknownLeafError(f"inner_leaves: {some_of(unknown)}", expected="nodes of the tree below its root")
+        inner_leaf_nodes = frozenset(node for node in rooted if node != root and rooted.out_degree(node))
+    unknown_nodes = [node for node in inner_leaf_nodes if node not in rooted or node == root]
+    if unknown_nodes:
+        raise UnknownLeafError(f"inner_leaves: {some_of(unknown_nodes)}", expected="nodes of the tree below its root")
     label_of = _labels_of_nodes(rooted, labels, homonyms)
-    return _rows_of_graph(rooted, root, label_of, inner_leaves=named)
+    return _rows_of_graph(rooted, root, label_of, inner_leaves=inner_leaf_nodes)
 
 
 def _check_nodes(graph: nx.DiGraph[Any], labels: Mapping[Hashable, Hashable]) -> None:
@@ -196,12 +202,12 @@ def _check_nodes(graph: nx.DiGraph[Any], labels: Mapping[Hashable, Hashable]) ->
     if pair := same_text(list(graph)):
         remedy = "make all of them text, or all of them integers"
         raise InputError(f"the graph has the nodes {pair[0]!r} and {pair[1]!r}", expected="one type", remedy=remedy)
-    absent = [key for key in labels if key not in graph]
-    if absent and (pair := same_text([*absent, *graph])):
-        given = f"labels has the key {pair[0]!r}, the graph the node {pair[1]!r}"
-        raise InputError(given, expected="nodes as keys", remedy="give the keys the type of the nodes")
-    if absent and len(absent) == len(labels):
-        raise InputError(f"labels of {some_of(absent)}", expected=f"nodes as keys, such as {next(iter(graph))!r}")
+    unknown_keys = [key for key in labels if key not in graph]
+    if unknown_keys and (pair := same_text([*unknown_keys, *graph])):
+        problem = f"labels has the key {pair[0]!r}, the graph the node {pair[1]!r}"
+        raise InputError(problem, expected="nodes as keys", remedy="give the keys the type of the nodes")
+    if unknown_keys and len(unknown_keys) == len(labels):
+        raise InputError(f"labels of {some_of(unknown_keys)}", expected=f"nodes as keys, such as {next(iter(graph))!r}")
 
 
 def _labels_of_nodes(
@@ -209,8 +215,8 @@ def _labels_of_nodes(
 ) -> dict[Hashable, Hashable]:
     """The label of each node, different for the children of one node."""
     label_of = {node: plain_label(labels.get(node, graph.nodes[node].get("label", node))) for node in graph}
-    for above in graph:
-        children = list(graph.successors(above))
+    for parent_node in graph:
+        children = list(graph.successors(parent_node))
         for node in children:
             check_labels((label_of[node],), f"the node {node!r}")
         uses = Counter(label_of[node] for node in children)
@@ -218,11 +224,10 @@ def _labels_of_nodes(
         if homonyms == "rename":
             label_of |= {node: f"{label_of[node]} ({node})" for node in twins}
         if len({label_of[node] for node in children}) < len(children):
-            given = (
-                f"the nodes {some_of(twins)} below {above!r} are called {some_of({label_of[node] for node in twins})}"
-            )
+            twin_labels = {label_of[node] for node in twins}
+            problem = f"the nodes {some_of(twins)} below {parent_node!r} are called {some_of(twin_labels)}"
             remedy = "pass homonyms='rename' to add to each its node, or rename them by labels"
-            raise NotATreeError(given, expected="children of different labels", remedy=remedy)
+            raise NotATreeError(problem, expected="children of different labels", remedy=remedy)
     return label_of
 
 
@@ -257,19 +262,19 @@ def graph_of_edges(edges: Any, direction: Direction) -> nx.DiGraph[Any]:
 def _rows_of_array(edges: Any) -> list[Any]:
     """The rows of an array, whole numbers as integers."""
     array = to_numpy(edges, name="edges")
-    whole = array.dtype.kind == "f" and bool((array == np.floor(array)).all())
-    rows: list[Any] = (array.astype(np.int64) if whole else array).tolist()
+    is_integral = array.dtype.kind == "f" and bool((array == np.floor(array)).all())
+    rows: list[Any] = (array.astype(np.int64) if is_integral else array).tolist()
     return rows
 
 
 def _pairs_of_frame(frame: Any) -> list[tuple[Hashable, Hashable]]:
-    columns = frame_columns(frame, what="the frame of edges")
+    columns = frame_columns(frame, frame_name="the frame of edges")
     if len(columns) == 2:
         first, second = columns.values()
         return list(zip(first, second, strict=True))
-    given = f"a frame of edges with the columns {', '.join(columns)}"
+    problem = f"a frame of edges with the columns {', '.join(columns)}"
     remedy = 'select them, as in frame[["parent", "child"]]'
-    raise InputError(given, expected="two columns, parent and child", remedy=remedy)
+    raise InputError(problem, expected="two columns, parent and child", remedy=remedy)
 
 
 def _is_pair(edge: Any) -> bool:
@@ -289,16 +294,16 @@ def _rows_of_graph(
     import networkx as nx
 
     row_of: dict[Hashable, Row] = {root: ()}
-    for above, node in nx.dfs_edges(graph, root):
-        row_of[node] = (*row_of[above], label_of[node])
+    for parent_node, node in nx.dfs_edges(graph, root):
+        row_of[node] = (*row_of[parent_node], label_of[node])
         check_depth(row_of[node])
     rows: list[Row] = []
     leaf_ids: list[Hashable] = []
     for node, row in row_of.items():
         if not graph.out_degree(node) or node in inner_leaves:
-            own = graph.nodes[node].get("leaf_ids", (node,))
-            leaf_ids += map(plain_label, own)
-            rows += [row] * len(own)
+            node_leaf_ids = graph.nodes[node].get("leaf_ids", (node,))
+            leaf_ids += map(plain_label, node_leaf_ids)
+            rows += [row] * len(node_leaf_ids)
     return rows, leaf_ids
 
 

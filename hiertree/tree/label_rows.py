@@ -82,57 +82,58 @@ def is_empty(label: object) -> bool:
 
 
 def check_rows(
-    rows: Iterable[Iterable[Hashable]], *, repeats: Repeats, leaf: LeafKey, where: Where
+    rows: Iterable[Iterable[Hashable]], *, repeats: Repeats, leaf: LeafKey, row_name: Where
 ) -> tuple[list[Row], list[Hashable]]:
     """Each leaf's row once, in order of first appearance, and the ids of the leaves."""
     first_seen: dict[Hashable, tuple[int, Row]] = {}
-    for number, given in enumerate(_iterated(rows, "the rows")):
-        row = row_of(given, where(number))
-        check_labels(row, where(number))
+    for number, labels in enumerate(_iterated(rows, "the rows")):
+        row = row_of(labels, row_name(number))
+        check_labels(row, row_name(number))
         key: Hashable = row if leaf == "path" else row[-1]
         number_before, row_before = first_seen.setdefault(key, (number, row))
         if number_before == number:
             continue
         if row_before != row:
             raise NotATreeError(
-                f"{where(number)}: {row[-1]!r} has the path {row!r}, but {where(number_before)} gave {row_before!r}",
+                f"{row_name(number)}: {row[-1]!r} has the path {row!r}, "
+                f"but {row_name(number_before)} gave {row_before!r}",
                 expected="one path for every leaf",
                 remedy="correct one of the rows, or pass leaf='path' if one text names several leaves",
             )
         if repeats == "error":
             raise DuplicateLeafError(
-                f"{where(number)}: {row[-1]!r} is already in {where(number_before)}",
+                f"{row_name(number)}: {row[-1]!r} is already in {row_name(number_before)}",
                 expected="one row per leaf",
                 remedy="remove one, or pass repeats='merge' if the table has one row per image",
             )
     return [row for _, row in first_seen.values()], list(first_seen)
 
 
-def check_labels(row: Row, where: str) -> None:
+def check_labels(row: Row, place: str) -> None:
     """Refuse a row without labels, or with one that is empty, not hashable, or contains a NUL or half a character."""
     if not row:
-        raise EmptyLabelError(f"{where} has no label", expected="at least one level")
+        raise EmptyLabelError(f"{place} has no label", expected="at least one level")
     for level, label in enumerate(row, start=1):
         if is_empty(label):
             raise EmptyLabelError(
-                f"{where}: the label of level {level} is {label!r} in {row!r}",
+                f"{place}: the label of level {level} is {label!r} in {row!r}",
                 expected="a non-empty label",
                 remedy="fill it in, or pass uneven='pad' or 'truncate' if the path ends early, gaps='above' or 'below' "
                 "if it goes on",
             )
         if isinstance(label, str) and _NO_TEXT.search(label):
-            given = f"{where}: the label of level {level} is {label!r}"
-            raise HierarchyError(given, expected="text that UTF-8 holds, without NUL characters")
+            problem = f"{place}: the label of level {level} is {label!r}"
+            raise HierarchyError(problem, expected="text that UTF-8 holds, without NUL characters")
         if not isinstance(label, Hashable):
             raise InputError(
-                f"{where}: {label!r} at level {level}", expected="text, a number or another hashable label"
+                f"{place}: {label!r} at level {level}", expected="text, a number or another hashable label"
             )
 
 
 def filled_gaps(rows: Any, gaps: Literal["above", "below"]) -> Iterator[Row]:
     """The rows, their empty labels filled by the nearest label above or below; those that have none there stay."""
-    for number, given in enumerate(_iterated(rows, "the rows")):
-        row = list(row_of(given, f"row {number}"))
+    for number, labels in enumerate(_iterated(rows, "the rows")):
+        row = list(row_of(labels, f"row {number}"))
         ends = [place for place, label in enumerate(row) if not is_empty(label)]
         places = range(1, ends[-1] if ends else 0) if gaps == "above" else range(len(row) - 2, -1, -1)
         for place in places:
@@ -157,8 +158,8 @@ def same_text(labels: Sequence[Hashable]) -> tuple[Hashable, Hashable] | None:
     for label in labels if len({isinstance(label, str) for label in labels}) == 2 else ():
         if isinstance(label, str | int | float):
             text = f"{label:.0f}" if isinstance(label, float) and label.is_integer() else str(label)
-            if isinstance(earlier := first.setdefault(text, label), str) != isinstance(label, str):
-                return earlier, label
+            if isinstance(first_label := first.setdefault(text, label), str) != isinstance(label, str):
+                return first_label, label
     return None
 
 
@@ -170,12 +171,12 @@ def trimmed(row: Row) -> Row:
     return row[:end]
 
 
-def row_of(given: Any, where: str) -> Row:
+def row_of(labels: Any, place: str) -> Row:
     """One row of labels as a tuple; those of arrays and tensors as plain values."""
-    if isinstance(given, Mapping):
+    if isinstance(labels, Mapping):
         remedy = "list the labels, or make a frame of the rows for LabelTree.from_frame"
-        raise InputError(f"{where}: {given!r:.80}", expected="labels in their order, coarse → fine", remedy=remedy)
-    return tuple(map(plain_label, _iterated(given, where)))
+        raise InputError(f"{place}: {labels!r:.80}", expected="labels in their order, coarse → fine", remedy=remedy)
+    return tuple(map(plain_label, _iterated(labels, place)))
 
 
 def plain_label(label: Any) -> Any:
@@ -186,8 +187,8 @@ def plain_label(label: Any) -> Any:
 def _iterated(values: Any, name: str) -> Iterable[Any]:
     """Several values in their order; arrays and tensors as lists."""
     if is_frame(values):
-        given = f"{name}: a frame"
-        raise InputError(given, expected="a row of labels for every leaf", remedy="use LabelTree.from_frame")
+        problem = f"{name}: a frame"
+        raise InputError(problem, expected="a row of labels for every leaf", remedy="use LabelTree.from_frame")
     if isinstance(values, str | set | frozenset) or not isinstance(values, Iterable):
         raise InputError(f"{name}: {values!r:.80}", expected="a row of labels for every leaf, coarse → fine")
     return to_numpy(values, name=name).tolist() if hasattr(values, "dtype") else values
@@ -205,13 +206,13 @@ def even_depths(rows: Sequence[Row], uneven: Uneven) -> list[Row]:
     if uneven == "pad":
         padded = [row + row[-1:] * (deep - len(row)) for row in rows]
         if len(set(padded)) < len(set(rows)):
-            twice = next(row for row, count in Counter(padded).items() if count > 1)
-            given = f"two leaves have the path {twice!r} once their last labels are repeated"
-            raise DuplicateLeafError(given, expected="no label under itself", remedy="rename one of the two")
+            repeated_row = next(row for row, count in Counter(padded).items() if count > 1)
+            problem = f"two leaves have the path {repeated_row!r} once their last labels are repeated"
+            raise DuplicateLeafError(problem, expected="no label under itself", remedy="rename one of the two")
         return padded
-    given = f"{rows[depths.index(shallow)]!r} has {shallow} levels, {rows[depths.index(deep)]!r} has {deep}"
+    problem = f"{rows[depths.index(shallow)]!r} has {shallow} levels, {rows[depths.index(deep)]!r} has {deep}"
     remedy = "pass uneven='pad' (repeat the leaf) or uneven='truncate' (cut at the shallowest)"
-    raise UnevenDepthError(given, expected="leaves of one depth", remedy=remedy)
+    raise UnevenDepthError(problem, expected="leaves of one depth", remedy=remedy)
 
 
 def number_nodes(rows: Sequence[Row], leaf_ids: list[Hashable]) -> Numbered:
@@ -230,13 +231,13 @@ def number_nodes(rows: Sequence[Row], leaf_ids: list[Hashable]) -> Numbered:
 def refuse_homonyms(rows: Sequence[Row]) -> None:
     """Refuse a text that names two nodes of one level."""
     for level in range(len(rows[0])):
-        above: dict[Hashable, Row] = {}
+        parent_rows: dict[Hashable, Row] = {}
         for row in rows:
-            first = above.setdefault(row[level], row[:level])
+            first = parent_rows.setdefault(row[level], row[:level])
             if first != row[:level]:
-                given = f"{row[level]!r} stands under {first!r} and {row[:level]!r}"
+                problem = f"{row[level]!r} stands under {first!r} and {row[:level]!r}"
                 remedy = "rename one, or pass homonyms='separate' if they are different things"
-                raise NotATreeError(given, expected="one parent for every label", remedy=remedy)
+                raise NotATreeError(problem, expected="one parent for every label", remedy=remedy)
 
 
 def nest(rows: Iterable[Row], leaf_ids: Iterable[Hashable]) -> Nested:

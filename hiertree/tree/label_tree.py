@@ -96,9 +96,11 @@ class LabelTree(NumberedTree):
                [0, 1, 1]], dtype=int32)
         """
         check_row_policies(leaf=leaf, uneven=uneven, repeats=repeats, homonyms=homonyms, gaps=gaps)
-        filled = rows if gaps == "error" else filled_gaps(rows, gaps)
-        checked, leaf_ids = check_rows(filled, repeats=repeats, leaf=leaf, where=where or (lambda i: f"row {i}"))
-        return cls._from_rows(checked, leaf_ids, level_names, uneven, homonyms)
+        rows_without_gaps = rows if gaps == "error" else filled_gaps(rows, gaps)
+        leaf_rows, leaf_ids = check_rows(
+            rows_without_gaps, repeats=repeats, leaf=leaf, row_name=where or (lambda i: f"row {i}")
+        )
+        return cls._from_rows(leaf_rows, leaf_ids, level_names, uneven, homonyms)
 
     @classmethod
     @with_options_of(check_row_policies)
@@ -120,8 +122,8 @@ class LabelTree(NumberedTree):
             TableError: the file cannot be read, or lacks a column.
             HierarchyError: as :meth:`from_paths`; the message names file and row.
         """
-        rows, where = formats.read_label_table(path, levels, trim=policies.get("uneven", "error") != "error")
-        return cls.from_paths(rows, level_names=levels, where=where, **policies)
+        rows, row_name = formats.read_label_table(path, levels, trim=policies.get("uneven", "error") != "error")
+        return cls.from_paths(rows, level_names=levels, where=row_name, **policies)
 
     @classmethod
     @with_options_of(check_row_policies)
@@ -152,8 +154,8 @@ class LabelTree(NumberedTree):
         array([[0, 1],
                [0, 0]], dtype=int32)
         """
-        names, rows, where = formats.read_label_frame(frame, levels, trim=policies.get("uneven", "error") != "error")
-        return cls.from_paths(rows, level_names=names, where=where, **policies)
+        names, rows, row_name = formats.read_label_frame(frame, levels, trim=policies.get("uneven", "error") != "error")
+        return cls.from_paths(rows, level_names=names, where=row_name, **policies)
 
     @classmethod
     def from_edges(
@@ -279,9 +281,9 @@ class LabelTree(NumberedTree):
         Raises:
             TableError: the file is not such a tree.
         """
-        stored = formats.read_json_tree(path)
+        tree_parts = formats.read_json_tree(path)
         with reading_file(path, expected="a tree written by LabelTree.to_json"):
-            return cls._from_rows(*stored, "error", "separate")
+            return cls._from_rows(*tree_parts, "error", "separate")
 
     def to_networkx(self) -> nx.DiGraph[Any]:
         """The tree as a networkx arborescence, parent → child.

@@ -36,12 +36,12 @@ def levels(query_paths: Any, gallery_paths: Any) -> Any:
     >>> levels(np.array([[0, 1, 2]]), np.array([[0, 1, 2], [0, 1, 3], [0, 5, 2], [4, 1, 2]]))
     array([[3, 2, 1, 0]], dtype=uint8)
     """
-    given = {"query_paths": query_paths, "gallery_paths": gallery_paths}
-    query_paths, gallery_paths = (as_array(paths, name=name) for name, paths in given.items())
-    both = query_paths, gallery_paths
-    is_text = any(isinstance(paths, np.ndarray) and paths.dtype.kind in "OUST" for paths in both)
-    if is_text or all(hasattr(paths, "columns") for paths in given.values()):
-        query_paths, gallery_paths = shared_paths(given)[0].values()
+    sides = {"query_paths": query_paths, "gallery_paths": gallery_paths}
+    query_paths, gallery_paths = (as_array(paths, name=name) for name, paths in sides.items())
+    arrays = query_paths, gallery_paths
+    is_text = any(isinstance(paths, np.ndarray) and paths.dtype.kind in "OUST" for paths in arrays)
+    if is_text or all(hasattr(paths, "columns") for paths in sides.values()):
+        query_paths, gallery_paths = shared_paths(sides)[0].values()
     try:
         xp = array_library(query_paths, gallery_paths)
     except TypeError as error:
@@ -101,11 +101,11 @@ def level_counts(levels: Any, num_levels: int, *, valid: Any = None) -> Any:
         raise ShapeError(f"valid of type {valid.dtype}", expected="booleans")
     if not xp.isdtype(levels.dtype, "integral"):
         raise PathError(f"levels of type {levels.dtype}", expected="integers in 0 … L")
-    most = min(num_levels, xp.iinfo(levels.dtype).max)
-    if is_on_host(levels) and bool(xp.any(levels < 0) | xp.any(levels > most)):
+    largest_level = min(num_levels, xp.iinfo(levels.dtype).max)
+    if is_on_host(levels) and bool(xp.any(levels < 0) | xp.any(levels > largest_level)):
         raise PathError("levels outside 0 … L", expected=f"integers from 0 to num_levels={num_levels}")
     columns = []
     for level in range(num_levels + 1):
-        here = levels == level
-        columns.append(xp.sum(xp.astype(here if valid is None else here & valid, xp.int64), axis=1))
+        at_level = levels == level
+        columns.append(xp.sum(xp.astype(at_level if valid is None else at_level & valid, xp.int64), axis=1))
     return xp.stack(columns, axis=1)

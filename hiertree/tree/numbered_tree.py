@@ -59,14 +59,14 @@ class NumberedTree:
             raise HierarchyError("no labels at all", expected="at least one leaf")
         if len(set(leaf_ids)) != len(leaf_ids):
             raise DuplicateLeafError("two leaves share an id", expected="one id per leaf")
-        even = even_depths(rows, uneven)
-        tree = cls(number_nodes(even, leaf_ids), level_names)
+        even_rows = even_depths(rows, uneven)
+        tree = cls(number_nodes(even_rows, leaf_ids), level_names)
         for name, labels in zip(tree.level_names, tree._labels, strict=True):
             if pair := same_text(labels):
-                given = f"level {name!r} has the labels {pair[0]!r} and {pair[1]!r}"
-                raise HierarchyError(given, expected="labels of one type", remedy="make all text, or all integers")
+                problem = f"level {name!r} has the labels {pair[0]!r} and {pair[1]!r}"
+                raise HierarchyError(problem, expected="labels of one type", remedy="make all text, or all integers")
         if homonyms == "error":
-            refuse_homonyms(even)
+            refuse_homonyms(even_rows)
         return tree
 
     @property
@@ -103,16 +103,16 @@ class NumberedTree:
         try:
             if isinstance(leaf_ids, set | frozenset):
                 raise TypeError("no order")
-            listed = to_numpy(leaf_ids).tolist() if hasattr(leaf_ids, "dtype") else list(leaf_ids)
-            return [self._row_of_leaf[leaf_id] for leaf_id in listed]
+            ids = to_numpy(leaf_ids).tolist() if hasattr(leaf_ids, "dtype") else list(leaf_ids)
+            return [self._row_of_leaf[leaf_id] for leaf_id in ids]
         except TypeError:
             raise InputError(f"leaf ids {leaf_ids!r:.80}", expected="a sequence of leaf ids") from None
         except KeyError:
-            unknown = [leaf_id for leaf_id in dict.fromkeys(listed) if leaf_id not in self._row_of_leaf]
-        inner = next((label for label in unknown if any(label in labels for labels in self._labels[:-1])), None)
+            unknown_ids = [leaf_id for leaf_id in dict.fromkeys(ids) if leaf_id not in self._row_of_leaf]
+        inner = next((label for label in unknown_ids if any(label in labels for labels in self._labels[:-1])), None)
         remedy = None if inner is None else f"{inner!r} is an inner node; docs/hierarchy.md says how items carry one"
-        given = f"{len(unknown)} unknown leaf ids: {some_of(unknown)}"
-        raise UnknownLeafError(given, expected=f"ids such as {self._leaf_ids[0]!r}", remedy=remedy) from None
+        problem = f"{len(unknown_ids)} unknown leaf ids: {some_of(unknown_ids)}"
+        raise UnknownLeafError(problem, expected=f"ids such as {self._leaf_ids[0]!r}", remedy=remedy) from None
 
     def labels_of(self, path: Sequence[int]) -> Row:
         """The labels of an integer path, coarse → fine; a shorter path names an inner node.
@@ -164,10 +164,10 @@ class NumberedTree:
         (1, 1)
         """
         depth = len(labels)
-        kept = [row for row, path in enumerate(self._paths) if self._labels_along(path[:depth]) == labels]
-        if not kept or depth >= self.num_levels:
+        leaf_rows = [row for row, path in enumerate(self._paths) if self._labels_along(path[:depth]) == labels]
+        if not leaf_rows or depth >= self.num_levels:
             raise UnknownLeafError(f"node {labels!r}", expected="the labels of a node above the finest level")
-        return self._part(kept, depth)
+        return self._part(leaf_rows, depth)
 
     def restrict(self: Tree, leaves: Iterable[Hashable]) -> Tree:
         """The tree of some leaves and what is above them, for instance the classes that a data set holds.
@@ -189,13 +189,13 @@ class NumberedTree:
         """
         if isinstance(leaves, str):
             raise InputError(f"leaf ids {leaves!r:.80}", expected="a sequence of leaf ids")
-        wanted = list(leaves) if isinstance(leaves, set | frozenset) else leaves
-        return self._part(sorted(set(self._leaf_rows(wanted))), 0)
+        leaf_ids = list(leaves) if isinstance(leaves, set | frozenset) else leaves
+        return self._part(sorted(set(self._leaf_rows(leaf_ids))), 0)
 
-    def _part(self: Tree, kept: Sequence[int], depth: int) -> Tree:
+    def _part(self: Tree, leaf_rows: Sequence[int], depth: int) -> Tree:
         """The tree of some leaves, without the levels down to ``depth``."""
-        rows = [self._labels_along(self._paths[row].tolist())[depth:] for row in kept]
-        leaf_ids = [self._leaf_ids[row] for row in kept]
+        rows = [self._labels_along(self._paths[row].tolist())[depth:] for row in leaf_rows]
+        leaf_ids = [self._leaf_ids[row] for row in leaf_rows]
         return self._from_rows(rows, leaf_ids, self.level_names[depth:], "error", "separate")
 
     def summary(self) -> pd.DataFrame:
@@ -208,11 +208,11 @@ class NumberedTree:
         summaries, rows = [], self._rows()
         parents = np.zeros(len(self), dtype=np.int32)
         for level, (name, nodes) in enumerate(zip(self.level_names, self._paths.T, strict=True)):
-            different, first = np.unique(nodes, return_index=True)
+            unique_nodes, first = np.unique(nodes, return_index=True)
             children = np.unique(parents[first], return_counts=True)[1]
             uses = np.unique([str(rows[leaf][level]) for leaf in first], return_counts=True)[1]
             spread = (int(children.min()), float(np.median(children)), int(children.max()))
-            summaries.append((level + 1, name, len(different), *spread, int((uses > 1).sum())))
+            summaries.append((level + 1, name, len(unique_nodes), *spread, int((uses > 1).sum())))
             parents = nodes
         columns = ["level", "name", "nodes", "least_children", "median_children", "most_children", "homonyms"]
         table: pd.DataFrame = pd.DataFrame(summaries, columns=columns).set_index("level")
@@ -264,12 +264,12 @@ class NumberedTree:
 def _drawn(nested: Nested, *, most_children: int, indent: str = "") -> Iterator[str]:
     """The lines of a drawing; for a node with more than ``most_children`` children the last line counts the others."""
     labels = list(nested)
-    shown = labels if len(labels) <= most_children else labels[: most_children - 1]
-    for label in shown:
+    drawn_labels = labels if len(labels) <= most_children else labels[: most_children - 1]
+    for label in drawn_labels:
         last = label is labels[-1]
         yield f"{indent}{'└' if last else '├'}── {label}"
-        below = nested[label]
-        if isinstance(below, dict):
-            yield from _drawn(below, most_children=most_children, indent=indent + ("    " if last else "│   "))
-    if len(shown) < len(labels):
-        yield f"{indent}└── … {len(labels) - len(shown)} more"
+        children = nested[label]
+        if isinstance(children, dict):
+            yield from _drawn(children, most_children=most_children, indent=indent + ("    " if last else "│   "))
+    if len(drawn_labels) < len(labels):
+        yield f"{indent}└── … {len(labels) - len(drawn_labels)} more"

@@ -75,7 +75,7 @@ def label_tree(landmarks: Sequence[str], numbers: Sequence[int], proposal: Propo
     place, first_seen = pd.factorize(np.asarray(numbers))
     clusters = [proposal.clusters[number] for number in first_seen.tolist()]
     rows = [(cluster.kind, *cluster.above, cluster.name) for cluster in clusters]
-    above = number_nodes(*check_rows(rows, repeats="error", leaf="path", where=lambda row: f"cluster {row}"))
+    above = number_nodes(*check_rows(rows, repeats="error", leaf="path", row_name=lambda row: f"cluster {row}"))
     leaves = list(as_integers(landmarks))
     paths = np.column_stack([above.paths[place], np.arange(len(leaves), dtype=np.int32)])
     return LabelTree(Numbered(leaves, paths, [*above.labels, leaves]), [coarsest, *groups, *others])
