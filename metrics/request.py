@@ -209,9 +209,9 @@ class CheckedOptions:
             raise OptionError("first-error with ties='paper'", expected="a policy that gives every rank one item")
         cut = any(metric.kind == "NDCG" and metric.cutoff for metric in parsed)
         if rules.ideal == "retrieved" and self.ties != "index" and cut:
-            given = f"ties={self.ties!r} with NDCG@k and the ideal of the retrieved top k"
+            problem = f"ties={self.ties!r} with NDCG@k and the ideal of the retrieved top k"
             remedy = "that ideal depends on which of the tied items are in the top k"
-            raise OptionError(given, expected="ties='index'", remedy=remedy)
+            raise OptionError(problem, expected="ties='index'", remedy=remedy)
         relevance = partial(relevances.hap, alpha=float(self.alpha)) if self.relevance is None else self.relevance
         if not callable(relevance):
             relevance = _checked_table(relevance, (num_queries, num_levels + 1))

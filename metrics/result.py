@@ -151,9 +151,9 @@ class Evaluation:
         import pandas as pd
 
         if self.query_paths is None:
-            given = "by_class of a result that does not know its queries' labels"
+            problem = "by_class of a result that does not know its queries' labels"
             expected = "a result of evaluate, evaluate_codes or evaluate_ranking of indices"
-            raise OptionError(given, expected=expected, remedy="group per_query() by labels of your own")
+            raise OptionError(problem, expected=expected, remedy="group per_query() by labels of your own")
         depth, names = self._depth(level, self.query_paths.shape[1]), self.class_names
         titles = [f"level {number}" for number in range(1, depth + 1)] if self.level_names is None else self.level_names
         keys = []

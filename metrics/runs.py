@@ -49,8 +49,8 @@ def as_run(run: Any, *, higher_is_better: bool = True, repeats: Repeats = "error
     listed = _triples(run, RUN)
     if not higher_is_better:
         if listed.by in ("rank", "place"):
-            given = f"higher_is_better=False of a run by {listed.by} ({listed.source})"
-            raise OptionError(given, expected="a run with scores", remedy="leave it out: the first item is the best")
+            problem = f"higher_is_better=False of a run by {listed.by} ({listed.source})"
+            raise OptionError(problem, expected="a run with scores", remedy="leave it out: the first item is the best")
         distance = listed.value if listed.by == "distance" else -listed.value
         listed = listed._replace(value=distance, source=f"{listed.source}, smallest first")
     return checked_run(listed, repeats=repeats)

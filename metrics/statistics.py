@@ -104,12 +104,12 @@ def holm(p_values: Any) -> NDArray[np.float64]:
     >>> holm([0.01, 0.04, 0.03])
     array([0.03, 0.06, 0.06])
     """
-    given = _numbers(p_values, "p_values")
-    if given.ndim != 1 or not ((given >= 0) & (given <= 1)).all():
-        raise OptionError(f"p-values {given.tolist()}", expected="a list of numbers from 0 to 1")
-    order = np.argsort(given, kind="stable")
-    adjusted = np.empty_like(given)
-    adjusted[order] = np.maximum.accumulate(given[order] * np.arange(len(given), 0, -1)).clip(max=1.0)
+    raw_p_values = _numbers(p_values, "p_values")
+    if raw_p_values.ndim != 1 or not ((raw_p_values >= 0) & (raw_p_values <= 1)).all():
+        raise OptionError(f"p-values {raw_p_values.tolist()}", expected="a list of numbers from 0 to 1")
+    order = np.argsort(raw_p_values, kind="stable")
+    adjusted = np.empty_like(raw_p_values)
+    adjusted[order] = np.maximum.accumulate(raw_p_values[order] * np.arange(len(raw_p_values), 0, -1)).clip(max=1.0)
     return adjusted
 
 
@@ -281,6 +281,6 @@ def _shared_metrics(systems: Mapping[str, Evaluation], metrics: str | Iterable[s
         for field in ["num_levels", "ties", "rules"] + ["relevance"] * weighted:
             ours, theirs = getattr(reference.convention, field), getattr(system.convention, field)
             if ours != theirs:
-                given = f"systems of different {field}: {first!r} has {ours}, {name!r} {theirs}"
-                raise OptionError(given, expected="one convention; evaluate all systems alike")
+                problem = f"systems of different {field}: {first!r} has {ours}, {name!r} {theirs}"
+                raise OptionError(problem, expected="one convention; evaluate all systems alike")
     return wanted

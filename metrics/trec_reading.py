@@ -247,8 +247,8 @@ def _lines(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
         numbers = count(1)
         for text in iter(partial(file.readline, LONGEST_LINE + 1), b""):
             if len(text) > LONGEST_LINE:
-                given = f"{path}, line {next(numbers)}: above {LONGEST_LINE >> 20} MiB"
-                raise TableError(given, expected=f"a line of a {name}")
+                problem = f"{path}, line {next(numbers)}: above {LONGEST_LINE >> 20} MiB"
+                raise TableError(problem, expected=f"a line of a {name}")
             for line in text.removesuffix(b"\n").removesuffix(b"\r").split(b"\r"):
                 number = next(numbers)
                 words = (line.removeprefix(BOM_UTF8) if number == 1 else line).split()  # at ASCII's spaces alone
@@ -267,8 +267,8 @@ def _value(place: str, words: list[str], side: Side) -> float:
     if side is RUN:
         spaced = not _INTEGER.fullmatch(words[3]) or (len(words) > width and _is_number(words[5]))
         if spaced:  # a name with a space moves the score
-            given = f"{place}: {len(words)} columns, of which {words[3]!r} is the rank and {words[5]!r} the tag"
-            raise TableError(given, expected=expected, remedy="write names without spaces, or a CSV table")
+            problem = f"{place}: {len(words)} columns, of which {words[3]!r} is the rank and {words[5]!r} the tag"
+            raise TableError(problem, expected=expected, remedy="write names without spaces, or a CSV table")
     try:
         value = plain_float(word)
         is_whole = abs(value) >= 2**53 and word.lstrip("+-").isdecimal()

@@ -176,8 +176,8 @@ def _indexed(indices: NDArray[Any], scores: Any, self_retrieval: bool) -> Triple
     kept = indices >= 0
     rising = ((np.diff(values) > 0) & kept[:, 1:] & kept[:, :-1]).any(axis=1)
     if rising.any():
-        given = f"scores that rise along list {rising.argmax()}"
-        raise OptionError(given, expected="lists best first, larger scores being better", remedy="negate distances")
+        problem = f"scores that rise along list {rising.argmax()}"
+        raise OptionError(problem, expected="lists best first, larger scores being better", remedy="negate distances")
     if self_retrieval:
         kept &= indices != np.arange(len(indices))[:, None]
     query, column = np.nonzero(kept)

@@ -49,16 +49,16 @@ class CheckedRetrievalOptions(CheckedOptions):
 
     def check_protocol(self, *, self_retrieval: bool) -> None:
         """Refuse a retrieval that does not fit the named protocol."""
-        protocol, given = self.benchmark, f"protocol={self.protocol!r}"
+        protocol, option_text = self.benchmark, f"protocol={self.protocol!r}"
         if protocol is None:
             return
         if self_retrieval and protocol.gallery == "separate":
-            raise OptionError(f"{given} without a gallery", expected="gallery and gallery_paths")
+            raise OptionError(f"{option_text} without a gallery", expected="gallery and gallery_paths")
         if not self_retrieval and protocol.gallery == "self":
-            raise OptionError(f"{given} with a gallery", expected="queries that retrieve each other")
+            raise OptionError(f"{option_text} with a gallery", expected="queries that retrieve each other")
         if not self_retrieval and protocol.needs_ids and self.query_ids is None:
             remedy = "give the file names, so that no query finds itself"
-            raise OptionError(f"{given} without ids", expected="query_ids and gallery_ids", remedy=remedy)
+            raise OptionError(f"{option_text} without ids", expected="query_ids and gallery_ids", remedy=remedy)
 
 
 class Labels(NamedTuple):
@@ -125,13 +125,13 @@ def checked_labels(
     paths, names = shared_paths(sides, num_items=numbers, unlabeled=unlabeled)
     queries, items = paths["query_paths"], paths.get("gallery_paths", paths["query_paths"])
     if num_items is None and num_queries < 2:
-        given = f"self-retrieval among {num_queries} items"
-        raise ShapeError(given, expected="at least two, or a separate gallery")
+        problem = f"self-retrieval among {num_queries} items"
+        raise ShapeError(problem, expected="at least two, or a separate gallery")
     if num_items == 0:
         raise ShapeError("an empty gallery", expected="at least one item")
     if items.shape[1] != queries.shape[1]:
-        given = f"gallery_paths of {items.shape[1]} levels"
-        raise ShapeError(given, expected=f"those of the queries, {queries.shape[1]}")
+        problem = f"gallery_paths of {items.shape[1]} levels"
+        raise ShapeError(problem, expected=f"those of the queries, {queries.shape[1]}")
     ids = {"query_ids": asked.query_ids, "gallery_ids": asked.gallery_ids}
     mask = mask_of(num_queries, num_items, **ids, junk=asked.junk, rules=asked.rules)
     if distractors is not None and distractors.any():
@@ -147,8 +147,8 @@ def _checked_distractors(distractors: Any, num_items: int | None) -> Bools | Non
         raise OptionError("distractors in self-retrieval", expected="a separate gallery: a query needs a label")
     marked = to_numpy(distractors)
     if marked.shape != (num_items,) or marked.dtype != np.bool_:
-        given = f"distractors of shape {marked.shape} and type {marked.dtype}"
-        raise ShapeError(given, expected=f"booleans of shape ({num_items},)")
+        problem = f"distractors of shape {marked.shape} and type {marked.dtype}"
+        raise ShapeError(problem, expected=f"booleans of shape ({num_items},)")
     return marked
 
 

@@ -37,8 +37,8 @@ def evaluate_indices(run: Any, query_paths: Any, gallery_paths: Any, asked: Chec
     indices = to_numpy(run, name="run")
     if indices.ndim != 2 or indices.dtype.kind not in "iu":
         remedy = "pass the second part of what faiss returns" if indices.ndim == 3 and len(indices) == 2 else None
-        given = f"a run of shape {indices.shape} and type {indices.dtype}"
-        raise ShapeError(given, expected="(Q, K) gallery indices", remedy=remedy)
+        problem = f"a run of shape {indices.shape} and type {indices.dtype}"
+        raise ShapeError(problem, expected="(Q, K) gallery indices", remedy=remedy)
     if gallery_paths is not None and np.ndim(to_numpy(gallery_paths, name="gallery_paths")) == 0:
         gallery_paths = np.atleast_1d(to_numpy(gallery_paths))
     return _evaluate(indices.astype(np.int64, copy=False), None, query_paths, gallery_paths, asked)
@@ -86,8 +86,8 @@ def _unlabeled_items(
     listed.refuse(strange[listed.query], "a query without a label", expected=expected, kind=PathError)
     unknown = [name for name in listed.items if name not in row_of_item]
     if unknown and len(unknown) == len(listed.items):
-        given = f"a run of items such as {unknown[0]!r}"
-        raise OptionError(given, expected=f"items that have labels, such as {next(iter(row_of_item))!r}")
+        problem = f"a run of items such as {unknown[0]!r}"
+        raise OptionError(problem, expected=f"items that have labels, such as {next(iter(row_of_item))!r}")
     if refuse:
         strange = np.array([name not in row_of_item for name in listed.items], np.bool_)
         advice = "pass unjudged='irrelevant' to count such items at level 0"
@@ -200,15 +200,15 @@ def _check_same_names(listed: Triples, judged: Triples) -> None:
     """Refuse a run and judgments without a common query, or with items of different types: 7 never equals '7'."""
     if not set(listed.queries) & set(judged.queries):
         examples = " and ".join(map(_example, (listed.queries, judged.queries)))
-        given = f"run ({listed.source}) and qrels ({judged.source}) without a shared query: {examples}"
-        raise OptionError(given, expected="the same query names in both")
+        problem = f"run ({listed.source}) and qrels ({judged.source}) without a shared query: {examples}"
+        raise OptionError(problem, expected="the same query names in both")
     kinds = [
         {next((kind for kind in (str, Number) if isinstance(name, kind)), type(name)) for name in names}
         for names in (listed.items, judged.items)
     ]
     if kinds[0] and kinds[1] and not kinds[0] & kinds[1]:
-        given = f"a run of items {_example(listed.items)}"
-        raise OptionError(given, expected=f"names of the type of the judged items, {_example(judged.items)}")
+        problem = f"a run of items {_example(listed.items)}"
+        raise OptionError(problem, expected=f"names of the type of the judged items, {_example(judged.items)}")
 
 
 def _example(names: Sequence[Hashable]) -> str:

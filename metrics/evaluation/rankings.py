@@ -110,8 +110,8 @@ def evaluate_ranking(
         how: dict[str, Any] = {"num_levels": num_levels, "unjudged": unjudged, "negative": negative_qrels}
         return evaluate_judged(run, qrels, asked, **how, higher_is_better=higher_is_better)
     if num_levels is not None or negative_qrels != "error" or (unjudged == "error" and query_names is None):
-        given = "num_levels=, negative_qrels= or unjudged='error' together with label paths"
-        raise OptionError(given, expected="these options only with qrels")
+        problem = "num_levels=, negative_qrels= or unjudged='error' together with label paths"
+        raise OptionError(problem, expected="these options only with qrels")
     if query_names is not None:
         asked.refuse_masks("beside names")
     asked.check_protocol(self_retrieval=gallery_paths is None)

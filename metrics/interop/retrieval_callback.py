@@ -111,9 +111,9 @@ class RetrievalCallback(Callback):
             elif isinstance(batch, tuple | list) and len(batch) in (2, 3):
                 found = (module(batch[0]), *batch[1:])
             else:
-                given = f"a validation batch of type {type(batch).__name__}"
+                problem = f"a validation batch of type {type(batch).__name__}"
                 remedy = "pass embed=, or return embeddings and paths from validation_step"
-                raise OptionError(given, expected="(images, paths) or (images, paths, ids)", remedy=remedy)
+                raise OptionError(problem, expected="(images, paths) or (images, paths, ids)", remedy=remedy)
         return (*found, None) if len(found) == 2 else found
 
     def _ids_of_next(self, trainer: Trainer, dataloader: int, number: int) -> torch.Tensor | None:

@@ -142,14 +142,14 @@ class RetrievalMetric(Metric):
         own, shared = _numbers(ids, "ids", embeddings), _numbers(groups, "groups", embeddings)
         batch = embeddings.detach(), labels.detach(), apart, own, shared
         if embeddings.ndim != 2 or labels.ndim != 2 or any(len(part) != number for part in batch):
-            given = f"embeddings {tuple(embeddings.shape)}, paths {tuple(labels.shape)}, {len(apart)} of gallery=, "
-            given += f"{len(own)} ids, {len(shared)} groups"
-            raise ShapeError(given, expected="(n, d), (n, L) and n")
+            problem = f"embeddings {tuple(embeddings.shape)}, paths {tuple(labels.shape)}, {len(apart)} of gallery=, "
+            problem += f"{len(own)} ids, {len(shared)} groups"
+            raise ShapeError(problem, expected="(n, d), (n, L) and n")
         for state, part in zip(_STATES, batch, strict=True):
             before = getattr(self, state)
             if part.ndim == 2 and len(before) and before[-1].shape[-1] != part.shape[1]:
-                given = f"{state} of width {part.shape[1]}"
-                raise ShapeError(given, expected=f"that of the batches before, {before[-1].shape[-1]}")
+                problem = f"{state} of width {part.shape[1]}"
+                raise ShapeError(problem, expected=f"that of the batches before, {before[-1].shape[-1]}")
         for state, part in zip(_STATES, batch, strict=True):
             getattr(self, state).append(part)
 
@@ -193,8 +193,8 @@ class RetrievalMetric(Metric):
         _, first, which = np.unique(keys, axis=1, return_index=True, return_inverse=True)
         again = (paths[first[which.reshape(-1)]] != paths).any(axis=1)
         if again.any():
-            given = f"id {ids[again.argmax()]} with two paths"
-            raise PathError(given, expected="one item per id", remedy="number the items, not their classes")
+            problem = f"id {ids[again.argmax()]} with two paths"
+            raise PathError(problem, expected="one item per id", remedy="number the items, not their classes")
         kept = np.sort(first)
         embeddings, paths, apart, groups = embeddings[kept], paths[kept], in_gallery[kept].astype(bool), groups[kept]
         if (groups == _NONE).any() != (groups == _NONE).all():
@@ -221,9 +221,9 @@ def _labels(paths: Any, device: torch.device) -> torch.Tensor:
     try:
         labels = torch.as_tensor(paths, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
-        given = f"paths of type {type(paths).__name__} ({error})"
+        problem = f"paths of type {type(paths).__name__} ({error})"
         remedy = "number all labels at once with hiertree.arrays.as_paths or LabelTree.paths"
-        raise PathError(given, expected="integer ids, coarse → fine", remedy=remedy) from None
+        raise PathError(problem, expected="integer ids, coarse → fine", remedy=remedy) from None
     if labels.numel() and (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool):
         raise PathError(f"paths of type {labels.dtype}", expected="integer ids, coarse → fine")
     return (labels[:, None] if labels.ndim == 1 else labels).to(torch.int64)
@@ -237,8 +237,8 @@ def _numbers(values: Any, name: str, embeddings: torch.Tensor) -> torch.Tensor:
         numbers = torch.as_tensor(values, device=embeddings.device)
     except (TypeError, ValueError, RuntimeError) as error:
         remedy = "number the names of the whole data set once, as by pandas.factorize, and pass each item's number"
-        given = f"{name} of type {type(values).__name__} ({error})"
-        raise PathError(given, expected="integers ≥ 0", remedy=remedy) from None
+        problem = f"{name} of type {type(values).__name__} ({error})"
+        raise PathError(problem, expected="integers ≥ 0", remedy=remedy) from None
     if numbers.is_floating_point() or numbers.dtype == torch.bool or bool((numbers < 0).any()):
         raise PathError(f"{name} that are negative, or no integers", expected="integers ≥ 0")
     return numbers.detach().reshape(-1).to(torch.int64)
