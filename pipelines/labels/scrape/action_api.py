@@ -95,11 +95,11 @@ def _ask_entities(client: Client, ids: Sequence[str], props: str, *facts: Callab
     try:
         return _ask(client, client.settings.wikidata_api, parameters, read)
     except UnknownEntity as error:  # one id too great for Wikidata spoils the whole request
-        absent = [key for key in ids if len(ids) == 1 or key == error.key]
-        if not absent:
+        missing_ids = [key for key in ids if len(ids) == 1 or key == error.key]
+        if not missing_ids:
             raise
-        other_ids = [key for key in ids if key not in absent]
-        answers = [fact(key, {"missing": ""}) for key in absent for fact in facts]
+        other_ids = [key for key in ids if key not in missing_ids]
+        answers = [fact(key, {"missing": ""}) for key in missing_ids for fact in facts]
         return answers + (_ask_entities(client, other_ids, props, *facts) if other_ids else [])
 
 
@@ -131,17 +131,17 @@ def _named_category(value: Wikicode) -> str | None:
         return None
 
 
-def _ask(client: Client, url: str, parameters: Mapping[str, str], read: Callable[[Any], Read]) -> Read:
-    """Ask for JSON, with maxlag; what ``read`` cannot read is incomplete and asked for again."""
+def _ask(client: Client, url: str, parameters: Mapping[str, str], parse: Callable[[Any], Read]) -> Read:
+    """Ask for JSON, with maxlag; what ``parse`` cannot read is incomplete and asked for again."""
     common = {"format": "json", "formatversion": "2", "maxlag": str(MAXLAG)}
 
     def read_answer(answer: HttpAnswer) -> Read:
-        now = client.clock.now()
-        check_status(answer, now)
+        current_time = client.clock.now()
+        check_status(answer, current_time)
         content = _json(answer)
-        check_error(content, answer, now)
+        check_error(content, answer, current_time)
         try:
-            return read(content)
+            return parse(content)
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise Incomplete(f"an incomplete answer ({type(error).__name__}: {error})"[:200]) from None
 
@@ -160,27 +160,29 @@ def _json(answer: HttpAnswer) -> dict[str, Any]:
 
 
 def _query(
-    client: Client, wanted: Mapping[str, str], titles: Sequence[str], fact: Callable[[str, _QueryAnswer], Page]
+    client: Client, properties: Mapping[str, str], titles: Sequence[str], fact: Callable[[str, _QueryAnswer], Page]
 ) -> list[Page]:
     """Send ``action=query`` and its continuations until ``batchcomplete``; return a fact for each title."""
-    parameters = {"action": "query", **wanted, "redirects": "1", "titles": "|".join(titles)}
-    known: _QueryAnswer | None = None
+    parameters = {"action": "query", **properties, "redirects": "1", "titles": "|".join(titles)}
+    earlier_answer: _QueryAnswer | None = None
     ways_on: list[dict[str, str]] = [{}]
 
     def read(content: Any) -> tuple[_QueryAnswer, list[Page] | dict[str, str]]:
         answer = _QueryAnswer.read(content["query"], titles)
-        together = answer if known is None else known.joined(answer, titles)
+        merged_answer = answer if earlier_answer is None else earlier_answer.joined(answer, titles)
         if content.get("batchcomplete") is True:
-            return together, [fact(title, together) for title in titles]
-        return together, {key: str(value) for key, value in content["continue"].items()}
+            return merged_answer, [fact(title, merged_answer) for title in titles]
+        return merged_answer, {key: str(value) for key, value in content["continue"].items()}
 
     while len(ways_on) <= MOST_CONTINUATIONS:
-        known, found = _ask(client, client.settings.commons_api, {**parameters, **ways_on[-1]}, read)
-        if isinstance(found, list):
-            return found
-        if found in ways_on:
+        earlier_answer, pages_or_continuation = _ask(
+            client, client.settings.commons_api, {**parameters, **ways_on[-1]}, read
+        )
+        if isinstance(pages_or_continuation, list):
+            return pages_or_continuation
+        if pages_or_continuation in ways_on:
             break
-        ways_on.append(found)
+        ways_on.append(pages_or_continuation)
     raise Unanswered("a continuation without end")
 
 
@@ -208,39 +210,41 @@ class _QueryAnswer:
                 raise KeyError("pageid")
         return answer
 
-    def joined(self, later: _QueryAnswer, titles: Sequence[str]) -> _QueryAnswer:
+    def joined(self, continuation: _QueryAnswer, titles: Sequence[str]) -> _QueryAnswer:
         """This answer merged with that of its continuation, which adds to the same pages."""
         for title in titles:
-            (page, way), (other, other_way) = self.follow(title), later.follow(title)
-            if way != other_way or _is_there(page) != _is_there(other):
+            (page, way), (later_page, later_way) = self.follow(title), continuation.follow(title)
+            if way != later_way or _is_there(page) != _is_there(later_page):
                 raise KeyError(f"{title!r} as before")
-        pages = {title: _merged(page, later.pages.get(title, {})) for title, page in self.pages.items()}
+        pages = {title: _merged(page, continuation.pages.get(title, {})) for title, page in self.pages.items()}
         return _QueryAnswer(self.normalized, self.redirects, pages)
 
     def follow(self, title: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
         """The page behind a title and the redirects followed; no page if they form a circle."""
-        here = self.normalized.get(title, title)
+        target = self.normalized.get(title, title)
         way: list[str] = []
-        while here in self.redirects:
-            here = self.redirects[here]
-            if here in way:
+        while target in self.redirects:
+            target = self.redirects[target]
+            if target in way:
                 return None, tuple(way)
-            way.append(here)
-        return self.pages[here], tuple(way)
+            way.append(target)
+        return self.pages[target], tuple(way)
 
 
 def _is_there(page: Mapping[str, Any] | None) -> bool:
     return page is not None and "missing" not in page and "invalid" not in page
 
 
-def _merged(page: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+def _merged(page: dict[str, Any], continuation: dict[str, Any]) -> dict[str, Any]:
     """Merge two answers: lists are concatenated, of other values the later one counts."""
-    lists = {name: [*page[name], *value] for name, value in more.items() if isinstance(value, list) and name in page}
-    return {**page, **more, **lists}
+    lists = {
+        name: [*page[name], *value] for name, value in continuation.items() if isinstance(value, list) and name in page
+    }
+    return {**page, **continuation, **lists}
 
 
-def _page(title: str, found: _QueryAnswer) -> Page:
-    page, way = found.follow(title)
+def _page(title: str, answer: _QueryAnswer) -> Page:
+    page, way = answer.follow(title)
     if page is None:
         return Page(title, REDIRECT_LOOP, redirects=way)
     if not _is_there(page):
@@ -257,8 +261,8 @@ def _page(title: str, found: _QueryAnswer) -> Page:
     return Page(title, FOUND, item, way)
 
 
-def _move(title: str, found: _QueryAnswer) -> Page:
-    page, way = found.follow(title)
+def _move(title: str, answer: _QueryAnswer) -> Page:
+    page, way = answer.follow(title)
     if page is None or not _is_there(page) or "interwiki" in page:
         return Page(title, UNREADABLE_MOVE, redirects=way)
     text = page["revisions"][0]["slots"]["main"]
@@ -276,6 +280,6 @@ def _entity(entities: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """The entity asked for, by its own id or by the one that it was redirected from."""
     for entity in (entities[key],) if key in entities else entities.values():
         if key in (entity["id"], entity.get("redirects", {}).get("from")):
-            found: Mapping[str, Any] = entity
-            return found
+            matching_entity: Mapping[str, Any] = entity
+            return matching_entity
     raise KeyError(key)

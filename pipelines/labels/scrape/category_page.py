@@ -108,15 +108,15 @@ def _values(infobox: Tag) -> tuple[tuple[str, str], ...]:
         cell = header.find_next_sibling("td")
         if cell is not None and _text(header).casefold() == "instance of":
             entries = [entry for entry in cell.find_all("li") if entry.find("ul") is None] or [cell]
-            found = [value for entry in entries for value in _entry(entry)]
-            return tuple(dict.fromkeys(value for value in found if value[0]))
+            values = [value for entry in entries for value in _entry(entry)]
+            return tuple(dict.fromkeys(value for value in values if value[0]))
     return ()
 
 
 def _entry(entry: Tag) -> Iterator[tuple[str, str]]:
     """The values of a list entry without the entries within it (``<li>`` is not always closed); ``<br>`` parts them."""
-    for within in entry.find_all("li"):
-        within.extract()
+    for nested_entry in entry.find_all("li"):
+        nested_entry.extract()
     parts: list[list[Any]] = [[]]
     for piece in entry.contents:
         if getattr(piece, "name", None) == "br":
@@ -152,13 +152,13 @@ def _item(infobox: Tag) -> str | None:
 
 def _redirects(soup: BeautifulSoup, title: str) -> tuple[str, ...]:
     """The page shown, if the one asked for is a hard redirect to it; the page names both."""
-    shown = _shown(soup)
-    if shown == title:
+    shown_title = _shown(soup)
+    if shown_title == title:
         return ()
     link = soup.select_one("span.mw-redirectedfrom a[title]")
-    if shown is None or link is None or link["title"] != title:
+    if shown_title is None or link is None or link["title"] != title:
         raise Incomplete(f"not the page of {title!r}")
-    return (shown,)
+    return (shown_title,)
 
 
 def _shown(soup: BeautifulSoup) -> str | None:

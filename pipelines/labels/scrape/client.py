@@ -41,9 +41,9 @@ _log = logging.getLogger(__name__)
 class TryAgain(Exception):  # noqa: N818
     """The answer cannot be used now; ``after`` is how many seconds the server asks to wait."""
 
-    def __init__(self, reason: str, after: float | None = None) -> None:
+    def __init__(self, reason: str, delay: float | None = None) -> None:
         super().__init__(reason)
-        self.reason, self.after = reason, after
+        self.reason, self.after = reason, delay
 
 
 class NoConnection(TryAgain):
@@ -79,7 +79,7 @@ class HttpAnswer:
     body: bytes
 
 
-def retry_after(header: str | None, now: datetime) -> float | None:
+def retry_after(header: str | None, current_time: datetime) -> float | None:
     """Seconds that a Retry-After header asks for, given as seconds or as a date; None where it cannot be read."""
     text = (header or "").strip()
     if text.isascii() and text.isdigit():
@@ -87,12 +87,12 @@ def retry_after(header: str | None, now: datetime) -> float | None:
     try:
         date = parsedate_to_datetime(text)
         aware = date if date.tzinfo else date.replace(tzinfo=timezone.utc)
-        return max(0.0, (aware - now).total_seconds())
+        return max(0.0, (aware - current_time).total_seconds())
     except (TypeError, ValueError, IndexError, OverflowError):
         return None
 
 
-def check_status(answer: HttpAnswer, now: datetime) -> None:
+def check_status(answer: HttpAnswer, current_time: datetime) -> None:
     """Return for status 200 or 404; raise the error that any other status means."""
     if answer.status in (200, 404):
         return
@@ -101,7 +101,7 @@ def check_status(answer: HttpAnswer, now: datetime) -> None:
     if answer.status in (401, 403):
         raise ScrapeError(message, expected="permission", remedy="give a real --contact; see Wikimedia's robot policy")
     if answer.status in (408, 429) or answer.status >= 500:
-        raise TryAgain(message, _bearable(retry_after(answer.headers.get("retry-after"), now)))
+        raise TryAgain(message, _bearable(retry_after(answer.headers.get("retry-after"), current_time)))
     raise Refused(message)
 
 
@@ -118,13 +118,13 @@ def decoded(answer: HttpAnswer) -> str:
         raise TryAgain("an answer that is not UTF-8") from None
 
 
-def check_parts(body: bytes, separators: bytes, most: int) -> None:
+def check_parts(body: bytes, separators: bytes, limit: int) -> None:
     """Refuse a body that would need many times its size in memory to parse."""
-    if sum(body.count(separator) for separator in separators) > most:
-        raise Unusable(f"an answer of more than {most} parts")
+    if sum(body.count(separator) for separator in separators) > limit:
+        raise Unusable(f"an answer of more than {limit} parts")
 
 
-def check_error(content: Mapping[str, Any], answer: HttpAnswer, now: datetime) -> None:
+def check_error(content: Mapping[str, Any], answer: HttpAnswer, current_time: datetime) -> None:
     """Return if an action API's answer has no ``error``; maxlag and the like come inside a 200."""
     error = content.get("error")
     if error is None:
@@ -132,7 +132,7 @@ def check_error(content: Mapping[str, Any], answer: HttpAnswer, now: datetime) -
     code = str(error.get("code", "")) if isinstance(error, Mapping) else ""
     message = f"{code}: {error.get('info', '')}" if code else "an error without a code"
     if not code or code in _WAIT_CODES or code.startswith("internal_api_error"):
-        raise TryAgain(message[:200], _bearable(retry_after(answer.headers.get("retry-after"), now)))
+        raise TryAgain(message[:200], _bearable(retry_after(answer.headers.get("retry-after"), current_time)))
     if code == "no-such-entity":
         raise UnknownEntity(message[:200], str(error.get("id", "")))
     raise Refused(message[:200])
@@ -179,8 +179,8 @@ class Transport:
         from urllib3.exceptions import HTTPError
 
         if origin_of(url) not in self._origins:
-            given = f"{hide_credentials(url)[:200]!r} was to be asked"
-            raise ScrapeError(given, expected=f"one of {', '.join(sorted(self._origins))}")
+            problem = f"{hide_credentials(url)[:200]!r} was to be asked"
+            raise ScrapeError(problem, expected=f"one of {', '.join(sorted(self._origins))}")
         with self._adapter.limit(SECONDS_FOR_AN_ANSWER) as is_cut:
             try:
                 answer = self._receive(url, parameters)
@@ -260,11 +260,11 @@ class Pace:
 
     def pause(self, seconds: float, reason: str = "") -> None:
         """Start no request for so many seconds from now."""
-        now = self._clock.monotonic()
-        if now + seconds > self._earliest:
-            self._earliest, self._reason = now + seconds, reason
+        current_time = self._clock.monotonic()
+        if current_time + seconds > self._earliest:
+            self._earliest, self._reason = current_time + seconds, reason
         if self._memory is not None:
-            self._memory.keep_next_request(self._clock.now().timestamp() + self._earliest - now)
+            self._memory.keep_next_request(self._clock.now().timestamp() + self._earliest - current_time)
 
 
 class Client:
@@ -292,12 +292,12 @@ class Client:
             self._log.write(json.dumps({"time": time, "event": event, **details}, ensure_ascii=False) + "\n")
             self._log.flush()
 
-    def ask(self, url: str, parameters: Mapping[str, str] | None, read: Callable[[HttpAnswer], Read]) -> Read:
-        """What ``read`` makes of the answer; where it (or the transport) raises TryAgain, after a wait."""
+    def ask(self, url: str, parameters: Mapping[str, str] | None, parse: Callable[[HttpAnswer], Read]) -> Read:
+        """What ``parse`` makes of the answer; where it (or the transport) raises TryAgain, after a wait."""
         incomplete = 0
         for attempt in range(self.settings.max_retries + 1):
             try:
-                return read(self._get(url, parameters))
+                return parse(self._get(url, parameters))
             except TryAgain as trouble:
                 last = trouble
             incomplete += isinstance(last, Incomplete)
@@ -332,13 +332,13 @@ class Client:
         is_api = url in self._apis  # whose rules are stricter; pages are slow as a matter of course
         self._pace.wait(spacing=60.0 / FASTEST["api"] if is_api and not is_loopback(url) else 0.0)
         self.requests += 1
-        started = self.clock.monotonic()
+        start_time = self.clock.monotonic()
         try:
             answer = self._transport.get(url, parameters)
             self._was_answered = True
             return answer
         finally:
-            if is_api and self.clock.monotonic() - started > SLOW_ANSWER:
+            if is_api and self.clock.monotonic() - start_time > SLOW_ANSWER:
                 self._pace.pause(REST)
 
 
@@ -347,7 +347,7 @@ def _unreachable(url: str, reason: str) -> ScrapeError:
     return ScrapeError(f"no connection to {origin_of(url)} ({reason})", expected="one, or HTTPS_PROXY", remedy=remedy)
 
 
-def wait_before_retry(backoff: float, attempt: int, asked: float | None, share: float) -> float:
+def wait_before_retry(backoff: float, attempt: int, server_delay: float | None, share: float) -> float:
     """Seconds to wait after failed attempt 0, 1, …: never less than the server asked, and ever longer."""
     growing = min(LONGEST_BACKOFF, backoff * 2.0 ** min(attempt, 60)) * (1.0 + JITTER * share)
-    return max(growing, asked or 0.0)
+    return max(growing, server_delay or 0.0)

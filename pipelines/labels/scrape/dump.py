@@ -49,13 +49,13 @@ def dump_file(path: AnyPath) -> Path:
     file = Path(path)
     if not file.is_file():
         raise ScrapeError(f"{file}", expected="a Wikidata dump, such as latest-all.json.bz2")
-    with reading_file(file, **_WHOLE), _opened(file, 1) as (read, _):
-        beginning = next(_whole_lines(file, read), b"")
+    with reading_file(file, **_WHOLE), _opened(file, 1) as (read_piece, _):
+        beginning = next(_whole_lines(file, read_piece), b"")
     lines = [line.strip() for line in beginning.splitlines()]
     first = next((line for line in lines if line not in (b"", b"[")), b"")
     if not _is_entity(first.removesuffix(b",")):
-        shown = first[:60].decode("utf-8", "replace")
-        raise ScrapeError(f"{file}, with {shown!r}", expected="a Wikidata dump, an entity in JSON on each line")
+        excerpt = first[:60].decode("utf-8", "replace")
+        raise ScrapeError(f"{file}, with {excerpt!r}", expected="a Wikidata dump, an entity in JSON on each line")
     return file
 
 
@@ -69,18 +69,18 @@ def _is_entity(line: bytes) -> bool:
 
 def shown_blocks(path: Path, *, cores: int, note: Callable[[float], str]) -> Iterator[bytes]:
     """The dump in blocks of whole lines, with progress by the bytes of the file."""
-    shown, started = 0, time.monotonic()
+    reported_size, start_time = 0, time.monotonic()
     size = dump_file(path).stat().st_size >> 20
     with (
         show_progress(description="dump, MiB", total=size) as advance,
         reading_file(path, **_WHOLE),
-        _opened(path, cores) as (read, tell),
+        _opened(path, cores) as (read_piece, tell),
     ):
-        for block in _whole_lines(path, read):
+        for block in _whole_lines(path, read_piece):
             yield block
             done = tell() >> 20
-            advance(done - shown, note(time.monotonic() - started))
-            shown = done
+            advance(done - reported_size, note(time.monotonic() - start_time))
+            reported_size = done
 
 
 @contextmanager
@@ -97,11 +97,11 @@ def _opened(path: Path, cores: int) -> Iterator[tuple[Read, Tell]]:
             yield unpack.get(path.suffix, lambda plain: plain)(file).read, file.tell
 
 
-def _whole_lines(path: Path, read: Read) -> Iterator[bytes]:
-    rest, last, listed = b"", b"", None
-    while piece := read(BLOCK):
+def _whole_lines(path: Path, read_piece: Read) -> Iterator[bytes]:
+    rest, last, is_list = b"", b"", None
+    while piece := read_piece(BLOCK):
         rest += piece
-        listed = rest.lstrip().startswith(b"[") if listed is None else listed
+        is_list = rest.lstrip().startswith(b"[") if is_list is None else is_list
         cut = rest.rfind(b"\n") + 1
         if cut:
             yield rest[:cut]
@@ -110,7 +110,7 @@ def _whole_lines(path: Path, read: Read) -> Iterator[bytes]:
             raise ScrapeError(f"{path}: a line above {LONGEST_LINE >> 20} MiB", expected="one entity a line")
     if rest.strip():
         yield rest
-    if listed is None or (listed and (last + rest).split()[-1:] != [b"]"]):
+    if is_list is None or (is_list and (last + rest).split()[-1:] != [b"]"]):
         raise ScrapeError(f"{path} breaks off", expected="a last line ']'", remedy="download it again")
 
 
@@ -156,85 +156,85 @@ class DumpReading:
 def read_dump(path: AnyPath, store: Store, *, processes: int | None = None) -> DumpReading:
     """Take from a dump what the store lacks."""
     cores = processes or os.cpu_count() or 1
-    reading, started, missing = DumpReading(), time.monotonic(), store.missing()
-    wanted = Wanted(frozenset(missing["page"]), frozenset(missing["item"]), frozenset(missing["label"]))
-    now = int(time.time())
+    reading, start_time, missing = DumpReading(), time.monotonic(), store.missing()
+    targets = Wanted(frozenset(missing["page"]), frozenset(missing["item"]), frozenset(missing["label"]))
+    timestamp = int(time.time())
     blocks = shown_blocks(Path(path), cores=cores, note=reading.so_far)
     with (
         TemporaryDirectory(dir=store.path.parent, prefix=".dump-") as folder,
         Store(Path(folder) / "waiting.sqlite") as waiting,
-        closing(_parsed(blocks, wanted, cores)) as parsed,
+        closing(_parsed(blocks, targets, cores)) as parsed,
     ):
         waiting.connection.execute("PRAGMA synchronous = OFF")
         try:
-            for size, found in parsed:
+            for size, content in parsed:
                 reading.bytes += size
-                reading.entities += found.entities
-                reading.unreadable += found.unreadable
-                reading.kept += len(found.facts)
-                store.save(found.facts, source="dump", time=now)
-                waiting.save(found.waiting, source="dump", time=now)
+                reading.entities += content.entities
+                reading.unreadable += content.unreadable
+                reading.kept += len(content.facts)
+                store.save(content.facts, source="dump", time=timestamp)
+                waiting.save(content.waiting, source="dump", time=timestamp)
         finally:
             while facts := _needed(store, waiting):
-                store.save(facts, source="dump", time=now)
-    reading.seconds = time.monotonic() - started
+                store.save(facts, source="dump", time=timestamp)
+    reading.seconds = time.monotonic() - start_time
     return reading
 
 
-def parse_lines(block: bytes, wanted: Wanted) -> Found:
+def parse_lines(block: bytes, targets: Wanted) -> Found:
     """What a block of whole lines holds; lines that cannot matter are not parsed."""
-    found = Found()
-    everything_matters = bool(wanted.item or wanted.label)
+    content = Found()
+    everything_matters = bool(targets.item or targets.label)
     for line in block.splitlines():
         text = line.strip().rstrip(b",")
         if len(text) < 3:
             continue
-        found.entities += 1
-        if not (everything_matters or _MAIN_CATEGORY in text or _SUBCLASS in text or _has_wanted_page(text, wanted)):
+        content.entities += 1
+        if not (everything_matters or _MAIN_CATEGORY in text or _SUBCLASS in text or _has_wanted_page(text, targets)):
             continue
         try:
-            _take(json.loads(text), wanted, found)
+            _take(json.loads(text), targets, content)
         except (ValueError, KeyError, TypeError, AttributeError):
-            found.unreadable += 1
-    return found
+            content.unreadable += 1
+    return content
 
 
-def _has_wanted_page(text: bytes, wanted: Wanted) -> bool:
+def _has_wanted_page(text: bytes, targets: Wanted) -> bool:
     """Whether an entity may belong to a wanted category; False is certain."""
     if _SITE not in text:
         return False
-    found = _PAGE.search(text)
+    page_match = _PAGE.search(text)
     try:
-        return found is None or json.loads(found[1]) in wanted.page
+        return page_match is None or json.loads(page_match[1]) in targets.page
     except ValueError:
         return True
 
 
-def _take(entity: dict[str, Any], wanted: Wanted, found: Found) -> None:
+def _take(entity: dict[str, Any], targets: Wanted, content: Found) -> None:
     key, claims = entity["id"], entity.get("claims") or {}
     title = (entity.get("sitelinks") or {}).get("commonswiki", {}).get("title", "")
-    if title.startswith(PREFIX) and title in wanted.page:
-        found.facts += [Page(title, FOUND, key), item_fact(key, entity)]
-    elif key in wanted.item:
-        found.facts.append(item_fact(key, entity))
+    if title.startswith(PREFIX) and title in targets.page:
+        content.facts += [Page(title, FOUND, key), item_fact(key, entity)]
+    elif key in targets.item:
+        content.facts.append(item_fact(key, entity))
     elif "P910" in claims:
-        found.waiting.append(item_fact(key, entity))
-    if key in wanted.label:
-        found.facts.append(label_fact(key, entity))
+        content.waiting.append(item_fact(key, entity))
+    if key in targets.label:
+        content.facts.append(label_fact(key, entity))
     elif "P279" in claims:
-        found.waiting.append(label_fact(key, entity))
+        content.waiting.append(label_fact(key, entity))
     if "P279" in claims:
-        found.waiting.append(superclasses_fact(key, entity))
+        content.waiting.append(superclasses_fact(key, entity))
 
 
-def _parsed(blocks: Iterator[bytes], wanted: Wanted, processes: int) -> Generator[tuple[int, Found], None, None]:
+def _parsed(blocks: Iterator[bytes], targets: Wanted, processes: int) -> Generator[tuple[int, Found], None, None]:
     """Yield the size and the content of each block; several processes parse a few at a time."""
     if processes == 1:
-        yield from ((len(block), parse_lines(block, wanted)) for block in blocks)
+        yield from ((len(block), parse_lines(block, targets)) for block in blocks)
         return
     running: deque[tuple[int, AsyncResult[Found]]] = deque()
     broken: ScrapeError | None = None
-    with multiprocessing.get_context("spawn").Pool(processes, _remember, (wanted,)) as pool:
+    with multiprocessing.get_context("spawn").Pool(processes, _remember, (targets,)) as pool:
         try:
             for block in blocks:
                 running.append((len(block), pool.apply_async(_parse_remembered, (block,))))
@@ -251,9 +251,9 @@ def _parsed(blocks: Iterator[bytes], wanted: Wanted, processes: int) -> Generato
 _remembered: list[Wanted] = []
 
 
-def _remember(wanted: Wanted) -> None:
+def _remember(targets: Wanted) -> None:
     """Keep what is wanted in each process, so that it is sent once and not with each block."""
-    _remembered[:] = [wanted]
+    _remembered[:] = [targets]
 
 
 def _parse_remembered(block: bytes) -> Found:
@@ -262,5 +262,5 @@ def _parse_remembered(block: bytes) -> Found:
 
 def _needed(store: Store, waiting: Store) -> list[Fact]:
     """The waiting facts that the store now needs."""
-    known = (waiting.known(stage, key) for stage, keys in store.missing().items() for key in keys)
-    return [found.fact for found in known if found is not None]
+    records = (waiting.known(stage, key) for stage, keys in store.missing().items() for key in keys)
+    return [record.fact for record in records if record is not None]

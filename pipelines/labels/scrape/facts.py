@@ -157,10 +157,10 @@ def best_items(statements: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """
     if not isinstance(statements, Sequence):
         raise TypeError(f"statements in a {type(statements).__name__}")
-    kept = [statement for statement in statements if statement.get("rank") != "deprecated"]
-    preferred = [statement for statement in kept if statement.get("rank") == "preferred"]
-    named = (_named_item(statement.get("mainsnak", {})) for statement in preferred or kept)
-    return tuple(dict.fromkeys(item for item in named if item is not None))
+    candidates = [statement for statement in statements if statement.get("rank") != "deprecated"]
+    preferred = [statement for statement in candidates if statement.get("rank") == "preferred"]
+    items = (_named_item(statement.get("mainsnak", {})) for statement in preferred or candidates)
+    return tuple(dict.fromkeys(item for item in items if item is not None))
 
 
 def is_item_id(text: str) -> bool:

@@ -47,9 +47,9 @@ class ScrapeOutcome(Landmark):
         values = self.values if status == "failed" else self.values or ()
         return replace(self, status=status, values=values, origin=self.origin._replace(reason=reason))
 
-    def sourced(self, found: Known, **origin: str) -> ScrapeOutcome:
+    def sourced(self, record: Known, **origin: str) -> ScrapeOutcome:
         """A copy with the origin that a fact gives."""
-        return replace(self, origin=self.origin._replace(source=found.source, time=str(found.time), **origin))
+        return replace(self, origin=self.origin._replace(source=record.source, time=str(record.time), **origin))
 
 
 def outcomes(store: Store) -> Iterator[ScrapeOutcome]:
@@ -68,150 +68,156 @@ def write_instances(store: Store, path: AnyPath) -> None:
 
     ``|``, which separates labels, becomes ``/`` within one, as cleaning would have it.
     """
-    write_table(path, COLUMNS, (_row(found) for found in outcomes(store) if found.status in ("labeled", "unlabeled")))
+    write_table(
+        path, COLUMNS, (_row(outcome) for outcome in outcomes(store) if outcome.status in ("labeled", "unlabeled"))
+    )
 
 
-def _row(found: ScrapeOutcome) -> tuple[object, ...]:
-    texts = "|".join(value.text.replace("|", "/") for value in found.values or ())
-    ids = "|".join(value.item_id for value in found.values or ())
-    return (found.landmark_id, found.category, texts, ids.strip("|") and ids, found.status, *found.origin)
+def _row(outcome: ScrapeOutcome) -> tuple[object, ...]:
+    texts = "|".join(value.text.replace("|", "/") for value in outcome.values or ())
+    ids = "|".join(value.item_id for value in outcome.values or ())
+    return (outcome.landmark_id, outcome.category, texts, ids.strip("|") and ids, outcome.status, *outcome.origin)
 
 
 def stored_hypernyms(path: AnyPath) -> list[tuple[str, str, str, str, str]]:
     """What a store says is a subclass of what: child, its label, parent, its label (or nothing), source."""
     text = "coalesce((SELECT json_extract(answer, '$.text') FROM answers WHERE (stage, key) = ('label', {})), '')"
-    with Store(path, create=False) as opened:
-        found = opened.connection.execute(
+    with Store(path, create=False) as store:
+        cursor = store.connection.execute(
             f"SELECT key, {text.format('leads.key')}, next_key, {text.format('next_key')}, source"  # noqa: S608
             " FROM leads JOIN answers USING (stage, key) WHERE stage = 'class' ORDER BY key, position"
         )
-        return found.fetchall()
+        return cursor.fetchall()
 
 
 def _outcome(store: Store, landmark: LandmarkRow) -> ScrapeOutcome:
     """Follow a landmark from its category through its pages to the first that has not moved, or from its item."""
-    known = ScrapeOutcome(landmark.landmark_id, landmark.category, None)
+    outcome = ScrapeOutcome(landmark.landmark_id, landmark.category, None)
     if landmark.key is None:
-        return known.because(f"malformed category: {landmark.reason}")
+        return outcome.because(f"malformed category: {landmark.reason}")
     if is_item_id(landmark.key):
-        return _of_item(store, known, landmark.key)
-    seen, way = [landmark.key], list[str]()
-    while len(seen) <= MOST_MOVES + 1:
-        found = store.known("page", seen[-1])
-        if found is None:
-            return _unanswered(store, known, "page", seen[-1])
-        page: Page = found.fact
+        return _of_item(store, outcome, landmark.key)
+    keys, way = [landmark.key], list[str]()
+    while len(keys) <= MOST_MOVES + 1:
+        record = store.known("page", keys[-1])
+        if record is None:
+            return _unanswered(store, outcome, "page", keys[-1])
+        page: Page = record.fact
         way += [*page.redirects, *([page.target] if page.target else [])]
-        known = known.sourced(found, item=page.item or "", redirects=json.dumps(way, ensure_ascii=False) if way else "")
+        outcome = outcome.sourced(
+            record, item=page.item or "", redirects=json.dumps(way, ensure_ascii=False) if way else ""
+        )
         if page.target is None:
-            return _of_page(store, known, page)
-        if page.target in seen:
-            return known.because(REDIRECT_LOOP)
-        seen.append(page.target)
-    return known.because(f"more than {MOST_MOVES} moves")
+            return _of_page(store, outcome, page)
+        if page.target in keys:
+            return outcome.because(REDIRECT_LOOP)
+        keys.append(page.target)
+    return outcome.because(f"more than {MOST_MOVES} moves")
 
 
-def _of_page(store: Store, known: ScrapeOutcome, page: Page) -> ScrapeOutcome:
+def _of_page(store: Store, outcome: ScrapeOutcome, page: Page) -> ScrapeOutcome:
     """From the page's item, or else from the labels on the page; a move that was not read yet is still to be asked.
 
     A page shows what its item's classes are called, with notes, and an id where a class has no English label.
     """
     if page.read is not None:
-        of_item = _of_item(store, known, page.item) if page.item else known
+        of_item = _of_item(store, outcome, page.item) if page.item else outcome
         if page.item and (of_item.values or any(is_item_id(text) for text, _ in page.read)):
             return of_item
-        return _judged(known, [(InstanceValue(text), "en") for text, _ in page.read], page.status)
+        return _judged(outcome, [(InstanceValue(text), "en") for text, _ in page.read], page.status)
     if page.status == MOVED:
-        return _unanswered(store, known, "move", page.key)
+        return _unanswered(store, outcome, "move", page.key)
     if page.item is None:
-        return known.because("missing page" if page.status == MISSING else page.status)
-    return _of_item(store, known, page.item)
+        return outcome.because("missing page" if page.status == MISSING else page.status)
+    return _of_item(store, outcome, page.item)
 
 
-def _of_item(store: Store, known: ScrapeOutcome, key: str) -> ScrapeOutcome:
+def _of_item(store: Store, outcome: ScrapeOutcome, key: str) -> ScrapeOutcome:
     """From the item's classes, or those of a category's main topic."""
     for hop in ("item", "main topic"):
-        found = store.known("item", key)
-        if found is None:
-            return _unanswered(store, known, "item", key)
-        item: Item = found.fact
+        record = store.known("item", key)
+        if record is None:
+            return _unanswered(store, outcome, "item", key)
+        item: Item = record.fact
         revision = "" if item.revision is None else str(item.revision)
-        known = known.sourced(found, item=key, revision=revision, modified=item.modified or "")
+        outcome = outcome.sourced(record, item=key, revision=revision, modified=item.modified or "")
         if item.status != FOUND:
-            return known.because(f"{item.status} {hop}")
+            return outcome.because(f"{item.status} {hop}")
         if not item.is_category:
-            return _of_classes(store, known, item.instances)
+            return _of_classes(store, outcome, item.instances)
         if item.topic is None:
-            return known.because("category without main topic")
+            return outcome.because("category without main topic")
         key = item.topic
-    return known.because("main topic is a category")
+    return outcome.because("main topic is a category")
 
 
-def _of_classes(store: Store, known: ScrapeOutcome, keys: Sequence[str]) -> ScrapeOutcome:
-    named = []
+def _of_classes(store: Store, outcome: ScrapeOutcome, keys: Sequence[str]) -> ScrapeOutcome:
+    classes = []
     for key in keys:
-        found = store.known("label", key)
-        if found is None:
-            return _unanswered(store, known, "label", key)
-        if found.fact.missing:
-            known = replace(known, origin=known.origin._replace(reason=MISSING_CLASS))
-        named.append((InstanceValue(found.fact.text or key, key), found.fact.language or ""))
-    return _judged(known, named, "no instance of")
+        record = store.known("label", key)
+        if record is None:
+            return _unanswered(store, outcome, "label", key)
+        if record.fact.missing:
+            outcome = replace(outcome, origin=outcome.origin._replace(reason=MISSING_CLASS))
+        classes.append((InstanceValue(record.fact.text or key, key), record.fact.language or ""))
+    return _judged(outcome, classes, "no instance of")
 
 
-def _judged(known: ScrapeOutcome, named: Sequence[tuple[InstanceValue, str]], reason_for_none: str) -> ScrapeOutcome:
+def _judged(
+    outcome: ScrapeOutcome, classes: Sequence[tuple[InstanceValue, str]], reason_for_none: str
+) -> ScrapeOutcome:
     """The outcome with its classes, each with the language of its label."""
-    if not named:
-        return known.because(reason_for_none)
-    values, languages = zip(*named, strict=True)
-    origin = known.origin._replace(languages="|".join(languages))
-    known = replace(known, status="labeled", values=values, origin=origin)
-    return known.because("Wikimedia page") if all(map(is_wikimedia_page, values)) else known
+    if not classes:
+        return outcome.because(reason_for_none)
+    values, languages = zip(*classes, strict=True)
+    origin = outcome.origin._replace(languages="|".join(languages))
+    outcome = replace(outcome, status="labeled", values=values, origin=origin)
+    return outcome.because("Wikimedia page") if all(map(is_wikimedia_page, values)) else outcome
 
 
-def _unanswered(store: Store, known: ScrapeOutcome, stage: Stage, key: str) -> ScrapeOutcome:
+def _unanswered(store: Store, outcome: ScrapeOutcome, stage: Stage, key: str) -> ScrapeOutcome:
     reason = store.failure(stage, key)
-    return known if reason is None else known.because(reason, "failed")
+    return outcome if reason is None else outcome.because(reason, "failed")
 
 
 def status(store: AnyPath, *, table: AnyPath | None = None) -> dict[str, Any]:
     """What a store holds: landmarks by status and reason, rows, keys to ask by stage, failures, times."""
     check_outputs([table], inputs=[store], force=True)
-    with Store(store, create=False) as opened:
+    with Store(store, create=False) as database:
         if table is not None:
-            write_instances(opened, table)
+            write_instances(database, table)
         times = "SELECT min(time), max(time) FROM answers WHERE stage = 'page'"
-        oldest, newest = map(_date, opened.connection.execute(times).fetchone())
+        oldest, newest = map(_date, database.connection.execute(times).fetchone())
         return {
             "outcomes": [
                 {"status": status, "reason": reason, "landmarks": count}
-                for (status, reason), count in sorted(tally(opened).items())
+                for (status, reason), count in sorted(tally(database).items())
             ],
-            "rows": opened.counts(),
-            "to_ask": opened.count_missing(),
-            "to_retry": opened.failures(),
+            "rows": database.counts(),
+            "to_ask": database.count_missing(),
+            "to_retry": database.failures(),
             "oldest_page": oldest,
             "newest_page": newest,
         }
 
 
-def count_failed(found: Tally) -> tuple[int, int]:
+def count_failed(counts: Tally) -> tuple[int, int]:
     """How many landmarks failed, and how many there are."""
-    return sum(count for (status, _), count in found.items() if status == "failed"), sum(found.values())
+    return sum(count for (status, _), count in counts.items() if status == "failed"), sum(counts.values())
 
 
-def describe_outcomes(found: Tally) -> str:
+def describe_outcomes(counts: Tally) -> str:
     """A line per status and reason."""
-    lines = [f"{count:8d} {': '.join(filter(None, key))}" for key, count in sorted(found.items())]
-    return "\n".join([f"{sum(found.values())} landmarks", *lines])
+    lines = [f"{count:8d} {': '.join(filter(None, key))}" for key, count in sorted(counts.items())]
+    return "\n".join([f"{sum(counts.values())} landmarks", *lines])
 
 
 def describe_status(report: dict[str, Any]) -> str:
     """:func:`describe_outcomes` for what :func:`status` returns, and what is still to be asked."""
-    found = Counter({(row["status"], row["reason"]): row["landmarks"] for row in report["outcomes"]})
+    counts = Counter({(row["status"], row["reason"]): row["landmarks"] for row in report["outcomes"]})
     rows = ", ".join(f"{count} {name}" for name, count in report["rows"].items())
     times = f"; pages of {report['oldest_page']} … {report['newest_page']}" if report["oldest_page"] else ""
-    lines = [describe_outcomes(found)] if found else []
+    lines = [describe_outcomes(counts)] if counts else []
     lines += [f"stored: {rows}{times}", f"to ask: {_keys(report['to_ask'])}"]
     if any(report["to_retry"].values()):
         lines.append(f"failed, waiting for 'hiertree labels retry': {_keys(report['to_retry'])}")
@@ -229,10 +235,10 @@ def _date(seconds: int | None) -> str | None:
 def read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> tuple[Iterable[Landmark], int]:
     """The landmarks of a table with the values that a store has for them; see ``read_landmarks``."""
     ids, categories = read_listed(landmarks, columns=columns)
-    with Store(store, create=False) as opened:
-        stored = (row[0] for row in opened.connection.execute("SELECT landmark_id FROM landmarks"))
-        read, unknown_ids = join_landmarks(ids, categories, stored, partial(_values_of, opened))
-        return _OnDisk(read), unknown_ids
+    with Store(store, create=False) as database:
+        stored_ids = (row[0] for row in database.connection.execute("SELECT landmark_id FROM landmarks"))
+        joined_landmarks, unknown_ids = join_landmarks(ids, categories, stored_ids, partial(_values_of, database))
+        return _OnDisk(joined_landmarks), unknown_ids
 
 
 def _values_of(store: Store, landmark_id: str) -> tuple[Values | None, Origin]:
@@ -252,8 +258,8 @@ class _OnDisk(Iterable[Landmark]):
         number: dict[Values | None, int] = {}
         self._values = number.keys()
         self._rows = TemporaryRows(
-            (one.landmark_id, one.category, number.setdefault(one.values, len(number)), *one.origin)
-            for one in landmarks
+            (landmark.landmark_id, landmark.category, number.setdefault(landmark.values, len(number)), *landmark.origin)
+            for landmark in landmarks
         )
 
     def __iter__(self) -> Iterator[Landmark]:

@@ -54,28 +54,28 @@ def sources(client: Client) -> dict[Stage, Source]:
         "class": action_api.ask_classes,
         "label": action_api.ask_labels,
     }
-    found = {stage: Source("api", action_api.MOST_KEYS, partial(ask, client)) for stage, ask in asks.items()}
+    stage_sources = {stage: Source("api", action_api.MOST_KEYS, partial(ask, client)) for stage, ask in asks.items()}
     if client.settings.source == "html":
-        found["page"] = Source("html", 1, partial(category_page.ask_page, client))
-    return found
+        stage_sources["page"] = Source("html", 1, partial(category_page.ask_page, client))
+    return stage_sources
 
 
-def ask_missing(store: Store, client: Client, *, before: int = 0) -> Counter[str]:
+def ask_missing(store: Store, client: Client, *, cutoff: int = 0) -> Counter[str]:
     """Ask stage by stage for everything that is missing; how many keys had which answer, as ``"stage status"``."""
     counts: Counter[str] = Counter()
-    failures, found = 0, sources(client)
-    while missing := [(stage, keys) for stage, keys in store.missing(before=before).items() if keys]:
+    failures, stage_sources = 0, sources(client)
+    while missing := [(stage, keys) for stage, keys in store.missing(cutoff=cutoff).items() if keys]:
         stage, keys = missing[0]
         statuses: Counter[str] = Counter()
         with show_progress(description=PLURALS[stage], total=len(keys)) as advance:
-            for batch, answer in _ask_all(found[stage].ask, keys, found[stage].batch):
-                now, reason = int(client.clock.now().timestamp()), ""
+            for batch, answer in _ask_all(stage_sources[stage].ask, keys, stage_sources[stage].batch):
+                timestamp, reason = int(client.clock.now().timestamp()), ""
                 if isinstance(answer, Exception):
                     reason, answers = str(answer), Counter(failed=len(batch))
-                    store.fail(stage, batch, reason=reason, time=now)
+                    store.fail(stage, batch, reason=reason, time=timestamp)
                 else:
                     answers = Counter(fact.status for fact in answer)
-                    store.save(answer, source=found[stage].name, time=now)
+                    store.save(answer, source=stage_sources[stage].name, time=timestamp)
                 client.note("batch", stage=stage, asked=len(batch), answers=answers, reason=reason)
                 failures = failures + 1 if isinstance(answer, Unanswered | Unusable) else 0
                 if failures == MOST_FAILURES_IN_A_ROW:
@@ -154,18 +154,18 @@ def scrape(
     check_outputs([table], inputs=[path for path in (landmarks, store) if path is not None], force=True)
     subjects = Subjects() if landmarks is None else read_subjects(landmarks, columns=columns)
     days = settings.refresh_older_than
-    before = 0 if days is None else int(clock.now().timestamp() - days * _DAY)
+    cutoff = 0 if days is None else int(clock.now().timestamp() - days * _DAY)
     transport = Transport(settings)  # before the store is made: there may be no contact
-    with Store(store, create=landmarks is not None) as opened, locked_file(store):
-        subjects.add_to(opened)
+    with Store(store, create=landmarks is not None) as database, locked_file(store):
+        subjects.add_to(database)
         if failed_too:
-            opened.forget_failures()
-        client = Client(transport, settings=settings, clock=clock, memory=opened, log=log)
+            database.forget_failures()
+        client = Client(transport, settings=settings, clock=clock, memory=database, log=log)
         try:
-            ask_missing(opened, client, before=before)
+            ask_missing(database, client, cutoff=cutoff)
         finally:
             client.note("end", requests=client.requests)
-        return _finished(opened, table)
+        return _finished(database, table)
 
 
 def scrape_dump(
@@ -179,10 +179,10 @@ def scrape_dump(
     """Take the types of landmarks from a Wikidata dump; landmarks by status and reason, and how it was read."""
     check_outputs([table], inputs=[landmarks, store, settings.dump], force=True)
     subjects, file = read_subjects(landmarks, columns=columns), dump_file(settings.dump or "")
-    with Store(store) as opened, locked_file(store):
-        subjects.add_to(opened)
-        reading = read_dump(file, opened, processes=settings.processes)
-        return _finished(opened, table), reading
+    with Store(store) as database, locked_file(store):
+        subjects.add_to(database)
+        reading = read_dump(file, database, processes=settings.processes)
+        return _finished(database, table), reading
 
 
 class Subjects(NamedTuple):
@@ -227,11 +227,16 @@ def dump_step(landmarks: Path, *, settings: ScrapeSettings, columns: ColumnNames
     A dump of a hundred gigabytes is known by its name, size and time, not by its hash.
     """
     dump, note = dump_file(settings.dump or ""), folder / DUMP_READ
-    listed = landmarks / LANDMARKS if landmarks.is_dir() else landmarks
-    found = dump.stat()
-    known = {"dump": dump.name, "bytes": found.st_size, "modified": found.st_mtime_ns, "landmarks": sha256(listed)}
-    if (folder / STORE).exists() and read_record(note) == known:  # where it cannot be read, the dump is read again
+    landmark_table = landmarks / LANDMARKS if landmarks.is_dir() else landmarks
+    dump_stat = dump.stat()
+    record = {
+        "dump": dump.name,
+        "bytes": dump_stat.st_size,
+        "modified": dump_stat.st_mtime_ns,
+        "landmarks": sha256(landmark_table),
+    }
+    if (folder / STORE).exists() and read_record(note) == record:  # where it cannot be read, the dump is read again
         return None
     tally, reading = scrape_dump(landmarks, store=folder / STORE, settings=settings, columns=columns)
-    write_json(note, known)
+    write_json(note, record)
     return f"{reading}\n{describe_outcomes(tally)}"

@@ -47,8 +47,10 @@ class ScrapeSettings(Settings):
     @field_validator("contact")
     @classmethod
     def _reaches_somebody(cls, contact: str | None) -> str | None:
-        found = contact and (_MAIL.fullmatch(contact) or _PAGE.fullmatch(contact))
-        if contact is not None and (not found or _NOT_REAL.fullmatch(found[1]) or not contact.isascii()):
+        address_match = contact and (_MAIL.fullmatch(contact) or _PAGE.fullmatch(contact))
+        if contact is not None and (
+            not address_match or _NOT_REAL.fullmatch(address_match[1]) or not contact.isascii()
+        ):
             raise OptionError(f"contact={contact!r}", expected="your own mail address or web page, for the operators")
         return contact
 
@@ -63,8 +65,8 @@ class ScrapeSettings(Settings):
     @model_validator(mode="after")
     def _asks_slowly(self) -> ScrapeSettings:
         fastest = FASTEST[self.source]
-        asked = (self.commons_api, self.wikidata_api) if self.source == "api" else (self.commons_site,)
-        if self.requests_per_minute >= fastest and not all(map(is_loopback, asked)):
+        urls = (self.commons_api, self.wikidata_api) if self.source == "api" else (self.commons_site,)
+        if self.requests_per_minute >= fastest and not all(map(is_loopback, urls)):
             raise OptionError(f"requests_per_minute={self.requests_per_minute:g}", expected=f"fewer than {fastest}")
         return self
 

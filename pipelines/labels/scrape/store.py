@@ -102,23 +102,26 @@ class Store:
 
     def _check_version(self) -> int:
         """Refuse another file than a store; its version, 0 where there is no table."""
-        one = self.connection.execute
-        application, version = one("PRAGMA application_id").fetchone()[0], one("PRAGMA user_version").fetchone()[0]
-        known = one("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
-        if known and (application != APPLICATION or version not in (_NUMBERED, VERSION)):
+        execute = self.connection.execute
+        application, version = (
+            execute("PRAGMA application_id").fetchone()[0],
+            execute("PRAGMA user_version").fetchone()[0],
+        )
+        has_tables = execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
+        if has_tables and (application != APPLICATION or version not in (_NUMBERED, VERSION)):
             raise ScrapeError(f"{self.path}", expected=f"a store of 'labels scrape', version {VERSION}")
-        return int(version) if known else 0
+        return int(version) if has_tables else 0
 
     def _prepare(self) -> None:
-        one, version = self.connection.execute, self._check_version()
-        one("PRAGMA journal_mode = WAL")
-        one("PRAGMA synchronous = NORMAL")
-        one("PRAGMA foreign_keys = ON")
+        execute, version = self.connection.execute, self._check_version()
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA synchronous = NORMAL")
+        execute("PRAGMA foreign_keys = ON")
         if version != VERSION:
             schema = files("hiertree.pipelines.labels.scrape").joinpath("schema.sql").read_text(encoding="utf-8")
             header = f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
-            before, after = (_FROM_NUMBERED, _TO_TEXT) if version == _NUMBERED else ("", "")
-            self.connection.executescript(f"{header} {before} {schema} {after} COMMIT;")
+            prelude, epilogue = (_FROM_NUMBERED, _TO_TEXT) if version == _NUMBERED else ("", "")
+            self.connection.executescript(f"{header} {prelude} {schema} {epilogue} COMMIT;")
 
     def __enter__(self) -> Store:
         return self
@@ -131,8 +134,8 @@ class Store:
 
     def next_request(self) -> float:
         """When the next request may start, in seconds since 1970; 0 if that was never kept."""
-        found = self.connection.execute("SELECT max(time) FROM next_request").fetchone()[0]
-        return 0.0 if found is None else float(found)
+        timestamp = self.connection.execute("SELECT max(time) FROM next_request").fetchone()[0]
+        return 0.0 if timestamp is None else float(timestamp)
 
     def keep_next_request(self, time: float) -> None:
         """Keep when the next request may start."""
@@ -142,14 +145,13 @@ class Store:
     def add_landmarks(self, rows: Iterable[LandmarkRow]) -> None:
         """Add landmarks; those already there must have the same category, perhaps written in another way."""
         landmarks = list(rows)
-        stored = {row[0]: LandmarkRow(*row) for row in self.connection.execute("SELECT * FROM landmarks")}
+        stored_rows = {row[0]: LandmarkRow(*row) for row in self.connection.execute("SELECT * FROM landmarks")}
         for row in landmarks:
-            earlier = stored.get(row.landmark_id, row)
-            if row.category != earlier.category and (row.key is None or row.key != earlier.key):
-                given = (
-                    f"{self.path}: landmark {row.landmark_id} is {earlier.category!r} there and {row.category!r} here"
-                )
-                raise ScrapeError(given, remedy="give another table its own --store")
+            stored_row = stored_rows.get(row.landmark_id, row)
+            if row.category != stored_row.category and (row.key is None or row.key != stored_row.key):
+                categories = f"{stored_row.category!r} there and {row.category!r} here"
+                problem = f"{self.path}: landmark {row.landmark_id} is {categories}"
+                raise ScrapeError(problem, remedy="give another table its own --store")
         with self.connection as connection:
             conflict = "ON CONFLICT (landmark_id) DO UPDATE SET key = excluded.key, reason = excluded.reason"
             connection.executemany(f"INSERT INTO landmarks VALUES (?, ?, ?, ?) {conflict}", landmarks)  # noqa: S608
@@ -159,21 +161,21 @@ class Store:
         with self.connection as connection:
             connection.executemany("INSERT OR IGNORE INTO classes VALUES (?)", ((key,) for key in keys))
 
-    def missing(self, *, before: int = 0) -> dict[Stage, list[str]]:
-        """The keys still to be asked in each stage, in order; answers older than ``before`` count as missing."""
-        found: dict[Stage, list[str]] = {stage: [] for stage in STAGES}
-        for stage, key in self._each_missing(before):
-            found[stage].append(key)
-        return found
+    def missing(self, *, cutoff: int = 0) -> dict[Stage, list[str]]:
+        """The keys still to be asked in each stage, in order; answers older than ``cutoff`` count as missing."""
+        missing_keys: dict[Stage, list[str]] = {stage: [] for stage in STAGES}
+        for stage, key in self._each_missing(cutoff):
+            missing_keys[stage].append(key)
+        return missing_keys
 
     def count_missing(self) -> dict[Stage, int]:
         """The number of keys still to be asked in each stage."""
         counts = Counter(stage for stage, _ in self._each_missing(0))
         return {stage: counts[stage] for stage in STAGES}
 
-    def _each_missing(self, before: int) -> Iterator[tuple[Stage, str]]:
-        named = {"before": before, "moves": MOST_MOVES, "steps": MOST_STEPS_UP, "moved": MOVED}
-        return self.connection.execute(_MISSING, named)
+    def _each_missing(self, cutoff: int) -> Iterator[tuple[Stage, str]]:
+        parameters = {"before": cutoff, "moves": MOST_MOVES, "steps": MOST_STEPS_UP, "moved": MOVED}
+        return self.connection.execute(_MISSING, parameters)
 
     def known(self, stage: Stage, key: str) -> Known | None:
         """The known fact, or None."""
@@ -182,18 +184,21 @@ class Store:
         try:
             return None if row is None else Known(JSON[stage].validate_json(row[0]), *row[1:])
         except ValidationError as error:
-            given = f"{self.path}: the answer to {stage} {key!r} is damaged ({first_complaint(error)})"
+            problem = f"{self.path}: the answer to {stage} {key!r} is damaged ({first_complaint(error)})"
             remedy = "restore the store from a copy, or scrape with --refresh-older-than 0"
-            raise ScrapeError(given, expected="the JSON that 'labels scrape' wrote", remedy=remedy) from None
+            raise ScrapeError(problem, expected="the JSON that 'labels scrape' wrote", remedy=remedy) from None
 
     def save(self, facts: Iterable[Fact], *, source: SourceName, time: int) -> None:
         """Keep facts in place of earlier ones of the same keys, in one transaction."""
         with self.connection as connection:
             for fact in facts:
-                about, text = (fact.stage, fact.key), JSON[fact.stage].dump_json(fact, exclude_defaults=True).decode()
-                connection.execute("DELETE FROM answers WHERE (stage, key) = (?, ?)", about)
-                connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", (*about, text, source, time))
-                leads = [(*about, position, *lead) for position, lead in enumerate(fact.leads)]
+                stage_and_key, text = (
+                    (fact.stage, fact.key),
+                    JSON[fact.stage].dump_json(fact, exclude_defaults=True).decode(),
+                )
+                connection.execute("DELETE FROM answers WHERE (stage, key) = (?, ?)", stage_and_key)
+                connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", (*stage_and_key, text, source, time))
+                leads = [(*stage_and_key, position, *lead) for position, lead in enumerate(fact.leads)]
                 connection.executemany("INSERT INTO leads VALUES (?, ?, ?, ?, ?)", leads)
 
     def fail(self, stage: Stage, keys: Iterable[str], *, reason: str, time: int) -> None:
@@ -220,10 +225,10 @@ class Store:
 
     def counts(self) -> dict[str, int]:
         """The numbers of landmarks, answers of each stage, and failures."""
-        one = self.connection.execute
-        answers = dict(one("SELECT stage, count(*) FROM answers GROUP BY stage"))
+        execute = self.connection.execute
+        answers = dict(execute("SELECT stage, count(*) FROM answers GROUP BY stage"))
         return {
-            "landmarks": one("SELECT count(*) FROM landmarks").fetchone()[0],
+            "landmarks": execute("SELECT count(*) FROM landmarks").fetchone()[0],
             **{PLURALS[stage]: answers.get(stage, 0) for stage in JSON},
-            "failures": one("SELECT count(*) FROM failures").fetchone()[0],
+            "failures": execute("SELECT count(*) FROM failures").fetchone()[0],
         }

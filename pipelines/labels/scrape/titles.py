@@ -28,8 +28,8 @@ class OtherSiteError(CategoryError):
 
 def item_id_of(text: str) -> str | None:
     """The Wikidata id that a text is, or is the URL of; None for any other text."""
-    found = _ITEM.fullmatch(_DIRECTION_MARKS.sub("", text).strip())
-    return found and found[1]
+    match = _ITEM.fullmatch(_DIRECTION_MARKS.sub("", text).strip())
+    return match and match[1]
 
 
 def landmark_key(cell: str) -> str:

@@ -55,7 +55,7 @@ def scrape(
     """Run a source in fake time; ``others`` are further settings."""
     settings = ScrapeSettings(contact=CONTACT, source=source, **wikimedia.options, **others)
     client = Client(Transport(settings), settings=settings, clock=time.clock, log=log)
-    return ask_missing(store, client, before=before)
+    return ask_missing(store, client, cutoff=before)
 
 
 def facts(store: Store) -> list[tuple[object, ...]]:
