@@ -79,9 +79,9 @@ class Merge(Action):
         into = state.cluster(self.into)
         approved = all(cluster.approved for cluster in merged)
         comment = "\n".join(cluster.comment for cluster in merged if cluster.comment)
-        together = replace(into.joined(merged), approved=approved, comment=comment)
+        merger = replace(into.joined(merged), approved=approved, comment=comment)
         names = ", ".join(cluster.name for cluster in merged if cluster != into)
-        return Change(merged, (together,), f"Merged {names} into {into.name}")
+        return Change(merged, (merger,), f"Merged {names} into {into.name}")
 
 
 class SetKind(Action):
@@ -98,12 +98,14 @@ class SetKind(Action):
         """See the base class."""
         clusters = state.select(self.clusters)
         changed = [replace(cluster, kind=self.kind) for cluster in clusters]
-        leaving = state.misplaced(changed)
-        after = tuple(replace(cluster, above=()) if cluster in leaving else cluster for cluster in changed)
-        state.check_above(after)
-        left = " and ".join(dict.fromkeys(" › ".join(cluster.above) for cluster in leaving))
+        misplaced_clusters = state.misplaced(changed)
+        new_clusters = tuple(
+            replace(cluster, above=()) if cluster in misplaced_clusters else cluster for cluster in changed
+        )
+        state.check_above(new_clusters)
+        left = " and ".join(dict.fromkeys(" › ".join(cluster.above) for cluster in misplaced_clusters))
         message = f"Made {_named(clusters)} {self.kind}{f' and took it out of {left}' if left else ''}"
-        return Change(clusters, after, message)
+        return Change(clusters, new_clusters, message)
 
 
 class SetAbove(Action):
@@ -116,11 +118,15 @@ class SetAbove(Action):
     def change(self, state: State) -> Change:
         """See the base class."""
         clusters = state.select(self.clusters)
-        after = tuple(replace(cluster, above=self.above) for cluster in clusters)
-        state.check_above(after)
-        named = _named(clusters)
-        message = f"Put {named} under {' › '.join(self.above)}" if self.above else f"Took {named} out of its group"
-        return Change(clusters, after, message)
+        new_clusters = tuple(replace(cluster, above=self.above) for cluster in clusters)
+        state.check_above(new_clusters)
+        cluster_names = _named(clusters)
+        message = (
+            f"Put {cluster_names} under {' › '.join(self.above)}"
+            if self.above
+            else f"Took {cluster_names} out of its group"
+        )
+        return Change(clusters, new_clusters, message)
 
 
 class Approve(Action):
@@ -133,9 +139,9 @@ class Approve(Action):
     def change(self, state: State) -> Change:
         """See the base class."""
         clusters = state.select(self.clusters)
-        after = tuple(replace(cluster, approved=self.approved) for cluster in clusters)
+        new_clusters = tuple(replace(cluster, approved=self.approved) for cluster in clusters)
         message = f"{'Approved' if self.approved else 'Withdrew approval of'} {_named(clusters)}"
-        return Change(clusters, after, message)
+        return Change(clusters, new_clusters, message)
 
 
 class Comment(Action):
@@ -168,8 +174,8 @@ class Move(Action):
     def change(self, state: State) -> Change:
         """See the base class."""
         target = _target(state, self)
-        where = f"a new cluster, {target.name}" if self.to is None else target.name
-        return _moved(state, self.labels, target, f"Moved {_counted(self.labels)} to {where}")
+        destination = f"a new cluster, {target.name}" if self.to is None else target.name
+        return _moved(state, self.labels, target, f"Moved {_counted(self.labels)} to {destination}")
 
 
 class Split(Action):
@@ -188,12 +194,12 @@ class Split(Action):
         """See the base class."""
         cluster = state.cluster(self.cluster)
         if not set(self.labels) < cluster.labels:
-            given = f"splitting {_counted(self.labels)} off {cluster.name!r}"
-            raise ReviewError(given, expected="some of its labels, not all of them")
+            problem = f"splitting {_counted(self.labels)} off {cluster.name!r}"
+            raise ReviewError(problem, expected="some of its labels, not all of them")
         state.check_name(self.name)
-        made = ReviewCluster(state.next_number, self.name, cluster.kind, frozenset(), cluster.above)
+        new_cluster = ReviewCluster(state.next_number, self.name, cluster.kind, frozenset(), cluster.above)
         message = f"Split {_counted(self.labels)} off {cluster.name} as {self.name}"
-        return _moved(state, self.labels, made, message)
+        return _moved(state, self.labels, new_cluster, message)
 
 
 class MarkLabels(Action):
@@ -205,11 +211,13 @@ class MarkLabels(Action):
 
     def change(self, state: State) -> Change:
         """See the base class."""
-        homes = state.homes(self.labels)
-        clusters = state.select(homes)
-        after = tuple(cluster.marked(homes[cluster.number], irrelevant=self.irrelevant) for cluster in clusters)
-        how = "irrelevant" if self.irrelevant else "relevant"
-        return Change(clusters, after, f"Marked {_counted(self.labels)} of {_named(clusters)} as {how}")
+        labels_by_cluster = state.homes(self.labels)
+        clusters = state.select(labels_by_cluster)
+        new_clusters = tuple(
+            cluster.marked(labels_by_cluster[cluster.number], irrelevant=self.irrelevant) for cluster in clusters
+        )
+        mark = "irrelevant" if self.irrelevant else "relevant"
+        return Change(clusters, new_clusters, f"Marked {_counted(self.labels)} of {_named(clusters)} as {mark}")
 
 
 class Settle(Action):
@@ -227,11 +235,11 @@ class Settle(Action):
         """See the base class."""
         labels, target = frozenset(self.labels), _target(state, self)
         message = f"Settled {_counted(self.labels)}: {'irrelevant' if self.irrelevant else target.name}"
-        moved = _moved(state, self.labels, target, message)
-        *stays, arrived = moved.after or (target,)
+        change = _moved(state, self.labels, target, message)
+        *stays, arrived = change.after or (target,)
         arrived = arrived.marked(labels, irrelevant=self.irrelevant)
-        settled = replace(arrived, settled=arrived.settled | labels)
-        return replace(moved, before=moved.before or (target,), after=(*stays, settled))
+        target_cluster = replace(arrived, settled=arrived.settled | labels)
+        return replace(change, before=change.before or (target,), after=(*stays, target_cluster))
 
 
 def _target(state: State, action: Move | Settle) -> ReviewCluster:
@@ -246,14 +254,14 @@ def _target(state: State, action: Move | Settle) -> ReviewCluster:
 
 def _moved(state: State, moving: Labels, target: ReviewCluster, message: str) -> Change:
     """Move labels, with their marks, from their clusters to a target, which becomes the last cluster."""
-    homes = {number: labels for number, labels in state.homes(moving).items() if number != target.number}
-    if not homes:
+    labels_by_cluster = {number: labels for number, labels in state.homes(moving).items() if number != target.number}
+    if not labels_by_cluster:
         return Change((), (), message)
-    leaving = state.select(homes)
-    arrived = target.joined(cluster.part(homes[cluster.number]) for cluster in leaving)
-    stays = (cluster.part(cluster.labels - homes[cluster.number]) for cluster in leaving)
-    there = (target,) if target.number in state.clusters else ()
-    return Change((*leaving, *there), (*(cluster for cluster in stays if cluster.labels), arrived), message)
+    origins = state.select(labels_by_cluster)
+    arrived = target.joined(cluster.part(labels_by_cluster[cluster.number]) for cluster in origins)
+    stays = (cluster.part(cluster.labels - labels_by_cluster[cluster.number]) for cluster in origins)
+    existing_target = (target,) if target.number in state.clusters else ()
+    return Change((*origins, *existing_target), (*(cluster for cluster in stays if cluster.labels), arrived), message)
 
 
 def _counted(labels: Labels) -> str:

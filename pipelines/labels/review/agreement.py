@@ -61,24 +61,32 @@ class Adjudication:
             clusters = tuple(map(_adopted, self.first.state.clusters.values()))
             session.act(Adopt(sources=sources, groups=clusters), seq=0)
         elif history.sources != sources:
-            given = f"{session.log.path} began from {_describe(history.sources)}, not from {_describe(sources)}"
+            problem = f"{session.log.path} began from {_describe(history.sources)}, not from {_describe(sources)}"
             remedy = "name another --log to begin anew"
-            raise ReviewError(given, expected="the two logs as they were then", remedy=remedy)
+            raise ReviewError(problem, expected="the two logs as they were then", remedy=remedy)
 
     def as_json(self) -> dict[str, Any]:
         """What the page shows: who, how far they agree, and each difference with both sides."""
-        there = {other: one for one, other in self.matches.items()}  # the second's clusters in the third log
+        # the second's clusters in the third log
+        third_log_numbers = {second_number: first_number for first_number, second_number in self.matches.items()}
 
-        def sides(one: int | None, other: int | None) -> dict[str, Any]:
-            mine = None if one is None else _side(self.first.state.cluster(one), one)
-            theirs = None if other is None else _side(self.second.state.cluster(other), there.get(other))
-            return {"first": mine, "second": theirs}
+        def sides(first_number: int | None, second_number: int | None) -> dict[str, Any]:
+            first_side = None if first_number is None else _side(self.first.state.cluster(first_number), first_number)
+            second_side = (
+                None
+                if second_number is None
+                else _side(self.second.state.cluster(second_number), third_log_numbers.get(second_number))
+            )
+            return {"first": first_side, "second": second_side}
 
         return {
             "annotators": [self.first.annotator, self.second.annotator],
             "agreement": self.agreement,
-            "labels": [{"label": label, **sides(one, other)} for label, one, other in self.labels],
-            "clusters": [sides(one, other) for one, other in self.clusters],
+            "labels": [
+                {"label": label, **sides(first_number, second_number)}
+                for label, first_number, second_number in self.labels
+            ],
+            "clusters": [sides(first_number, second_number) for first_number, second_number in self.clusters],
         }
 
 
@@ -97,35 +105,51 @@ def compare(first: History, second: History) -> Adjudication:
         raise ReviewError(f"two logs of {first.annotator}", expected="logs of two annotators")
     if first.state.labels != second.state.labels:
         raise ReviewError("two reviews of different labels", expected="two reviews of one proposal")
-    everything, states = sorted(first.state.labels), (first.state, second.state)
-    homes = [{label: own for own in state.clusters.values() for label in own.relevant} for state in states]
-    both = [label for label in everything if all(label in home for home in homes)]
-    placed = [{label: own.number for label, own in home.items()} for home in homes]
-    numbers = [[place[label] for label in both] for place in placed]
-    kinds = [[home[label].kind for label in both] for home in homes]
+    all_labels, states = sorted(first.state.labels), (first.state, second.state)
+    placements = [
+        {label: cluster for cluster in state.clusters.values() for label in cluster.relevant} for state in states
+    ]
+    common_labels = [label for label in all_labels if all(label in placement for placement in placements)]
+    numbers_by_label = [{label: cluster.number for label, cluster in placement.items()} for placement in placements]
+    numbers = [[place[label] for label in common_labels] for place in numbers_by_label]
+    kinds = [[placement[label].kind for label in common_labels] for placement in placements]
     matches = match_clusters(list(zip(*numbers, strict=True)))
-    pairs = [(first.state.cluster(one), second.state.cluster(other)) for one, other in sorted(matches.items())]
+    pairs = [
+        (first.state.cluster(first_number), second.state.cluster(second_number))
+        for first_number, second_number in sorted(matches.items())
+    ]
     # in the second's numbers; a cluster of the first that has no match keeps one that the second cannot have
     places = [[matches.get(number, -1 - number) for number in numbers[0]], numbers[1]]
-    scores = partition_agreement(*numbers) if both else {}
+    scores = partition_agreement(*numbers) if common_labels else {}
     agreement = {  # κ, ARI and NMI are 1 where they agree throughout, and None where they have no value
-        "labels": len(everything),
-        "relevant": len(both),  # labels that both kept; what follows is over these
-        "relevance_kappa": cohen_kappa(*([label in home for label in everything] for home in homes)),  # over all labels
+        "labels": len(all_labels),
+        "relevant": len(common_labels),  # labels that both kept; what follows is over these
+        # over all labels
+        "relevance_kappa": cohen_kappa(*([label in placement for label in all_labels] for placement in placements)),
         "kind_share": _share(*kinds),
         "kind_kappa": cohen_kappa(*kinds),
         "place_share": _share(*places),
         "place_kappa": cohen_kappa(*places),
         "ari": scores.get("ari"),
         "nmi": scores.get("nmi"),
-        "clusters": tuple(sum(bool(own.relevant) for own in state.clusters.values()) for state in states),
+        "clusters": tuple(sum(bool(cluster.relevant) for cluster in state.clusters.values()) for state in states),
         "matched": len(matches),
-        "name_share": _share([one.name for one, _ in pairs], [other.name for _, other in pairs]),
+        "name_share": _share(
+            [first_cluster.name for first_cluster, _ in pairs], [second_cluster.name for _, second_cluster in pairs]
+        ),
     }
-    sides = ((label, placed[0].get(label), placed[1].get(label)) for label in everything)
-    alike: dict[int | None, int | None] = dict([*matches.items(), (None, None)])  # None: left out on both sides
-    labels = ((label, one, other) for label, one, other in sides if alike.get(one, "no match") != other)
-    clusters = ((one.number, other.number) for one, other in pairs if _seen(one) != _seen(other))
+    sides = ((label, numbers_by_label[0].get(label), numbers_by_label[1].get(label)) for label in all_labels)
+    counterparts: dict[int | None, int | None] = dict([*matches.items(), (None, None)])  # None: left out on both sides
+    labels = (
+        (label, first_number, second_number)
+        for label, first_number, second_number in sides
+        if counterparts.get(first_number, "no match") != second_number
+    )
+    clusters = (
+        (first_cluster.number, second_cluster.number)
+        for first_cluster, second_cluster in pairs
+        if _seen(first_cluster) != _seen(second_cluster)
+    )
     return Adjudication(first, second, agreement, matches, tuple(labels), tuple(clusters))
 
 
@@ -134,9 +158,13 @@ def match_clusters(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
     import pandas as pd
     from scipy.optimize import linear_sum_assignment
 
-    shared = pd.Series(Counter(pairs), dtype="int64").unstack(fill_value=0) if pairs else pd.DataFrame()
-    chosen = zip(*linear_sum_assignment(shared.to_numpy(), maximize=True), strict=True)
-    return {int(shared.index[row]): int(shared.columns[column]) for row, column in chosen if shared.iloc[row, column]}
+    shared_counts = pd.Series(Counter(pairs), dtype="int64").unstack(fill_value=0) if pairs else pd.DataFrame()
+    matched_cells = zip(*linear_sum_assignment(shared_counts.to_numpy(), maximize=True), strict=True)
+    return {
+        int(shared_counts.index[row]): int(shared_counts.columns[column])
+        for row, column in matched_cells
+        if shared_counts.iloc[row, column]
+    }
 
 
 def _seen(cluster: ReviewCluster) -> tuple[str, str, tuple[str, ...]]:
@@ -145,28 +173,28 @@ def _seen(cluster: ReviewCluster) -> tuple[str, str, tuple[str, ...]]:
 
 def _share(first: Sequence[Hashable], second: Sequence[Hashable]) -> float | None:
     """The share of equal items, or None without items."""
-    return sum(one == other for one, other in zip(first, second, strict=True)) / len(first) if first else None
+    return sum(a == b for a, b in zip(first, second, strict=True)) / len(first) if first else None
 
 
 def agreement_report(
-    clustered: AnyPath, log_a: AnyPath, log_b: AnyPath, *, out: AnyPath | None = None
+    clusters_path: AnyPath, log_a: AnyPath, log_b: AnyPath, *, out: AnyPath | None = None
 ) -> dict[str, Any]:
     """Compare two reviews of one proposal: :meth:`Adjudication.as_json`, written to ``out`` with its provenance."""
-    proposal = read_proposal(clustered)
-    compared = compare(replayed(proposal, log_a), replayed(proposal, log_b)).as_json()
+    proposal = read_proposal(clusters_path)
+    report = compare(replayed(proposal, log_a), replayed(proposal, log_b)).as_json()
     if out is not None:
-        read = Path(clustered) / PROPOSAL if Path(clustered).is_dir() else Path(clustered)
-        record = manifest(command=COMMAND, parameters={}, inputs=[read, log_a, log_b])
-        write_json(out, {**compared, "manifest": record})
-    return compared
+        proposal_file = Path(clusters_path) / PROPOSAL if Path(clusters_path).is_dir() else Path(clusters_path)
+        record = manifest(command=COMMAND, parameters={}, inputs=[proposal_file, log_a, log_b])
+        write_json(out, {**report, "manifest": record})
+    return report
 
 
 def describe_agreement(report: dict[str, Any]) -> str:
     """The numbers as lines, and how many differences there are."""
     numbers, (first, second) = report["agreement"], report["annotators"]
-    kept = f"{numbers['labels']} labels, {numbers['relevant']} kept by both"
+    label_counts = f"{numbers['labels']} labels, {numbers['relevant']} kept by both"
     clusters = "{} and {} clusters, {} matched".format(*numbers["clusters"], numbers["matched"])
-    lines = [f"{first} and {second}: {kept}; {clusters}"]
+    lines = [f"{first} and {second}: {label_counts}; {clusters}"]
     for name, text in _NAMES.items():
         value = numbers[name]
         lines.append(f"{text:31s} {'no value' if value is None else format(value, '.3f'):>8s}")

@@ -79,12 +79,12 @@ class Adopt(StrictModel):
 
     def change(self, state: State) -> Change:
         """The change that replaces all clusters."""
-        listed = [label for cluster in self.groups for label in cluster.labels]
-        if len(listed) != len(set(listed)) or set(listed) != state.labels:
+        adopted_labels = [label for cluster in self.groups for label in cluster.labels]
+        if len(adopted_labels) != len(set(adopted_labels)) or set(adopted_labels) != state.labels:
             raise ReviewError("adopted clusters with other labels", expected="every label of the proposal once")
         names = " and ".join(source.annotator for source in self.sources)
-        after = tuple(map(AdoptedCluster.cluster, self.groups))
-        return Change(tuple(state.clusters.values()), after, f"Began to adjudicate {names}")
+        new_clusters = tuple(map(AdoptedCluster.cluster, self.groups))
+        return Change(tuple(state.clusters.values()), new_clusters, f"Began to adjudicate {names}")
 
 
 ClusterAction: TypeAlias = Rename | Merge | SetKind | SetAbove | Approve | Comment
@@ -128,8 +128,8 @@ class History:
                 return self._with(change.backwards, self.done[:-1], (*self.undone, change))
             case Redo():
                 change = _last(self.undone, "redo")
-                again = replace(change, message=f"Done again: {change.message}")
-                return self._with(again, (*self.done, change), self.undone[:-1])
+                redone_change = replace(change, message=f"Done again: {change.message}")
+                return self._with(redone_change, (*self.done, change), self.undone[:-1])
             case Adopt():
                 if self.seq:
                     raise ReviewError("an adjudication begun within a log", expected="at its first line only")
@@ -148,17 +148,17 @@ class History:
 def replay(history: History, events: Iterable[Event], *, source: str) -> History:
     """Apply events in order."""
     for event in events:
-        where = f"{source}, line {history.seq + 2}"  # the first line is the header
+        position = f"{source}, line {history.seq + 2}"  # the first line is the header
         if event.seq != history.seq + 1:
-            raise ReviewError(f"{where}: event {event.seq}", expected=f"event {history.seq + 1}")
+            raise ReviewError(f"{position}: event {event.seq}", expected=f"event {history.seq + 1}")
         if event.base != history.state.digest:
             expected = f"{history.state.digest}, to which the proposal and the lines before it lead"
             remedy = "the log was edited, or is of another proposal"
-            raise ReviewError(f"{where}: made in state {event.base}", expected=expected, remedy=remedy)
+            raise ReviewError(f"{position}: made in state {event.base}", expected=expected, remedy=remedy)
         try:
             history = history.after(event.action)
         except ReviewError as error:
-            raise ReviewError(f"{where}: {error}") from None
+            raise ReviewError(f"{position}: {error}") from None
     return history
 
 

@@ -59,7 +59,7 @@ class LogFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.locked():
             self.path.touch()
-            lines = self._new_lines(most=1)
+            lines = self._new_lines(limit=1)
             if lines:
                 self._check(_parsed(Header, lines[0], str(self.path), 1), header)
             else:
@@ -81,7 +81,7 @@ class LogFile:
         self._offset += len(content)
         self._line += 1
 
-    def _new_lines(self, *, most: int | None = None) -> list[bytes]:
+    def _new_lines(self, *, limit: int | None = None) -> list[bytes]:
         size = self.path.stat().st_size
         if size < self._offset:
             raise ReviewError(f"{self.path} became shorter", expected="a log that only grows", remedy="start again")
@@ -93,24 +93,24 @@ class LogFile:
             self._set_aside(torn, size - len(torn))
         elif content and not content.endswith(b"\n"):
             _append(self.path, b"\n")
-        lines = lines[:most]
+        lines = lines[:limit]
         self._offset += sum(len(line) + 1 for line in lines)
         self._line += len(lines)
         return lines
 
-    def _set_aside(self, torn: bytes, whole: int) -> None:
-        beside = self.path.with_name(f"{self.path.name}.torn")
-        _append(beside, torn + b"\n")
-        os.truncate(self.path, whole)
-        said = f"ended within a line that was never acknowledged: {len(torn)} bytes set aside in {beside.name}"
-        self.notices.append(f"{self.path} {said}")
+    def _set_aside(self, torn: bytes, whole_size: int) -> None:
+        torn_file = self.path.with_name(f"{self.path.name}.torn")
+        _append(torn_file, torn + b"\n")
+        os.truncate(self.path, whole_size)
+        notice = f"ended within a line that was never acknowledged: {len(torn)} bytes set aside in {torn_file.name}"
+        self.notices.append(f"{self.path} {notice}")
 
-    def _check(self, found: Header, wanted: Header) -> None:
-        if found.proposal != wanted.proposal:
+    def _check(self, header: Header, expected: Header) -> None:
+        if header.proposal != expected.proposal:
             raise ReviewError(f"{self.path} reviews another proposal", remedy="name another --log")
-        if found.annotator != wanted.annotator:
-            given = f"{self.path} is {found.annotator}'s, not {wanted.annotator}'s"
-            raise ReviewError(given, remedy="name another --log")
+        if header.annotator != expected.annotator:
+            problem = f"{self.path} is {header.annotator}'s, not {expected.annotator}'s"
+            raise ReviewError(problem, remedy="name another --log")
 
 
 def _lines(content: bytes) -> tuple[list[bytes], bytes]:
@@ -135,9 +135,9 @@ def _parsed(model: type[Line], line: bytes, source: str, number: int) -> Line:
     try:
         return model.model_validate_json(line)
     except ValidationError as error:
-        given = f"{source}, line {number}: {first_complaint(error)}"
+        problem = f"{source}, line {number}: {first_complaint(error)}"
         remedy = "only its last line may be cut short; restore the log from a copy"
-        raise ReviewError(given, expected="a line of a review log", remedy=remedy) from None
+        raise ReviewError(problem, expected="a line of a review log", remedy=remedy) from None
 
 
 def _append(path: Path, content: bytes) -> None:
@@ -164,7 +164,7 @@ class Reviewed:
     torn: int = 0  # bytes at the end of the log that were never acknowledged and do not count
 
 
-def reviewed(clustered: AnyPath, log: AnyPath) -> Reviewed:
+def reviewed(clusters_path: AnyPath, log: AnyPath) -> Reviewed:
     """The clusters that a review led to; the same folder and log give the same.
 
     An approved cluster and its labels are no longer in doubt. Labels keep the numbers of the proposal, a cluster's
@@ -172,14 +172,14 @@ def reviewed(clustered: AnyPath, log: AnyPath) -> Reviewed:
     their own name, so that the tree has one depth.
 
     Args:
-        clustered: a folder that ``hiertree labels cluster`` made, or its ``proposal.json``.
+        clusters_path: a folder that ``hiertree labels cluster`` made, or its ``proposal.json``.
         log: the log of a review or of an adjudication.
 
     Raises:
         TableError: no proposal there.
         ReviewError: the log is damaged, of another proposal, or leaves no label.
     """
-    proposal = read_proposal(clustered)
+    proposal = read_proposal(clusters_path)
     history, torn = _replayed(proposal, log)
     clusters = history.state.clusters.values()
     return Reviewed(
@@ -205,8 +205,8 @@ def reviewed_proposal(proposal: Proposal, state: State) -> Proposal:
     level = _leveled(relevant)
     State.of(level).check_above(())
     clusters = [_cluster(cluster, places, proposal) for cluster in level]
-    ordered = sorted(clusters, key=lambda cluster: (-cluster.landmarks, cluster.name))
-    left = Proposal(tuple(ordered), proposal.silhouettes)
+    by_landmarks = sorted(clusters, key=lambda cluster: (-cluster.landmarks, cluster.name))
+    left = Proposal(tuple(by_landmarks), proposal.silhouettes)
     check_proposal(left, source="the reviewed proposal")
     return left
 
@@ -218,12 +218,17 @@ def _leveled(clusters: list[ReviewCluster]) -> list[ReviewCluster]:
     def filled(cluster: ReviewCluster, name: str) -> ReviewCluster:
         return replace(cluster, above=cluster.above + (name,) * (depth - len(cluster.above)))
 
-    given = State.of(cluster for cluster in clusters if len(cluster.above) == depth)
+    full_depth_state = State.of(cluster for cluster in clusters if len(cluster.above) == depth)
     level = [filled(cluster, cluster.name) for cluster in clusters]
-    elsewhere = {made.number for made in given.misplaced(one for one in level if one.number not in given.clusters)}
+    elsewhere = {
+        cluster.number
+        for cluster in full_depth_state.misplaced(
+            cluster for cluster in level if cluster.number not in full_depth_state.clusters
+        )
+    }
     return [
-        filled(cluster, f"{cluster.name} ({cluster.kind})") if cluster.number in elsewhere else made
-        for cluster, made in zip(clusters, level, strict=True)
+        filled(cluster, f"{cluster.name} ({cluster.kind})") if cluster.number in elsewhere else leveled_cluster
+        for cluster, leveled_cluster in zip(clusters, level, strict=True)
     ]
 
 
@@ -244,10 +249,10 @@ def _cluster(cluster: ReviewCluster, places: Mapping[str, LabelPlace], proposal:
     members = [places[label] for label in cluster.relevant]
     if cluster.approved:
         members = [replace(place, doubt="") for place in members]
-    ordered = tuple(sorted(members, key=lambda place: (-place.landmarks, place.label)))
+    label_places = tuple(sorted(members, key=lambda place: (-place.landmarks, place.label)))
     origin = proposal.clusters[cluster.number] if cluster.number < len(proposal.clusters) else None
     if origin is not None and {place.label for place in origin.labels} == cluster.relevant:
         margin, doubt = origin.margin, "" if cluster.approved else origin.doubt
     else:
-        margin, doubt = round(sum(place.margin for place in ordered) / len(ordered), 4), ""
-    return Cluster(cluster.name, cluster.kind, margin, ordered, doubt, cluster.above)
+        margin, doubt = round(sum(place.margin for place in label_places) / len(label_places), 4), ""
+    return Cluster(cluster.name, cluster.kind, margin, label_places, doubt, cluster.above)

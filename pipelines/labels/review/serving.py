@@ -48,11 +48,11 @@ MOST_BYTES = 4 << 20  # of a request: all labels of a large review, several time
 _ANNOTATOR = re.compile(r"\w[\w .@-]{0,59}")
 
 
-def _example(kept: KeptLandmark, images: ImageFolder | None = None) -> dict[str, Any]:
+def _example(landmark: KeptLandmark, images: ImageFolder | None = None) -> dict[str, Any]:
     """A landmark that carries a label: its id, its name, whether there is an image of it, and its page."""
-    image = bool(images and images.find(kept.landmark_id))
-    name, link = landmark_name(kept.category), _link(kept.category)
-    return {"landmark": kept.landmark_id, "name": name, "image": image, "link": link}
+    image = bool(images and images.find(landmark.landmark_id))
+    name, link = landmark_name(landmark.category), _link(landmark.category)
+    return {"landmark": landmark.landmark_id, "name": name, "image": image, "link": link}
 
 
 def _link(category: str) -> str:
@@ -65,10 +65,10 @@ def _link(category: str) -> str:
     return f"https://commons.wikimedia.org{page_path(key)}" if on_commons else f"https://www.wikidata.org/wiki/{key}"
 
 
-def by_label(kept: Iterable[KeptLandmark]) -> dict[str, list[KeptLandmark]]:
+def by_label(landmarks: Iterable[KeptLandmark]) -> dict[str, list[KeptLandmark]]:
     """The landmarks of each label, in the order given."""
     of_label: defaultdict[str, list[KeptLandmark]] = defaultdict(list)
-    for landmark in kept:
+    for landmark in landmarks:
         for label in landmark.labels:
             of_label[label].append(landmark)
     return of_label
@@ -76,8 +76,8 @@ def by_label(kept: Iterable[KeptLandmark]) -> dict[str, list[KeptLandmark]]:
 
 def examples(landmarks: Sequence[KeptLandmark], images: ImageFolder | None = None) -> list[dict[str, Any]]:
     """Up to six of the first landmarks of a label, those with an image first."""
-    found = (_example(landmark, images) for landmark in landmarks[:LOOKED_AT])
-    return sorted(found, key=lambda example: not example["image"])[:SHOWN]
+    candidates = (_example(landmark, images) for landmark in landmarks[:LOOKED_AT])
+    return sorted(candidates, key=lambda example: not example["image"])[:SHOWN]
 
 
 class PostedAction(StrictModel):
@@ -104,8 +104,8 @@ class Review:
 
     async def news(self, request: Request) -> Response:
         """What happened since an event."""
-        since = number_of(request, "since", below=1 << 31, default="")
-        return JSONResponse(_news_json(await run_in_threadpool(self.session.news, since)))
+        seq = number_of(request, "since", below=1 << 31, default="")
+        return JSONResponse(_news_json(await run_in_threadpool(self.session.news, seq)))
 
     async def act(self, request: Request) -> Response:
         """Do something; 409 and the news if the page was not up to date, 422 and the reason if it cannot be done."""
@@ -123,8 +123,10 @@ class Review:
 
     async def listed(self, request: Request) -> Response:
         """The landmarks of a label, at most 2,000, and how many it has."""
-        found = self.landmarks.get(request.query_params.get("label", ""), [])
-        return JSONResponse({"of": len(found), "landmarks": [_example(kept) for kept in found[:MOST_LISTED]]})
+        landmarks = self.landmarks.get(request.query_params.get("label", ""), [])
+        return JSONResponse(
+            {"of": len(landmarks), "landmarks": [_example(landmark) for landmark in landmarks[:MOST_LISTED]]}
+        )
 
     async def image(self, request: Request) -> Response:
         """A small image of a landmark."""
@@ -133,7 +135,7 @@ class Review:
 
     @cached_property
     def _examples(self) -> dict[str, list[dict[str, Any]]]:
-        return {label: examples(own, self.images) for label, own in self.landmarks.items()}
+        return {label: examples(landmarks, self.images) for label, landmarks in self.landmarks.items()}
 
     def _unchanging(self) -> dict[str, Any]:
         clusters = self.session.proposal.clusters
@@ -194,7 +196,7 @@ async def _unwritten(_: Request, error: OSError) -> Response:
 
 
 def open_review(
-    clustered: AnyPath,
+    clusters_path: AnyPath,
     *,
     annotator: str,
     log: AnyPath | None = None,
@@ -205,20 +207,20 @@ def open_review(
     """Open a review for the server."""
     if not _ANNOTATOR.fullmatch(annotator):
         raise OptionError(f"annotator {annotator!r}", expected="a name of letters, digits, spaces and -.@_")
-    proposal = read_proposal(clustered)
-    listed = Path(clustered) / LANDMARKS
-    landmarks = by_label(read_kept(listed) if listed.is_file() else [])
+    proposal = read_proposal(clusters_path)
+    landmark_table = Path(clusters_path) / LANDMARKS
+    landmarks = by_label(read_kept(landmark_table) if landmark_table.is_file() else [])
     two = tuple(replayed(proposal, path) for path in adjudicate or ())
-    session = Session(proposal, log or default_log(clustered, annotator), annotator, encoder=encoder)
+    session = Session(proposal, log or default_log(clusters_path, annotator), annotator, encoder=encoder)
     adjudication = compare(*two) if two else None
     if adjudication:
         adjudication.begin(session)
     return Review(session, landmarks, images, adjudication)
 
 
-def default_log(clustered: AnyPath, annotator: str) -> Path:
+def default_log(clusters_path: AnyPath, annotator: str) -> Path:
     """Beside the folder, not in it: a folder made anew takes no review with it."""
-    folder = Path(clustered).resolve() if Path(clustered).name in ("", ".", "..") else Path(clustered)
+    folder = Path(clusters_path).resolve() if Path(clusters_path).name in ("", ".", "..") else Path(clusters_path)
     return folder.with_name(f"{folder.name}-review-{annotator}.jsonl")
 
 

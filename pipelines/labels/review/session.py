@@ -56,15 +56,15 @@ def two_means(cluster: ReviewCluster, counts: Mapping[str, int], encoder: TextEn
     if len(labels) < 2:
         raise ReviewError(f"{cluster.name!r} has one label", expected="two or more to split")
     weights = 1 + np.log([max(counts[label], 1) for label in labels])
-    alike = ReviewError(f"2-means sees no two groups in {cluster.name!r}", remedy="select some labels and split")
+    error = ReviewError(f"2-means sees no two groups in {cluster.name!r}", remedy="select some labels and split")
     try:
         with np.errstate(divide="ignore", invalid="ignore"):  # labels without any variance
             assignment = spherical_kmeans(encoder.encode(labels), 2, weights=weights).assignment
     except OptionError:
-        raise alike from None
+        raise error from None
     halves = [tuple(label for label, half in zip(labels, assignment, strict=True) if half == side) for side in (0, 1)]
     if not all(halves):
-        raise alike
+        raise error
     return min(halves, key=lambda half: (sum(counts[label] for label in half), len(half), half))
 
 
@@ -78,11 +78,11 @@ def load_two_means() -> None:
 def new_name(labels: Labels, state: State, counts: Mapping[str, int]) -> str:
     """An unused name for a new cluster of labels."""
     state.homes(labels)
-    taken = {cluster.name for cluster in state.clusters.values()}
+    used_names = {cluster.name for cluster in state.clusters.values()}
     names = (*propose_names([{label: counts[label] for label in labels}]), max(sorted(labels), key=counts.__getitem__))
     proposed, commonest = (visible(name)[:LONGEST_NAME].strip() or "cluster" for name in names)
     numbered = (f"{proposed} {number}" for number in count(2))
-    return next(name for name in chain([proposed, commonest], numbered) if name not in taken)
+    return next(name for name in chain([proposed, commonest], numbered) if name not in used_names)
 
 
 def utc_now() -> str:
@@ -125,23 +125,23 @@ class Session:
         """Perform an action, log it, and return the change."""
         with self._threads, self.log.locked():
             self._catch_up()
-            before = self._history
-            if seq != before.seq:
-                given = f"an action on event {seq}, but the log is at event {before.seq}"
-                raise ReviewConflictError(given, remedy="look at what changed, then do it again")
+            history = self._history
+            if seq != history.seq:
+                problem = f"an action on event {seq}, but the log is at event {history.seq}"
+                raise ReviewConflictError(problem, remedy="look at what changed, then do it again")
             if isinstance(request, SplitRequest):
-                request = request.resolved(before.state, self._counts, self._encoder)
-            after, base = before.after(request), before.state.digest
-            event = Event(seq=after.seq, time=self._clock(), annotator=self.annotator, base=base, action=request)
+                request = request.resolved(history.state, self._counts, self._encoder)
+            next_history, base = history.after(request), history.state.digest
+            event = Event(seq=next_history.seq, time=self._clock(), annotator=self.annotator, base=base, action=request)
             self.log.append(event)
-            self._arrive(after)
+            self._arrive(next_history)
             return self._since(seq)
 
-    def news(self, since: int) -> News:
+    def news(self, seq: int) -> News:
         """The changes since an event, made by this server or another."""
         with self._threads, self.log.locked():
             self._catch_up()
-            return self._since(since)
+            return self._since(seq)
 
     def _catch_up(self) -> None:
         for event in self.log.new_events():

@@ -46,10 +46,12 @@ class ReviewCluster:
         """The cluster with only some of its labels and their marks."""
         return replace(self, **{name: getattr(self, name) & labels for name in _MARKS})
 
-    def joined(self, others: Iterable[ReviewCluster]) -> ReviewCluster:
+    def joined(self, clusters: Iterable[ReviewCluster]) -> ReviewCluster:
         """The cluster with the labels and marks of others added."""
-        together = (self, *others)
-        sets: dict[str, Any] = {name: frozenset().union(*(getattr(one, name) for one in together)) for name in _MARKS}
+        members = (self, *clusters)
+        sets: dict[str, Any] = {
+            name: frozenset().union(*(getattr(cluster, name) for cluster in members)) for name in _MARKS
+        }
         return replace(self, **sets)
 
     def marked(self, labels: frozenset[str], *, irrelevant: bool) -> ReviewCluster:
@@ -134,19 +136,19 @@ class State:
     def homes(self, labels: Iterable[str]) -> dict[int, frozenset[str]]:
         """Labels by the number of the cluster that holds them."""
         missing = set(labels)
-        found: dict[int, frozenset[str]] = {}
+        labels_by_cluster: dict[int, frozenset[str]] = {}
         for number, cluster in self.clusters.items():
             if not missing.isdisjoint(cluster.labels):
-                found[number] = cluster.labels & missing
+                labels_by_cluster[number] = cluster.labels & missing
                 missing -= cluster.labels
         if missing:
             raise ReviewError(f"label {min(missing)!r}", expected="one of the proposal's")
-        return found
+        return labels_by_cluster
 
     def check_name(self, name: str, *, besides: Iterable[int] = ()) -> None:
         """Refuse a name that another cluster has."""
-        others = (cluster for number, cluster in self.clusters.items() if number not in set(besides))
-        if any(cluster.name == name for cluster in others):
+        other_clusters = (cluster for number, cluster in self.clusters.items() if number not in set(besides))
+        if any(cluster.name == name for cluster in other_clusters):
             raise ReviewError(
                 f"another cluster is named {name!r}", expected="a name of its own", remedy="or merge them"
             )
@@ -167,9 +169,9 @@ class State:
         new = {cluster.number: cluster for cluster in changed}
         for (_, name), paths in _places({**self.clusters, **new}.values()).items():
             if len(paths) > 1:
-                given = f"{name!r} would lie in {' and in '.join(' › '.join(path) for path in sorted(paths))}"
+                problem = f"{name!r} would lie in {' and in '.join(' › '.join(path) for path in sorted(paths))}"
                 remedy = "change all clusters of the group together, or name another"
-                raise ReviewError(given, expected="one place in the tree for each group", remedy=remedy)
+                raise ReviewError(problem, expected="one place in the tree for each group", remedy=remedy)
 
 
 def _groups_above(cluster: ReviewCluster) -> Iterator[tuple[tuple[int, str], tuple[str, ...]]]:
