@@ -98,24 +98,27 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
     ([('lake',)], ['no label', 'not scraped'])
     """
     CleanSettings(multi=multi, unnamed=unnamed)  # checks them
-    cleaned = _cleaned(list(landmarks), multi, unnamed)
-    return Cleaned(list(cleaned.kept), list(cleaned.dropped), cleaned.mended)
+    cleaning = _cleaned(list(landmarks), multi, unnamed)
+    return Cleaned(list(cleaning.kept), list(cleaning.dropped), cleaning.mended)
 
 
-def _cleaned(read: Iterable[Landmark], multi: Multi, unnamed: Unnamed) -> Cleaned:
+def _cleaned(landmarks: Iterable[Landmark], multi: Multi, unnamed: Unnamed) -> Cleaned:
     """Clean landmarks, which each iteration over the result reads again, so that none is held in memory."""
-    counts = Counter(landmark.values for landmark in read)  # most landmarks share theirs
-    named = _with_names(counts)
+    counts = Counter(landmark.values for landmark in landmarks)  # most landmarks share theirs
+    named_values_of = _with_names(counts)
     texts: Counter[str] = Counter()
-    for values, own in named.items():
-        for value in _places(own):
+    for values, named_values in named_values_of.items():
+        for value in _places(named_values):
             texts[value.text] += counts[values]
     spelling = _common_spellings(texts)
-    verdicts = {values: _verdict(own, spelling, multi, unnamed) for values, own in named.items()}
+    verdicts = {
+        values: _verdict(named_values, spelling, multi, unnamed) for values, named_values in named_values_of.items()
+    }
     number = sum(count for values, count in counts.items() if verdicts[values].reason is None)
-    kept, dropped = partial(_each_kept, read, verdicts), partial(_each_dropped, read, verdicts)
-    mended = {text: label for text in sorted(texts) if (label := spelling[text]) and label != text}
-    return Cleaned(_Each(kept, number), _Each(dropped, counts.total() - number), mended)
+    kept_landmarks = _Each(partial(_each_kept, landmarks, verdicts), number)
+    dropped_landmarks = _Each(partial(_each_dropped, landmarks, verdicts), counts.total() - number)
+    mended_labels = {text: label for text in sorted(texts) if (label := spelling[text]) and label != text}
+    return Cleaned(kept_landmarks, dropped_landmarks, mended_labels)
 
 
 class _Each(Collection[Item]):
@@ -131,23 +134,23 @@ class _Each(Collection[Item]):
         return self._length
 
     def __contains__(self, item: object) -> bool:
-        return any(own == item for own in self)
+        return any(element == item for element in self)
 
 
-def _each_kept(read: Iterable[Landmark], verdicts: Verdicts) -> Iterator[KeptLandmark]:
-    for landmark in read:
+def _each_kept(landmarks: Iterable[Landmark], verdicts: Verdicts) -> Iterator[KeptLandmark]:
+    for landmark in landmarks:
         reason, labels, item_ids, texts, _ = verdicts[landmark.values]
         if reason is None:
-            about = (landmark.landmark_id, landmark.category, labels, item_ids)
-            yield KeptLandmark(*about, origin=landmark.origin, scraped=texts)
+            fields = (landmark.landmark_id, landmark.category, labels, item_ids)
+            yield KeptLandmark(*fields, origin=landmark.origin, scraped=texts)
 
 
-def _each_dropped(read: Iterable[Landmark], verdicts: Verdicts) -> Iterator[DroppedLandmark]:
-    for landmark in read:
-        reason, *_, scraped = verdicts[landmark.values]
+def _each_dropped(landmarks: Iterable[Landmark], verdicts: Verdicts) -> Iterator[DroppedLandmark]:
+    for landmark in landmarks:
+        reason, *_, scraped_texts = verdicts[landmark.values]
         if reason is not None:
-            origin = _with_cause(landmark.origin, scraped)
-            yield DroppedLandmark(landmark.landmark_id, landmark.category, scraped, reason, origin)
+            origin = _with_cause(landmark.origin, scraped_texts)
+            yield DroppedLandmark(landmark.landmark_id, landmark.category, scraped_texts, reason, origin)
 
 
 class _Verdict(NamedTuple):
@@ -165,11 +168,13 @@ Verdicts: TypeAlias = "Mapping[Values | None, _Verdict]"
 
 def _with_names(values: Iterable[Values | None]) -> dict[Values | None, Values | None]:
     """Map values to values with the names of known classes in place of their Wikidata ids."""
-    read = list(values)
-    items = {value: item for own in read for value in own or () if (item := item_id_of(value.text))}
+    rows = list(values)
+    items = {value: item for row in rows for value in row or () if (item := item_id_of(value.text))}
     names = read_hypernyms().names if items else {}
-    named = {value: InstanceValue(names.get(item, item), value.item_id or item) for value, item in items.items()}
-    return {own: own and tuple(named.get(value, value) for value in own) for own in read}
+    named_value_of = {
+        value: InstanceValue(names.get(item, item), value.item_id or item) for value, item in items.items()
+    }
+    return {row: row and tuple(named_value_of.get(value, value) for value in row) for row in rows}
 
 
 def _places(values: Values | None) -> list[InstanceValue]:
@@ -180,11 +185,12 @@ def _verdict(values: Values | None, spelling: dict[str, str], multi: Multi, unna
     places = _places(values)
     labels = _labels(places, spelling)
     if not labels and unnamed == "keep":
-        labels = {item: item for one in places if (item := item_id_of(one.text))}
-    taken = dict(list(labels.items())[: None if multi == "all" else 1])
-    texts = SEPARATOR.join(one.text for one in places if spelling[one.text] in taken)
-    scraped = tuple(value.text for value in values or ())
-    return _Verdict(_reason(values, places, labels, multi), tuple(taken), tuple(taken.values()), texts, scraped)
+        labels = {item: item for place in places if (item := item_id_of(place.text))}
+    kept_labels = dict(list(labels.items())[: None if multi == "all" else 1])
+    texts = SEPARATOR.join(place.text for place in places if spelling[place.text] in kept_labels)
+    scraped_texts = tuple(value.text for value in values or ())
+    reason = _reason(values, places, labels, multi)
+    return _Verdict(reason, tuple(kept_labels), tuple(kept_labels.values()), texts, scraped_texts)
 
 
 def _labels(values: Sequence[InstanceValue], spelling: dict[str, str]) -> dict[str, str]:
@@ -220,9 +226,9 @@ def _common_spellings(texts: Mapping[str, int]) -> dict[str, str]:
     return {text: "" if _says_nothing(label) else best[spelling_key(label)] for text, label in labels.items()}
 
 
-def _with_cause(origin: Origin, scraped: Sequence[str]) -> Origin:
+def _with_cause(origin: Origin, scraped_texts: Sequence[str]) -> Origin:
     """The origin, with the reason for a missing label if the values show it: none contains a word."""
-    texts = [text.strip() for text in scraped]
+    texts = [text.strip() for text in scraped_texts]
     if origin.reason:
         return origin
     if texts and all(map(item_id_of, texts)):
@@ -233,8 +239,8 @@ def _with_cause(origin: Origin, scraped: Sequence[str]) -> Origin:
 
 
 def _says_nothing(label: str) -> bool:
-    named = any(map(str.isalpha, label)) and item_id_of(label) is None and _URL.fullmatch(label) is None
-    return not named or label.casefold() in _NO_VALUE
+    is_name = any(map(str.isalpha, label)) and item_id_of(label) is None and _URL.fullmatch(label) is None
+    return not is_name or label.casefold() in _NO_VALUE
 
 
 class CleanSettings(Settings):
@@ -289,16 +295,18 @@ class CleanStep(LabelStep[tuple[Cleaned, dict[str, Any]]]):
 
     def _compute(self) -> tuple[Cleaned, dict[str, Any]]:
         columns, separator = self.columns, self.settings.separator
-        read: Iterable[Landmark]
+        landmarks: Iterable[Landmark]
         if self.store is None:
-            read, unknown_ids = read_landmarks(self.landmarks, self.instances, columns=columns, separator=separator)
+            landmarks, unknown_ids = read_landmarks(
+                self.landmarks, self.instances, columns=columns, separator=separator
+            )
         else:
-            read, unknown_ids = read_stored(self.landmarks, self.store, columns=columns)
-        cleaned = _cleaned(read, self.settings.multi, self.settings.unnamed)
-        report = cleaning_report(cleaned, unknown_ids=unknown_ids)
-        joined, ids = _joined_values(cleaned.labels, separator), _own_ids(cleaned)
-        report |= {"joined_values": joined} if joined else {}
-        return cleaned, report | ({"own_ids": {"landmarks": ids, "column": columns.instance_of}} if ids else {})
+            landmarks, unknown_ids = read_stored(self.landmarks, self.store, columns=columns)
+        cleaning = _cleaned(landmarks, self.settings.multi, self.settings.unnamed)
+        report = cleaning_report(cleaning, unknown_ids=unknown_ids)
+        joined_values, ids = _joined_values(cleaning.labels, separator), _own_ids(cleaning)
+        report |= {"joined_values": joined_values} if joined_values else {}
+        return cleaning, report | ({"own_ids": {"landmarks": ids, "column": columns.instance_of}} if ids else {})
 
     def _write(self, result: tuple[Cleaned, dict[str, Any]], folder: Path) -> None:
         write_cleaned(folder, *result)
@@ -306,49 +314,49 @@ class CleanStep(LabelStep[tuple[Cleaned, dict[str, Any]]]):
             write_table(folder / HYPERNYMS, (*EDGE_COLUMNS, "source"), edges)
 
 
-def cleaning_report(cleaned: Cleaned, *, unknown_ids: int) -> dict[str, Any]:
+def cleaning_report(cleaning: Cleaned, *, unknown_ids: int) -> dict[str, Any]:
     """The counts of the paper's Sec. VI-A: landmarks read, with a label, dropped by reason, kept; distinct labels."""
-    counts, landmarks = landmark_counts(cleaned), len(cleaned.kept) + len(cleaned.dropped)
-    scraped = landmarks - counts["dropped"].get("not scraped", 0)
+    counts, landmarks = landmark_counts(cleaning), len(cleaning.kept) + len(cleaning.dropped)
+    scraped_landmarks = landmarks - counts["dropped"].get("not scraped", 0)
     return {
         "landmarks": landmarks,
-        "scraped": scraped,
-        "with_label": scraped - counts["dropped"].get("no label", 0),
+        "scraped": scraped_landmarks,
+        "with_label": scraped_landmarks - counts["dropped"].get("no label", 0),
         **counts,
         "scraped_ids_without_landmark": unknown_ids,
-        "mended_labels": cleaned.mended,
+        "mended_labels": cleaning.mended,
     }
 
 
 def _joined_values(labels: Collection[str], separator: str) -> dict[str, list[str]]:
     """Labels that look like several joined values, by separator: every value is a label too, or a known noun."""
-    found: dict[str, list[str]] = {}
+    labels_by_separator: dict[str, list[str]] = {}
     for sign in _JOINED_BY:
         for label in sorted(labels):
             parts = [normalize_label(part) for part in label.split(sign)]
             if sign != separator and len(parts) > 1 and all(part in labels or parse(part).certain for part in parts):
-                found.setdefault(sign, []).append(label)
-    return found
+                labels_by_separator.setdefault(sign, []).append(label)
+    return labels_by_separator
 
 
-def _own_ids(cleaned: Cleaned) -> int:
+def _own_ids(cleaning: Cleaned) -> int:
     """How many landmarks have nothing but a Wikidata id that no other has, if all have: ids of landmarks, not types."""
-    texts = [one.labels for one in cleaned.kept] + [one.values for one in cleaned.dropped]
+    texts = [landmark.labels for landmark in cleaning.kept] + [landmark.values for landmark in cleaning.dropped]
     ids = {text[0] for text in texts if len(text) == 1 and item_id_of(text[0])}
     return len(ids) if len(ids) == len(texts) > 1 else 0
 
 
-def landmark_counts(cleaned: Cleaned) -> dict[str, Any]:
+def landmark_counts(cleaning: Cleaned) -> dict[str, Any]:
     """The numbers of landmarks dropped, by reason and by known cause, and kept, and of labels."""
     dropped: Counter[str] = Counter()
     because: dict[str, dict[str, int]] = {}
-    counts = Counter((drop.reason, drop.origin.reason) for drop in cleaned.dropped)
+    counts = Counter((drop.reason, drop.origin.reason) for drop in cleaning.dropped)
     for (reason, cause), count in sorted(counts.items()):
         dropped[reason] += count
         if cause not in ("", reason):
             because.setdefault(reason, {})[cause] = count
-    labels = len(cleaned.labels)
-    return {"dropped": dict(dropped), "because": because, "kept": len(cleaned.kept), "distinct_labels": labels}
+    labels = len(cleaning.labels)
+    return {"dropped": dict(dropped), "because": because, "kept": len(cleaning.kept), "distinct_labels": labels}
 
 
 def describe_cleaning(report: Mapping[str, Any]) -> str:
@@ -359,13 +367,15 @@ def describe_cleaning(report: Mapping[str, Any]) -> str:
         lines.append((number, f"dropped: {reason} ({causes})" if causes else f"dropped: {reason}"))
     if ids := report.get("own_ids"):
         lines.append((ids["landmarks"], f"have a Wikidata id each, perhaps their own: {_ask_with(ids['column'])}"))
-    elif lost := report["because"].get("no label", {}).get(_ONLY_ID):
-        lines.append((lost, "of these --unnamed keep keeps; 'labels hypernyms' asks what their classes are called"))
+    elif unnamed_landmarks := report["because"].get("no label", {}).get(_ONLY_ID):
+        lines.append(
+            (unnamed_landmarks, "of these --unnamed keep keeps; 'labels hypernyms' asks what their classes are called")
+        )
     lines.append((report["kept"], f"kept, with {report['distinct_labels']} distinct labels"))
-    if mended := report.get("mended_labels"):
-        first = ", ".join(f"{text!r} → {label!r}" for text, label in list(mended.items())[:_MENDED_SHOWN])
-        more = ", …" if len(mended) > _MENDED_SHOWN else ""
-        lines.append((len(mended), f"texts put into the form of their label: {first}{more}"))
+    if mended_labels := report.get("mended_labels"):
+        first = ", ".join(f"{text!r} → {label!r}" for text, label in list(mended_labels.items())[:_MENDED_SHOWN])
+        ellipsis = ", …" if len(mended_labels) > _MENDED_SHOWN else ""
+        lines.append((len(mended_labels), f"texts put into the form of their label: {first}{ellipsis}"))
     for sign, labels in report.get("joined_values", {}).items():
         lines.append(
             (len(labels), f"labels look like several values, {labels[0]!r} for instance: --separator {sign!r}")
@@ -390,16 +400,16 @@ def check_kept(report: Mapping[str, Any], folder: AnyPath) -> None:
         remedy = "--unnamed keep keeps them, and 'hiertree labels hypernyms' asks what they are called"
     else:
         remedy = _REMEDIES[reason]
-    given = f"no landmark has one label: {reason}{f' ({cause})' if cause else ''}"
-    raise TableError(given, expected="some", remedy=f"{remedy}; {Path(folder) / DROPPED} lists each landmark")
+    problem = f"no landmark has one label: {reason}{f' ({cause})' if cause else ''}"
+    raise TableError(problem, expected="some", remedy=f"{remedy}; {Path(folder) / DROPPED} lists each landmark")
 
 
-def write_cleaned(folder: Path, cleaned: Cleaned, report: Mapping[str, Any]) -> None:
+def write_cleaned(folder: Path, cleaning: Cleaned, report: Mapping[str, Any]) -> None:
     """Write every file but the manifest into a folder."""
-    write_kept(folder / LANDMARKS, cleaned.kept)
-    ordered = sorted(cleaned.labels.items(), key=lambda item: (-item[1], item[0]))
-    write_table(folder / LABELS, ("label", "landmarks"), ordered)
-    write_dropped(folder / DROPPED, cleaned.dropped)
+    write_kept(folder / LANDMARKS, cleaning.kept)
+    rows = sorted(cleaning.labels.items(), key=lambda item: (-item[1], item[0]))
+    write_table(folder / LABELS, ("label", "landmarks"), rows)
+    write_dropped(folder / DROPPED, cleaning.dropped)
     write_json(folder / REPORT, report)
 
 

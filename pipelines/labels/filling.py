@@ -59,14 +59,14 @@ def fill_by_texts(
     """Label landmarks by the texts that their images are most similar to."""
     for landmark, vectors in images:
         if vectors.shape[1] != texts.shape[1]:
-            given = f"images of {vectors.shape[1]} dimensions"
-            raise ShapeError(given, expected=f"{texts.shape[1]}, as the texts have")
+            problem = f"images of {vectors.shape[1]} dimensions"
+            raise ShapeError(problem, expected=f"{texts.shape[1]}, as the texts have")
         yield _vote(landmark, _softmax(vectors @ texts.T, temperature), labels)
 
 
 def fill_by_neighbors(
     images: Images,
-    known: Images,
+    labeled_images: Images,
     label_of: Mapping[str, str],
     *,
     neighbors: int = NEIGHBORS,
@@ -75,15 +75,15 @@ def fill_by_neighbors(
     """Label landmarks by the labeled landmarks whose images are most similar to theirs."""
     import faiss
 
-    owned = list(known)
-    if not owned:
+    labeled_landmarks = list(labeled_images)
+    if not labeled_landmarks:
         raise OptionError(f"{neighbors} neighbors among 0 images", expected="images of labeled landmarks")
-    label_of_image = [label_of[landmark] for landmark, vectors in owned for _ in vectors]
+    label_of_image = [label_of[landmark] for landmark, vectors in labeled_landmarks for _ in vectors]
     labels = sorted(set(label_of_image))
     place = {label: number for number, label in enumerate(labels)}
     label_at = np.array([place[label] for label in label_of_image])
-    index = faiss.IndexFlatIP(owned[0][1].shape[1])
-    index.add(np.concatenate([vectors for _, vectors in owned]))
+    index = faiss.IndexFlatIP(labeled_landmarks[0][1].shape[1])
+    index.add(np.concatenate([vectors for _, vectors in labeled_landmarks]))
     for landmark, vectors in images:
         cosines, nearest = index.search(vectors, min(neighbors, len(label_of_image)))
         probabilities = np.zeros((len(vectors), len(labels)))
@@ -126,8 +126,8 @@ class FillSettings(ImageFolderSettings, ClipSettings):
             return EncodedImages(folder, self.clip())
         if folder is None and self.embeddings is not None:
             return StoredVectors(self.embeddings)
-        given = "neither images nor embeddings" if folder is None else "images and embeddings"
-        raise OptionError(given, expected="one of the two", remedy="pass --images or --embeddings")
+        problem = "neither images nor embeddings" if folder is None else "images and embeddings"
+        raise OptionError(problem, expected="one of the two", remedy="pass --images or --embeddings")
 
 
 def fill_step(cleaned: AnyPath, *, out: AnyPath, settings: FillSettings) -> dict[str, Any]:
@@ -178,55 +178,65 @@ class FillStep(LabelStep[Votes]):
         return StepRecord(COMMAND, parameters, (*self.read_files, *hypernyms_of(self.source), *files))
 
     def _compute(self) -> Votes:
-        kept, dropped = read_kept(self.source), list(each_dropped(self.source))
-        if not kept:
+        kept_landmarks, dropped = read_kept(self.source), list(each_dropped(self.source))
+        if not kept_landmarks:
             raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labeled landmarks")
-        found = list(self._filled(kept, dropped))
-        taken = {one.landmark_id: one for one in found if one.confidence >= self.settings.threshold}
-        cleaned = _with_labels(kept, dropped, taken)
-        counts = {"unlabeled_with_images": len(found), "labeled_from_images": len(taken)}
-        counts["images"] = sum(one.images for one in found)
-        return Votes(cleaned, found, taken, read_report(self.source) | landmark_counts(cleaned) | counts)
+        votes = list(self._filled(kept_landmarks, dropped))
+        accepted_votes = {vote.landmark_id: vote for vote in votes if vote.confidence >= self.settings.threshold}
+        cleaning = _with_labels(kept_landmarks, dropped, accepted_votes)
+        counts = {"unlabeled_with_images": len(votes), "labeled_from_images": len(accepted_votes)}
+        counts["images"] = sum(vote.images for vote in votes)
+        return Votes(cleaning, votes, accepted_votes, read_report(self.source) | landmark_counts(cleaning) | counts)
 
-    def _filled(self, kept: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark]) -> Iterator[Filled]:
+    def _filled(self, kept_landmarks: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark]) -> Iterator[Filled]:
         settings, images = self.settings, self.vectors.of(_unlabeled(dropped))
         if settings.method == "clip":
-            labels = sorted(label_counts(kept))
+            labels = sorted(label_counts(kept_landmarks))
             return fill_by_texts(images, settings.clip().encode(labels), labels, temperature=settings.temperature)
-        label_of = _label_of(kept)
-        known, temperature = self.vectors.of(label_of), settings.temperature
-        return fill_by_neighbors(images, known, label_of, neighbors=settings.neighbors, temperature=temperature)
+        label_of = _label_of(kept_landmarks)
+        labeled_images, temperature = self.vectors.of(label_of), settings.temperature
+        return fill_by_neighbors(
+            images, labeled_images, label_of, neighbors=settings.neighbors, temperature=temperature
+        )
 
     def _write(self, result: Votes, folder: Path) -> None:
         write_cleaned(folder, result.cleaned, result.report)
-        taken = ("yes" if one.landmark_id in result.taken else "no" for one in result.found)
-        found = (one._replace(votes=round(one.votes, 4), confidence=round(one.confidence, 4)) for one in result.found)
-        rows = ((*one, said) for one, said in zip(found, taken, strict=True))
+        decisions = ("yes" if vote.landmark_id in result.taken else "no" for vote in result.found)
+        votes = (
+            vote._replace(votes=round(vote.votes, 4), confidence=round(vote.confidence, 4)) for vote in result.found
+        )
+        rows = ((*vote, decision) for vote, decision in zip(votes, decisions, strict=True))
         write_table(folder / FILLED, (*Filled._fields, "taken"), rows)
 
 
 def describe_filling(report: Mapping[str, Any]) -> str:
     """The counts, and the number of labels from images."""
-    given = f"{report['labeled_from_images']} of {report['unlabeled_with_images']} landmarks without a label"
-    return f"{describe_cleaning(report)}\n{given} got one from their {report['images']} images"
+    share = f"{report['labeled_from_images']} of {report['unlabeled_with_images']} landmarks without a label"
+    return f"{describe_cleaning(report)}\n{share} got one from their {report['images']} images"
 
 
 def _unlabeled(dropped: Iterable[DroppedLandmark]) -> list[str]:
     return [drop.landmark_id for drop in dropped if drop.reason in FILLABLE]
 
 
-def _label_of(kept: Sequence[KeptLandmark]) -> dict[str, str]:
+def _label_of(landmarks: Sequence[KeptLandmark]) -> dict[str, str]:
     """The landmarks whose images can be neighbors: those with one label."""
-    return {landmark.landmark_id: landmark.labels[0] for landmark in kept if len(landmark.labels) == 1}
+    return {landmark.landmark_id: landmark.labels[0] for landmark in landmarks if len(landmark.labels) == 1}
 
 
-def _with_labels(kept: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark], taken: dict[str, Filled]) -> Cleaned:
+def _with_labels(
+    kept_landmarks: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark], accepted_votes: dict[str, Filled]
+) -> Cleaned:
     """The kept landmarks, followed by newly labeled ones in the order of their ids."""
-    id_of = {label: item for landmark in kept for label, item in zip(landmark.labels, landmark.item_ids, strict=True)}
+    id_of = {
+        label: item
+        for landmark in kept_landmarks
+        for label, item in zip(landmark.labels, landmark.item_ids, strict=True)
+    }
     new = []
     for drop in dropped:
-        if vote := taken.get(drop.landmark_id):
+        if vote := accepted_votes.get(drop.landmark_id):
             confidence = round(min(vote.confidence, 1.0), 4)
-            about = (drop.landmark_id, drop.category, (vote.label,), (id_of[vote.label],))
-            new.append(KeptLandmark(*about, confidence, drop.origin))
-    return Cleaned([*kept, *new], [drop for drop in dropped if drop.landmark_id not in taken], {})
+            fields = (drop.landmark_id, drop.category, (vote.label,), (id_of[vote.label],))
+            new.append(KeptLandmark(*fields, confidence, drop.origin))
+    return Cleaned([*kept_landmarks, *new], [drop for drop in dropped if drop.landmark_id not in accepted_votes], {})

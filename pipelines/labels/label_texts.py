@@ -50,8 +50,8 @@ def normalize_label(text: str) -> str:
     >>> normalize_label("fortresses of Brazil"), normalize_label("city of Japan"), normalize_label("ways of the cross")
     ('fortress', 'city of Japan', 'ways of the cross')
     """
-    plain = text.replace("|", "/")
-    spaced = "".join(" " if unicodedata.category(sign) in ("Cc", "Zs", "Zl", "Zp") else sign for sign in plain)
+    characters = text.replace("|", "/")
+    spaced = "".join(" " if unicodedata.category(sign) in ("Cc", "Zs", "Zl", "Zp") else sign for sign in characters)
     label = " ".join(unicodedata.normalize("NFC", visible(spaced)).split())
     while (shorter := _QUALIFIER.sub("", label)) != label:
         label = shorter
@@ -63,11 +63,11 @@ def _without_place(label: str) -> str:
 
     The noun before the first preposition is the one of which there are several: "list of cities in Japan" stays.
     """
-    found = _OF_A_PLACE.fullmatch(label)
-    last = found[1].split()[-1] if found else ""
-    if found is None or not last.islower() or singular(last) == last:
+    match = _OF_A_PLACE.fullmatch(label)
+    last = match[1].split()[-1] if match else ""
+    if match is None or not last.islower() or singular(last) == last:
         return label
-    return found[1].removesuffix(last) + singular(last)
+    return match[1].removesuffix(last) + singular(last)
 
 
 def spelling_key(label: str) -> str:

@@ -81,9 +81,9 @@ class ImageFolder:
         if self._images_of is None:
             place = self._root / landmark
             yield from self._by_stem(place.parent.resolve()).get(place.name, ())
-            within = place.resolve()
-            if self._root in within.parents and os.path.isdir(within):  # noqa: PTH112
-                yield from sorted(path for path in within.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
+            image_folder = place.resolve()
+            if self._root in image_folder.parents and os.path.isdir(image_folder):  # noqa: PTH112
+                yield from sorted(path for path in image_folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
             return
         for image in self._images_of.get(landmark, ()):
             for folder in (self._root, self._root.joinpath(*image[:3])):
@@ -123,8 +123,8 @@ def _image_ids(path: AnyPath) -> Mapping[str, list[str]]:
         for line, landmark, cell in zip(table.index, table["landmark_id"], table[column], strict=True):
             for image in cell.split() if column == "images" else [cell.strip()]:
                 if not _SIMPLE.fullmatch(image) or ".." in image:
-                    given = f"{path}, line {line}: {column} {image[:80]!r}"
-                    raise TableError(given, expected="a plain file name, with or without its ending")
+                    problem = f"{path}, line {line}: {column} {image[:80]!r}"
+                    raise TableError(problem, expected="a plain file name, with or without its ending")
                 images[landmark.strip()].append(image)
     return images
 
@@ -138,11 +138,11 @@ class EncodedImages:
 
     def of(self, landmarks: Iterable[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
         """Landmarks that have images, each with (m, d) float32 rows of unit norm, in the order given."""
-        found = [(landmark, paths) for landmark in landmarks if (paths := list(self.folder.all_of(landmark)))]
-        if not found:
+        image_paths = [(landmark, paths) for landmark in landmarks if (paths := list(self.folder.all_of(landmark)))]
+        if not image_paths:
             return
         encode = _tower(self.encoder)
-        for chunk in track(list(_chunks(found)), description="images through CLIP, in chunks"):
+        for chunk in track(list(_chunks(image_paths)), description="images through CLIP, in chunks"):
             vectors = encode([path for _, paths in chunk for path in paths])
             ends = np.cumsum([len(paths) for _, paths in chunk])
             yield from zip((landmark for landmark, _ in chunk), np.split(vectors, ends[:-1]), strict=True)
@@ -158,14 +158,14 @@ class StoredVectors:
     """Vectors in an ``.npz`` file: ``embeddings`` (n, d), any float, and ``landmark_ids`` (n,), integers or text."""
 
     def __init__(self, path: AnyPath) -> None:
-        with reading_arrays(path, expected="an .npz of embeddings and landmark_ids") as stored:
-            shape, ids = stored.headers["embeddings"].shape, stored.headers["landmark_ids"]
+        with reading_arrays(path, expected="an .npz of embeddings and landmark_ids") as archive:
+            shape, ids = archive.headers["embeddings"].shape, archive.headers["landmark_ids"]
             if len(shape) != 2 or ids.shape != shape[:1] or ids.dtype.kind not in "iuU":
-                given = f"{path}: embeddings {shape}, landmark_ids {ids.shape} {ids.dtype}"
-                raise ShapeError(given, expected="(n, d) and n integers or texts")
-            rows = [f"row {row}" for row in range(len(stored["landmark_ids"]))]
-            self._vectors = unit_rows(stored["embeddings"].astype(np.float64), rows)
-            owners = stored["landmark_ids"]
+                problem = f"{path}: embeddings {shape}, landmark_ids {ids.shape} {ids.dtype}"
+                raise ShapeError(problem, expected="(n, d) and n integers or texts")
+            rows = [f"row {row}" for row in range(len(archive["landmark_ids"]))]
+            self._vectors = unit_rows(archive["embeddings"].astype(np.float64), rows)
+            owners = archive["landmark_ids"]
         self._rows: defaultdict[str, list[int]] = defaultdict(list)
         for row, owner in enumerate(map(str, owners.tolist())):
             self._rows[owner].append(row)
@@ -181,11 +181,11 @@ class StoredVectors:
         return {"images": sum(len(self._rows.get(landmark, ())) for landmark in landmarks)}
 
 
-def _chunks(found: Sequence[tuple[str, list[Path]]]) -> Iterator[list[tuple[str, list[Path]]]]:
+def _chunks(image_paths: Sequence[tuple[str, list[Path]]]) -> Iterator[list[tuple[str, list[Path]]]]:
     """Groups of whole landmarks with about ``_CHUNK`` images each."""
     chunk: list[tuple[str, list[Path]]] = []
     images = 0
-    for landmark, paths in found:
+    for landmark, paths in image_paths:
         chunk.append((landmark, paths))
         images += len(paths)
         if images >= _CHUNK:

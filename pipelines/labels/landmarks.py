@@ -141,34 +141,37 @@ def read_landmarks(
         raise OptionError("separator=''", expected="at least one character, such as '|'")
     scraped_path = landmarks if instances is None else instances
     ids, categories = read_listed(landmarks, columns=columns, needs_category=False)
-    found: dict[str, tuple[tuple[InstanceValue, ...], Origin]] = {}
+    values_of: dict[str, tuple[tuple[InstanceValue, ...], Origin]] = {}
     first: dict[str, int] = {}
-    for scraped in read_table_parts(scraped_path):
-        if columns.item_ids is None and ITEM_IDS in scraped.columns:  # as 'labels scrape --table' writes them
+    for table in read_table_parts(scraped_path):
+        if columns.item_ids is None and ITEM_IDS in table.columns:  # as 'labels scrape --table' writes them
             columns = columns.model_copy(update={"item_ids": ITEM_IDS})
-        needed = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
-        place = _place_column(scraped, columns) if columns.instance_of not in scraped.columns else None
-        _check_columns(scraped_path, scraped, needed, remedy=place and _ask_for_types(scraped_path, columns, place))
-        keys = unique_ids(scraped, columns.landmark_id, scraped_path, first=first)
-        values = zip(_values(scraped, columns, separator, scraped_path), _origins(scraped), strict=True)
-        found |= zip(keys, values, strict=True)
-    read, unknown_ids = join_landmarks(ids, categories, found, lambda key: found.get(key, (None, NO_ORIGIN)))
-    return list(read), unknown_ids
+        required_columns = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
+        place = _place_column(table, columns) if columns.instance_of not in table.columns else None
+        remedy = place and _ask_for_types(scraped_path, columns, place)
+        _check_columns(scraped_path, table, required_columns, remedy=remedy)
+        keys = unique_ids(table, columns.landmark_id, scraped_path, first=first)
+        values = zip(_values(table, columns, separator, scraped_path), _origins(table), strict=True)
+        values_of |= zip(keys, values, strict=True)
+    joined_landmarks, unknown_ids = join_landmarks(
+        ids, categories, values_of, lambda key: values_of.get(key, (None, NO_ORIGIN))
+    )
+    return list(joined_landmarks), unknown_ids
 
 
 def join_landmarks(
-    ids: Sequence[str], categories: Sequence[str], known: Iterable[str], find: FindValues
+    ids: Sequence[str], categories: Sequence[str], ids_with_values: Iterable[str], find: FindValues
 ) -> tuple[Iterator[Landmark], int]:
-    """Listed landmarks with the values that ``find`` gives, and how many of the ``known`` ids are not listed."""
-    listed, first, counts = set(ids), "", Counter[bool]()
-    for key in known:
+    """Listed landmarks with the values that ``find`` gives, and how many of ``ids_with_values`` are not listed."""
+    listed_ids, first, counts = set(ids), "", Counter[bool]()
+    for key in ids_with_values:
         first = first or key
-        counts[key in listed] += 1
+        counts[key in listed_ids] += 1
     if counts and not counts[True]:
-        given = f"no landmark {first!r} among those listed, nor any other of the {counts[False]} with values"
-        raise TableError(given, expected=f"ids such as {ids[0]!r}, written alike in both")
-    read = (Landmark(key, category, *find(key)) for key, category in zip(ids, categories, strict=True))
-    return read, counts[False]
+        problem = f"no landmark {first!r} among those listed, nor any other of the {counts[False]} with values"
+        raise TableError(problem, expected=f"ids such as {ids[0]!r}, written alike in both")
+    landmarks = (Landmark(key, category, *find(key)) for key, category in zip(ids, categories, strict=True))
+    return landmarks, counts[False]
 
 
 def read_listed(
@@ -179,10 +182,12 @@ def read_listed(
     categories: list[str] = []
     first: dict[str, int] = {}
     for table in read_table_parts(path):
-        named = needs_category or columns.category in table.columns or columns.category != GLDV2_COLUMNS.category
-        _check_columns(path, table, [columns.landmark_id, *([columns.category] if named else [])])
+        expects_category = (
+            needs_category or columns.category in table.columns or columns.category != GLDV2_COLUMNS.category
+        )
+        _check_columns(path, table, [columns.landmark_id, *([columns.category] if expects_category else [])])
         ids += unique_ids(table, columns.landmark_id, path, first=first)
-        categories += table[columns.category].tolist() if named else [""] * len(table)
+        categories += table[columns.category].tolist() if expects_category else [""] * len(table)
     if not ids:
         raise TableError(f"{path} lists no landmark", expected="a row for each landmark below the header")
     return ids, categories
@@ -226,9 +231,9 @@ def unique_ids(table: pd.DataFrame, column: str, path: AnyPath, *, first: dict[s
             expected = "an id of 1 to 200 characters on one line"
             raise TableError(f"{path}, line {line}: {column} {landmark_id!r:.80}", expected=expected)
         if landmark_id in first:
-            given = f"{path}, line {line}: {column} {landmark_id!r} again (first on line {first[landmark_id]})"
+            problem = f"{path}, line {line}: {column} {landmark_id!r} again (first on line {first[landmark_id]})"
             remedy = "join several values of a landmark in one cell"
-            raise TableError(given, expected="one row per landmark", remedy=remedy)
+            raise TableError(problem, expected="one row per landmark", remedy=remedy)
         first[landmark_id] = line
     return ids
 
@@ -237,15 +242,15 @@ def _values(
     table: pd.DataFrame, columns: ColumnNames, separator: str, path: AnyPath
 ) -> Iterator[tuple[InstanceValue, ...]]:
     ids = [""] * len(table) if columns.item_ids is None else table[columns.item_ids]
-    known: dict[tuple[InstanceValue, ...], tuple[InstanceValue, ...]] = {}  # most landmarks share theirs
-    for line, cell, own in zip(table.index, table[columns.instance_of], ids, strict=True):
+    shared_values: dict[tuple[InstanceValue, ...], tuple[InstanceValue, ...]] = {}  # most landmarks share theirs
+    for line, cell, id_cell in zip(table.index, table[columns.instance_of], ids, strict=True):
         texts = _split(cell, separator)
-        item_ids = _split(own, separator) or [""] * len(texts)  # an empty cell: values whose ids are not known
+        item_ids = _split(id_cell, separator) or [""] * len(texts)  # an empty cell: values whose ids are not known
         if len(item_ids) != len(texts):
-            given = f"{len(texts)} values but {len(item_ids)} ids in {columns.item_ids} ({own!r})"
-            raise TableError(f"{path}, line {line}: {given}", expected="one id a value")
+            problem = f"{len(texts)} values but {len(item_ids)} ids in {columns.item_ids} ({id_cell!r})"
+            raise TableError(f"{path}, line {line}: {problem}", expected="one id a value")
         values = tuple(InstanceValue(text, item_id.strip()) for text, item_id in zip(texts, item_ids, strict=True))
-        yield known.setdefault(values, values)
+        yield shared_values.setdefault(values, values)
 
 
 def _origins(table: pd.DataFrame) -> Iterator[Origin]:
@@ -266,7 +271,7 @@ def _parts(cell: str) -> tuple[str, ...]:
 def _split(cell: str, separator: str) -> list[str]:
     """The values of a cell, also of one that Python or JSON wrote: "['lake', 'dam']"."""
     text = cell.strip()
-    quoted = [found[2] for found in _QUOTED.finditer(text)] if text.startswith("[") and text.endswith("]") else []
+    quoted = [match[2] for match in _QUOTED.finditer(text)] if text.startswith("[") and text.endswith("]") else []
     return quoted or (cell.split(separator) if text else [])
 
 
@@ -310,7 +315,10 @@ def each_kept(path: AnyPath) -> Iterator[KeptLandmark]:
 
 def write_dropped(path: AnyPath, dropped: Iterable[DroppedLandmark]) -> None:
     """Write landmarks that were left out, whole or not at all."""
-    rows = ((one.landmark_id, one.category, SEPARATOR.join(one.values), one.reason, *one.origin) for one in dropped)
+    rows = (
+        (landmark.landmark_id, landmark.category, SEPARATOR.join(landmark.values), landmark.reason, *landmark.origin)
+        for landmark in dropped
+    )
     write_table(path, DROPPED_COLUMNS, rows)
 
 
@@ -330,10 +338,10 @@ def _rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[str, 
             yield landmark_id, row, f"{file}, line {line}"
 
 
-def _dropped(landmark_id: str, cells: tuple[Any, ...], where: str) -> DroppedLandmark:
+def _dropped(landmark_id: str, cells: tuple[Any, ...], location: str) -> DroppedLandmark:
     _, category, values, reason, *origin = cells
     if reason not in get_args(Reason):
-        raise TableError(f"{where}: reason {reason!r}", expected=f"one of {', '.join(get_args(Reason))}")
+        raise TableError(f"{location}: reason {reason!r}", expected=f"one of {', '.join(get_args(Reason))}")
     return DroppedLandmark(landmark_id, category, _parts(values) if values else (), reason, _origin(origin))
 
 
@@ -343,26 +351,26 @@ def _cells(landmark: KeptLandmark) -> Sequence[object]:
         if SEPARATOR in label:
             raise TableError(f"landmark {key}: label {label!r}", expected=f"no {SEPARATOR!r} in a label")
     item_ids = SEPARATOR.join(landmark.item_ids or [""] * len(labels))
-    joined = SEPARATOR.join(labels)
-    return (key, landmark.category, joined, item_ids, landmark.confidence, landmark.scraped, *landmark.origin)
+    label_cell = SEPARATOR.join(labels)
+    return (key, landmark.category, label_cell, item_ids, landmark.confidence, landmark.scraped, *landmark.origin)
 
 
-def _kept(landmark_id: str, cells: tuple[str, ...], where: str) -> KeptLandmark:
-    _, category, labels, item_ids, confidence, scraped, *origin = cells
+def _kept(landmark_id: str, cells: tuple[str, ...], location: str) -> KeptLandmark:
+    _, category, labels, item_ids, confidence, scraped_texts, *origin = cells
     names, ids = _parts(labels), _parts(item_ids)
     if not all(names) or len(ids) != len(names):
-        raise TableError(f"{where}: labels {labels!r}, item_ids {item_ids!r}", expected="a label, and as many ids")
-    about = (names, ids, _confidence(confidence, where), _origin(origin))
-    return KeptLandmark(landmark_id, category, *about, intern(scraped))
+        raise TableError(f"{location}: labels {labels!r}, item_ids {item_ids!r}", expected="a label, and as many ids")
+    fields = (names, ids, _confidence(confidence, location), _origin(origin))
+    return KeptLandmark(landmark_id, category, *fields, intern(scraped_texts))
 
 
-def _confidence(cell: str, where: str) -> float | None:
+def _confidence(cell: str, location: str) -> float | None:
     try:
         confidence = float(cell) if cell else None
     except ValueError:
         confidence = -1.0
     if confidence is not None and not 0 <= confidence <= 1:
-        raise TableError(f"{where}: confidence {cell!r}", expected="nothing, or a number in 0 … 1")
+        raise TableError(f"{location}: confidence {cell!r}", expected="nothing, or a number in 0 … 1")
     return confidence
 
 
@@ -375,19 +383,19 @@ def relevant(landmark: KeptLandmark, irrelevant: Set[str]) -> KeptLandmark | Dro
     if pairs:
         labels, ids = zip(*pairs, strict=True)
         return replace(landmark, labels=labels, item_ids=ids)
-    about = (landmark.landmark_id, landmark.category, landmark.labels)
-    return DroppedLandmark(*about, "irrelevant label", landmark.origin)
+    fields = (landmark.landmark_id, landmark.category, landmark.labels)
+    return DroppedLandmark(*fields, "irrelevant label", landmark.origin)
 
 
-def label_counts(kept: Iterable[KeptLandmark]) -> Counter[str]:
+def label_counts(landmarks: Iterable[KeptLandmark]) -> Counter[str]:
     """Distinct labels, and how many landmarks carry each."""
-    return Counter(label for landmark in kept for label in landmark.labels)
+    return Counter(label for landmark in landmarks for label in landmark.labels)
 
 
-def label_items(kept: Iterable[KeptLandmark]) -> dict[str, tuple[str, ...]]:
+def label_items(landmarks: Iterable[KeptLandmark]) -> dict[str, tuple[str, ...]]:
     """The Wikidata ids of labels, for those that have any."""
-    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    for landmark in kept:
+    items_of: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for landmark in landmarks:
         for label, item in zip(landmark.labels, landmark.item_ids, strict=False):
-            found[label] |= {item: None} if item else {}
-    return {label: tuple(sorted(items)) for label, items in found.items() if items}
+            items_of[label] |= {item: None} if item else {}
+    return {label: tuple(sorted(items)) for label, items in items_of.items() if items}

@@ -173,10 +173,10 @@ def _build(plan: LabelsPlan, run: _Run) -> BuildResult:
     folder = run.step(CLUSTERED, ClusterStep(folder, cluster, cluster.build()))
     exported = run.step(EXPORTED, ExportStep(folder, plan.review, plan.export))
     run.step(SHOWN, TreeStep(exported, plan.tree))
-    if isinstance(made := run.results.get(EXPORTED), Exported):
-        run.say(describe_exported(made, clusters=True))
-    if isinstance(clustered := run.results.get(CLUSTERED), Clustered):
-        for line in describe_unknown_ids(clustered):
+    if isinstance(export_result := run.results.get(EXPORTED), Exported):
+        run.say(describe_exported(export_result, clusters=True))
+    if isinstance(clustering_result := run.results.get(CLUSTERED), Clustered):
+        for line in describe_unknown_ids(clustering_result):
             run.say(line)
     report = read_json_object(exported / REPORT, expected="the report of 'labels export'")
     return BuildResult(run.folder, tuple(run.results), LabelTree.from_json(exported / TREE), report)
@@ -205,16 +205,16 @@ class _Run:
         self.say(f"{name}: {message or 'unchanged'}")
 
 
-def _scrape(plan: LabelsPlan, settings: ScrapeSettings, asked: Path, run: _Run) -> Path:
+def _scrape(plan: LabelsPlan, settings: ScrapeSettings, source: Path, run: _Run) -> Path:
     """The store, filled: a dump is read once, and Wikimedia is asked only for what is missing."""
     store = run.folder / STORE
     if settings.dump is not None:
-        report = dump_step(asked, settings=settings, columns=plan.columns, folder=run.folder)
+        report = dump_step(source, settings=settings, columns=plan.columns, folder=run.folder)
         run.note("dump", report)
     if settings.contact is not None:
-        found = scrape(asked, store=store, settings=settings, columns=plan.columns, failed_too=True)
-        run.note("scraped", describe_outcomes(found) if found else describe_status(status(store)))
-        failed, landmarks = count_failed(found)
+        outcomes = scrape(source, store=store, settings=settings, columns=plan.columns, failed_too=True)
+        run.note("scraped", describe_outcomes(outcomes) if outcomes else describe_status(status(store)))
+        failed, landmarks = count_failed(outcomes)
         if failed > plan.allow_failed * landmarks:
             expected = f"at most a share of {plan.allow_failed:g}"
             remedy = "run the plan again, which asks for them again, or set allow_failed"

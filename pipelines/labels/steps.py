@@ -65,11 +65,11 @@ def _option_error(error: ValidationError) -> OptionError:
     name = str(first["loc"][0]) if first["loc"] else ""
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, OptionError):
-        given = cause.given if not name or cause.given.startswith(f"{name}=") else f"{name}: {cause.given}"
-        return OptionError(given, expected=cause.expected, remedy=cause.remedy)
+        problem = cause.given if not name or cause.given.startswith(f"{name}=") else f"{name}: {cause.given}"
+        return OptionError(problem, expected=cause.expected, remedy=cause.remedy)
     if not name:
         return OptionError(first["msg"])
-    complaints = " or ".join(dict.fromkeys(one["msg"] for one in errors if one["loc"][:1] == first["loc"][:1]))
+    complaints = " or ".join(dict.fromkeys(detail["msg"] for detail in errors if detail["loc"][:1] == first["loc"][:1]))
     value = "" if first["type"] == "missing" else f"={first['input']!r}"
     return OptionError(f"{name}{value}: {complaints}")
 
@@ -124,17 +124,17 @@ class StepRecord:
         record = read_record(Path(folder) / MANIFEST)
         if record is None:
             return False
-        asked = {
+        expected_values = {
             "command": self.command,
             "parameters": json.loads(json.dumps(dict(self.parameters))),
             "seed": self.seed,
             "hiertree": hiertree.__version__,
             "inputs": [sha256(path) for path in self.inputs],
         }
-        made = {**record, "inputs": [file["sha256"] for file in record.get("inputs", [])]}
+        recorded_values = {**record, "inputs": [file["sha256"] for file in record.get("inputs", [])]}
         files = [(Path(folder) / file["name"], file["sha256"]) for file in record.get("outputs", [])]
         untouched = all(path.is_file() and sha256(path) == digest for path, digest in files)
-        return untouched and all(made.get(name) == value for name, value in asked.items())
+        return untouched and all(recorded_values.get(name) == value for name, value in expected_values.items())
 
 
 class LabelStep(ABC, Generic[Result]):
@@ -160,8 +160,8 @@ class LabelStep(ABC, Generic[Result]):
     def run(self, out: AnyPath) -> Result:
         """Make the folder ``out``: whole, with its manifest, or not at all."""
         if self.reads and Path(self.source).is_file():
-            given = f"{self.source} is a file"
-            raise TableError(given, expected=f"a folder made by '{self.made_by}'", remedy=FROM_A_TABLE)
+            problem = f"{self.source} is a file"
+            raise TableError(problem, expected=f"a folder made by '{self.made_by}'", remedy=FROM_A_TABLE)
         for name in (*self.reads, MANIFEST) if self.reads else ():
             if not (Path(self.source) / name).is_file():
                 raise TableError(f"{self.source} holds no {name}", expected=f"a folder made by '{self.made_by}'")
@@ -175,8 +175,8 @@ class LabelStep(ABC, Generic[Result]):
                 for file in hypernyms_of(self.source):
                     shutil.copy(file, folder)
             self._write(result, folder)
-            made = {"outputs": sorted(folder.iterdir()), **vars(record)}
-            write_json(folder / MANIFEST, manifest(**made))
+            manifest_fields = {"outputs": sorted(folder.iterdir()), **vars(record)}
+            write_json(folder / MANIFEST, manifest(**manifest_fields))
         return result
 
     @property
@@ -194,11 +194,11 @@ def hypernyms_of(folder: AnyPath) -> tuple[Path, ...]:
 def history_of(folder: AnyPath) -> list[dict[str, Any]]:
     """The steps that led to a folder, its own the last: command, settings, seed, version and files, without times."""
     path = Path(folder)
-    record, earlier = read_record(path / MANIFEST), path / HISTORY
+    record, history_file = read_record(path / MANIFEST), path / HISTORY
     if record is None:
         raise TableError(f"{path} holds no {MANIFEST}", expected="a folder made by 'hiertree labels'")
     expected = "as it was made"
-    steps = read_json(earlier, expected=expected) if earlier.exists() else []
+    steps = read_json(history_file, expected=expected) if history_file.exists() else []
     with reading_file(path / MANIFEST, expected=expected):
         return [*steps, {name: record[name] for name in ("command", "parameters", "seed", "hiertree", "inputs")}]
 
