@@ -43,28 +43,30 @@ def compare_exports(a: AnyPath, b: AnyPath, *, table: AnyPath | None = None) -> 
     """
     import pandas as pd
 
-    before, after = _table(a), _table(b)
-    either = before.index.union(after.index, sort=False)
-    joined = before.add_suffix("_a").reindex(either).join(after.add_suffix("_b"))
-    both = joined.dropna()
-    differs = pd.DataFrame({name: joined[f"{name}_a"] != joined[f"{name}_b"] for name in _COMPARED})
+    table_a, table_b = _table(a), _table(b)
+    either = table_a.index.union(table_b.index, sort=False)
+    side_by_side = table_a.add_suffix("_a").reindex(either).join(table_b.add_suffix("_b"))
+    common = side_by_side.dropna()
+    differs = pd.DataFrame({name: side_by_side[f"{name}_a"] != side_by_side[f"{name}_b"] for name in _COMPARED})
     differs.insert(0, "any", differs.any(axis="columns"))  # also where one side lacks a landmark
     if table is not None:
         header = [f"{name}_{side}" for name in _COMPARED for side in "ab"]
-        rows = joined.loc[differs["any"], header].fillna("").itertuples(name=None)
+        rows = side_by_side.loc[differs["any"], header].fillna("").itertuples(name=None)
         write_table(table, ("landmark_id", *header), rows)
-    sizes = {"a": len(before), "b": len(after), "both": len(both)}
+    sizes = {"a": len(table_a), "b": len(table_b), "both": len(common)}
     return {
-        "landmarks": sizes | {f"only_{side}": sizes[side] - len(both) for side in "ab"},
-        "changed": {name: int(differs.loc[both.index, name].sum()) for name in differs},
-        "clusters": _clusters(before[_CLUSTER], after[_CLUSTER], both),
-        "agreement": agreement(both[f"{_CLUSTER}_a"].tolist(), both[f"{_CLUSTER}_b"].tolist()) if len(both) else {},
+        "landmarks": sizes | {f"only_{side}": sizes[side] - len(common) for side in "ab"},
+        "changed": {name: int(differs.loc[common.index, name].sum()) for name in differs},
+        "clusters": _clusters(table_a[_CLUSTER], table_b[_CLUSTER], common),
+        "agreement": agreement(common[f"{_CLUSTER}_a"].tolist(), common[f"{_CLUSTER}_b"].tolist())
+        if len(common)
+        else {},
     }
 
 
-def describe_differences(found: Mapping[str, Any]) -> str:
+def describe_differences(differences: Mapping[str, Any]) -> str:
     """The differences as text, a line each."""
-    landmarks, changed, clusters = found["landmarks"], found["changed"], found["clusters"]
+    landmarks, changed, clusters = differences["landmarks"], differences["changed"], differences["clusters"]
     columns = [f"{changed[name]} in {word}" for name, word in zip(_COMPARED, _WORDS, strict=True)]
     lines = [
         f"{landmarks['a']} landmarks in A, {landmarks['b']} in B, {landmarks['both']} in both",
@@ -72,14 +74,14 @@ def describe_differences(found: Mapping[str, Any]) -> str:
         *(f"renamed: {pair['a']} → {pair['b']} ({pair['landmarks']} landmarks)" for pair in clusters["renamed"]),
         *(f"only in {side.upper()}: {_listed(clusters[f'only_{side}'])}" for side in "ab" if clusters[f"only_{side}"]),
     ]
-    if found["agreement"]:
-        lines.append(f"adjusted Rand index {found['agreement']['ari']:.3f}")
+    if differences["agreement"]:
+        lines.append(f"adjusted Rand index {differences['agreement']['ari']:.3f}")
     return "\n".join(lines)
 
 
 def _listed(names: list[str]) -> str:
-    more = f", … {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    ending = f", … {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + ending
 
 
 def _table(path: AnyPath) -> pd.DataFrame:
@@ -89,19 +91,19 @@ def _table(path: AnyPath) -> pd.DataFrame:
     file = hierarchical_table(path)
     table = read_table(file, required=HierarchicalRow._fields)
     ids = pd.Index(unique_ids(table, "landmark_id", file), name="landmark_id")
-    compared: pd.DataFrame = table.set_index(ids)[list(_COMPARED)]
-    return compared
+    columns: pd.DataFrame = table.set_index(ids)[list(_COMPARED)]
+    return columns
 
 
-def _clusters(before: pd.Series[str], after: pd.Series[str], both: pd.DataFrame) -> dict[str, Any]:
+def _clusters(clusters_a: pd.Series[str], clusters_b: pd.Series[str], common: pd.DataFrame) -> dict[str, Any]:
     """Supercategories of one side only, and renamed ones."""
-    sizes = before.value_counts(), after.value_counts()
+    sizes = clusters_a.value_counts(), clusters_b.value_counts()
     only = {"a": set(sizes[0].index) - set(sizes[1].index), "b": set(sizes[1].index) - set(sizes[0].index)}
-    pairs = both.groupby([f"{_CLUSTER}_a", f"{_CLUSTER}_b"], as_index=False).size()
+    pairs = common.groupby([f"{_CLUSTER}_a", f"{_CLUSTER}_b"], as_index=False).size()
     renamed = [
-        {"a": one, "b": other, "landmarks": int(common)}
-        for one, other, common in pairs.itertuples(index=False, name=None)
-        if one in only["a"] and other in only["b"] and 2 * common > max(sizes[0][one], sizes[1][other])
+        {"a": name_a, "b": name_b, "landmarks": int(num_common)}
+        for name_a, name_b, num_common in pairs.itertuples(index=False, name=None)
+        if name_a in only["a"] and name_b in only["b"] and 2 * num_common > max(sizes[0][name_a], sizes[1][name_b])
     ]
     left = {f"only_{side}": sorted(only[side] - {pair[side] for pair in renamed}) for side in "ab"}
     return {**left, "renamed": renamed}

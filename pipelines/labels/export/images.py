@@ -61,8 +61,8 @@ def images_step(export: AnyPath, *, out: AnyPath, settings: ImagesSettings) -> I
         out: the folder to make.
         settings: where the images are, which landmarks are listed, and which of them are held out.
     """
-    listed = ImagesStep(export, settings).run(out)
-    return replace(listed, table=Path(out) / IMAGES)
+    image_list = ImagesStep(export, settings).run(out)
+    return replace(image_list, table=Path(out) / IMAGES)
 
 
 @dataclass(frozen=True)
@@ -82,46 +82,46 @@ class ImagesStep(LabelStep[ImageList]):
         settings, source = self.settings, _tree_file(self.export)
         levels, root = H_GLDV2_LEVELS, settings.images
         tree = LabelTree.from_json(source) if source.suffix == ".json" else LabelTree.from_csv(source, levels=levels)
-        folder, inside = ImageFolder(root, settings.image_table), root.resolve()
-        found = {
-            landmark: [path.relative_to(inside).as_posix() for path in folder.all_of(str(landmark))]
+        folder, resolved_root = ImageFolder(root, settings.image_table), root.resolve()
+        files_of = {
+            landmark: [path.relative_to(resolved_root).as_posix() for path in folder.all_of(str(landmark))]
             for landmark in tree.leaves
         }
-        kept = [landmark for landmark in tree.leaves if len(found[landmark]) >= settings.min_images]
-        if not kept:
-            given = f"{root}: no landmark of {source} has {settings.min_images} images"
+        listed_landmarks = [landmark for landmark in tree.leaves if len(files_of[landmark]) >= settings.min_images]
+        if not listed_landmarks:
+            problem = f"{root}: no landmark of {source} has {settings.min_images} images"
             expected = "<landmark id>/*.jpg, or <image id>.jpg and the table of image ids"
             remedy = "name the table of image ids, or pass a smaller minimum"
-            raise ImageError(given, expected=expected, remedy=remedy)
-        paths = tree.paths(kept)
+            raise ImageError(problem, expected=expected, remedy=remedy)
+        paths = tree.paths(listed_landmarks)
         splits = [_SPLITS[held_out] for held_out in _held_out(paths, share=settings.hold_out, seed=settings.seed)]
         landmarks, images, rows = Counter(splits), Counter[str](), []
-        for landmark, path, split in zip(kept, paths.tolist(), splits, strict=True):
-            rows += [(file, *tree.labels_of(path), split) for file in found[landmark]]
-            images[split] += len(found[landmark])
-        left_out = len(tree) - len(kept)
+        for landmark, path, split in zip(listed_landmarks, paths.tolist(), splits, strict=True):
+            rows += [(file, *tree.labels_of(path), split) for file in files_of[landmark]]
+            images[split] += len(files_of[landmark])
+        left_out = len(tree) - len(listed_landmarks)
         return ImageList(Path(IMAGES), root, tree.level_names, dict(landmarks), dict(images), left_out, rows)
 
     def _write(self, result: ImageList, folder: Path) -> None:
         write_table(folder / IMAGES, ("image", *result.levels, "split"), result.rows)
 
 
-def describe_images(listed: ImageList) -> str:
+def describe_images(image_list: ImageList) -> str:
     """The counts, and the lines of a recipe that read the table."""
     counts = [
-        f"{listed.images.get(split, 0):8d} images of {listed.landmarks.get(split, 0)} landmarks: {split}"
+        f"{image_list.images.get(split, 0):8d} images of {image_list.landmarks.get(split, 0)} landmarks: {split}"
         for split in _SPLITS
     ]
     recipe = f"""\
 in a recipe:
 data:
   name: table
-  path: {listed.table}
-  root: {listed.root}
+  path: {image_list.table}
+  root: {image_list.root}
   image: image
-  levels: [{", ".join(listed.levels)}]
+  levels: [{", ".join(image_list.levels)}]
   split: split"""
-    return "\n".join([*counts, f"{listed.left_out:8d} landmarks left out: too few images", recipe])
+    return "\n".join([*counts, f"{image_list.left_out:8d} landmarks left out: too few images", recipe])
 
 
 def _tree_file(export: AnyPath) -> Path:
@@ -136,9 +136,9 @@ def _held_out(paths: NDArray[np.int32], *, share: float, seed: int) -> list[bool
     for row, path in enumerate(paths.tolist()):
         members[tuple(path[:-1])].append(row)
     generator = np.random.default_rng(seed)
-    held, drawn = np.zeros(len(paths), dtype=bool), 0
+    is_test, num_drawn = np.zeros(len(paths), dtype=bool), 0
     for node in sorted(members):
         rows = generator.permutation(members[node])
-        before, drawn = int(share * drawn + 0.5), drawn + len(rows)  # round() would leave pairs undivided
-        held[rows[: int(share * drawn + 0.5) - before]] = True
-    return list(map(bool, held))
+        num_test, num_drawn = int(share * num_drawn + 0.5), num_drawn + len(rows)  # round() would leave pairs undivided
+        is_test[rows[: int(share * num_drawn + 0.5) - num_test]] = True
+    return list(map(bool, is_test))

@@ -97,13 +97,13 @@ class ExportStep(LabelStep[Exported]):
         """The proposal, and the log of its review."""
         reviews = () if self.review is None else (self.review,)
         tables = () if self.settings.image_table is None else (self.settings.image_table,)
-        read = (*self.read_files, *hypernyms_of(self.source), *reviews, *tables)
-        return StepRecord(COMMAND, self.settings.model_dump(include={"split"}), read)
+        inputs = (*self.read_files, *hypernyms_of(self.source), *reviews, *tables)
+        return StepRecord(COMMAND, self.settings.model_dump(include={"split"}), inputs)
 
     def _compute(self) -> Exported:
         proposed = read_proposal(self.source)
-        found = Reviewed(proposed, frozenset()) if self.review is None else reviewed(self.source, self.review)
-        final, irrelevant = found.proposal, found.irrelevant
+        review = Reviewed(proposed, frozenset()) if self.review is None else reviewed(self.source, self.review)
+        final, irrelevant = review.proposal, review.irrelevant
         cluster_of, names = final.cluster_of(), [cluster.name for cluster in final.clusters]
         number_of = {name: number for number, name in enumerate(names)}
         ids, numbers, labels, from_images = list[str](), array("q"), set[str](), 0
@@ -112,8 +112,8 @@ class ExportStep(LabelStep[Exported]):
             if isinstance(landmark, DroppedLandmark):
                 dropped.append(landmark)
                 continue
-            if lost := [label for label in landmark.labels if label not in cluster_of]:
-                raise TableError(f"{self.source}: no cluster holds the label {lost[0]!r}", expected=_ONE_RUN)
+            if homeless_labels := [label for label in landmark.labels if label not in cluster_of]:
+                raise TableError(f"{self.source}: no cluster holds the label {homeless_labels[0]!r}", expected=_ONE_RUN)
             ids.append(landmark.landmark_id)
             numbers.append(number_of[cluster_of_most(landmark.labels, cluster_of).name])
             labels.update(landmark.labels)
@@ -124,7 +124,7 @@ class ExportStep(LabelStep[Exported]):
         reasons = Counter(drop.reason for drop in chain(each_dropped(self.source), dropped))
         report = read_report(self.source) | {"dropped": dict(sorted(reasons.items())), "kept": len(ids)}
         report |= {"distinct_labels": len(labels), "labeled_from_images": from_images}
-        report |= _proposal_report(final, landmarks) | ({} if self.review is None else {"review": _counted(found)})
+        report |= _proposal_report(final, landmarks) | ({} if self.review is None else {"review": _counted(review)})
         tree = label_tree(ids, numbers, final)
         return Exported(final, proposed, tree, report, landmarks, irrelevant, dropped)
 
@@ -169,8 +169,8 @@ def _counted_images(table: Path | None, landmarks: Sequence[Any]) -> dict[str, A
         counts = pc.count_substring_regex(rows[column], r"\S+")
     else:
         counts = pa.array(np.ones(len(rows), dtype=np.int64))
-    read, kept = (pc.sum(numbers).as_py() or 0 for numbers in (counts, pc.filter(counts, is_kept)))
-    return {"table": table.name, "read": read, "kept": kept}
+    all_images, kept_images = (pc.sum(numbers).as_py() or 0 for numbers in (counts, pc.filter(counts, is_kept)))
+    return {"table": table.name, "read": all_images, "kept": kept_images}
 
 
 def _card(facts: Mapping[str, Any]) -> str:
@@ -187,8 +187,8 @@ def _card(facts: Mapping[str, Any]) -> str:
 def describe_exported(exported: Exported, *, clusters: bool = False) -> str:
     """The counts, and on request the clusters."""
     report = exported.report
-    summary, *listed = describe_proposal(exported.proposal).splitlines()
-    lines = [describe_cleaning(report), summary, *(listed if clusters else [])]
+    summary, *cluster_lines = describe_proposal(exported.proposal).splitlines()
+    lines = [describe_cleaning(report), summary, *(cluster_lines if clusters else [])]
     if "review" in report:
         counts = report["review"]
         lines.append(f"reviewed: {counts['events']} actions, {counts['irrelevant']} labels irrelevant")
@@ -197,10 +197,10 @@ def describe_exported(exported: Exported, *, clusters: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _counted(found: Reviewed) -> dict[str, int]:
+def _counted(review: Reviewed) -> dict[str, int]:
     """The counts of a review."""
-    counts = {"events": found.events, "approved": found.approved, "irrelevant": len(found.irrelevant)}
-    return counts | ({"torn_bytes": found.torn} if found.torn else {})
+    counts = {"events": review.events, "approved": review.approved, "irrelevant": len(review.irrelevant)}
+    return counts | ({"torn_bytes": review.torn} if review.torn else {})
 
 
 def _proposal_report(proposal: Proposal, landmarks: Mapping[str, int]) -> dict[str, Any]:
@@ -211,6 +211,6 @@ def _proposal_report(proposal: Proposal, landmarks: Mapping[str, int]) -> dict[s
         "clusters": len(clusters),
         "clusters_in_doubt": sum(bool(cluster.doubt) for cluster in clusters),
         "labels_in_doubt": sum(bool(place.doubt) for cluster in clusters for place in cluster.labels),
-        "kinds": {kind: {"clusters": len(own), "landmarks": sum(own)} for kind, own in of_kind.items()},
+        "kinds": {kind: {"clusters": len(sizes), "landmarks": sum(sizes)} for kind, sizes in of_kind.items()},
         "silhouette_by_k": {str(k): round(score, 4) for k, score in proposal.silhouettes.items()},
     }

@@ -70,21 +70,21 @@ def label_tree(landmarks: Sequence[str], numbers: Sequence[int], proposal: Propo
     """
     import pandas as pd
 
-    coarsest, *others = H_GLDV2_LEVELS
+    coarsest, *finer_levels = H_GLDV2_LEVELS
     groups = (f"group_{depth}" for depth in range(1, len(proposal.clusters[0].above) + 1))
     place, first_seen = pd.factorize(np.asarray(numbers))
     clusters = [proposal.clusters[number] for number in first_seen.tolist()]
     rows = [(cluster.kind, *cluster.above, cluster.name) for cluster in clusters]
-    above = number_nodes(*check_rows(rows, repeats="error", leaf="path", row_name=lambda row: f"cluster {row}"))
+    upper_levels = number_nodes(*check_rows(rows, repeats="error", leaf="path", row_name=lambda row: f"cluster {row}"))
     leaves = list(as_integers(landmarks))
-    paths = np.column_stack([above.paths[place], np.arange(len(leaves), dtype=np.int32)])
-    return LabelTree(Numbered(leaves, paths, [*above.labels, leaves]), [coarsest, *groups, *others])
+    paths = np.column_stack([upper_levels.paths[place], np.arange(len(leaves), dtype=np.int32)])
+    return LabelTree(Numbered(leaves, paths, [*upper_levels.labels, leaves]), [coarsest, *groups, *finer_levels])
 
 
 def export_folder(path: AnyPath) -> Path:
     """The folder of an export: the folder itself, or ``exported`` in a folder made by ``labels build``."""
-    inside = Path(path) / EXPORTED
-    return inside if inside.is_dir() else Path(path)
+    subfolder = Path(path) / EXPORTED
+    return subfolder if subfolder.is_dir() else Path(path)
 
 
 def hierarchical_table(path: AnyPath) -> Path:
@@ -92,22 +92,22 @@ def hierarchical_table(path: AnyPath) -> Path:
     if not Path(path).is_dir():
         return Path(path)
     folder = export_folder(path)
-    found = sorted(folder.glob(f"*{HIERARCHICAL}"))
-    if len(found) != 1:
+    tables = sorted(folder.glob(f"*{HIERARCHICAL}"))
+    if len(tables) != 1:
         expected = "one, as in a folder made by 'hiertree labels export'"
-        raise TableError(f"{folder} holds {len(found)} files *{HIERARCHICAL}", expected=expected)
-    return found[0]
+        raise TableError(f"{folder} holds {len(tables)} files *{HIERARCHICAL}", expected=expected)
+    return tables[0]
 
 
-def provenance_rows(found: Exported, source: AnyPath) -> Iterator[dict[str, Any]]:
+def provenance_rows(exported: Exported, source: AnyPath) -> Iterator[dict[str, Any]]:
     """One row per landmark: those kept in their order, then those dropped."""
-    final, before = found.proposal.cluster_of(), found.proposed.cluster_of()
-    number_of = {cluster.name: number for number, cluster in enumerate(found.proposal.clusters)}
+    cluster_of, proposed_cluster_of = exported.proposal.cluster_of(), exported.proposed.cluster_of()
+    number_of = {cluster.name: number for number, cluster in enumerate(exported.proposal.clusters)}
 
     @cache  # most landmarks share their labels
     def placed(labels: tuple[str, ...]) -> dict[str, Any]:
-        cluster = cluster_of_most(labels, final)
-        first = before[next(label for label in labels if final[label] is cluster)]
+        cluster = cluster_of_most(labels, cluster_of)
+        first = proposed_cluster_of[next(label for label in labels if cluster_of[label] is cluster)]
         return {
             "cluster": number_of[cluster.name],
             "hierarchical_label": cluster.name,
@@ -115,10 +115,10 @@ def provenance_rows(found: Exported, source: AnyPath) -> Iterator[dict[str, Any]
             "above": list(cluster.above),
             "proposed_label": first.name,
             "proposed_kind": first.kind,
-            "review": _action(cluster, first) if "review" in found.report else None,
+            "review": _action(cluster, first) if "review" in exported.report else None,
         }
 
-    for landmark in each_relevant(source, found.irrelevant):
+    for landmark in each_relevant(source, exported.irrelevant):
         if isinstance(landmark, DroppedLandmark):
             continue
         yield {
@@ -131,9 +131,9 @@ def provenance_rows(found: Exported, source: AnyPath) -> Iterator[dict[str, Any]
             "confidence": landmark.confidence,
             **placed(landmark.labels),
         }
-    for drop in chain(each_dropped(source), found.dropped):
-        own = {"status": "dropped", "reason": drop.reason, "labels": list(drop.values)}
-        yield {**_about(drop), **own, "review": "irrelevant" if drop.reason == "irrelevant label" else None}
+    for drop in chain(each_dropped(source), exported.dropped):
+        fields = {"status": "dropped", "reason": drop.reason, "labels": list(drop.values)}
+        yield {**_about(drop), **fields, "review": "irrelevant" if drop.reason == "irrelevant label" else None}
 
 
 def write_provenance(path: Path, rows: Iterable[dict[str, Any]]) -> None:
@@ -159,14 +159,14 @@ def hierarchical_rows(provenance: Path) -> Iterator[HierarchicalRow]:
     """One row per landmark that was kept, in their order; several labels are joined by ``|``."""
     import pyarrow.parquet as pq
 
-    clustered = ("hierarchical_label", "natural_or_human_made")
-    columns = ["status", "landmark_id", "category", "labels", *clustered]
+    cluster_columns = ("hierarchical_label", "natural_or_human_made")
+    columns = ["status", "landmark_id", "category", "labels", *cluster_columns]
     with reading_file(provenance, expected="what 'labels export' wrote"), provenance.open("rb") as file:
         for part in pq.ParquetFile(file).iter_batches(_ROWS_AT_ONCE, columns=columns):
             for row in part.to_pylist():
                 if row["status"] == "kept":
                     texts = row["landmark_id"], row["category"], SEPARATOR.join(row["labels"])
-                    yield HierarchicalRow(*texts, *(row[name] for name in clustered))
+                    yield HierarchicalRow(*texts, *(row[name] for name in cluster_columns))
 
 
 def _about(landmark: KeptLandmark | DroppedLandmark) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _about(landmark: KeptLandmark | DroppedLandmark) -> dict[str, Any]:
 
 def _action(final: Cluster, proposed: Cluster) -> str:
     same_labels = {place.label for place in final.labels} == {place.label for place in proposed.labels}
-    moved = "cluster renamed" if same_labels else "label moved"
-    actions = [moved] if final.name != proposed.name else []
+    name_change = "cluster renamed" if same_labels else "label moved"
+    actions = [name_change] if final.name != proposed.name else []
     actions += ["kind changed"] if final.kind != proposed.kind else []
     return ", ".join(actions) or "as proposed"

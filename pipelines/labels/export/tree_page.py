@@ -83,15 +83,18 @@ def tree_of(export: AnyPath, *, examples: int = EXAMPLES) -> TreeNode:
     return _node("all landmarks", ["root", *levels, "label"], rows, examples)
 
 
-def _node(name: str, levels: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Example]], most: int) -> TreeNode:
+def _node(
+    name: str, levels: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Example]], max_examples: int
+) -> TreeNode:
     """A node from the names below it and the examples of its landmarks."""
-    below: defaultdict[str, list[tuple[tuple[str, ...], Example]]] = defaultdict(list)
+    rows_of_child: defaultdict[str, list[tuple[tuple[str, ...], Example]]] = defaultdict(list)
     for names, example in rows:
         if names:
-            below[names[0]].append((names[1:], example))
-    children = [_node(child, levels[1:], part, most) for child, part in below.items()]
-    ordered = sorted(children, key=lambda child: (-child.count, child.name))
-    return TreeNode(name, levels[0], len(rows), tuple(ordered), tuple(example for _, example in rows[:most]))
+            rows_of_child[names[0]].append((names[1:], example))
+    children = [_node(child, levels[1:], part, max_examples) for child, part in rows_of_child.items()]
+    sorted_children = sorted(children, key=lambda child: (-child.count, child.name))
+    examples = tuple(example for _, example in rows[:max_examples])
+    return TreeNode(name, levels[0], len(rows), tuple(sorted_children), examples)
 
 
 def level_sizes(root: TreeNode) -> dict[str, int]:
@@ -132,8 +135,8 @@ def _missing_glyphs_in_one_warning(stem: Path) -> Iterator[None]:
         yield
     missing = set()
     for warning in caught:
-        if found := _NO_GLYPH.match(str(warning.message)):
-            missing.add(chr(int(found[1])))
+        if match := _NO_GLYPH.match(str(warning.message)):
+            missing.add(chr(int(match[1])))
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     if missing:
@@ -180,8 +183,8 @@ class TreeSettings(ImageFolderSettings):
         if folder is None:
             return {}
         nodes = (node for node in root.below() if node.children and not node.children[0].children)
-        wanted = dict.fromkeys(landmark for node in nodes for landmark, _ in node.examples)
-        return {landmark: path for landmark in wanted if (path := folder.find(landmark)) is not None}
+        landmarks = dict.fromkeys(landmark for node in nodes for landmark, _ in node.examples)
+        return {landmark: path for landmark in landmarks if (path := folder.find(landmark)) is not None}
 
 
 DEFAULTS = TreeSettings()
@@ -217,8 +220,8 @@ class TreeStep(LabelStep[TreeNode]):
         settings = self.settings
         pictures = () if settings.images is None else tuple(settings.pictured(tree_of(self.export)).values())
         table = () if settings.image_table is None else (settings.image_table,)
-        read = (hierarchical_table(self.export), export_folder(self.export) / TREE)
-        return StepRecord(COMMAND, {"title": settings.title}, (*read, *table, *pictures))
+        export_files = (hierarchical_table(self.export), export_folder(self.export) / TREE)
+        return StepRecord(COMMAND, {"title": settings.title}, (*export_files, *table, *pictures))
 
     def _compute(self) -> TreeNode:
         return tree_of(self.export)
