@@ -36,13 +36,13 @@ class CachedEncoder:
         if not self.encoder.independent:
             return self.encoder.encode(texts)
         file = Path(self.folder) / f"{self.name}-{_hash(json.dumps(self.settings(), sort_keys=True))[:16]}.npz"
-        known = _read(file)
-        missing = [text for text in dict.fromkeys(texts) if _hash(text) not in known]
+        vector_of_hash = _read(file)
+        missing = [text for text in dict.fromkeys(texts) if _hash(text) not in vector_of_hash]
         if missing:
-            known |= dict(zip(map(_hash, missing), self.encoder.encode(missing), strict=True))
+            vector_of_hash |= dict(zip(map(_hash, missing), self.encoder.encode(missing), strict=True))
             with replacing(file) as temporary, temporary.open("wb") as stream:
-                np.savez(stream, texts=np.array(list(known)), vectors=np.stack(list(known.values())))
-        return np.stack([known[_hash(text)] for text in texts])
+                np.savez(stream, texts=np.array(list(vector_of_hash)), vectors=np.stack(list(vector_of_hash.values())))
+        return np.stack([vector_of_hash[_hash(text)] for text in texts])
 
 
 def _hash(text: str) -> str:
@@ -53,8 +53,8 @@ def _read(file: Path) -> dict[str, NDArray[np.float32]]:
     if not file.exists():
         return {}
     expected, remedy = "vectors kept earlier", "remove the file"
-    with reading_arrays(file, expected=expected, remedy=remedy, kind=OptionError) as stored:
-        return dict(zip(stored["texts"].tolist(), stored["vectors"], strict=True))
+    with reading_arrays(file, expected=expected, remedy=remedy, kind=OptionError) as archive:
+        return dict(zip(archive["texts"].tolist(), archive["vectors"], strict=True))
 
 
 class ClipSettings(Settings):

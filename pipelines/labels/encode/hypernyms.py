@@ -88,8 +88,8 @@ class Hypernyms:
         return sorted(label for label in self.items if not self._given(label))
 
     def _called(self, names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-        found = next((self._named[words] for words in names if words in self._named), ())
-        return tuple(item for item in found if item in self._below_roots) or found
+        items = next((self._named[words] for words in names if words in self._named), ())
+        return tuple(item for item in items if item in self._below_roots) or items
 
     def chain(self, label: str) -> tuple[str, ...]:
         """Names of what stands above a label: the shortest way to a class whose kind is known, or a few steps.
@@ -131,19 +131,21 @@ class Hypernyms:
         """What the nearest class from a label's own on is called that the list knows by another head noun."""
         import networkx as nx
 
-        own = parse(self.name(label)).head
+        head = parse(self.name(label)).head
         for item in self.classes(label)[:1]:
-            near = nx.single_source_shortest_path_length(self._graph, item, cutoff=_LONGEST_CHAIN)
-            known = (name for name in map(self._name, near) if parse(name).certain and parse(name).head != own)
-            return next(known, None)
+            distances = nx.single_source_shortest_path_length(self._graph, item, cutoff=_LONGEST_CHAIN)
+            place_names = (
+                name for name in map(self._name, distances) if parse(name).certain and parse(name).head != head
+            )
+            return next(place_names, None)
         return None
 
     def above(self, labels: Iterable[str]) -> frozenset[str]:
         """The classes that labels stand for, and all above them."""
         import networkx as nx
 
-        own = frozenset(item for label in labels for item in self.classes(label))
-        return frozenset(nx.multi_source_dijkstra_path_length(self._graph, own)) if own else own
+        items = frozenset(item for label in labels for item in self.classes(label))
+        return frozenset(nx.multi_source_dijkstra_path_length(self._graph, items)) if items else items
 
     def join(self, labels: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Unit vectors of labels, with where their walks lead beside them; unchanged in their cosines without any."""
@@ -157,12 +159,14 @@ class Hypernyms:
 
         starts = [self.classes(label) for label in labels]
         places = {start: place for place, start in enumerate(dict.fromkeys(((), *starts)))}
-        different = list(places)[1:]  # equal or empty rows would leave the last dimensions to chance
-        if not different:
+        distinct_starts = list(places)[1:]  # equal or empty rows would leave the last dimensions to chance
+        if not distinct_starts:
             return np.zeros((len(labels), 1), dtype=np.float32)
-        visits = vstack([self._visits(different[row : row + _ROWS]) for row in range(0, len(different), _ROWS)])
-        reduced = truncated_svd(visits, min(_DIMENSIONS, *visits.shape))
-        rows = np.vstack([np.zeros(reduced.shape[1]), normalize(reduced)])
+        visits = vstack(
+            [self._visits(distinct_starts[row : row + _ROWS]) for row in range(0, len(distinct_starts), _ROWS)]
+        )
+        coordinates = truncated_svd(visits, min(_DIMENSIONS, *visits.shape))
+        rows = np.vstack([np.zeros(coordinates.shape[1]), normalize(coordinates)])
         return np.asarray(rows[[places[start] for start in starts]], dtype=np.float32)
 
     def _visits(self, starts: Sequence[Sequence[str]]) -> Any:
@@ -170,13 +174,13 @@ class Hypernyms:
         from scipy.sparse import csr_matrix
         from sklearn.preprocessing import normalize
 
-        here = np.zeros((len(self._numbers), len(starts)), dtype=np.float32)
+        walkers = np.zeros((len(self._numbers), len(starts)), dtype=np.float32)
         for column, items in enumerate(starts):
-            here[[self._numbers[item] for item in items], column] = 1 / max(len(items), 1)
-        visits = here.copy()
+            walkers[[self._numbers[item] for item in items], column] = 1 / max(len(items), 1)
+        visits = walkers.copy()
         for _ in range(_STEPS):
-            here = _GOES_ON * (self._steps @ here)
-            visits += here
+            walkers = _GOES_ON * (self._steps @ walkers)
+            visits += walkers
         visits[visits < _LEAST] = 0
         return normalize(csr_matrix(np.sqrt(visits.T)))
 
@@ -196,8 +200,8 @@ class Hypernyms:
         from networkx import to_scipy_sparse_array
         from sklearn.preprocessing import normalize
 
-        both = to_scipy_sparse_array(self._graph.to_undirected()).astype(np.float32)
-        return normalize(both.tocsc(), norm="l1", axis=0)
+        adjacency = to_scipy_sparse_array(self._graph.to_undirected()).astype(np.float32)
+        return normalize(adjacency.tocsc(), norm="l1", axis=0)
 
     @cached_property
     def _supports(self) -> NDArray[np.float64]:
@@ -206,19 +210,19 @@ class Hypernyms:
         from sklearn.preprocessing import normalize
 
         parents = normalize(to_scipy_sparse_array(self._graph).astype(np.float64), norm="l1")
-        known = np.array([KIND_OF_ROOT.get(item, 0) for item in self._graph], dtype=np.float64)
-        found = known
+        root_kinds = np.array([KIND_OF_ROOT.get(item, 0) for item in self._graph], dtype=np.float64)
+        supports = root_kinds
         for _ in range(_STEPS_UP):
-            found = np.where(known != 0, known, _GOES_ON * (parents @ found))
-        return found
+            supports = np.where(root_kinds != 0, root_kinds, _GOES_ON * (parents @ supports))
+        return supports
 
     @cached_property
     def _named(self) -> dict[tuple[str, ...], tuple[str, ...]]:
-        named: dict[tuple[str, ...], tuple[str, ...]] = {}
+        items_of_words: dict[tuple[str, ...], tuple[str, ...]] = {}
         for item in self._graph:
             if words := words_of(self._name(item)):
-                named[words] = (*named.get(words, ()), item)
-        return named
+                items_of_words[words] = (*items_of_words.get(words, ()), item)
+        return items_of_words
 
     @cached_property
     def _below_roots(self) -> frozenset[str]:
@@ -259,9 +263,9 @@ def read_hypernyms(
     with as_file(PLACE_CLASSES) as file:
         places = list(_rows(file))
     for rows in (_rows(table) if isinstance(table, str | os.PathLike) else table, places):
-        known = {child for child, _ in edges}
+        earlier_children = {child for child, _ in edges}
         for child, child_name, parent, parent_name, source in rows:
-            if child not in known:
+            if child not in earlier_children:
                 edges.setdefault((child, parent), source)
                 for item, name in ((child, child_name), (parent, parent_name)):
                     if name:

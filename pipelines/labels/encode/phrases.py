@@ -77,8 +77,8 @@ def parse(label: str) -> Phrase:
         if noun is not None:
             return Phrase(content, noun, thesaurus().sense_of[noun], certain=True)
     last = words[-1] if words else ""
-    other = next(filter(None, (_noun_ending(words, end) for end in range(len(words), 0, -1))), None)
-    return Phrase(content, last, None if other is None else thesaurus().sense_of[other], certain=False)
+    inner_noun = next(filter(None, (_noun_ending(words, end) for end in range(len(words), 0, -1))), None)
+    return Phrase(content, last, None if inner_noun is None else thesaurus().sense_of[inner_noun], certain=False)
 
 
 def singular(word: str) -> str:
@@ -117,10 +117,10 @@ def _head_noun(words: Sequence[str]) -> str | None:
     """The longest known noun at the end of the words; before a light one, if there is such a noun there."""
     if any(word in _PREPOSITIONS for word in words):
         return thesaurus().noun_of.get(" ".join(words))
-    own = _noun_ending(words, len(words))
-    if words and words[-1] in thesaurus().light and (own is None or " " not in own):
-        return _head_noun(words[:-1]) or own
-    return own
+    last_noun = _noun_ending(words, len(words))
+    if words and words[-1] in thesaurus().light and (last_noun is None or " " not in last_noun):
+        return _head_noun(words[:-1]) or last_noun
+    return last_noun
 
 
 def _noun_ending(words: Sequence[str], end: int) -> str | None:

@@ -63,8 +63,8 @@ class PlaceNounEncoder:
             EmbeddingError: a text without a single letter.
         """
         features = self._features(texts)
-        different = len({parse(text) for text in texts})  # further dimensions would be left to chance
-        dimensions = min(self.dimensions, different, *features.shape)
+        num_phrases = len({parse(text) for text in texts})  # further dimensions would be left to chance
+        dimensions = min(self.dimensions, num_phrases, *features.shape)
         return unit_rows(truncated_svd(features, dimensions), texts)
 
     def _features(self, texts: Sequence[str]) -> Any:
@@ -105,17 +105,17 @@ def _senses(phrases: Sequence[Phrase], name: dict[str, str]) -> Any:
     from scipy.sparse import csr_matrix
 
     column = {text: place for place, text in enumerate(dict.fromkeys(name.values()))}
-    known = [(row, phrase.sense, phrase.certain) for row, phrase in enumerate(phrases) if phrase.sense is not None]
-    values = [1.0 if certain else _UNCERTAIN_SENSE for _, _, certain in known]
-    places = ([row for row, _, _ in known], [column[name[sense]] for _, sense, _ in known])
+    entries = [(row, phrase.sense, phrase.certain) for row, phrase in enumerate(phrases) if phrase.sense is not None]
+    values = [1.0 if certain else _UNCERTAIN_SENSE for _, _, certain in entries]
+    places = ([row for row, _, _ in entries], [column[name[sense]] for _, sense, _ in entries])
     return csr_matrix((values, places), shape=(len(phrases), len(column)))
 
 
 def _word_weights(texts: Sequence[str], phrases: Sequence[Phrase]) -> dict[str, float]:
     """The weight of each word; words that are never written in lower case count as proper names."""
     capitalized = {singular(word.casefold()) for text in texts for word in _CAPITALIZED.findall(text)}
-    written = {word for text in texts for word in re.findall(r"[^\W\d_]+", text)}
-    in_lower_case = {singular(word) for word in written if word == word.casefold()}
+    words = {word for text in texts for word in re.findall(r"[^\W\d_]+", text)}
+    in_lower_case = {singular(word) for word in words if word == word.casefold()}
     nouns = {word for noun in thesaurus().noun_of for word in noun.split()}
     little = thesaurus().administrative | (capitalized - in_lower_case - nouns)
     return {word: _LITTLE if word in little else 1.0 for phrase in phrases for word in phrase.words}

@@ -50,10 +50,10 @@ def unit_rows(vectors: NDArray[Any], texts: Sequence[str]) -> NDArray[np.float32
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     bad = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0))
     if len(bad):
-        named = ", ".join(f"{texts[row][:40]!r}" for row in bad[:5]) + ", …" * (len(bad) > 5)
-        given = f"no direction for {len(bad)} texts: {named}"
+        quoted_texts = ", ".join(f"{texts[row][:40]!r}" for row in bad[:5]) + ", …" * (len(bad) > 5)
+        problem = f"no direction for {len(bad)} texts: {quoted_texts}"
         remedy = "correct these labels in the table, or empty their cells"
-        raise EmbeddingError(given, expected="texts the encoder can read", remedy=remedy)
+        raise EmbeddingError(problem, expected="texts the encoder can read", remedy=remedy)
     return np.ascontiguousarray(vectors / norms, dtype=np.float32)
 
 
@@ -67,27 +67,27 @@ def truncated_svd(features: Any, dimensions: int) -> NDArray[np.float64]:
     from threadpoolctl import threadpool_limits
 
     rows, columns = (matrix.tocsr().astype(np.float64) for matrix in (features, features.T))
-    few = rows.shape[0] <= rows.shape[1]
-    outer, inner = (rows, columns) if few else (columns, rows)
+    is_wide = rows.shape[0] <= rows.shape[1]
+    outer, inner = (rows, columns) if is_wide else (columns, rows)
     side = min(rows.shape)
     if side <= _DENSE:
         with threadpool_limits(1):
             values, vectors = (part[..., ::-1][..., :dimensions] for part in np.linalg.eigh((outer @ inner).toarray()))
-        return _projected(rows, values, vectors, few=few)
+        return _projected(rows, values, vectors, is_wide=is_wide)
     gram = LinearOperator((side, side), matvec=lambda vector: outer @ (inner @ vector), dtype=np.float64)
     start = np.random.RandomState(0).uniform(-1, 1, side)
     basis = min(side, max(20, dimensions + dimensions // 4))  # of Lanczos vectors; more take longer
     with threadpool_limits(1):  # many small products: threads would only wait for each other
         try:
-            values, vectors = (found[..., ::-1] for found in eigsh(gram, dimensions, v0=start, ncv=basis))
+            values, vectors = (part[..., ::-1] for part in eigsh(gram, dimensions, v0=start, ncv=basis))
         except ArpackError:  # few different singular values, so that one start leads to few of their vectors
             left, sizes, _ = randomized_svd(rows, dimensions, n_iter=7, random_state=0)
             return np.asarray(left * sizes)
-    return _projected(rows, values, vectors, few=few)
+    return _projected(rows, values, vectors, is_wide=is_wide)
 
 
-def _projected(rows: Any, values: NDArray[Any], vectors: NDArray[Any], *, few: bool) -> NDArray[np.float64]:
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0)) if few else rows @ vectors)
+def _projected(rows: Any, values: NDArray[Any], vectors: NDArray[Any], *, is_wide: bool) -> NDArray[np.float64]:
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0)) if is_wide else rows @ vectors)
 
 
 def check_prompts(prompts: Sequence[str], *, example: str) -> None:
@@ -152,9 +152,9 @@ class ClipEncoder:
 
         def encoded(sentences: list[str]) -> NDArray[np.float64]:
             batches = tokenize(sentences).split(self.batch_size)
-            shown = track(batches, description="texts through CLIP, in batches")
+            tracked_batches = track(batches, description="texts through CLIP, in batches")
             with torch.inference_mode():
-                rows = [model.encode_text(batch.to(self.device), normalize=True).cpu() for batch in shown]
+                rows = [model.encode_text(batch.to(self.device), normalize=True).cpu() for batch in tracked_batches]
             vectors: NDArray[np.float64] = torch.cat(rows).double().numpy()
             return vectors
 
@@ -179,13 +179,13 @@ class SentenceEncoder:
 
     def settings(self) -> dict[str, Any]:
         """JSON-able settings, for the manifest; a folder is named with the SHA-256 of its weights."""
-        own = {"encoder": self.name, "model": self.model, "prompts": list(self.prompts)}
+        settings = {"encoder": self.name, "model": self.model, "prompts": list(self.prompts)}
         folder = Path(self.model)
         if not folder.is_dir():
-            return own
+            return settings
         weights = sorted([*folder.rglob("*.safetensors"), *folder.rglob("*.bin")])
         hashes = {path.relative_to(folder).as_posix(): sha256(path) for path in weights}
-        return {**own, "model": folder.name, "weights": hashes}
+        return {**settings, "model": folder.name, "weights": hashes}
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, d) float32 rows of unit norm, one per text: the mean direction over the prompts."""
@@ -204,7 +204,7 @@ class SentenceEncoder:
         try:
             return SentenceTransformer(self.model, device=self.device)
         except (OSError, ValueError) as error:
-            given = f"the model {self.model!r} could not be loaded ({str(error).splitlines()[0]})"
-            raise MissingResourceError(given, remedy="get it where there is a network and pass its folder") from error
+            problem = f"the model {self.model!r} could not be loaded ({str(error).splitlines()[0]})"
+            raise MissingResourceError(problem, remedy="get it where there is a network and pass its folder") from error
         except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
             raise DeviceError(f"device={self.device!r}: {error}", expected="a device that is there") from error
