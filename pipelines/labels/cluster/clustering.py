@@ -68,13 +68,13 @@ def spherical_kmeans(
     >>> spherical_kmeans(vectors, 2).assignment
     array([1, 1, 0, 0, 0])
     """
-    different = len(np.unique(vectors, axis=0))
-    if not 1 <= k <= different:
-        raise OptionError(f"k={k}", expected=f"1 to {different}, the number of labels that are known and differ")
+    num_distinct = len(np.unique(vectors, axis=0))
+    if not 1 <= k <= num_distinct:
+        raise OptionError(f"k={k}", expected=f"1 to {num_distinct}, the number of labels that are known and differ")
     weight = _checked(weights, restarts, len(vectors))
-    drawn = _drawn(len(vectors), k, seed)
-    runs = _runs(vectors, _numbers_of_clusters(vectors, k, k, restarts), weight, seed, drawn)
-    return _ordered(vectors, _with_others(runs, drawn, _joined(runs[drawn], k)), weight)
+    sample = _drawn(len(vectors), k, seed)
+    runs = _runs(vectors, _numbers_of_clusters(vectors, k, k, restarts), weight, seed, sample)
+    return _ordered(vectors, _with_others(runs, sample, _joined(runs[sample], k)), weight)
 
 
 def choose_k(
@@ -99,8 +99,8 @@ def choose_k(
     >>> choose_k(np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32))[0]
     3
     """
-    weight, drawn = _checked(weights, restarts, len(vectors)), _drawn(len(vectors), 1, seed)
-    vectors, weight = vectors[drawn], weight[drawn]
+    weight, sample = _checked(weights, restarts, len(vectors)), _drawn(len(vectors), 1, seed)
+    vectors, weight = vectors[sample], weight[sample]
     tried = _numbers_to_try(vectors)
     if tried == [1] or len(vectors) == 2:  # one cluster, or one for each row, has no silhouette
         return tried[-1], {}
@@ -109,13 +109,13 @@ def choose_k(
     runs = _runs(vectors, numbers, weight, seed, np.arange(len(vectors)))
     scores: dict[int, float] = {}
     for k in track(tried, description="numbers of clusters"):
-        near = (numbers >= k / _REACH - 0.5) & (numbers <= k * _REACH + 0.5)  # they are rounded
-        scores[k] = float(silhouettes(vectors, _joined(runs[:, near], k)).mean())
+        is_neighbor = (numbers >= k / _REACH - 0.5) & (numbers <= k * _REACH + 0.5)  # they are rounded
+        scores[k] = float(silhouettes(vectors, _joined(runs[:, is_neighbor], k)).mean())
     return max(tried, key=lambda k: _mean_of_neighbors(scores, k)), scores
 
 
 def _mean_of_neighbors(scores: dict[int, float], k: int) -> float:
-    return float(np.mean([score for other, score in scores.items() if k / _NEIGHBORS <= other <= k * _NEIGHBORS]))
+    return float(np.mean([score for number, score in scores.items() if k / _NEIGHBORS <= number <= k * _NEIGHBORS]))
 
 
 def _checked(weights: Floats | None, restarts: int, rows: int) -> Floats:
@@ -128,22 +128,23 @@ def _checked(weights: Floats | None, restarts: int, rows: int) -> Floats:
 
 
 def _numbers_to_try(vectors: Vectors) -> list[int]:
-    different = len(np.unique(vectors, axis=0))
-    most = min(different, max(2, min(_MOST, different // 3)))
-    return sorted({round(k) for k in np.geomspace(min(max(2, round(np.sqrt(different) / 2)), most), most, _TRIED)})
+    num_distinct = len(np.unique(vectors, axis=0))
+    largest_k = min(num_distinct, max(2, min(_MOST, num_distinct // 3)))
+    smallest_k = min(max(2, round(np.sqrt(num_distinct) / 2)), largest_k)
+    return sorted({round(k) for k in np.geomspace(smallest_k, largest_k, _TRIED)})
 
 
 def silhouettes(vectors: Vectors, assignment: Integers) -> Floats:
     """(n,) the silhouettes by cosine (Rousseeuw 1987), 0 where a row is alone in its cluster or there is no other."""
-    _, own, sizes = np.unique(assignment, return_inverse=True, return_counts=True)
+    _, clusters, sizes = np.unique(assignment, return_inverse=True, return_counts=True)
     if len(sizes) == 1:
         return np.zeros(len(vectors))
     parts = [slice(start, start + _WHOLE) for start in range(0, len(vectors), _WHOLE)]
     sums = np.zeros((len(sizes), vectors.shape[1]))
     for part in parts:
-        np.add.at(sums, own[part], _exact_rows(vectors[part]))
+        np.add.at(sums, clusters[part], _exact_rows(vectors[part]))
     means = sums / sizes[:, None]
-    return np.concatenate([_silhouettes(_exact_rows(vectors[part]), own[part], means, sizes) for part in parts])
+    return np.concatenate([_silhouettes(_exact_rows(vectors[part]), clusters[part], means, sizes) for part in parts])
 
 
 def _exact_rows(vectors: Vectors) -> Floats:
@@ -151,14 +152,14 @@ def _exact_rows(vectors: Vectors) -> Floats:
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
-def _silhouettes(rows: Floats, own: Integers, means: Floats, sizes: Integers) -> Floats:
+def _silhouettes(rows: Floats, clusters: Integers, means: Floats, sizes: Integers) -> Floats:
     distances, place = 1 - rows @ means.T, np.arange(len(rows))  # the means of a row's distances from each cluster's
-    within = distances[place, own] * sizes[own] / np.maximum(sizes[own] - 1, 1)
-    distances[place, own] = np.inf
-    without = distances.min(axis=1)
-    larger = np.maximum(within, without)
-    known = (sizes[own] > 1) & (larger > _SAME)
-    return np.where(known, (without - within) / np.where(known, larger, 1), 0)
+    cohesion = distances[place, clusters] * sizes[clusters] / np.maximum(sizes[clusters] - 1, 1)
+    distances[place, clusters] = np.inf
+    separation = distances.min(axis=1)
+    larger = np.maximum(cohesion, separation)
+    is_defined = (sizes[clusters] > 1) & (larger > _SAME)
+    return np.where(is_defined, (separation - cohesion) / np.where(is_defined, larger, 1), 0)
 
 
 def _drawn(rows: int, k: int, seed: int) -> Integers:
@@ -169,30 +170,30 @@ def _drawn(rows: int, k: int, seed: int) -> Integers:
     return np.sort(np.random.RandomState(seed % 2**32).permutation(rows)[:number])
 
 
-def _with_others(runs: Integers, drawn: Integers, joined: Integers) -> Integers:
+def _with_others(runs: Integers, sample: Integers, sample_clusters: Integers) -> Integers:
     """(n,) the clusters of the rows drawn, and for any other that with the greatest share of rows, summed over runs."""
-    if len(drawn) == len(runs):
-        return joined
-    own, sizes = np.unique(joined, return_inverse=True, return_counts=True)[1:]
+    if len(sample) == len(runs):
+        return sample_clusters
+    numbers, sizes = np.unique(sample_clusters, return_inverse=True, return_counts=True)[1:]
     votes = np.zeros((len(runs), len(sizes)), dtype=np.float32)
     for run in runs.T:
         shares = np.zeros((run.max() + 1, len(sizes)), dtype=np.float32)
-        np.add.at(shares, (run[drawn], own), 1 / sizes[own])
+        np.add.at(shares, (run[sample], numbers), 1 / sizes[numbers])
         votes += shares[run]
-    found: Integers = votes.argmax(axis=1)
-    found[drawn] = own
-    return found
+    clusters: Integers = votes.argmax(axis=1)
+    clusters[sample] = numbers
+    return clusters
 
 
-def _runs(vectors: Vectors, numbers: Integers, weights: Floats, seed: int, drawn: Integers) -> Integers:
+def _runs(vectors: Vectors, numbers: Integers, weights: Floats, seed: int, sample: Integers) -> Integers:
     """(n, runs), one run of k-means for each number of clusters; they start from rows drawn."""
     from threadpoolctl import threadpool_limits
 
     starts = np.random.SeedSequence(seed).generate_state(len(numbers)).tolist()
-    distances, weight = _distances(vectors[drawn]), weights[drawn]
+    distances, weight = _distances(vectors[sample]), weights[sample]
     with threadpool_limits(1):  # many small products: threads would only wait for each other
         runs = [
-            _run(vectors, drawn[_starts(distances, k, weight, start)], weights, start)
+            _run(vectors, sample[_starts(distances, k, weight, start)], weights, start)
             for k, start in zip(numbers.tolist(), starts, strict=True)
         ]
     return np.stack(runs, axis=1)
@@ -206,16 +207,16 @@ def _joined(runs: Integers, k: int) -> Integers:
     if len(runs) == 1:
         return np.ones(1, dtype=np.int64)
     merges, order = linkage(pdist(runs, "hamming"), "average"), np.arange(len(runs) - 1.0)
-    joined = fcluster(merges, len(runs) - k - 1, criterion="monocrit", monocrit=order)  # by rank, whatever ties
-    return np.asarray(joined, dtype=np.int64)
+    clusters = fcluster(merges, len(runs) - k - 1, criterion="monocrit", monocrit=order)  # by rank, whatever ties
+    return np.asarray(clusters, dtype=np.int64)
 
 
-def _numbers_of_clusters(vectors: Vectors, least: int, most: int, runs: int) -> Integers:
-    """The number of clusters of each run: from least/√2 to √2·most in equal factors."""
-    low, high = np.log(least / _REACH), np.log(most * _REACH)
+def _numbers_of_clusters(vectors: Vectors, min_k: int, max_k: int, runs: int) -> Integers:
+    """The number of clusters of each run: from min_k/√2 to √2·max_k in equal factors."""
+    low, high = np.log(min_k / _REACH), np.log(max_k * _REACH)
     numbers = np.exp(low + (high - low) * (np.arange(runs) + 0.5) / runs)
-    different = len(np.unique(vectors, axis=0))
-    return np.asarray(np.clip(np.rint(numbers), min(least, 2), different), dtype=np.int64)
+    num_distinct = len(np.unique(vectors, axis=0))
+    return np.asarray(np.clip(np.rint(numbers), min(min_k, 2), num_distinct), dtype=np.int64)
 
 
 def _distances(vectors: Vectors) -> Distances:
@@ -241,24 +242,24 @@ def _run(vectors: Vectors, starts: Integers, weights: Floats, seed: int) -> Inte
 def _starts(distances: Distances, k: int, weights: Floats, seed: int) -> list[int]:
     """K rows by greedy k-means++ (Arthur & Vassilvitskii 2007), drawn as by scikit-learn, from known distances."""
     generator, trials = np.random.RandomState(seed), 2 + int(np.log(k))
-    chosen = [int(generator.choice(len(weights), p=weights / weights.sum()))]
-    nearest = distances(np.array(chosen))[0]  # squared distance to the nearest chosen row
-    while len(chosen) < k:
+    starts = [int(generator.choice(len(weights), p=weights / weights.sum()))]
+    nearest = distances(np.array(starts))[0]  # squared distance to the nearest chosen row
+    while len(starts) < k:
         draws = generator.uniform(size=trials) * (nearest @ weights)
         candidates = np.searchsorted(np.cumsum(weights * nearest), draws).clip(max=len(weights) - 1)
         nearer = np.minimum(nearest, distances(candidates))
         best = int(np.argmin(nearer @ weights))
-        chosen.append(int(candidates[best]))
+        starts.append(int(candidates[best]))
         nearest = nearer[best]
-    return chosen
+    return starts
 
 
 def _ordered(vectors: Vectors, assignment: Integers, weights: Floats) -> Clustering:
     """Renumber clusters by size, then by first row; empty ones disappear."""
-    used, first, sizes = np.unique(assignment, return_index=True, return_counts=True)
+    clusters, first, sizes = np.unique(assignment, return_index=True, return_counts=True)
     order = np.lexsort((first, -sizes))
-    renumbered = np.empty(used.max() + 1, dtype=np.int64)
-    renumbered[used[order]] = np.arange(len(used))
+    renumbered = np.empty(clusters.max() + 1, dtype=np.int64)
+    renumbered[clusters[order]] = np.arange(len(clusters))
     numbers = renumbered[assignment]
     return Clustering(numbers, unit_centers(vectors, numbers, weights))
 

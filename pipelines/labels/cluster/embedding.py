@@ -50,48 +50,51 @@ def embed(labels: Iterable[str], encoder: TextEncoder, *, hypernyms: Hypernyms |
     texts = tuple(map(graph.text, names))
     vectors = graph.join(names, encoder.encode(texts))
     margins = [known_margin(name, graph) for name in names]
-    known = np.array([margin is not None for margin in margins]) | (encoder.kind_margin > 0)
-    chains, others = tuple(map(graph.chain, names)), tuple(_of_another_sense(name, graph) for name in names)
+    is_known = np.array([margin is not None for margin in margins]) | (encoder.kind_margin > 0)
+    chains, nouns_above = tuple(map(graph.chain, names)), tuple(_of_another_sense(name, graph) for name in names)
     senses = np.array([parse(text).sense or "" for text in texts], dtype=object)
     margin, parents = _margins(texts, margins, encoder), _parents(names, graph)
-    return Embedding(names, texts, vectors, margin, known, parents, chains, senses, others)
+    return Embedding(names, texts, vectors, margin, is_known, parents, chains, senses, nouns_above)
 
 
 def _of_another_sense(label: str, hypernyms: Hypernyms) -> str | None:
-    noun, own = hypernyms.noun_above(label), parse(hypernyms.text(label)).sense
-    return None if noun is None or parse(noun).sense in (own, *GENERAL) else noun
+    noun, sense = hypernyms.noun_above(label), parse(hypernyms.text(label)).sense
+    return None if noun is None or parse(noun).sense in (sense, *GENERAL) else noun
 
 
-def _margins(texts: Sequence[str], known: Sequence[float | None], encoder: TextEncoder) -> Floats:
+def _margins(texts: Sequence[str], known_margins: Sequence[float | None], encoder: TextEncoder) -> Floats:
     """Margins from known facts; of other labels from their cosines to place nouns, if these are informative."""
-    margins = np.array([margin or 0 for margin in known], dtype=np.float64)
-    others = [place for place, margin in enumerate(known) if margin is None]
-    if others and encoder.kind_margin > 0:
+    margins = np.array([margin or 0 for margin in known_margins], dtype=np.float64)
+    unknown_places = [place for place, margin in enumerate(known_margins) if margin is None]
+    if unknown_places and encoder.kind_margin > 0:
         natural, human_made = (thesaurus().anchors(kind) for kind in (NATURAL, HUMAN_MADE))
-        encoded = encoder.encode([*(texts[place] for place in others), *natural, *human_made])
-        near = kind_margins(*np.split(encoded, np.cumsum([len(others), len(natural)])))
-        margins[others] = LIKELY * near / encoder.kind_margin
+        encoded = encoder.encode([*(texts[place] for place in unknown_places), *natural, *human_made])
+        anchor_margins = kind_margins(*np.split(encoded, np.cumsum([len(unknown_places), len(natural)])))
+        margins[unknown_places] = LIKELY * anchor_margins / encoder.kind_margin
     return margins
 
 
 def _parents(labels: Sequence[str], hypernyms: Hypernyms) -> Integers:
-    own = {item: place for place, label in enumerate(labels) for item in hypernyms.own(label)}
-    found = [next((own[item] for item in hypernyms.parents(label) if item in own), None) for label in labels]
-    return np.array([place if above is None else above for place, above in enumerate(found)])
+    place_of_item = {item: place for place, label in enumerate(labels) for item in hypernyms.own(label)}
+    parent_places = [
+        next((place_of_item[item] for item in hypernyms.parents(label) if item in place_of_item), None)
+        for label in labels
+    ]
+    return np.array([place if parent is None else parent for place, parent in enumerate(parent_places)])
 
 
 def known_margin(label: str, hypernyms: Hypernyms) -> float | None:
     """The margin from the known facts of a label; None if there are none."""
-    own, listed = parse(hypernyms.name(label)), 0.0
-    if own.sense is not None:
-        listed = _SIGN[thesaurus().kind_of[own.sense]] * (_LISTED if own.certain else _PARTLY)
+    phrase, list_margin = parse(hypernyms.name(label)), 0.0
+    if phrase.sense is not None:
+        list_margin = _SIGN[thesaurus().kind_of[phrase.sense]] * (_LISTED if phrase.certain else _PARTLY)
     elif not hypernyms.classes(label):
         return None
-    supported = _SUPPORTED * hypernyms.support(label)
-    margin, disagree = listed + supported, listed * supported < 0
-    ambiguous = own.head in thesaurus().ambiguous and label not in hypernyms.items
-    most = _UNCERTAIN if ambiguous or disagree else _MOST
-    return float(np.clip(margin if margin > 0 else margin * _READILY, -most, most))
+    graph_margin = _SUPPORTED * hypernyms.support(label)
+    margin, disagree = list_margin + graph_margin, list_margin * graph_margin < 0
+    ambiguous = phrase.head in thesaurus().ambiguous and label not in hypernyms.items
+    limit = _UNCERTAIN if ambiguous or disagree else _MOST
+    return float(np.clip(margin if margin > 0 else margin * _READILY, -limit, limit))
 
 
 def kind_margins(vectors: Vectors, natural: Vectors, human_made: Vectors) -> Floats:

@@ -37,12 +37,15 @@ GENERAL = ("building", "natural region")  # senses of nouns that say hardly more
 
 def propose_names(clusters: Sequence[Counts], *, chains: Chains | None = None) -> list[str]:
     """A readable name for each cluster, no two alike; the clusters of most landmarks choose first."""
-    known = chains or {}
-    nouns_of = (_nouns, _senses, lambda label: _above(known.get(label, ())))
+    chain_of_label = chains or {}
+    nouns_of = (_nouns, _senses, lambda label: _above(chain_of_label.get(label, ())))
     shares = [[_shares({label: nouns(label) for label in counts}, counts) for counts in clusters] for nouns in nouns_of]
-    greatest, names = [_greatest(own) for own in shares], dict[int, str]()
+    greatest, names = [_greatest(cluster_shares) for cluster_shares in shares], dict[int, str]()
     for place in _largest_first(clusters):
-        fitting = [_fitting(own[place], most) for own, most in zip(shares, greatest, strict=True)]
+        fitting = [
+            _fitting(cluster_shares[place], greatest_shares)
+            for cluster_shares, greatest_shares in zip(shares, greatest, strict=True)
+        ]
         candidates = chain(*fitting, _fallbacks(clusters[place], next(iter(shares[0][place]))))
         names[place] = next(name for name in candidates if name not in names.values())
     return [names[place] for place in range(len(clusters))]
@@ -55,20 +58,22 @@ def name_groups(
 
     A group that nothing else names is called by its largest cluster ("street and others").
     """
-    whole = [{label: number for place in group for label, number in clusters[place].items()} for group in groups]
-    known = chains or {}
-    of_themes = [_shares({label: themes(label) for label in counts}, counts) for counts in whole]
-    above = [_shares({label: _above(known.get(label, ())) for label in counts}, counts) for counts in whole]
+    group_counts = [{label: number for place in group for label, number in clusters[place].items()} for group in groups]
+    chain_of_label = chains or {}
+    of_themes = [_shares({label: themes(label) for label in counts}, counts) for counts in group_counts]
+    class_shares = [
+        _shares({label: _above(chain_of_label.get(label, ())) for label in counts}, counts) for counts in group_counts
+    ]
     most_themes = _greatest(of_themes)
-    found: dict[int, str] = {}
-    for place in _largest_first(whole):
-        largest = min(groups[place], key=lambda own: (-sum(clusters[own].values()), names[own]))
-        several = len(groups[place]) > 1
-        plain = f"{names[largest]} and others" if several else names[largest]
-        shared = [*_fitting(of_themes[place], most_themes), *_rarest(above[place], above)] if several else []
-        candidates = chain(shared, [plain], (f"{plain} {number}" for number in count(2)))
-        found[place] = next(name for name in candidates if name not in found.values())
-    return [found[place] for place in range(len(groups))]
+    group_names: dict[int, str] = {}
+    for place in _largest_first(group_counts):
+        largest = min(groups[place], key=lambda member: (-sum(clusters[member].values()), names[member]))
+        is_union = len(groups[place]) > 1
+        fallback = f"{names[largest]} and others" if is_union else names[largest]
+        nouns = [*_fitting(of_themes[place], most_themes), *_rarest(class_shares[place], class_shares)]
+        candidates = chain(nouns if is_union else [], [fallback], (f"{fallback} {number}" for number in count(2)))
+        group_names[place] = next(name for name in candidates if name not in group_names.values())
+    return [group_names[place] for place in range(len(groups))]
 
 
 def themes(label: str) -> list[str]:
@@ -126,8 +131,8 @@ def _senses(label: str) -> list[str]:
 
 def _above(chain_of_label: Sequence[str]) -> list[str]:
     """The classes above a label that are more specific than a kind."""
-    known = ((name, parse(name)) for name in chain_of_label)
-    return [name for name, phrase in known if phrase.certain and phrase.sense not in GENERAL]
+    parsed_names = ((name, parse(name)) for name in chain_of_label)
+    return [name for name, phrase in parsed_names if phrase.certain and phrase.sense not in GENERAL]
 
 
 def _nouns(label: str) -> list[str]:
@@ -135,9 +140,9 @@ def _nouns(label: str) -> list[str]:
     phrase = parse(label)
     words = phrase.head.split()
     shorter = (" ".join(words[start:]) for start in range(1, len(words)))
-    same = [noun for noun in shorter if phrase.sense and thesaurus().sense_of.get(noun) == phrase.sense]
+    synonyms = [noun for noun in shorter if phrase.sense and thesaurus().sense_of.get(noun) == phrase.sense]
     short = [label] if len(label.split()) <= _SHORT and label.casefold().endswith(phrase.head) else []
-    return list(dict.fromkeys([*short, phrase.head or label, *same]))
+    return list(dict.fromkeys([*short, phrase.head or label, *synonyms]))
 
 
 def groups_above(
@@ -152,32 +157,39 @@ def groups_above(
     """Names of the groups above each cluster, coarse → fine; no two groups of a level are called alike."""
     if levels < 0:
         raise OptionError(f"levels={levels}", expected="0 or more")
-    places = [np.array([place for place, own in enumerate(kinds) if own == kind]) for kind in dict.fromkeys(kinds)]
-    described = _with_themes(centers, clusters)
-    cuts = [_cuts(described[own], levels) for own in places]
-    above: list[list[str]] = [[] for _ in names]
+    places = [
+        np.array([place for place, cluster_kind in enumerate(kinds) if cluster_kind == kind])
+        for kind in dict.fromkeys(kinds)
+    ]
+    features = _with_themes(centers, clusters)
+    cuts = [_cuts(features[members], levels) for members in places]
+    group_names: list[list[str]] = [[] for _ in names]
     for level in range(levels):
         groups = [
-            own[cut[level] == group].tolist()
-            for own, cut in zip(places, cuts, strict=True)
+            members[cut[level] == group].tolist()
+            for members, cut in zip(places, cuts, strict=True)
             for group in np.unique(cut[level])
         ]
         for group, name in zip(groups, name_groups(groups, names, clusters, chains=chains), strict=True):
             for place in group:
-                above[place].append(name)
-    return [tuple(groups) for groups in above]
+                group_names[place].append(name)
+    return [tuple(groups) for groups in group_names]
 
 
 def _with_themes(centers: NDArray[np.float32], clusters: Sequence[Counts]) -> NDArray[np.float64]:
     """(k, d) unit rows: half a cluster's center, half how many of its landmarks are of each theme."""
-    found = [[(theme, number) for label, number in counts.items() for theme in themes(label)] for counts in clusters]
-    column = {theme: place for place, theme in enumerate(sorted({theme for own in found for theme, _ in own}))}
+    theme_counts = [
+        [(theme, number) for label, number in counts.items() for theme in themes(label)] for counts in clusters
+    ]
+    column = {
+        theme: place for place, theme in enumerate(sorted({theme for pairs in theme_counts for theme, _ in pairs}))
+    }
     of_themes = np.zeros((len(centers), len(column)))
-    for row, own in enumerate(found):
-        np.add.at(of_themes[row], [column[theme] for theme, _ in own], [number for _, number in own])
+    for row, pairs in enumerate(theme_counts):
+        np.add.at(of_themes[row], [column[theme] for theme, _ in pairs], [number for _, number in pairs])
     norms = np.linalg.norm(of_themes, axis=1, keepdims=True)
-    joined = np.hstack([centers, of_themes / np.where(norms > 0, norms, 1)])
-    return np.asarray(joined / np.linalg.norm(joined, axis=1, keepdims=True))
+    features = np.hstack([centers, of_themes / np.where(norms > 0, norms, 1)])
+    return np.asarray(features / np.linalg.norm(features, axis=1, keepdims=True))
 
 
 def _cuts(centers: NDArray[np.float64], levels: int) -> list[NDArray[np.int64]]:
@@ -187,12 +199,12 @@ def _cuts(centers: NDArray[np.float64], levels: int) -> list[NDArray[np.int64]]:
     if len(centers) == 1:
         return [np.zeros(1, dtype=np.int64)] * levels
     merges = linkage(centers, method="ward")
-    least = [round(len(centers) ** (level / (levels + 1))) for level in range(1, levels + 1)]
-    numbers = [_number(merges[:, 2], *ends) for ends in pairwise([*least, len(centers) - 1])]
+    lower_bounds = [round(len(centers) ** (level / (levels + 1))) for level in range(1, levels + 1)]
+    numbers = [_number(merges[:, 2], *ends) for ends in pairwise([*lower_bounds, len(centers) - 1])]
     return [fcluster(merges, number, criterion="maxclust").astype(np.int64) for number in numbers]
 
 
-def _number(costs: NDArray[np.float64], least: int, most: int) -> int:
+def _number(costs: NDArray[np.float64], lower_bound: int, upper_bound: int) -> int:
     """The number of groups, from the least to twice that, below which the cost of merging jumps the most."""
-    numbers = range(max(least, 2), min(2 * least, most, len(costs)) + 1)
-    return max(numbers, key=lambda number: costs[1 - number] - costs[-number], default=least)
+    numbers = range(max(lower_bound, 2), min(2 * lower_bound, upper_bound, len(costs)) + 1)
+    return max(numbers, key=lambda number: costs[1 - number] - costs[-number], default=lower_bound)

@@ -103,9 +103,9 @@ def _complaints(proposal: Proposal) -> Iterator[str]:
         yield "no cluster"
     yield from (f"cluster {number} has no label" for number, cluster in enumerate(clusters) if not cluster.labels)
     yield from (f"cluster {cluster.name!r} is {cluster.kind!r}" for cluster in clusters if cluster.kind not in KINDS)
-    named = [name for cluster in clusters for name in (cluster.name, *cluster.above)]
-    named += [place.label for place in places]
-    yield from (f"the name {name!r}" for name in named if not name.strip())
+    names = [name for cluster in clusters for name in (cluster.name, *cluster.above)]
+    names += [place.label for place in places]
+    yield from (f"the name {name!r}" for name in names if not name.strip())
     yield from (f"two clusters named {name!r}" for name in _twice(cluster.name for cluster in clusters))
     yield from (f"the label {label!r} is there twice" for label in _twice(place.label for place in places))
     if len({len(cluster.above) for cluster in clusters}) > 1:
@@ -158,21 +158,23 @@ def cluster_of_most(labels: Iterable[str], cluster_of: Mapping[str, Cluster]) ->
     return max(clusters, key=lambda cluster: names.count(cluster.name))
 
 
-def landmarks_of_clusters(kept: Iterable[KeptLandmark], proposal: Proposal) -> Counter[str]:
+def landmarks_of_clusters(landmarks: Iterable[KeptLandmark], proposal: Proposal) -> Counter[str]:
     """How many landmarks each cluster has, by its name."""
     cluster_of = proposal.cluster_of()
-    return Counter(cluster_of_most(landmark.labels, cluster_of).name for landmark in kept)
+    return Counter(cluster_of_most(landmark.labels, cluster_of).name for landmark in landmarks)
 
 
 def write_clusters(path: Path, proposal: Proposal, landmarks: Mapping[str, int]) -> None:
     """Write one row per cluster, with how many landmarks each has, by its name."""
     header = ("cluster", "name", "kind", "kind_margin", "landmarks", "distinct_labels", "labels", "uncertain", "doubt")
     rows = []
-    for number, own in enumerate(proposal.clusters):
-        about = (number, own.name, own.kind, own.margin, landmarks.get(own.name, 0), len(own.labels))
-        labels = SEPARATOR.join(place.label for place in own.labels)
-        chain = next(filter(None, map(_chain, own.labels)), "")
-        rows.append((*about, labels, "yes" if own.doubt else "no", own.doubt, SEPARATOR.join(own.above), chain))
+    for number, cluster in enumerate(proposal.clusters):
+        fields = (number, cluster.name, cluster.kind, cluster.margin)
+        sizes = (landmarks.get(cluster.name, 0), len(cluster.labels))
+        labels = SEPARATOR.join(place.label for place in cluster.labels)
+        chain = next(filter(None, map(_chain, cluster.labels)), "")
+        doubts = ("yes" if cluster.doubt else "no", cluster.doubt)
+        rows.append((*fields, *sizes, labels, *doubts, SEPARATOR.join(cluster.above), chain))
     write_table(path, (*header, "above", "hypernyms"), rows)
 
 
@@ -180,9 +182,20 @@ def write_labels(path: Path, proposal: Proposal) -> None:
     """Write one row per label."""
     header = ("label", "landmarks", "cluster", "kind", "similarity", "silhouette", "kind_margin", "doubt")
     rows = (
-        (p.label, p.landmarks, own.name, own.kind, p.similarity, p.silhouette, p.margin, p.doubt, p.natural, _chain(p))
-        for own in proposal.clusters
-        for p in own.labels
+        (
+            p.label,
+            p.landmarks,
+            cluster.name,
+            cluster.kind,
+            p.similarity,
+            p.silhouette,
+            p.margin,
+            p.doubt,
+            p.natural,
+            _chain(p),
+        )
+        for cluster in proposal.clusters
+        for p in cluster.labels
     )
     write_table(path, (*header, "natural_probability", "hypernyms"), rows)
 

@@ -135,97 +135,109 @@ def propose_for(
 ) -> Proposal:
     """The same for labels that are embedded already; ``runs`` are the seed and the restarts."""
     weights = 1 + np.log([counts[label] for label in embedding.labels])
-    known, scores = embedding.known, dict[int, float]()
+    is_known, scores = embedding.known, dict[int, float]()
     assignment, cluster_margins = np.zeros(len(weights), dtype=np.int64), np.zeros(0)
-    if known.any():
-        vectors, own = embedding.vectors[known], weights[known]
-        k, scores = choose_k(vectors, weights=own, **runs) if clusters == "auto" else (clusters, scores)
-        assignment[known] = spherical_kmeans(vectors, k, weights=own, **runs).assignment
+    if is_known.any():
+        vectors, known_weights = embedding.vectors[is_known], weights[is_known]
+        k, scores = choose_k(vectors, weights=known_weights, **runs) if clusters == "auto" else (clusters, scores)
+        assignment[is_known] = spherical_kmeans(vectors, k, weights=known_weights, **runs).assignment
         if clusters == "auto":
-            assignment[known] = settle_senses(vectors, assignment[known], embedding.senses[known])
-        together = with_parents(assignment, embedding.parents, embedding.senses)[known]
-        together = np.unique(together, return_inverse=True)[1]
-        centers = unit_centers(vectors, together, own)
-        assignment[known], cluster_margins = settle_kinds(vectors, together, centers, embedding.margins[known])
-    assignment[~known] = len(cluster_margins)
+            assignment[is_known] = settle_senses(vectors, assignment[is_known], embedding.senses[is_known])
+        merged_clusters = with_parents(assignment, embedding.parents, embedding.senses)[is_known]
+        merged_clusters = np.unique(merged_clusters, return_inverse=True)[1]
+        centers = unit_centers(vectors, merged_clusters, known_weights)
+        assignment[is_known], cluster_margins = settle_kinds(
+            vectors, merged_clusters, centers, embedding.margins[is_known]
+        )
+    assignment[~is_known] = len(cluster_margins)
     centers = unit_centers(embedding.vectors, assignment, weights)
-    named = [_counts(embedding, counts, assignment == own) for own in range(len(cluster_margins))]
+    cluster_counts = [_counts(embedding, counts, assignment == number) for number in range(len(cluster_margins))]
     chains = dict(zip(embedding.texts, embedding.chains, strict=True))
-    names = propose_names(named, chains=chains)
+    names = propose_names(cluster_counts, chains=chains)
     kinds = [kind_of(margin) for margin in cluster_margins]
-    above = groups_above(centers[: len(named)], kinds, names, named, levels=levels, chains=chains)
+    group_names = groups_above(
+        centers[: len(cluster_counts)], kinds, names, cluster_counts, levels=levels, chains=chains
+    )
     places = _places(embedding, counts, assignment, centers, names)
-    described = [*zip(names, cluster_margins.tolist(), above, strict=True)]
-    described += [] if known.all() else [(UNKNOWN, 0.0, (UNKNOWN,) * levels)]
-    members: list[list[LabelPlace]] = [[] for _ in described]
+    descriptions = [*zip(names, cluster_margins.tolist(), group_names, strict=True)]
+    descriptions += [] if is_known.all() else [(UNKNOWN, 0.0, (UNKNOWN,) * levels)]
+    members: list[list[LabelPlace]] = [[] for _ in descriptions]
     for place, number in zip(places, assignment, strict=True):
         members[number].append(place)
-    made = [_cluster(*about, inside) for about, inside in zip(described, members, strict=True)]
-    return Proposal(tuple(sorted(made, key=lambda cluster: (-cluster.landmarks, cluster.name))), scores)
+    proposed_clusters = [
+        _cluster(*description, cluster_places)
+        for description, cluster_places in zip(descriptions, members, strict=True)
+    ]
+    return Proposal(tuple(sorted(proposed_clusters, key=lambda cluster: (-cluster.landmarks, cluster.name))), scores)
 
 
 def _counts(embedding: Embedding, counts: Mapping[str, int], members: NDArray[np.bool_]) -> Counter[str]:
     """The texts of a cluster's labels, and their numbers of landmarks."""
-    found: Counter[str] = Counter()
+    landmark_counts: Counter[str] = Counter()
     for place in np.flatnonzero(members):
-        found[embedding.texts[place]] += counts[embedding.labels[place]]
-    return found
+        landmark_counts[embedding.texts[place]] += counts[embedding.labels[place]]
+    return landmark_counts
 
 
 def _places(
     embedding: Embedding, counts: Mapping[str, int], assignment: Integers, centers: Vectors, names: Sequence[str]
 ) -> list[LabelPlace]:
     """Each label, in the order of the embedding."""
-    known, cosines = embedding.known, (embedding.vectors * centers[assignment]).sum(axis=1)
-    inside = np.zeros(len(known))
-    inside[known] = silhouettes(embedding.vectors[known], assignment[known]) if known.any() else 0
-    near, senses = are_near(inside, assignment) & known, embedding.senses
-    sizes, alike, places = np.bincount(assignment), Counter(zip(assignment, senses, strict=True)), []
+    is_known, cosines = embedding.known, (embedding.vectors * centers[assignment]).sum(axis=1)
+    row_silhouettes = np.zeros(len(is_known))
+    row_silhouettes[is_known] = silhouettes(embedding.vectors[is_known], assignment[is_known]) if is_known.any() else 0
+    is_near, senses = are_near(row_silhouettes, assignment) & is_known, embedding.senses
+    sizes, sense_counts, places = np.bincount(assignment), Counter(zip(assignment, senses, strict=True)), []
     for row, label in enumerate(embedding.labels):
         margin = float(embedding.margins[row])
         doubts = ["kind"] if abs(margin) < 1 else []
-        doubts += ["near another cluster"] if near[row] else []
+        doubts += ["near another cluster"] if is_near[row] else []
         parent = embedding.parents[row]
         if assignment[parent] != assignment[row] and senses[parent] not in GENERAL:
             doubts.append(f"above it: {embedding.labels[parent]}")
-        elif known[row] and alike[assignment[row], senses[row]] <= _FEW and sizes[assignment[row]] > 1:
+        elif is_known[row] and sense_counts[assignment[row], senses[row]] <= _FEW and sizes[assignment[row]] > 1:
             noun = embedding.others[row]
             doubts.append(f"above it: {noun}" if noun else "few alike")
-        doubts += [] if known[row] else [_guess(embedding.vectors[row], centers, names)]
-        about = (round(float(cosines[row]), 4), round(float(inside[row]), 4), round(margin, 4), ", ".join(doubts))
+        doubts += [] if is_known[row] else [_guess(embedding.vectors[row], centers, names)]
+        measures = (
+            round(float(cosines[row]), 4),
+            round(float(row_silhouettes[row]), 4),
+            round(margin, 4),
+            ", ".join(doubts),
+        )
         natural = round(natural_probability(margin), 4)
-        places.append(LabelPlace(label, counts[label], *about, natural, embedding.chains[row]))
+        places.append(LabelPlace(label, counts[label], *measures, natural, embedding.chains[row]))
     return places
 
 
 def _guess(vector: Vectors, centers: Vectors, names: Sequence[str]) -> str:
     cosines = centers[: len(names)] @ vector
-    near = [names[place] for place in np.argsort(-cosines, kind="stable")[:_GUESSES] if cosines[place] >= _ALIKE]
-    return f"unknown: {' or '.join(near)}?" if near else UNKNOWN
+    candidates = [names[place] for place in np.argsort(-cosines, kind="stable")[:_GUESSES] if cosines[place] >= _ALIKE]
+    return f"unknown: {' or '.join(candidates)}?" if candidates else UNKNOWN
 
 
-def _cluster(name: str, margin: float, above: tuple[str, ...], places: list[LabelPlace]) -> Cluster:
+def _cluster(name: str, margin: float, group_names: tuple[str, ...], places: list[LabelPlace]) -> Cluster:
     doubtful = sum(place.landmarks for place in places if place.doubt)
     doubts = ["kind"] if abs(margin) < 1 else []
     doubts += ["labels"] if 3 * doubtful > sum(place.landmarks for place in places) else []
-    ordered = tuple(sorted(places, key=lambda place: (-place.landmarks, place.label)))
-    return Cluster(name, kind_of(margin), round(margin, 4), ordered, ", ".join(doubts), above)
+    sorted_places = tuple(sorted(places, key=lambda place: (-place.landmarks, place.label)))
+    return Cluster(name, kind_of(margin), round(margin, 4), sorted_places, ", ".join(doubts), group_names)
 
 
-def are_near(inside: Floats, assignment: Integers) -> NDArray[np.bool_]:
+def are_near(row_silhouettes: Floats, assignment: Integers) -> NDArray[np.bool_]:
     """(n,) booleans: another cluster is almost as near as the row's own, by silhouette."""
-    return (np.bincount(assignment)[assignment] > 1) & (inside < _NEAR * np.median(inside))
+    return (np.bincount(assignment)[assignment] > 1) & (row_silhouettes < _NEAR * np.median(row_silhouettes))
 
 
 def settle_senses(vectors: Vectors, assignment: Integers, senses: NDArray[Any]) -> Integers:
     """Labels at the edge of a cluster of another sense move to one of their own, or make one together."""
-    common = [Counter(senses[assignment == own]).most_common(1)[0][0] for own in range(assignment.max() + 1)]
-    home = {sense: own for own, sense in reversed(list(enumerate(common)))}
-    settled = assignment.copy()
+    common = [Counter(senses[assignment == number]).most_common(1)[0][0] for number in range(assignment.max() + 1)]
+    cluster_of_sense = {sense: number for number, sense in reversed(list(enumerate(common)))}
+    new_assignment = assignment.copy()
     for row in np.flatnonzero(are_near(silhouettes(vectors, assignment), assignment)):
         if senses[row] not in ("", common[assignment[row]]):
-            settled[row] = home.setdefault(senses[row], len(home) + len(common))
-    return np.unique(settled, return_inverse=True)[1].astype(np.int64)
+            new_assignment[row] = cluster_of_sense.setdefault(senses[row], len(cluster_of_sense) + len(common))
+    return np.unique(new_assignment, return_inverse=True)[1].astype(np.int64)
 
 
 def with_parents(assignment: Integers, parents: Integers, senses: NDArray[Any]) -> Integers:
@@ -244,16 +256,16 @@ def settle_kinds(vectors: Vectors, assignment: Integers, centers: Vectors, margi
         The new assignment (clusters from 0 in the same order, none empty), and the (k,) mean margin of each cluster,
         where uncertain labels count as 0; it is positive for the clusters of natural labels alone.
     """
-    settled = assignment.copy()
+    new_assignment = assignment.copy()
     label_is_natural = margins >= LIKELY
     votes = np.where(label_is_natural | (margins <= -1), margins, 0.0)
     is_natural = np.bincount(assignment, weights=votes) > 0
     for natural in (True, False):
-        homes = np.flatnonzero(is_natural == natural)
+        targets = np.flatnonzero(is_natural == natural)
         movers = np.flatnonzero((label_is_natural == natural) & (is_natural[assignment] != natural))
-        if len(movers) and len(homes):
-            settled[movers] = homes[np.argmax(vectors[movers] @ centers[homes].T, axis=1)]
+        if len(movers) and len(targets):
+            new_assignment[movers] = targets[np.argmax(vectors[movers] @ centers[targets].T, axis=1)]
         elif len(movers):
-            settled[movers] = len(centers)  # no cluster of that kind: these labels make one
-    settled = np.unique(settled, return_inverse=True)[1].astype(np.int64)
-    return settled, np.bincount(settled, weights=votes) / np.bincount(settled)
+            new_assignment[movers] = len(centers)  # no cluster of that kind: these labels make one
+    new_assignment = np.unique(new_assignment, return_inverse=True)[1].astype(np.int64)
+    return new_assignment, np.bincount(new_assignment, weights=votes) / np.bincount(new_assignment)

@@ -41,15 +41,15 @@ def agreement(groups: Sequence[Hashable], reference: Sequence[Hashable]) -> dict
     if len(groups) != len(reference) or not groups:
         raise ShapeError(f"{len(groups)} groups for {len(reference)} classes", expected="as many, and at least one")
     sides: tuple[Any, Any] = groups, reference
-    found, true = (pd.Series(side, dtype=object).factorize()[0] for side in sides)
-    homogeneity, completeness, v_measure = homogeneity_completeness_v_measure(true, found)
+    group_codes, class_codes = (pd.Series(side, dtype=object).factorize()[0] for side in sides)
+    homogeneity, completeness, v_measure = homogeneity_completeness_v_measure(class_codes, group_codes)
     values = {
-        "ari": adjusted_rand_score(true, found),
-        "nmi": normalized_mutual_info_score(true, found),
+        "ari": adjusted_rand_score(class_codes, group_codes),
+        "nmi": normalized_mutual_info_score(class_codes, group_codes),
         "homogeneity": homogeneity,
         "completeness": completeness,
         "v_measure": v_measure,
-        "purity": contingency_matrix(true, found).max(axis=0).sum() / len(found),
+        "purity": contingency_matrix(class_codes, group_codes).max(axis=0).sum() / len(group_codes),
     }
     return {name: round(float(value), 4) for name, value in values.items()}
 
@@ -76,18 +76,18 @@ def read_reference(spec: str | Path) -> tuple[str, dict[str, str]]:
             votes[normalize_label(label).casefold()][answer.strip()] += 1
     if not votes:
         raise TableError(f"{path}: no label with a {column}", expected="at least one")
-    chosen = {label: min(counts, key=lambda name: (-counts[name], name)) for label, counts in votes.items()}
-    return f"{path.name}:{column}", chosen
+    class_of = {label: min(counts, key=lambda name: (-counts[name], name)) for label, counts in votes.items()}
+    return f"{path.name}:{column}", class_of
 
 
 def against(reference: Mapping[str, str], cluster_of: Mapping[str, Hashable]) -> dict[str, float]:
     """Agreement of clusters with a reference, over the labels that both know, and how many these are."""
-    shared = [label for label in cluster_of if label.casefold() in reference]
-    if not shared:
+    shared_labels = [label for label in cluster_of if label.casefold() in reference]
+    if not shared_labels:
         raise TableError("a reference that knows none of the labels", expected="labels in common")
-    classes = [reference[label.casefold()] for label in shared]
-    found = agreement([cluster_of[label] for label in shared], classes)
-    return {"labels": len(shared), "classes": len(set(classes)), **found}
+    classes = [reference[label.casefold()] for label in shared_labels]
+    measures = agreement([cluster_of[label] for label in shared_labels], classes)
+    return {"labels": len(shared_labels), "classes": len(set(classes)), **measures}
 
 
 def measure_quality(
@@ -125,16 +125,16 @@ def _spread(sizes: list[int]) -> dict[str, float]:
 
 
 def _nearest_pairs(centers: NDArray[np.float32], names: list[str]) -> list[dict[str, Any]]:
-    one, other = np.triu_indices(len(centers), k=1)
-    cosines = (centers @ centers.T)[one, other].astype(np.float64)
+    rows, columns = np.triu_indices(len(centers), k=1)
+    cosines = (centers @ centers.T)[rows, columns].astype(np.float64)
     nearest = np.argsort(-cosines, kind="stable")[:_MOST_PAIRS]
-    pairs = zip(one[nearest], other[nearest], cosines[nearest].tolist(), strict=True)
+    pairs = zip(rows[nearest], columns[nearest], cosines[nearest].tolist(), strict=True)
     return [{"clusters": [names[a], names[b]], "cosine": round(cosine, 4)} for a, b, cosine in pairs]
 
 
 def _outliers(labels: tuple[str, ...], similarity: NDArray[np.float64], clusters: list[str]) -> list[dict[str, Any]]:
     low, high = np.quantile(similarity, [0.25, 0.75])
-    far = np.flatnonzero(similarity < low - 1.5 * (high - low))
-    farthest = far[np.argsort(similarity[far], kind="stable")][:_MOST_OUTLIERS]
-    found = ((labels[row], clusters[row], round(float(similarity[row]), 4)) for row in farthest)
-    return [{"label": label, "cluster": cluster, "cosine": cosine} for label, cluster, cosine in found]
+    outlier_rows = np.flatnonzero(similarity < low - 1.5 * (high - low))
+    farthest = outlier_rows[np.argsort(similarity[outlier_rows], kind="stable")][:_MOST_OUTLIERS]
+    entries = ((labels[row], clusters[row], round(float(similarity[row]), 4)) for row in farthest)
+    return [{"label": label, "cluster": cluster, "cosine": cosine} for label, cluster, cosine in entries]

@@ -114,12 +114,12 @@ class ClusterStep(LabelStep[Clustered]):
     def record(self) -> StepRecord:
         """The cleaned landmarks, the references and the hypernyms; the encoder as it describes itself."""
         settings = self.settings
-        own = {name: getattr(settings, name) for name in ("clusters", "restarts", "levels")}
-        own |= {"references": [path.name for path in settings.references]}
-        own |= {"hypernyms": [path.name for path in self.edges]} if self.edges else {}
+        parameters = {name: getattr(settings, name) for name in ("clusters", "restarts", "levels")}
+        parameters |= {"references": [path.name for path in settings.references]}
+        parameters |= {"hypernyms": [path.name for path in self.edges]} if self.edges else {}
         tables = [split_reference(path)[0] for path in settings.references]
         inputs = (*self.read_files, *tables, *self.edges)
-        return StepRecord(COMMAND, {**self.encoder.settings(), **own}, inputs, settings.seed)
+        return StepRecord(COMMAND, {**self.encoder.settings(), **parameters}, inputs, settings.seed)
 
     def _compute(self) -> Clustered:
         settings, counts = self.settings, label_counts(self.kept)
@@ -130,8 +130,9 @@ class ClusterStep(LabelStep[Clustered]):
         options = settings.model_dump(include={"clusters", "seed", "restarts", "levels"})
         proposal = propose_for(embedding, counts, **options)
         quality = measure_quality(proposal, embedding, references=references)
-        lost = [] if self.edges else self.hypernyms.without_edges()
-        return Clustered(proposal, quality | ({"labels_without_chain": lost} if lost else {}))
+        labels_without_chain = [] if self.edges else self.hypernyms.without_edges()
+        quality |= {"labels_without_chain": labels_without_chain} if labels_without_chain else {}
+        return Clustered(proposal, quality)
 
     def _write(self, result: Clustered, folder: Path) -> None:
         write_proposal(folder / PROPOSAL, result.proposal)
@@ -143,25 +144,26 @@ class ClusterStep(LabelStep[Clustered]):
             shutil.copyfile(file, folder / file.name)
 
 
-def describe_clustered(found: Clustered) -> str:
+def describe_clustered(result: Clustered) -> str:
     """The clusters, then their quality, and how they agree with each reference."""
-    numbers = found.quality
+    numbers = result.quality
     silhouette = numbers["silhouette"]
-    measured = "" if silhouette is None else f"silhouette {silhouette:.3f}, "  # of one cluster, or one for each label
-    lines = [describe_proposal(found.proposal), f"{measured}inertia {numbers['inertia']:.1f}"]
+    # one cluster, or one for each label, has none
+    silhouette_text = "" if silhouette is None else f"silhouette {silhouette:.3f}, "
+    lines = [describe_proposal(result.proposal), f"{silhouette_text}inertia {numbers['inertia']:.1f}"]
     for name, values in numbers["references"].items():
         measures = ", ".join(f"{measure} {values[measure]:.3f}" for measure in ("ari", "nmi", "v_measure", "purity"))
         lines.append(f"{name}: {values['labels']} labels in {values['classes']} classes: {measures}")
-    return "\n".join([*lines, *describe_unknown_ids(found)])
+    return "\n".join([*lines, *describe_unknown_ids(result)])
 
 
-def describe_unknown_ids(found: Clustered) -> list[str]:
+def describe_unknown_ids(result: Clustered) -> list[str]:
     """How to ask what stands above labels of which nothing is known but their Wikidata ids, if there are any."""
-    lost = found.quality.get("labels_without_chain", ())
+    labels = result.quality.get("labels_without_chain", ())
     return [
-        f"{len(lost)} labels, {label!r} for instance, have Wikidata ids that are not known here: ask with "
+        f"{len(labels)} labels, {label!r} for instance, have Wikidata ids that are not known here: ask with "
         "'hiertree labels hypernyms CLEANED --store STORE --contact YOU', and pass --hypernyms STORE"
-        for label in lost[:1]
+        for label in labels[:1]
     ]
 
 
@@ -176,6 +178,8 @@ def describe_proposal(proposal: Proposal) -> str:
 
 def _line(cluster: Cluster) -> str:
     labels = [place.label for place in cluster.labels]
-    more = f", … {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else ""
+    ending = f", … {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else ""
     mark = "?" if cluster.doubt else " "
-    return f"{cluster.landmarks:6d} {mark} {cluster.kind:10s} {cluster.name}: {', '.join(labels[:_LABELS_SHOWN])}{more}"
+    return (
+        f"{cluster.landmarks:6d} {mark} {cluster.kind:10s} {cluster.name}: {', '.join(labels[:_LABELS_SHOWN])}{ending}"
+    )
