@@ -78,11 +78,11 @@ def check(
         OptionError: an unknown name or split.
     """
     entry = entry_of(name)
-    chosen = tuple(splits) or tuple(entry.benchmark.splits)
-    for split in chosen:
+    splits_to_check = tuple(splits) or tuple(entry.benchmark.splits)
+    for split in splits_to_check:
         entry.benchmark.check_options(split, verify)
     reports = []
-    for split in chosen:
+    for split in splits_to_check:
         try:
             dataset = entry.load(root, split, verify=verify)
         except OptionError:
@@ -142,5 +142,5 @@ def statistics(dataset: ImageDataset) -> dict[str, Any]:
 
 
 def _spread(counts: NDArray[np.int64]) -> dict[str, float]:
-    found = {name: float(np.quantile(counts, share)) for name, share in QUANTILES.items()}
-    return {**found, "mean": round(float(counts.mean()), 2)}
+    quantiles = {name: float(np.quantile(counts, share)) for name, share in QUANTILES.items()}
+    return {**quantiles, "mean": round(float(counts.mean()), 2)}

@@ -49,12 +49,12 @@ class Counts:
         >>> Counts(images=343_100, within=100).differences(343_149, 7), Counts(classes=12).differences(5, 11)
         ([], ['11 classes instead of 12'])
         """
-        found = []
+        phrases = []
         if self.images is not None and abs(images - self.images) > self.within:
-            found.append(f"{images:,} images instead of {self.images:,}")
+            phrases.append(f"{images:,} images instead of {self.images:,}")
         if self.classes is not None and classes != self.classes:
-            found.append(f"{classes:,} classes instead of {self.classes:,}")
-        return found
+            phrases.append(f"{classes:,} classes instead of {self.classes:,}")
+        return phrases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,16 +120,18 @@ class Benchmark:
             MissingResourceError: files are missing; the message names them and says where to get them.
         """
         choices = [(name,) if isinstance(name, str) else name for name in names]
-        homes = [Path(root), Path(root) / self.folder]
-        home = next((home for home in homes if any((home / name).exists() for name in choices[0])), homes[0])
-        present = [[home / name for name in choice if (home / name).exists()] for choice in choices]
-        missing = [" or ".join(choice) for choice, found in zip(choices, present, strict=True) if not found]
+        candidates = [Path(root), Path(root) / self.folder]
+        folder = next(
+            (folder for folder in candidates if any((folder / name).exists() for name in choices[0])), candidates[0]
+        )
+        matches = [[folder / name for name in choice if (folder / name).exists()] for choice in choices]
+        missing = [" or ".join(choice) for choice, paths in zip(choices, matches, strict=True) if not paths]
         if missing:
-            error = self.missing(f"{', '.join(missing)} not in {home}", expected=", ".join(map(" or ".join, choices)))
-            if any(present):
+            error = self.missing(f"{', '.join(missing)} not in {folder}", expected=", ".join(map(" or ".join, choices)))
+            if any(matches):
                 raise error
             raise OtherLayoutError(error.given, expected=error.expected, remedy=error.remedy)
-        return (home, *(found[0] for found in present))
+        return (folder, *(paths[0] for paths in matches))
 
     def missing(self, given: str, *, expected: str) -> MissingResourceError:
         """The error for missing files, with the steps to get them."""
@@ -144,10 +146,10 @@ class Benchmark:
         """
         images = FileImages(home, inside(names, where))
         rows = np.unique(np.linspace(0, len(images) - 1, LOOKED_FOR).astype(int)).tolist() if len(images) else []
-        absent = missing_files(home, map(images.name, rows), listing=False)
-        if absent:
-            given = f"{len(absent)} of {len(rows)} images looked for are not in {home} ({some_of(absent, 3)})"
-            raise self.missing(given, expected="every image of the list")
+        missing = missing_files(home, map(images.name, rows), listing=False)
+        if missing:
+            problem = f"{len(missing)} of {len(rows)} images looked for are not in {home} ({some_of(missing, 3)})"
+            raise self.missing(problem, expected="every image of the list")
         return images
 
     def dataset(self, split: str, labeled: Labeled, images: ImageSource, *, verify: str, **parts: Any) -> ImageDataset:
@@ -160,15 +162,15 @@ class Benchmark:
             TableError: the sizes differ, and ``verify`` is "published".
         """
         part = {"query": parts.get("queries"), "gallery": parts.get("gallery")}.get(split)
-        whole = split if part is None else "test"
-        self.verify(whole, len(images), len(np.unique(labeled.paths[:, -1])), verify)
-        found = ImageDataset(
-            name=self.name, split=whole, protocol=self.protocol, images=images, **labeled._asdict(), **parts
+        full_split = split if part is None else "test"
+        self.verify(full_split, len(images), len(np.unique(labeled.paths[:, -1])), verify)
+        dataset = ImageDataset(
+            name=self.name, split=full_split, protocol=self.protocol, images=images, **labeled._asdict(), **parts
         )
         if part is None:
-            return found
-        self.verify(split, len(part), len(np.unique(found.paths[part, -1])), verify)
-        return found.select(part, split=split)
+            return dataset
+        self.verify(split, len(part), len(np.unique(dataset.paths[part, -1])), verify)
+        return dataset.select(part, split=split)
 
     def verify(self, split: str, images: int, classes: int, verify: str) -> None:
         """Compare the sizes of a split with the published ones; a TableError says how they differ."""
@@ -191,15 +193,15 @@ class Benchmark:
 def _published() -> Mapping[str, Benchmark]:
     text = resources.files(__package__).joinpath("benchmarks").joinpath("benchmarks.yaml").read_text(encoding="utf-8")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
-    listed: dict[str, dict[str, Any]] = loader(text).get_single_data()
-    return MappingProxyType({name: Benchmark(name=name, **_typed(values)) for name, values in listed.items()})
+    entries: dict[str, dict[str, Any]] = loader(text).get_single_data()
+    return MappingProxyType({name: Benchmark(name=name, **_typed(values)) for name, values in entries.items()})
 
 
 def _typed(values: dict[str, Any]) -> dict[str, Any]:
     typed = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
     typed["splits"] = _counts(values["splits"])
     typed["downloads"] = tuple(Download(**file) for file in values.get("downloads", ()))
-    typed["other_lists"] = {whose: _counts(sizes) for whose, sizes in values.get("other_lists", {}).items()}
+    typed["other_lists"] = {source: _counts(sizes) for source, sizes in values.get("other_lists", {}).items()}
     return typed
 
 

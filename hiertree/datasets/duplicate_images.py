@@ -68,15 +68,15 @@ def check_duplicates(dataset: ImageDataset, *, content: bool = False, on_duplica
         TableError: there are duplicates, and ``on_duplicates`` is ``"error"``; the message names the first.
     """
     check_choice("on_duplicates", on_duplicates, OnDuplicates)
-    found = duplicates(dataset, content=content)
-    extra = sum(len(rows) - 1 for rows in found.values())
-    if not found:
+    groups = duplicates(dataset, content=content)
+    extra = sum(len(rows) - 1 for rows in groups.values())
+    if not groups:
         return 0
-    shown = ", ".join(f"{name!r} in rows {rows[0]} and {rows[1]}" for name, rows in list(found.items())[:3])
-    given = f"{dataset.name}, {dataset.split}: {extra} of {len(dataset)} rows repeat an image ({shown})"
+    examples = ", ".join(f"{name!r} in rows {rows[0]} and {rows[1]}" for name, rows in list(groups.items())[:3])
+    problem = f"{dataset.name}, {dataset.split}: {extra} of {len(dataset)} rows repeat an image ({examples})"
     if on_duplicates == "error":
-        raise TableError(given, expected="every image once", remedy="remove the repeated rows")
-    _log.warning("%s; metrics on such a split are too high", given)
+        raise TableError(problem, expected="every image once", remedy="remove the repeated rows")
+    _log.warning("%s; metrics on such a split are too high", problem)
     return extra
 
 
@@ -88,12 +88,12 @@ def check_apart(train: ImageDataset, test: ImageDataset) -> None:
     """
     if not (_are_files(train.images) and _are_files(test.images)):
         return
-    asked = np.arange(len(test)) if test.queries is None else test.queries
-    both = asked[np.isin(by_source(test.images, _file_keys)[asked], by_source(train.images, _file_keys))]
-    if len(both):
+    rows = np.arange(len(test)) if test.queries is None else test.queries
+    repeats = rows[np.isin(by_source(test.images, _file_keys)[rows], by_source(train.images, _file_keys))]
+    if len(repeats):
         raise TableError(
-            f"{test.name}: {len(both)} of {len(test)} images of the split {test.split!r} stand in {train.split!r} as "
-            f"well, the first {test.images.name(int(both[0]))!r}",
+            f"{test.name}: {len(repeats)} of {len(test)} images of the split {test.split!r} stand in "
+            f"{train.split!r} as well, the first {test.images.name(int(repeats[0]))!r}",
             expected="images that were not trained on",
             remedy="remove them from one of the two",
         )
@@ -139,8 +139,8 @@ def _content_keys(images: ImageSource) -> NDArray[np.int64]:
         return _hashes(hashlib.sha256(np.asarray(images[row]).tobytes()).hexdigest() for row in rows)
     paths = [images.root / images.name(row) for row in range(len(images))]
     sizes = [path.stat().st_size if path.is_file() else -1 for path in paths]
-    alike = {row for group in _equal_rows(np.array(sizes, dtype=np.int64)) for row in group if sizes[row] >= 0}
-    return _hashes(sha256(paths[row]) if row in alike else os.fspath(paths[row]) for row in rows)
+    same_size_rows = {row for group in _equal_rows(np.array(sizes, dtype=np.int64)) for row in group if sizes[row] >= 0}
+    return _hashes(sha256(paths[row]) if row in same_size_rows else os.fspath(paths[row]) for row in rows)
 
 
 def _hashes(texts: Iterable[str]) -> NDArray[np.int64]:

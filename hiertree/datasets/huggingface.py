@@ -85,12 +85,12 @@ def open_huggingface(
         return huggingface.load_dataset(name, config, split=split, revision=revision)
 
 
-def split_of(source: str | os.PathLike[str], opened: Any, split: str | None) -> Any:
+def split_of(source: str | os.PathLike[str], data: Any, split: str | None) -> Any:
     """One split of an opened data set: the named one, the only one, or ``test``."""
-    if not isinstance(opened, dict):
-        return opened
-    wanted = split or (split_to_measure(opened) or "test" if len(opened) > 1 else next(iter(opened)))
-    chosen = name_in(opened, wanted)
-    if chosen is None:
-        raise OptionError(f"split={wanted!r} of {os.fspath(source)}", expected=f"one of {', '.join(opened)}")
-    return opened[chosen]
+    if not isinstance(data, dict):
+        return data
+    split_name = split or (split_to_measure(data) or "test" if len(data) > 1 else next(iter(data)))
+    key = name_in(data, split_name)
+    if key is None:
+        raise OptionError(f"split={split_name!r} of {os.fspath(source)}", expected=f"one of {', '.join(data)}")
+    return data[key]

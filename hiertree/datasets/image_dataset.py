@@ -112,12 +112,12 @@ class ImageDataset:
         ([6, 7, 8, 9, 10, 11], [0, 1, 2, 3, 4, 5])
         """
         finest = self.tree.paths(self.tree.leaves)[:, -1]
-        present = np.isin(finest, self.paths[:, -1])
-        if present.all():
+        has_images = np.isin(finest, self.paths[:, -1])
+        if has_images.all():
             return self
-        leaves = [leaf for leaf, is_present in zip(self.tree.leaves, present, strict=True) if is_present]
+        leaves = [leaf for leaf, is_present in zip(self.tree.leaves, has_images, strict=True) if is_present]
         tree = self.tree.restrict(leaves)
-        nodes, rows = np.unique(finest[present], return_index=True)
+        nodes, rows = np.unique(finest[has_images], return_index=True)
         return replace(self, tree=tree, paths=tree.paths(leaves)[rows[np.searchsorted(nodes, self.paths[:, -1])]])
 
     def select(self, rows: Any, *, split: str) -> ImageDataset:
@@ -135,16 +135,16 @@ class ImageDataset:
         >>> len(train.select([0, 5], split="two images"))
         2
         """
-        chosen = np.asarray(rows, dtype=np.int64)
-        if chosen.size and not 0 <= chosen.min() <= chosen.max() < len(self):
-            raise OptionError(f"rows from {chosen.min()} to {chosen.max()}", expected=f"0 to {len(self) - 1}")
+        indices = np.asarray(rows, dtype=np.int64)
+        if indices.size and not 0 <= indices.min() <= indices.max() < len(self):
+            raise OptionError(f"rows from {indices.min()} to {indices.max()}", expected=f"0 to {len(self) - 1}")
         return replace(
             self,
             split=split,
-            paths=self.paths[chosen],
-            images=SelectedImages(self.images, chosen),
+            paths=self.paths[indices],
+            images=SelectedImages(self.images, indices),
             queries=None,
             gallery=None,
-            ids=None if self.ids is None else self.ids[chosen],
+            ids=None if self.ids is None else self.ids[indices],
             beside=(),
         )

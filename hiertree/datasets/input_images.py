@@ -80,17 +80,17 @@ def load_input_images(
         MissingResourceError: a data set that is not there.
     """
     text, place = os.fspath(source), Path(source)
-    asked = _Asked(split, tuple(levels), image, labeled)
+    request = _Request(split, tuple(levels), image, labeled)
     if text.startswith(HUB) or _holds_huggingface(place):
-        return _of_huggingface(text, asked)
-    if place.is_dir() and any(each.suffix.lower() in IMAGE_SUFFIXES for each in place.iterdir()):
-        return _of_folder(place, asked)
+        return _of_huggingface(text, request)
+    if place.is_dir() and any(path.suffix.lower() in IMAGE_SUFFIXES for path in place.iterdir()):
+        return _of_folder(place, request)
     if archives := named_archives(text, split):
-        return _of_archives(archives, asked)
-    return _of_table(place, asked) if place.is_file() else _of_folder(place, asked)
+        return _of_archives(archives, request)
+    return _of_table(place, request) if place.is_file() else _of_folder(place, request)
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     split: str | None
     levels: tuple[str, ...]
     image: str
@@ -109,42 +109,42 @@ def _with(dataset: ImageDataset, place: str) -> InputImages:
     return InputImages(dataset, True, f"{len(dataset)} images with labels {levels} {place}")
 
 
-def _without(images: ImageSource, name: str, asked: _Asked, reason: str = "") -> InputImages:
-    about = f"{len(images)} images without labels{f' ({reason})' if reason and asked.labeled else ''}"
-    return InputImages(unlabeled(images, name=name, split=asked.split), False, about)
+def _without(images: ImageSource, name: str, request: _Request, reason: str = "") -> InputImages:
+    description = f"{len(images)} images without labels{f' ({reason})' if reason and request.labeled else ''}"
+    return InputImages(unlabeled(images, name=name, split=request.split), False, description)
 
 
-def _of_folder(root: Path, asked: _Asked) -> InputImages:
-    split = asked.split or split_to_measure(folders_in(root))
-    home, reason = root if split is None else folder_of_split(root, split), ""
-    if asked.labeled:
+def _of_folder(root: Path, request: _Request) -> InputImages:
+    split = request.split or split_to_measure(folders_in(root))
+    folder, reason = root if split is None else folder_of_split(root, split), ""
+    if request.labeled:
         try:
-            return _with(load_folder(root, split, levels=asked.levels or None), "from the names of their folders")
+            return _with(load_folder(root, split, levels=request.levels or None), "from the names of their folders")
         except UnevenDepthError as error:
-            if asked.levels:
+            if request.levels:
                 raise
             reason = error.given
-    return _without(FileImages(home, image_files(home)), root.name, asked._replace(split=split), reason)
+    return _without(FileImages(folder, image_files(folder)), root.name, request._replace(split=split), reason)
 
 
-def _of_table(file: Path, asked: _Asked) -> InputImages:
-    part = next(read_table_parts(file, required=[asked.image, *asked.levels]))
-    levels = asked.levels or tuple(name for name in part.columns if name not in (asked.image, *ADDED))
-    rows: Any = {"root": file.parent, "image": asked.image, "split_column": asked.split and SPLIT}
-    if asked.labeled and levels:
-        images = load_table(file, asked.split, levels=levels, leaf="path", **rows)
+def _of_table(file: Path, request: _Request) -> InputImages:
+    part = next(read_table_parts(file, required=[request.image, *request.levels]))
+    levels = request.levels or tuple(name for name in part.columns if name not in (request.image, *ADDED))
+    rows: Any = {"root": file.parent, "image": request.image, "split_column": request.split and SPLIT}
+    if request.labeled and levels:
+        images = load_table(file, request.split, levels=levels, leaf="path", **rows)
         repeats = images.tree.summary().query("homonyms > 0")["name"]
         note = f"; those of {', '.join(repeats)} repeat below different labels: name levels if that is none"
-        return _with(images, f"from the table's columns{'' if asked.levels or repeats.empty else note}")
-    table = read_table(file, required=[asked.image, *[SPLIT] * (asked.split is not None)], needs_rows=True)
-    table = table if asked.split is None else table[table[SPLIT] == name_in(set(table[SPLIT]), asked.split)]
-    names = list(inside(table[asked.image].tolist(), line_names(table, file)))
+        return _with(images, f"from the table's columns{'' if request.levels or repeats.empty else note}")
+    table = read_table(file, required=[request.image, *[SPLIT] * (request.split is not None)], needs_rows=True)
+    table = table if request.split is None else table[table[SPLIT] == name_in(set(table[SPLIT]), request.split)]
+    names = list(inside(table[request.image].tolist(), line_names(table, file)))
     if missing := missing_files(file.parent, names):
-        given = f"{len(missing)} of {len(names)} images are not in {file.parent}: {some_of(missing)}"
-        raise ImageError(given, expected="a file for every row")
+        problem = f"{len(missing)} of {len(names)} images are not in {file.parent}: {some_of(missing)}"
+        raise ImageError(problem, expected="a file for every row")
     if not names:
-        raise OptionError(f"{file} without rows of split {asked.split!r}", expected="a split named in its column")
-    return _without(FileImages(file.parent, names), file.stem, asked, "no column of them")
+        raise OptionError(f"{file} without rows of split {request.split!r}", expected="a split named in its column")
+    return _without(FileImages(file.parent, names), file.stem, request, "no column of them")
 
 
 def load_archives(
@@ -174,24 +174,26 @@ def load_archives(
     order = list(SPLIT_NAMES)
     place = next((place for place, name in enumerate(order) if split in SPLIT_NAMES[name]), 0)
     earlier_rows = [files for name in order[:place] if (files := named_archives(os.fspath(root), name))]
-    return _of_archives(archives, _Asked(split, tuple(levels), IMAGE, True), earlier_rows).dataset
+    return _of_archives(archives, _Request(split, tuple(levels), IMAGE, True), earlier_rows).dataset
 
 
-def _of_archives(archives: Sequence[Path], asked: _Asked, earlier_rows: Sequence[Sequence[Path]] = ()) -> InputImages:
+def _of_archives(
+    archives: Sequence[Path], request: _Request, earlier_rows: Sequence[Sequence[Path]] = ()
+) -> InputImages:
     """The images of archives; ``earlier_rows`` are those of the splits whose classes are numbered before theirs."""
     folder = archives[0].parent
-    images, samples, members = _opened(archives, labeled=asked.labeled)
-    if not asked.labeled:
-        return _without(images, folder.name, asked)
-    levels = asked.levels
+    images, samples, members = _open_archives(archives, with_labels=request.labeled)
+    if not request.labeled:
+        return _without(images, folder.name, request)
+    levels = request.levels
     if not levels and set(samples) <= members[CLASS].keys():
         levels = (CLASS,)
     if not levels:
         reason = "name the fields of their json members by levels" if members["json"] else "no cls member for each"
-        return _without(images, folder.name, asked, reason)
+        return _without(images, folder.name, request, reason)
     numbered: dict[tuple[str, ...], None] = {}
-    for others in earlier_rows:
-        _, other_samples, other_members = _opened(others, labeled=True)
+    for earlier_archives in earlier_rows:
+        _, other_samples, other_members = _open_archives(earlier_archives, with_labels=True)
         for sample in other_samples:
             with suppress(TableError):  # one without labels, which reading that split reports
                 numbered[_labels(sample, levels, other_members)] = None
@@ -201,12 +203,14 @@ def _of_archives(archives: Sequence[Path], asked: _Asked, earlier_rows: Sequence
     tree, paths = label_paths(
         columns, level_names=levels, leaf="path", where=places.__getitem__, earlier_rows=len(numbered)
     )
-    split = asked.split or "all"
+    split = request.split or "all"
     dataset = ImageDataset(name=folder.name, split=split, tree=tree, paths=paths, images=images)
     return _with(dataset, "from the members of the archives")
 
 
-def _opened(archives: Sequence[Path], *, labeled: bool) -> tuple[TarImages, list[str], dict[str, dict[str, bytes]]]:
+def _open_archives(
+    archives: Sequence[Path], *, with_labels: bool
+) -> tuple[TarImages, list[str], dict[str, dict[str, bytes]]]:
     """The images of archives, the sample of each, and the members with labels, by their kind and sample."""
     folder = archives[0].parent
     if {path.parent for path in archives} != {folder}:
@@ -219,7 +223,7 @@ def _opened(archives: Sequence[Path], *, labeled: bool) -> tuple[TarImages, list
         raise ImageError(f"{some_of(archives, 2)} without images", expected=f"files in {', '.join(IMAGE_SUFFIXES)}")
     called = [f"{archives[index.archives[order[row]]].name}/{names[row]}" for row in rows]
     images = TarImages(folder, index, called, rows=order[rows])
-    if not labeled:
+    if not with_labels:
         return images, [], {}
     members = {suffix: _members(index, archives, order, names, suffix) for suffix in (CLASS, "json")}
     stems = {stem for contents in members.values() for stem in contents}
@@ -230,22 +234,22 @@ def _sample(name: str, stems: Collection[str]) -> str:
     """The name of a member's sample: without its suffix where a member with labels is called so."""
     if (stem := name.rpartition(".")[0]) in stems:
         return stem
-    folder, slash, own = name.rpartition("/")
-    return f"{folder}{slash}{own.partition('.')[0]}"
+    folder, slash, file_name = name.rpartition("/")
+    return f"{folder}{slash}{file_name.partition('.')[0]}"
 
 
 def _members(index: Any, archives: Sequence[Path], order: Any, names: Sequence[str], suffix: str) -> dict[str, bytes]:
     """The contents of all members of one kind, by their names without its suffix."""
-    found = {}
-    wanted = np.array([name.endswith(f".{suffix}") for name in names])
+    contents = {}
+    has_suffix = np.array([name.endswith(f".{suffix}") for name in names])
     for number, path in enumerate(archives):
-        rows = np.flatnonzero(wanted & (index.archives[order] == number)).tolist()
+        rows = np.flatnonzero(has_suffix & (index.archives[order] == number)).tolist()
         with reading_file(path, expected="the archive", kind=ImageError), path.open("rb") as file:
             for place in rows:
                 file.seek(int(index.offsets[order[place]]))
                 content = file.read(int(index.sizes[order[place]]))
-                found[f"{path.name}/{names[place].removesuffix(f'.{suffix}')}"] = content
-    return found
+                contents[f"{path.name}/{names[place].removesuffix(f'.{suffix}')}"] = content
+    return contents
 
 
 def _labels(sample: str, levels: Sequence[str], members: dict[str, dict[str, bytes]]) -> tuple[str, ...]:
@@ -258,9 +262,9 @@ def _labels(sample: str, levels: Sequence[str], members: dict[str, dict[str, byt
             raise KeyError(*empty)
         return tuple(str(fields[level]) for level in levels)
     except (KeyError, TypeError, ValueError) as error:
-        given = f"{sample}: {error!r}" if isinstance(error, ValueError) else f"{sample} without {error}"
+        problem = f"{sample}: {error!r}" if isinstance(error, ValueError) else f"{sample} without {error}"
         expected = f"{', '.join(levels)} in its json or cls member"
-        raise TableError(given, expected=expected) from error
+        raise TableError(problem, expected=expected) from error
 
 
 def _holds_huggingface(place: Path) -> bool:
@@ -284,23 +288,25 @@ def _has_pictures(file: Path) -> bool:
     return any(pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0 for kind in kinds)
 
 
-def _of_huggingface(source: str, asked: _Asked) -> InputImages:
+def _of_huggingface(source: str, request: _Request) -> InputImages:
     require_package("datasets", extra="interop")
     import datasets as huggingface
 
-    opened = open_huggingface(source, asked.split if source.startswith(HUB) else None)
-    rows = split_of(source, opened, asked.split)
+    data = open_huggingface(source, request.split if source.startswith(HUB) else None)
+    rows = split_of(source, data, request.split)
     features = rows.features.items()
     pictures = [name for name, kind in features if isinstance(kind, huggingface.Image)]
-    image = pictures[0] if len(pictures) == 1 else asked.image
+    image = pictures[0] if len(pictures) == 1 else request.image
     classes = tuple(name for name, kind in features if isinstance(kind, huggingface.ClassLabel))
-    if asked.labeled and (asked.levels or classes):
-        if not asked.levels and len(classes) > 1:
+    if request.labeled and (request.levels or classes):
+        if not request.levels and len(classes) > 1:
             remedy = "name some, coarse → fine, by levels (--levels), or pass --no-labels"
             raise OptionError(f"{source} with labels {', '.join(classes)}", expected="one column", remedy=remedy)
-        dataset = from_huggingface(rows, levels=asked.levels or classes, image=image, leaf="path", split=asked.split)
+        dataset = from_huggingface(
+            rows, levels=request.levels or classes, image=image, leaf="path", split=request.split
+        )
         return _with(dataset, "from its columns")
     if not pictures:
         raise OptionError(f"{source} with columns {', '.join(rows.column_names)}", expected="a column of images")
     reason = "no column of class labels; name others by levels"
-    return _without(HuggingFaceImages(rows, image), Path(source).name, asked, reason)
+    return _without(HuggingFaceImages(rows, image), Path(source).name, request, reason)

@@ -45,7 +45,7 @@ def label_paths(
     ((7, 4), [[0, 0], [1, 1], [0, 0]])
     """
     check_choice("gaps", gaps, Gaps)
-    group, firsts, rows = _distinct_rows(columns)
+    group, first_images, rows = _distinct_rows(columns)
     if gaps != "error":
         rows = list(filled_gaps(rows, gaps))
     if uneven != "error":
@@ -56,23 +56,23 @@ def label_paths(
         leaf=leaf,
         uneven=uneven,
         repeats="merge",
-        where=lambda row: where(int(firsts[row])),
+        where=lambda row: where(int(first_images[row])),
     )
     return Labeled(tree, tree.paths(rows if leaf == "path" else [row[-1] for row in rows])[group[earlier_rows:]])
 
 
 def label_leaves(
     leaves: Any,
-    above: Mapping[Any, Sequence[Hashable]],
+    ancestors: Mapping[Any, Sequence[Hashable]],
     *,
     level_names: Sequence[str],
     where: Where,
     earlier_rows: int = 0,
 ) -> Labeled:
-    """As :func:`label_paths`, for n leaf ids; ``above`` has the labels above each, coarse → fine."""
-    group, firsts, different = _distinct_rows([leaves])
-    rows = [(*above[leaf], leaf) for (leaf,) in different]
-    tree = LabelTree.from_paths(rows, level_names=level_names, where=lambda row: where(int(firsts[row])))
+    """As :func:`label_paths`, for n leaf ids; ``ancestors`` has the labels above each, coarse → fine."""
+    group, first_images, distinct_leaves = _distinct_rows([leaves])
+    rows = [(*ancestors[leaf], leaf) for (leaf,) in distinct_leaves]
+    tree = LabelTree.from_paths(rows, level_names=level_names, where=lambda row: where(int(first_images[row])))
     return Labeled(tree, tree.paths(tree.leaves)[group[earlier_rows:]])
 
 
@@ -83,10 +83,10 @@ def _distinct_rows(columns: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[n
     arrays = [_array(column) if isinstance(column, list | tuple) else column for column in columns]
     group = np.zeros(len(arrays[0]), dtype=np.int64)
     for array in arrays:
-        labels, different = pd.factorize(array)
-        group = pd.factorize(group * (len(different) + 1) + labels)[0].astype(np.int64)
-    firsts = np.flatnonzero(np.diff(np.maximum.accumulate(group), prepend=-1))
-    return group, firsts, list(zip(*(array[firsts].tolist() for array in arrays), strict=True))
+        labels, distinct_labels = pd.factorize(array)
+        group = pd.factorize(group * (len(distinct_labels) + 1) + labels)[0].astype(np.int64)
+    first_images = np.flatnonzero(np.diff(np.maximum.accumulate(group), prepend=-1))
+    return group, first_images, list(zip(*(array[first_images].tolist() for array in arrays), strict=True))
 
 
 def _array(column: Sequence[Any]) -> NDArray[Any]:

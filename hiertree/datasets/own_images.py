@@ -77,42 +77,44 @@ def load_folder(
     check_choice("on_bad_image", on_bad_image, OnBadImage)
     check_choice("uneven", uneven, Uneven)
     check_integer("seed", seed, least=0)
-    whole = split is None or holdout is not None
-    if whole and (apart := split_to_measure(folders_in(Path(root)))):
-        given = f"split={split!r}{'' if holdout is None else f', holdout={holdout}'} of {root}, which holds splits"
-        raise OptionError(given, expected=f"one of them, such as 'train' or {apart!r}, and no holdout")
-    home = Path(root) if whole else folder_of_split(Path(root), str(split))
-    names = image_files(home)
-    others = [] if whole else _folders_of_earlier_splits(Path(root), home.name)
-    rows = _rows_of_folders(names, others, home, uneven)
-    earlier_rows, own = rows[: len(others)], rows[len(others) :]
+    reads_root = split is None or holdout is not None
+    if reads_root and (test_split := split_to_measure(folders_in(Path(root)))):
+        problem = f"split={split!r}{'' if holdout is None else f', holdout={holdout}'} of {root}, which holds splits"
+        raise OptionError(problem, expected=f"one of them, such as 'train' or {test_split!r}, and no holdout")
+    split_folder = Path(root) if reads_root else folder_of_split(Path(root), str(split))
+    names = image_files(split_folder)
+    earlier_folders = [] if reads_root else _folders_of_earlier_splits(Path(root), split_folder.name)
+    rows = _rows_of_folders(names, earlier_folders, split_folder, uneven)
+    earlier_rows, label_rows = rows[: len(earlier_folders)], rows[len(earlier_folders) :]
     if holdout is not None:
-        part = held_out_rows(own, split, share=holdout, by=holdout_by, seed=seed)
-        earlier_rows = [] if split == "train" else [own[place] for place in sorted(set(range(len(own))) - set(part))]
-        names, own = [names[place] for place in part], [own[place] for place in part]
-    if levels is not None and (isinstance(levels, str) or len(levels) != len(own[0])):
-        given = f"levels={levels!r} for folders such as {'/'.join(map(str, own[0]))}"
-        raise OptionError(given, expected=f"{len(own[0])} names, one for each folder on the way to an image")
-    columns = [[str(label) for label in column] for column in zip(*earlier_rows, *own, strict=True)]
-    places = [*map(str, earlier_rows), *(f"{home / name}" for name in names)]
-    labeled = label_paths(
+        part = held_out_rows(label_rows, split, share=holdout, by=holdout_by, seed=seed)
+        earlier_rows = (
+            [] if split == "train" else [label_rows[place] for place in sorted(set(range(len(label_rows))) - set(part))]
+        )
+        names, label_rows = [names[place] for place in part], [label_rows[place] for place in part]
+    if levels is not None and (isinstance(levels, str) or len(levels) != len(label_rows[0])):
+        problem = f"levels={levels!r} for folders such as {'/'.join(map(str, label_rows[0]))}"
+        raise OptionError(problem, expected=f"{len(label_rows[0])} names, one for each folder on the way to an image")
+    columns = [[str(label) for label in column] for column in zip(*earlier_rows, *label_rows, strict=True)]
+    places = [*map(str, earlier_rows), *(f"{split_folder / name}" for name in names)]
+    labeling = label_paths(
         columns, level_names=levels, leaf="path", where=places.__getitem__, earlier_rows=len(earlier_rows)
     )
-    return _dataset(Path(root).resolve().name, split, labeled, FileImages(home, names), on_bad_image)
+    return _dataset(Path(root).resolve().name, split, labeling, FileImages(split_folder, names), on_bad_image)
 
 
 def _dataset(
-    name: str, split: str | None, labeled: Labeled, images: FileImages, on_bad_image: OnBadImage
+    name: str, split: str | None, labeling: Labeled, images: FileImages, on_bad_image: OnBadImage
 ) -> ImageDataset:
     """The data set of these images, or of those that decode; classes are numbered whether theirs do or not."""
-    tree, paths = labeled
+    tree, paths = labeling
     dataset = ImageDataset(name=name, split=split or "all", tree=tree, paths=paths, images=images)
     bad = _undecodable(images) if on_bad_image == "skip" else []
     if bad:
-        kept = np.delete(np.arange(len(images)), bad)
-        whole = FileImages(images.root, map(images.name, kept.tolist()))
+        good_rows = np.delete(np.arange(len(images)), bad)
+        good_images = FileImages(images.root, map(images.name, good_rows.tolist()))
         left_out = tuple(dict.fromkeys(map(images.name, bad)))
-        dataset = replace(dataset, paths=paths[kept], images=whole, left_out=left_out)
+        dataset = replace(dataset, paths=paths[good_rows], images=good_images, left_out=left_out)
     check_duplicates(dataset, on_duplicates="warn")
     return dataset
 
@@ -135,12 +137,12 @@ def folder_of_split(root: Path, split: str) -> Path:
             return root / name
     if not root.is_dir():
         raise ImageError(f"{root} is {'a file' if root.exists() else 'not there'}", expected="a folder of images")
-    present = folders_in(root)
+    folders = folders_in(root)
     remedy = "give holdout=0.5 to hold out half of the classes as 'test', or split=None in Python for all images"
-    if split_to_measure(present):
+    if split_to_measure(folders):
         remedy = "name one of these, or rename it"
-    given = f"split={split!r} of {root}, which holds {', '.join(present[:10]) or 'no folder'}"
-    raise OptionError(given, expected=f"a folder {' or '.join(names)}", remedy=remedy)
+    problem = f"split={split!r} of {root}, which holds {', '.join(folders[:10]) or 'no folder'}"
+    raise OptionError(problem, expected=f"a folder {' or '.join(names)}", remedy=remedy)
 
 
 def folders_in(root: Path) -> list[str]:
@@ -149,28 +151,30 @@ def folders_in(root: Path) -> list[str]:
     return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
 
 
-def _rows_of_folders(names: Sequence[str], others: list[str], home: Path, uneven: Uneven) -> list[Row]:
-    """The folders on the path to each image, after ``others`` of earlier splits; all must have the same number.
+def _rows_of_folders(names: Sequence[str], earlier_folders: list[str], folder: Path, uneven: Uneven) -> list[Row]:
+    """The folders on the path to each image, after the ``earlier_folders``; all must have the same number.
 
-    Those of the others that have not are taken out of the list.
+    Those of earlier splits that have not are taken out of the list.
     """
     rows: list[Row] = [tuple(name.split("/")[:-1]) for name in names]
     if () in rows:
-        given = f"{home / names[rows.index(())]} lies in no folder of a label"
-        raise UnevenDepthError(given, expected="images below folders that name them")
+        problem = f"{folder / names[rows.index(())]} lies in no folder of a label"
+        raise UnevenDepthError(problem, expected="images below folders that name them")
     depths = [len(row) for row in rows]
     if uneven == "error" and min(depths) < max(depths):
         shallow, deep = names[depths.index(min(depths))], names[depths.index(max(depths))]
         raise UnevenDepthError(
-            f"{home}: {shallow!r} is {min(depths)} folders deep, {deep!r} {max(depths)}",
+            f"{folder}: {shallow!r} is {min(depths)} folders deep, {deep!r} {max(depths)}",
             expected="images of one depth",
             remedy="pass uneven='pad' (repeat the deepest label) or uneven='truncate' (cut at the shallowest)",
         )
-    others[:] = [other for other in others if other and (uneven != "error" or other.count("/") + 1 == depths[0])]
-    rows = [*(tuple(other.split("/")) for other in others), *rows]
+    earlier_folders[:] = [
+        path for path in earlier_folders if path and (uneven != "error" or path.count("/") + 1 == depths[0])
+    ]
+    rows = [*(tuple(path.split("/")) for path in earlier_folders), *rows]
     distinct = list(dict.fromkeys(rows))
-    even = dict(zip(distinct, even_depths(distinct, uneven), strict=True))
-    return [even[row] for row in rows]
+    even_rows = dict(zip(distinct, even_depths(distinct, uneven), strict=True))
+    return [even_rows[row] for row in rows]
 
 
 def load_table(
@@ -239,29 +243,29 @@ def load_table(
         order = rows_of_earlier_splits(table[split_column].tolist(), rows)
     fills = uneven != "error" or gaps != "error"
     numbered = [row for row in order if (any if fills else all)(not is_empty(label) for label in classes[row])]
-    whole, table = table.iloc[[*numbered, *rows]], table.iloc[rows]
+    joint_table, table = table.iloc[[*numbered, *rows]], table.iloc[rows]
     list(inside(table[image].tolist(), line_names(table, file)))
-    listed = table[image].unique().tolist()
-    missing = missing_files(folder, listed) if on_bad_image == "error" else []
-    if missing and len(missing) == len(listed):
-        given = f"none of {len(listed)} images are in {folder}"
-        raise OtherLayoutError(given, expected="a file for every row", remedy="correct root or the table")
+    image_names = table[image].unique().tolist()
+    missing = missing_files(folder, image_names) if on_bad_image == "error" else []
+    if missing and len(missing) == len(image_names):
+        problem = f"none of {len(image_names)} images are in {folder}"
+        raise OtherLayoutError(problem, expected="a file for every row", remedy="correct root or the table")
     if missing:
         raise ImageError(
-            f"{len(missing)} of {len(listed)} images are not in {folder}: {some_of(missing)}",
+            f"{len(missing)} of {len(image_names)} images are not in {folder}: {some_of(missing)}",
             expected="a file for every row",
             remedy="correct root or the table, or pass on_bad_image='skip'",
         )
-    labeled = label_paths(
-        [whole[level].to_numpy(dtype=object) for level in levels],
+    labeling = label_paths(
+        [joint_table[level].to_numpy(dtype=object) for level in levels],
         level_names=levels,
         leaf=leaf,
         uneven=uneven,
         gaps=gaps,
-        where=line_names(whole, file),
+        where=line_names(joint_table, file),
         earlier_rows=len(numbered),
     )
-    return _dataset(file.stem, split, labeled, FileImages(folder, table[image].tolist()), on_bad_image)
+    return _dataset(file.stem, split, labeling, FileImages(folder, table[image].tolist()), on_bad_image)
 
 
 def _undecodable(images: FileImages) -> list[int]:
@@ -269,8 +273,8 @@ def _undecodable(images: FileImages) -> list[int]:
     bad = damaged(images, description="checking images")
     names = list(dict.fromkeys(map(images.name, bad)))
     if bad and len(bad) == len(images):
-        given = f"none of {len(bad)} images in {images.root} decodes: {some_of(names)}"
-        raise ImageError(given, expected="image files")
+        problem = f"none of {len(bad)} images in {images.root} decodes: {some_of(names)}"
+        raise ImageError(problem, expected="image files")
     if bad:
         _log.warning("%d of %d images do not decode and are left out: %s", len(bad), len(images), some_of(names))
     return bad
@@ -282,30 +286,30 @@ class HuggingFaceImages:
     def __init__(self, rows: Any, column: str) -> None:
         import datasets as huggingface
 
-        stored = rows.select_columns([column]).cast_column(column, huggingface.Image(decode=False))
-        self._rows, self._column = stored.with_format(None), column
+        encoded_images = rows.select_columns([column]).cast_column(column, huggingface.Image(decode=False))
+        self._rows, self._column = encoded_images.with_format(None), column
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __getitem__(self, index: int) -> Image.Image:
-        stored = self._rows[int(index)][self._column]
-        if stored is None:
+        cell = self._rows[int(index)][self._column]
+        if cell is None:
             raise ImageError(f"image {index} of column {self._column!r} is missing", expected="an image in every row")
-        content = stored["bytes"]
-        file = io.BytesIO(content) if content is not None else stored["path"]
+        content = cell["bytes"]
+        file = io.BytesIO(content) if content is not None else cell["path"]
         return decode(file, name=self.name(index), upright=True)  # as ``datasets`` decodes it
 
     def stamp(self, index: int) -> str:
         """See :func:`hiertree.datasets.readers.images.stamp_of`."""
-        stored = self._rows[int(index)][self._column] or {}
-        content = stored.get("bytes")
-        return file_stamp(Path(stored.get("path") or "")) if content is None else hashlib.sha256(content).hexdigest()
+        cell = self._rows[int(index)][self._column] or {}
+        content = cell.get("bytes")
+        return file_stamp(Path(cell.get("path") or "")) if content is None else hashlib.sha256(content).hexdigest()
 
     def name(self, index: int) -> str:
         """The image's file where the data set names it, with its row, which keeps names apart."""
-        stored = self._rows[int(index)][self._column]
-        file = (stored or {}).get("path")
+        cell = self._rows[int(index)][self._column]
+        file = (cell or {}).get("path")
         return f"{index}" if not file else f"{index}: {file}"
 
 
@@ -350,12 +354,12 @@ def from_huggingface(
     check_level_columns(levels)
     earlier_rows: list[Any] = []
     if isinstance(rows, huggingface.DatasetDict):
-        chosen = name_in(rows, split or "")
-        if chosen is None:
-            given, remedy = f"a DatasetDict, split={split!r}", f"pass split=, one of {', '.join(rows)}"
-            raise InputError(given, expected="the name of a split", remedy=remedy)
+        split_name = name_in(rows, split or "")
+        if split_name is None:
+            problem, remedy = f"a DatasetDict, split={split!r}", f"pass split=, one of {', '.join(rows)}"
+            raise InputError(problem, expected="the name of a split", remedy=remedy)
         order = sorted(rows, key=lambda name: (split_order(name), name))
-        earlier_rows, rows = [rows[name] for name in order[: order.index(chosen)]], rows[chosen]
+        earlier_rows, rows = [rows[name] for name in order[: order.index(split_name)]], rows[split_name]
     return _of_huggingface(
         rows, earlier_rows, levels=levels, image=image, split=split, leaf=leaf, uneven=uneven, gaps=gaps
     )
@@ -372,11 +376,15 @@ def _of_huggingface(
         raise InputError(f"a {type(rows).__name__}", expected="a datasets.Dataset or DatasetDict", remedy=remedy)
     missing = [name for name in (image, *levels) if name not in rows.column_names]
     if missing:
-        given = f"no column {some_of(missing)}"
-        raise OptionError(given, expected=f"columns among {', '.join(rows.column_names)}")
+        problem = f"no column {some_of(missing)}"
+        raise OptionError(problem, expected=f"columns among {', '.join(rows.column_names)}")
     if not isinstance(rows.features[image], huggingface.Image):
-        known = [name for name, kind in rows.features.items() if isinstance(kind, huggingface.Image)]
-        remedy = f"pass image={known[0]!r}" if known else f"cast it: rows.cast_column({image!r}, datasets.Image())"
+        image_columns = [name for name, kind in rows.features.items() if isinstance(kind, huggingface.Image)]
+        remedy = (
+            f"pass image={image_columns[0]!r}"
+            if image_columns
+            else f"cast it: rows.cast_column({image!r}, datasets.Image())"
+        )
         raise OptionError(f"image={image!r} holds {rows.features[image]}", expected="images", remedy=remedy)
     if not len(rows):
         raise InputError("a data set without rows", expected="an image and its labels in every row")
@@ -393,12 +401,12 @@ def _of_huggingface(
         np.array([*(row[level] for row in numbered), *column], dtype=object) for level, column in enumerate(labels)
     ]
     places += [f"row {row}" for row in range(len(rows))]
-    labeled = label_paths(
+    labeling = label_paths(
         columns, level_names=list(levels), where=places.__getitem__, earlier_rows=len(numbered), **policies
     )
     name, split = str(rows.info.dataset_name or "huggingface"), split or str(rows.split or "all")
     images = HuggingFaceImages(rows, image)
-    return ImageDataset(name=name, split=split, tree=labeled.tree, paths=labeled.paths, images=images)
+    return ImageDataset(name=name, split=split, tree=labeling.tree, paths=labeling.paths, images=images)
 
 
 def _classes(rows: Any, levels: Sequence[str], *, fills: bool) -> dict[Row, int]:
@@ -408,7 +416,7 @@ def _classes(rows: Any, levels: Sequence[str], *, fills: bool) -> dict[Row, int]
     labels, all classes are taken.
     """
     names = {level: getattr(rows.features[level], "names", None) for level in levels}
-    places = {level: {name: place for place, name in enumerate(known)} for level, known in names.items() if known}
+    places = {level: {name: place for place, name in enumerate(values)} for level, values in names.items() if values}
 
     def key(row: Row) -> list[tuple[str, Any]]:
         labels = [places.get(level, {}).get(label, label) for level, label in zip(levels, row, strict=True)]

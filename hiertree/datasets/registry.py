@@ -51,8 +51,8 @@ class Entry(NamedTuple):
 
     def load(self, root: str | os.PathLike[str], split: str, *, verify: Verify) -> ImageDataset:
         """Read one split."""
-        checked = {"verify": verify} if self.benchmark.verifiable else {}
-        return self.loader(root, split, **self.options, **checked)
+        verify_option = {"verify": verify} if self.benchmark.verifiable else {}
+        return self.loader(root, split, **self.options, **verify_option)
 
 
 def _variants(cards: Mapping[Any, Benchmark], loader: Callable[..., ImageDataset], option: str) -> list[Entry]:
@@ -100,11 +100,11 @@ LOADERS: Mapping[str, Callable[..., ImageDataset]] = MappingProxyType(
 
 def entry_of(name: str) -> Entry:
     """The benchmark of that name; an OptionError names a similar one."""
-    if not any(name == known for known in ENTRIES):
-        near = nearest_name(name, ENTRIES)
+    if not any(name == entry_name for entry_name in ENTRIES):
+        suggestion = nearest_name(name, ENTRIES)
         raise OptionError(
             f"name={name!r}",
             expected=f"one of {', '.join(map(repr, ENTRIES))}, 'synthetic', 'folder', or load_table for your own table",
-            remedy=f"did you mean {near!r}?" if near else None,
+            remedy=f"did you mean {suggestion!r}?" if suggestion else None,
         )
     return ENTRIES[name]

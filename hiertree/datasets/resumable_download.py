@@ -68,23 +68,23 @@ def download(
     """
     require_package("requests", extra="download")
     with locked_folder(root):
-        return [_provide(wanted, root, mirror, sleep) for wanted in benchmark.downloads]
+        return [_provide(file, root, mirror, sleep) for file in benchmark.downloads]
 
 
-def _provide(wanted: Download, root: Path, mirror: str | None, sleep: Callable[[float], None]) -> Fetched:
-    url = wanted.url if mirror is None else f"{mirror.rstrip('/')}/{wanted.name}"
+def _provide(file: Download, root: Path, mirror: str | None, sleep: Callable[[float], None]) -> Fetched:
+    url = file.url if mirror is None else f"{mirror.rstrip('/')}/{file.name}"
     if urlsplit(url).scheme not in ("http", "https"):
         raise OptionError(f"address {url!r}", expected="http:// or https://")
-    target, marker = root / wanted.name, root / f".{wanted.name}.unpacked"
-    if marker.is_file() and read_text(marker) == wanted.md5:
+    target, marker = root / file.name, root / f".{file.name}.unpacked"
+    if marker.is_file() and read_text(marker) == file.md5:
         return Fetched(target, "unpacked")
-    there = target.is_file() and md5(target) == wanted.md5
-    if not there:
-        _fetch(url, target, wanted.md5, sleep)
-    if wanted.unpack:
+    is_complete = target.is_file() and md5(target) == file.md5
+    if not is_complete:
+        _fetch(url, target, file.md5, sleep)
+    if file.unpack:
         unpack(target, root)
-        write_text(marker, wanted.md5)
-    return Fetched(target, "there" if there else "fetched")
+        write_text(marker, file.md5)
+    return Fetched(target, "there" if is_complete else "fetched")
 
 
 def md5(path: Path) -> str:
@@ -106,11 +106,11 @@ def unpack(archive: Path, root: Path) -> None:
 
 def _extract(archive: Path, folder: Path) -> None:
     if zipfile.is_zipfile(archive):
-        with zipfile.ZipFile(archive) as opened:
-            opened.extractall(folder)  # noqa: S202 - zipfile keeps members inside
+        with zipfile.ZipFile(archive) as zip_archive:
+            zip_archive.extractall(folder)  # noqa: S202 - zipfile keeps members inside
     else:
-        with tarfile.open(archive) as opened_tar:
-            opened_tar.extractall(folder, filter="data")
+        with tarfile.open(archive) as tar_archive:
+            tar_archive.extractall(folder, filter="data")
 
 
 def _merge(source: Path, target: Path) -> None:
@@ -124,9 +124,9 @@ def _merge(source: Path, target: Path) -> None:
 
 def _fetch(url: str, target: Path, checksum: str, sleep: Callable[[float], None]) -> None:
     part = target.with_name(f"{target.name}.part")
-    idle, before = 0, _size(part)
+    idle, previous_size = 0, _size(part)
     while (problem := _ask(url, part)) is not None:
-        idle, before = 0 if _size(part) > before else idle + 1, _size(part)
+        idle, previous_size = 0 if _size(part) > previous_size else idle + 1, _size(part)
         if idle >= ATTEMPTS:
             raise MissingResourceError(
                 f"{url} ({problem})",
@@ -134,11 +134,11 @@ def _fetch(url: str, target: Path, checksum: str, sleep: Callable[[float], None]
                 remedy="try later, as the bytes so far are kept, or pass another address with --mirror",
             )
         sleep(2.0 ** max(idle - 1, 0))
-    found = md5(part)
-    if found != checksum:
+    digest = md5(part)
+    if digest != checksum:
         part.unlink()
         raise MissingResourceError(
-            f"{url} has MD5 {found}", expected=f"the published {checksum}", remedy="download it from another place"
+            f"{url} has MD5 {digest}", expected=f"the published {checksum}", remedy="download it from another place"
         )
     flush(part)
     part.replace(target)
@@ -189,10 +189,10 @@ def _append(answer: requests.Response, part: Path, start: int) -> bool:
     return left is None or end == start + left
 
 
-def _require_room(part: Path, wanted: int | None) -> None:
+def _require_room(part: Path, size: int | None) -> None:
     free = shutil.disk_usage(part.parent).free
-    if wanted is not None and wanted > free:
-        raise MissingResourceError(f"{free:,} bytes free in {part.parent}", expected=f"{wanted:,} more for {part.name}")
+    if size is not None and size > free:
+        raise MissingResourceError(f"{free:,} bytes free in {part.parent}", expected=f"{size:,} more for {part.name}")
 
 
 def _size(path: Path) -> int:

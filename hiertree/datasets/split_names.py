@@ -16,28 +16,28 @@ def names_of_split(split: str) -> tuple[str, ...]:
     >>> names_of_split("validation"), names_of_split("query")
     (('validation', 'val', 'valid'), ('query',))
     """
-    same = next((names for names in SPLIT_NAMES.values() if split in names), ())
-    return (split, *(name for name in same if name != split))
+    synonyms = next((names for names in SPLIT_NAMES.values() if split in names), ())
+    return (split, *(name for name in synonyms if name != split))
 
 
-def name_in(present: Collection[str], split: str) -> str | None:
+def name_in(names: Collection[str], split: str) -> str | None:
     """Of the names that are present, that of the split; None if there is none.
 
     >>> name_in(["train", "validation"], "val")
     'validation'
     """
-    return next((name for name in names_of_split(split) if name in present), None)
+    return next((name for name in names_of_split(split) if name in names), None)
 
 
-def split_to_measure(present: Collection[str]) -> str | None:
+def split_to_measure(names: Collection[str]) -> str | None:
     """Of splits beside a training split, the one to measure on: test or else val; None if there is none.
 
     >>> split_to_measure(["training", "validation"]), split_to_measure(["train", "lakes"])
     ('validation', None)
     """
-    if name_in(present, "train") is None:
+    if name_in(names, "train") is None:
         return None
-    return name_in(present, "test") or name_in(present, "val")
+    return name_in(names, "test") or name_in(names, "val")
 
 
 def split_order(name: str) -> int:
@@ -46,5 +46,5 @@ def split_order(name: str) -> int:
     >>> sorted(["query", "test", "validation", "train"], key=split_order)
     ['train', 'validation', 'query', 'test']
     """
-    own = next((place for place, names in enumerate(SPLIT_NAMES.values()) if name in names), None)
-    return 2 if own is None else own
+    position = next((place for place, names in enumerate(SPLIT_NAMES.values()) if name in names), None)
+    return 2 if position is None else position

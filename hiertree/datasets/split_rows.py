@@ -52,27 +52,32 @@ def draw_parts(
         rows_of[row_class].append(row)
     random = np.random.default_rng(seed)
     if by == "classes":
-        named = _named(random.permutation(len(rows_of)).tolist(), shares)
-        parts = {row: part for place, rows in enumerate(rows_of.values()) if (part := named.get(place)) for row in rows}
-        left = len(named) < len(rows_of)
+        part_of_class = _named(random.permutation(len(rows_of)).tolist(), shares)
+        parts = {
+            row: part
+            for place, rows in enumerate(rows_of.values())
+            if (part := part_of_class.get(place))
+            for row in rows
+        }
+        left = len(part_of_class) < len(rows_of)
     else:
-        drawn = (random.permutation(rows).tolist() for rows in rows_of.values())
-        parts = {row: part for rows in drawn for row, part in _named(rows[:-1], shares, of=len(rows)).items()}
+        permutations = (random.permutation(rows).tolist() for rows in rows_of.values())
+        parts = {row: part for rows in permutations for row, part in _named(rows[:-1], shares, of=len(rows)).items()}
         left = True
     if not left or set(parts.values()) != set(shares):
-        given = " and ".join(f"{name}={share}" for name, share in shares.items())
-        given += (
+        problem = " and ".join(f"{name}={share}" for name, share in shares.items())
+        problem += (
             f" of {len(rows_of)} classes" if by == "classes" else f" of the images of each of {len(rows_of)} classes"
         )
-        raise OptionError(given, expected=f"at least one {'class' if by == 'classes' else 'image'} in every split")
+        raise OptionError(problem, expected=f"at least one {'class' if by == 'classes' else 'image'} in every split")
     return [parts.get(row, "train") for row in range(len(classes))]
 
 
-def _named(drawn: Sequence[int], shares: Mapping[str, float], of: int | None = None) -> dict[int, str]:
+def _named(items: Sequence[int], shares: Mapping[str, float], of: int | None = None) -> dict[int, str]:
     """The part of each item drawn, by the shares of the total number; later items get none."""
-    number = len(drawn) if of is None else of
+    number = len(items) if of is None else of
     names = [name for name, share in shares.items() for _ in range(round(share * number))]
-    return dict(zip(drawn, names, strict=False))
+    return dict(zip(items, names, strict=False))
 
 
 def rows_of_earlier_splits(names: Sequence[str], rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -102,15 +107,15 @@ def rows_of_split(table: pd.DataFrame, split: str, column: str | None, file: Pat
     if not split:
         raise OptionError("split=''", expected="the name of a split, or None for all rows")
     counts = table[column].value_counts()
-    chosen = name_in(counts.index, split)
-    if chosen is None:
-        shown = ", ".join(f"{name!r} ({count} rows)" for name, count in counts.head(10).items())
-        raise TableError(f"{file}: no row has {split!r} in column {column!r}", expected=f"one of {shown or 'no rows'}")
+    split_name = name_in(counts.index, split)
+    if split_name is None:
+        splits = ", ".join(f"{name!r} ({count} rows)" for name, count in counts.head(10).items())
+        raise TableError(f"{file}: no row has {split!r} in column {column!r}", expected=f"one of {splits or 'no rows'}")
     for name, count in counts.items():
-        if _misspells(str(name), chosen):
+        if _misspells(str(name), split_name):
             text = "%s: left out: %d rows with %r in column %r, which is not %r"
-            _log.warning(text, file, count, name, column, chosen)
-    return np.flatnonzero(table[column] == chosen)
+            _log.warning(text, file, count, name, column, split_name)
+    return np.flatnonzero(table[column] == split_name)
 
 
 def _misspells(name: str, split: str) -> bool:

@@ -75,9 +75,9 @@ def load_synthetic(
     every = list(product(range(families), range(kinds)))
     training = [(family, kind) for family, kind in every if kinds == 1 or kind != family % kinds]
     pairs = training if split == "train" else every  # training lacks a kind of each family; others show its texture
-    trained = _rows(training, "train", instances)
+    training_rows = _rows(training, "train", instances)
     rows = _rows(pairs, split, instances)
-    tree = LabelTree.from_paths(rows if split == "train" else trained + rows, level_names=LEVEL_NAMES)
+    tree = LabelTree.from_paths(rows if split == "train" else training_rows + rows, level_names=LEVEL_NAMES)
     leaf_of_image = np.repeat(np.arange(len(rows)), images)
     generator = np.random.default_rng([seed, get_args(Split).index(split)])
     figures = _draw(np.repeat(pairs, instances, axis=0), leaf_of_image, generator)
@@ -96,7 +96,7 @@ def load_synthetic(
 def _rows(pairs: Sequence[tuple[int, int]], split: str, instances: int) -> list[tuple[str, str, str]]:
     """The labels of each class."""
     names = [(list(SILHOUETTES)[family], list(TEXTURES)[kind]) for family, kind in pairs]
-    return [(*shown, f"{'/'.join(shown)}/{split}-{number}") for shown in names for number in range(1, instances + 1)]
+    return [(*labels, f"{'/'.join(labels)}/{split}-{number}") for labels in names for number in range(1, instances + 1)]
 
 
 def _draw(classes: NDArray[np.int64], of_image: NDArray[np.int64], generator: np.random.Generator) -> Figures:
@@ -108,8 +108,8 @@ def _draw(classes: NDArray[np.int64], of_image: NDArray[np.int64], generator: np
     n, instances = len(of_image), len(classes)
     hue, waves, slant = among(0, 1, instances), among(1.3, 2.1, instances), among(-0.25, 0.25, instances)
     mark_size = among(0.13, 0.2, instances)
-    reach, bearing = among(0.1, 0.5, instances, MARKS), 2 * np.pi * among(0, 1, instances, MARKS)
-    marks = np.stack([reach * np.cos(bearing), reach * np.sin(bearing)], axis=-1)
+    distance, bearing = among(0.1, 0.5, instances, MARKS), 2 * np.pi * among(0, 1, instances, MARKS)
+    marks = np.stack([distance * np.cos(bearing), distance * np.sin(bearing)], axis=-1)
     veil = np.concatenate([among(-0.9, 0.9, n, 2), among(-0.5, 0.4, n, 1)], axis=1)
     return Figures(
         silhouette=classes[of_image, 0],
@@ -168,9 +168,9 @@ class Figures:
     def __len__(self) -> int:
         return len(self.silhouette)
 
-    def rows(self, chosen: slice | NDArray[np.int64]) -> Figures:
+    def rows(self, selection: slice | NDArray[np.int64]) -> Figures:
         """Some of the figures."""
-        return Figures(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+        return Figures(**{field.name: getattr(self, field.name)[selection] for field in fields(self)})
 
 
 def render(figures: Figures, *, size: int, generator: np.random.Generator) -> NDArray[np.uint8]:
@@ -188,8 +188,8 @@ def _paint(figures: Figures, size: int) -> Plane:
     """Colors of one block, 0 … 1: backdrop, figure, second tone, marks, veil, each painted over the previous."""
     axis = (np.arange(size, dtype=np.float32) * 2 + 1) / size - 1
     across, up = np.broadcast_arrays(axis[None, None, :], -axis[None, :, None])
-    left, below = (figures.center[:, side, None, None] for side in (0, 1))
-    x, y = _turned(across - left, up - below, figures.turn, figures.radius)
+    center_x, center_y = (figures.center[:, side, None, None] for side in (0, 1))
+    x, y = _turned(across - center_x, up - center_y, figures.turn, figures.radius)
     pixel = 2 / (size * figures.radius[:, None, None])
     body = coverage(_by_kind(SILHOUETTES, figures.silhouette, x, y), pixel=pixel)
     wave = _by_kind(TEXTURES, figures.texture, *_turned(x, y, figures.slant, 1 / figures.waves))
@@ -219,11 +219,11 @@ def _disc(x: Plane, y: Plane, center: Plane, radius: Plane, pixel: Plane) -> Pla
 
 def _by_kind(functions: Mapping[str, Shape], kinds: NDArray[np.int64], x: Plane, y: Plane) -> Plane:
     """Apply to each plane its kind's function."""
-    listed = list(functions.values())
+    shapes = list(functions.values())
     values = np.empty_like(x)
     for kind in np.unique(kinds):
         rows = np.flatnonzero(kinds == kind)
-        values[rows] = listed[kind](x[rows], y[rows])
+        values[rows] = shapes[kind](x[rows], y[rows])
     return values
 
 
@@ -238,8 +238,8 @@ def _palette(figures: Figures, up: Plane) -> tuple[Plane, Plane, Plane, Plane]:
     return ground, tone, accent, ink
 
 
-def _over(below: Plane, above: Plane, cover: Plane) -> Plane:
-    return below + (above - below) * cover[..., None]
+def _over(background: Plane, foreground: Plane, cover: Plane) -> Plane:
+    return background + (foreground - background) * cover[..., None]
 
 
 def _crescent(x: Plane, y: Plane) -> Plane:
@@ -247,8 +247,8 @@ def _crescent(x: Plane, y: Plane) -> Plane:
 
 
 def _cross(x: Plane, y: Plane) -> Plane:
-    across, along = np.abs(x), np.abs(y)
-    return np.minimum(np.maximum(across - 0.36, along - 0.92), np.maximum(across - 0.92, along - 0.36))
+    horizontal, vertical = np.abs(x), np.abs(y)
+    return np.minimum(np.maximum(horizontal - 0.36, vertical - 0.92), np.maximum(horizontal - 0.92, vertical - 0.36))
 
 
 def _heart(x: Plane, y: Plane) -> Plane:

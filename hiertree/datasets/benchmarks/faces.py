@@ -41,19 +41,19 @@ def load_vggface2(root: str | os.PathLike[str], split: str = "train", *, verify:
         root,
         *((f"data/{name}", name, f"data/vggface2_{name}", f"vggface2_{name}") for name in (f"{split}_list.txt", split)),
     )
-    listed = read_words(file, ("image",))["image"]
-    where, people = line_names(listed.to_frame(), file), listed.str.extract("^([^/]+)/[^/]+$")[0]
-    refuse_first(people.isna(), where, listed, "<person>/<image>")
+    image_names = read_words(file, ("image",))["image"]
+    row_name, people = line_names(image_names.to_frame(), file), image_names.str.extract("^([^/]+)/[^/]+$")[0]
+    refuse_first(people.isna(), row_name, image_names, "<person>/<image>")
     first = file.with_name(file.name.replace("test", "train"))
-    trained = dict.fromkeys(line.partition("/")[0] for line in text_lines(first)) if first.is_file() else {}
-    earlier_rows = [] if split == "train" else list(trained)
+    training_people = dict.fromkeys(line.partition("/")[0] for line in text_lines(first)) if first.is_file() else {}
+    earlier_rows = [] if split == "train" else list(training_people)
 
-    def labeled_where(row: int) -> str:
-        return first.name if row < len(earlier_rows) else where(row - len(earlier_rows))
+    def labeled_row_name(row: int) -> str:
+        return first.name if row < len(earlier_rows) else row_name(row - len(earlier_rows))
 
     columns = [[*earlier_rows, *people.tolist()]]
-    labeled = label_paths(columns, level_names=VGGFACE2.levels, where=labeled_where, earlier_rows=len(earlier_rows))
-    return VGGFACE2.dataset(split, labeled, VGGFACE2.image_files(folder, listed, where), verify=verify)
+    labeling = label_paths(columns, level_names=VGGFACE2.levels, where=labeled_row_name, earlier_rows=len(earlier_rows))
+    return VGGFACE2.dataset(split, labeling, VGGFACE2.image_files(folder, image_names, row_name), verify=verify)
 
 
 def load_ijbc(
@@ -71,19 +71,19 @@ def load_ijbc(
         verify: as in :func:`hiertree.datasets.load`.
     """
     IJBC.check_options(split, verify)
-    home, file = IJBC.files(root, IJBC_LISTS)
-    listed = read_table(file, required=("SUBJECT_ID", "FILENAME", *BOX), needs_rows=True)
-    listed = listed.drop_duplicates(["SUBJECT_ID", "FILENAME"])
+    data_folder, file = IJBC.files(root, IJBC_LISTS)
+    faces = read_table(file, required=("SUBJECT_ID", "FILENAME", *BOX), needs_rows=True)
+    faces = faces.drop_duplicates(["SUBJECT_ID", "FILENAME"])
     with reading_file(file, expected=f"numbers in {', '.join(BOX)}"):
-        numbers = listed[list(BOX)].replace("", "nan").to_numpy(dtype=np.float64)
-    listed, numbers = listed[boxed := np.isfinite(numbers).all(axis=1)], numbers[boxed]
-    often = (listed.groupby("SUBJECT_ID")["FILENAME"].transform("size") >= FEWEST).to_numpy(dtype=np.bool_)
+        numbers = faces[list(BOX)].replace("", "nan").to_numpy(dtype=np.float64)
+    faces, numbers = faces[boxed := np.isfinite(numbers).all(axis=1)], numbers[boxed]
+    often = (faces.groupby("SUBJECT_ID")["FILENAME"].transform("size") >= FEWEST).to_numpy(dtype=np.bool_)
     if not often.any():
         raise TableError(f"{file}: no person has {FEWEST} images with a box", expected=f"numbers in {', '.join(BOX)}")
-    listed, (left, upper, width, height) = listed[often], numbers[often].T
-    where = line_names(listed, file)
-    across, along = margin * width / 2, margin * height / 2
-    boxes = np.stack([left - across, upper - along, left + width + across, upper + height + along], axis=1)
-    labeled = label_paths([listed["SUBJECT_ID"].tolist()], level_names=IJBC.levels, where=where)
-    files = IJBC.image_files(home, "images/" + listed["FILENAME"], where)
-    return IJBC.dataset(split, labeled, BoxedImages(files, boxes), verify=verify)
+    faces, (left, upper, width, height) = faces[often], numbers[often].T
+    row_name = line_names(faces, file)
+    margin_x, margin_y = margin * width / 2, margin * height / 2
+    boxes = np.stack([left - margin_x, upper - margin_y, left + width + margin_x, upper + height + margin_y], axis=1)
+    labeling = label_paths([faces["SUBJECT_ID"].tolist()], level_names=IJBC.levels, where=row_name)
+    files = IJBC.image_files(data_folder, "images/" + faces["FILENAME"], row_name)
+    return IJBC.dataset(split, labeling, BoxedImages(files, boxes), verify=verify)

@@ -80,19 +80,21 @@ def load_gldv2(
     benchmark.check_options(split, verify)
     part = "train" if split.startswith("train") else "index"
     labels = [f"{part}_label_to_hierarchical.csv"] if hierarchy else []
-    home, *files = benchmark.files(root, *LISTS[split], *labels)
-    listed = (_clean if split == "train" else _one_a_row)(files[0])
-    benchmark.verify(split if part == "train" else part, len(listed.ids), len(np.unique(listed.landmarks)), verify)
-    parts, earlier_rows = {part: listed}, [listed] if part == "index" and split != "index" else []
+    data_folder, *files = benchmark.files(root, *LISTS[split], *labels)
+    landmark_images = (_clean if split == "train" else _one_a_row)(files[0])
+    benchmark.verify(
+        split if part == "train" else part, len(landmark_images.ids), len(np.unique(landmark_images.landmarks)), verify
+    )
+    parts, earlier_rows = {part: landmark_images}, [landmark_images] if part == "index" and split != "index" else []
     if earlier_rows:
-        parts = {"test": _queries(files[1], listed), part: listed}
+        parts = {"test": _queries(files[1], landmark_images), part: landmark_images}
         benchmark.verify("query", len(parts["test"].ids), 0, verify)
     elif split == "train_all" and (clean := files[0].with_name(*LISTS["train"])).is_file():
         earlier_rows = [_clean(clean)]
-    above = _labels_above(files[-1]) if hierarchy else None
-    if above is not None:
-        parts = {name: _with_labels(images, above) for name, images in parts.items()}
-        earlier_rows = [_with_labels(images, above) for images in earlier_rows]
+    ancestors = _labels_above(files[-1]) if hierarchy else None
+    if ancestors is not None:
+        parts = {name: _with_labels(images, ancestors) for name, images in parts.items()}
+        earlier_rows = [_with_labels(images, ancestors) for images in earlier_rows]
     count = len(next(iter(parts.values())).ids)
     if split == "query":
         del parts[part]
@@ -100,14 +102,18 @@ def load_gldv2(
     options: Any = {
         "level_names": benchmark.levels,
         "where": every.where,
-        "earlier_rows": sum(len(own.ids) for own in earlier_rows),
+        "earlier_rows": sum(len(part_images.ids) for part_images in earlier_rows),
     }
-    labeled = (
-        label_paths([every.landmarks], **options) if above is None else label_leaves(every.landmarks, above, **options)
+    labeling = (
+        label_paths([every.landmarks], **options)
+        if ancestors is None
+        else label_leaves(every.landmarks, ancestors, **options)
     )
-    images = reduce(JoinedImages, (_images(benchmark, home, name, own) for name, own in parts.items()))
+    images = reduce(
+        JoinedImages, (_images(benchmark, data_folder, name, part_images) for name, part_images in parts.items())
+    )
     rows = {"queries": np.arange(count), "gallery": np.arange(count, len(images))} if split == "test" else {}
-    return benchmark.dataset(split, labeled, images, verify="structure", **rows)
+    return benchmark.dataset(split, labeling, images, verify="structure", **rows)
 
 
 def _clean(path: Path) -> LandmarkImages:
@@ -126,25 +132,25 @@ def _one_a_row(path: Path) -> LandmarkImages:
     return _of_one_landmark(LandmarkImages(_ids(table["id"], path), table["landmark_id"].to_numpy()))
 
 
-def _of_one_landmark(listed: LandmarkImages) -> LandmarkImages:
-    refuse_contradictions(listed.ids, listed.landmarks, listed.where, "id")
-    return listed
+def _of_one_landmark(images: LandmarkImages) -> LandmarkImages:
+    refuse_contradictions(images.ids, images.landmarks, images.where, "id")
+    return images
 
 
 def _queries(path: Path, index: LandmarkImages) -> LandmarkImages:
     """The queries that are not ignored, each with the landmark of the first index image listed for it."""
     table = read_columns(path, {"id": "text", "images": "text"})
     texts = table["images"].to_pylist()
-    kept = [row for row, text in enumerate(texts) if text.strip() not in ("None", "")]
-    if not kept:
+    rows = [row for row, text in enumerate(texts) if text.strip() not in ("None", "")]
+    if not rows:
         raise TableError(f"{path}: every query is marked as ignored", expected="queries with images of the index")
     landmark_of = dict(zip(index.ids.tolist(), index.landmarks.tolist(), strict=True))
     with raised_as(TableError, f"{path}: an image of a query", expected="an image of the index", on=KeyError):
-        listed = [[landmark_of[image] for image in texts[row].split()] for row in kept]
-    several = sum(len(set(landmarks)) > 1 for landmarks in listed)
-    if several:
-        _log.info("%d of %d queries list images of several landmarks; the first is used", several, len(kept))
-    return LandmarkImages(_ids(table["id"], path)[kept], np.array([landmarks[0] for landmarks in listed]))
+        landmark_lists = [[landmark_of[image] for image in texts[row].split()] for row in rows]
+    num_ambiguous = sum(len(set(landmarks)) > 1 for landmarks in landmark_lists)
+    if num_ambiguous:
+        _log.info("%d of %d queries list images of several landmarks; the first is used", num_ambiguous, len(rows))
+    return LandmarkImages(_ids(table["id"], path)[rows], np.array([landmarks[0] for landmarks in landmark_lists]))
 
 
 def _ids(column: Any, path: Path) -> NDArray[Any]:
@@ -171,19 +177,19 @@ def _labels_above(path: Path) -> dict[int, tuple[str, str]]:
     return dict(zip(landmarks, zip(table[kind], table[hierarchical], strict=True), strict=True))
 
 
-def _with_labels(listed: LandmarkImages, above: Mapping[int, Any]) -> LandmarkImages:
-    kept = np.isin(listed.landmarks, list(above))
-    if not kept.all():
-        _log.info("%d of %d images have no hierarchical label and are left out", (~kept).sum(), len(kept))
-    if not kept.any():
-        raise TableError(f"none of {len(kept)} images has a hierarchical label", expected="labels of the same part")
-    return LandmarkImages(listed.ids[kept], listed.landmarks[kept])
+def _with_labels(images: LandmarkImages, ancestors: Mapping[int, Any]) -> LandmarkImages:
+    mask = np.isin(images.landmarks, list(ancestors))
+    if not mask.all():
+        _log.info("%d of %d images have no hierarchical label and are left out", (~mask).sum(), len(mask))
+    if not mask.any():
+        raise TableError(f"none of {len(mask)} images has a hierarchical label", expected="labels of the same part")
+    return LandmarkImages(images.ids[mask], images.landmarks[mask])
 
 
-def _images(benchmark: Benchmark, home: Path, part: str, listed: LandmarkImages) -> ImageSource:
+def _images(benchmark: Benchmark, data_folder: Path, part: str, landmark_images: LandmarkImages) -> ImageSource:
     """Images in archives if there are any, else in folders."""
-    _, folder = benchmark.files(home, (part, f"images/{part}"))
-    names = [f"{name[0]}/{name[1]}/{name[2]}/{name}.jpg" for name in listed.ids.tolist()]
+    _, folder = benchmark.files(data_folder, (part, f"images/{part}"))
+    names = [f"{name[0]}/{name[1]}/{name[2]}/{name}.jpg" for name in landmark_images.ids.tolist()]
     if archives := sorted(folder.glob("images_*.tar")):
         return TarImages(folder, tar_index(folder, archives), names)
-    return benchmark.image_files(folder, names, listed.where)
+    return benchmark.image_files(folder, names, landmark_images.where)

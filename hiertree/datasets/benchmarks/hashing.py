@@ -84,22 +84,27 @@ class GradedDataset(ImageDataset):
         """
         every = np.arange(len(self))
         rows, columns = (
-            np.asarray(next(own for own in given if own is not None), dtype=np.int64)
-            for given in ((queries, self.queries, every), (gallery, self.gallery, every))
+            np.asarray(next(indices for indices in choices if indices is not None), dtype=np.int64)
+            for choices in ((queries, self.queries, every), (gallery, self.gallery, every))
         )
         numbers = np.float64 if self.farthest else np.float32
-        others, found = self.vectors[columns].astype(numbers), np.empty((len(rows), len(columns)), dtype=np.uint8)
+        gallery_vectors = self.vectors[columns].astype(numbers)
+        grades = np.empty((len(rows), len(columns)), dtype=np.uint8)
         for start in range(0, len(rows), _AT_ONCE):
-            own = self.vectors[rows[start : start + _AT_ONCE]].astype(numbers)
-            products = own @ others.T
-            found[start : start + _AT_ONCE] = self._of_distances(own, others, products) if self.farthest else products
-        return found
+            query_vectors = self.vectors[rows[start : start + _AT_ONCE]].astype(numbers)
+            products = query_vectors @ gallery_vectors.T
+            grades[start : start + _AT_ONCE] = (
+                self._of_distances(query_vectors, gallery_vectors, products) if self.farthest else products
+            )
+        return grades
 
     def _of_distances(
-        self, own: NDArray[np.float64], others: NDArray[np.float64], products: NDArray[np.float64]
+        self, query_vectors: NDArray[np.float64], gallery_vectors: NDArray[np.float64], products: NDArray[np.float64]
     ) -> NDArray[np.uint8]:
         """The highest grade whose greatest distance a pair does not exceed."""
-        distances = np.sqrt(np.maximum((own**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2 * products, 0))
+        distances = np.sqrt(
+            np.maximum((query_vectors**2).sum(axis=1)[:, None] + (gallery_vectors**2).sum(axis=1) - 2 * products, 0)
+        )
         grades = np.zeros(products.shape, dtype=np.uint8)
         for grade, distance in sorted(self.farthest.items()):
             grades[distances <= distance] = grade
@@ -120,22 +125,22 @@ def load_imagenet100(
     """
     IMAGENET100.check_options(split, verify)
     names = ("train",) if split == "train" else ("test", "database")
-    home, *firsts = IMAGENET100.files(root, *map(_parts_of_list, names))
-    lists = [_one_hot(first) for first in firsts]
+    data_folder, *first_files = IMAGENET100.files(root, *map(_parts_of_list, names))
+    lists = [_one_hot(first) for first in first_files]
     images, classes = (np.concatenate(columns) for columns in zip(*lists, strict=True))
-    trained = next(filter(Path.is_file, (home / name for name in _parts_of_list("train"))), None)
-    earlier_rows = classes[:0] if split == "train" or trained is None else _one_hot(trained)[1]
+    training_list = next(filter(Path.is_file, (data_folder / name for name in _parts_of_list("train"))), None)
+    earlier_rows = classes[:0] if split == "train" or training_list is None else _one_hot(training_list)[1]
 
-    def where(row: int) -> str:
+    def row_name(row: int) -> str:
         return f"{' and '.join(names)}, image {images[row]}"
 
     columns = [np.concatenate([earlier_rows, classes])]
-    labeled = label_paths(columns, level_names=IMAGENET100.levels, where=str, earlier_rows=len(earlier_rows))
-    found = IMAGENET100.image_files(home, images.tolist(), where)
+    labeling = label_paths(columns, level_names=IMAGENET100.levels, where=str, earlier_rows=len(earlier_rows))
+    image_source = IMAGENET100.image_files(data_folder, images.tolist(), row_name)
     if split == "train":
-        return IMAGENET100.dataset(split, labeled, found, verify=verify)
+        return IMAGENET100.dataset(split, labeling, image_source, verify=verify)
     queries, gallery = np.split(np.arange(len(images)), [len(lists[0][0])])
-    return IMAGENET100.dataset(split, labeled, found, verify=verify, queries=queries, gallery=gallery)
+    return IMAGENET100.dataset(split, labeling, image_source, verify=verify, queries=queries, gallery=gallery)
 
 
 def _parts_of_list(name: str) -> tuple[str, ...]:
@@ -149,13 +154,13 @@ def _one_hot(first: Path) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
     files = sorted(first.parent.glob(f"{first.stem[:-1]}[0-9].txt")) if numbered else [first]
     images, classes = [], []
     for file in files:
-        listed = [line.partition(" ")[::2] for line in text_lines(file)]
-        flags = flag_matrix(file, [given for _, given in listed])
+        pairs = [line.partition(" ")[::2] for line in text_lines(file)]
+        flags = flag_matrix(file, [problem for _, problem in pairs])
         bad = np.flatnonzero(flags.sum(axis=1) != 1)
-        if len(bad) or not listed:
-            given = f"{file.name}, line {bad[0] + 1}: {flags[bad[0]].sum()} classes" if listed else f"{file} is empty"
-            raise TableError(given, expected="images of one class each")
-        images.append(np.array(["/".join(path.split("/")[-2:]) for path, _ in listed]))
+        if len(bad) or not pairs:
+            problem = f"{file.name}, line {bad[0] + 1}: {flags[bad[0]].sum()} classes" if pairs else f"{file} is empty"
+            raise TableError(problem, expected="images of one class each")
+        images.append(np.array(["/".join(path.split("/")[-2:]) for path, _ in pairs]))
         classes.append(flags.argmax(axis=1))
     return np.concatenate(images), np.concatenate(classes)
 
@@ -189,22 +194,24 @@ def load_nus_wide(
     NUS_WIDE.check_options(split, verify)
     check_integer("queries_per_label", queries_per_label)
     check_integer("training_per_label", training_per_label, or_none=True)
-    home, file, labeled_by = NUS_WIDE.files(root, NUS_WIDE_LISTS, NUS_WIDE_LABELS)
-    listed = read_words(file, ("image",))["image"]
+    data_folder, file, labeled_by = NUS_WIDE.files(root, NUS_WIDE_LISTS, NUS_WIDE_LABELS)
+    image_names = read_words(file, ("image",))["image"]
     names, flags = _labels(labeled_by)
-    if len(listed) != len(flags):
-        raise TableError(f"{labeled_by}: labels of {len(flags)} images", expected=f"the {len(listed)} of {file.name}")
+    if len(image_names) != len(flags):
+        raise TableError(
+            f"{labeled_by}: labels of {len(flags)} images", expected=f"the {len(image_names)} of {file.name}"
+        )
     frequent = np.argsort(-flags.sum(axis=0), kind="stable")[:FREQUENT]
-    kept = np.flatnonzero(flags[:, frequent].any(axis=1))
-    labels = flags[np.ix_(kept, frequent)]
-    paths = ["Flickr/" + "/".join(path.replace("\\", "/").split("/")[-2:]) for path in listed.iloc[kept]]
+    image_rows = np.flatnonzero(flags[:, frequent].any(axis=1))
+    labels = flags[np.ix_(image_rows, frequent)]
+    paths = ["Flickr/" + "/".join(path.replace("\\", "/").split("/")[-2:]) for path in image_names.iloc[image_rows]]
 
-    def where(row: int) -> str:
-        return f"{file.name}, line {kept[row] + 1}"
+    def row_name(row: int) -> str:
+        return f"{file.name}, line {image_rows[row] + 1}"
 
-    images = NUS_WIDE.image_files(home, paths, where)
+    images = NUS_WIDE.image_files(data_folder, paths, row_name)
     rows = _drawn_by_label(labels, queries_per_label, training_per_label, seed)
-    leaves = [" + ".join(names[label] for label in frequent[own]) for own in labels]
+    leaves = [" + ".join(names[label] for label in frequent[image_labels]) for image_labels in labels]
     return _graded(NUS_WIDE, split, leaves, images, labels, rows, verify=verify)
 
 
@@ -224,18 +231,18 @@ def _drawn_by_label(
     labels: NDArray[np.bool_], num_queries: int, num_training: int | None, seed: int
 ) -> dict[str, NDArray[np.int64]]:
     """The rows of each part."""
-    random, chosen = np.random.default_rng(seed), np.zeros(len(labels), dtype=np.bool_)
-    drawn: dict[str, list[NDArray[np.int64]]] = {"query": [], "train": []}
+    random, is_drawn = np.random.default_rng(seed), np.zeros(len(labels), dtype=np.bool_)
+    parts: dict[str, list[NDArray[np.int64]]] = {"query": [], "train": []}
     for label in range(labels.shape[1]):
-        rows = random.permutation(np.flatnonzero(labels[:, label] & ~chosen))
-        needed = num_queries + (num_training or 0)
-        if len(rows) < needed:
-            given = f"NUS-WIDE: {len(rows)} images left for label {label + 1} of {labels.shape[1]}"
-            raise TableError(given, expected=f"{needed}", remedy="lower queries_per_label and training_per_label")
-        drawn["query"].append(rows[:num_queries])
-        drawn["train"].append(rows[num_queries:needed])
-        chosen[rows[:needed]] = True
-    query, train = (np.sort(np.concatenate(own)) for own in drawn.values())
+        rows = random.permutation(np.flatnonzero(labels[:, label] & ~is_drawn))
+        num_drawn = num_queries + (num_training or 0)
+        if len(rows) < num_drawn:
+            problem = f"NUS-WIDE: {len(rows)} images left for label {label + 1} of {labels.shape[1]}"
+            raise TableError(problem, expected=f"{num_drawn}", remedy="lower queries_per_label and training_per_label")
+        parts["query"].append(rows[:num_queries])
+        parts["train"].append(rows[num_queries:num_drawn])
+        is_drawn[rows[:num_drawn]] = True
+    query, train = (np.sort(np.concatenate(draws)) for draws in parts.values())
     gallery = np.setdiff1d(np.arange(len(labels)), query)
     return {"query": query, "gallery": gallery, "train": gallery if num_training is None else train}
 
@@ -266,10 +273,10 @@ def load_labelme(
     gist, pixels, *parts = read_matlab(file, "gist", "img", "ndxtest", "ndxtrain")
     with reading_file(file, expected="ndxtest and ndxtrain of whole numbers"):
         query, gallery = (np.sort(part.astype(np.int64).ravel()) - 1 for part in parts)
-    whole = np.array_equal(np.sort(np.concatenate([query, gallery])), np.arange(len(gist)))
-    if gist.ndim != 2 or pixels.shape != (32, 32, 3, len(gist)) or not whole:
-        given = f"{file}: gist {gist.shape}, img {pixels.shape}, {len(query)} and {len(gallery)} indices"
-        raise TableError(given, expected="gist (n, d), img (32, 32, 3, n), ndxtest and ndxtrain that part 1 … n")
+    is_partition = np.array_equal(np.sort(np.concatenate([query, gallery])), np.arange(len(gist)))
+    if gist.ndim != 2 or pixels.shape != (32, 32, 3, len(gist)) or not is_partition:
+        problem = f"{file}: gist {gist.shape}, img {pixels.shape}, {len(query)} and {len(gallery)} indices"
+        raise TableError(problem, expected="gist (n, d), img (32, 32, 3, n), ndxtest and ndxtrain that part 1 … n")
     train = np.sort(np.random.default_rng(seed).permutation(gallery)[:LABELME_TRAINING])
     vectors = gist.astype(np.float64) - gist[train].mean(axis=0)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -292,11 +299,11 @@ def _graded(
     verify: str,
 ) -> GradedDataset:
     """A split of images with one leaf each, whose parts have these rows."""
-    trains, chosen = split == "train", rows.get(split, np.arange(len(images)))
+    trains, split_rows = split == "train", rows.get(split, np.arange(len(images)))
     earlier_rows = [] if trains else [leaves[row] for row in rows["train"]]
-    columns = [[*earlier_rows, *([leaves[row] for row in chosen] if trains else leaves)]]
-    labeled = label_paths(columns, level_names=benchmark.levels, where=str, earlier_rows=len(earlier_rows))
-    shown = SelectedImages(images, chosen) if trains else images
+    columns = [[*earlier_rows, *([leaves[row] for row in split_rows] if trains else leaves)]]
+    labeling = label_paths(columns, level_names=benchmark.levels, where=str, earlier_rows=len(earlier_rows))
+    split_images = SelectedImages(images, split_rows) if trains else images
     parts = {} if trains else {"queries": rows["query"], "gallery": rows["gallery"]}
-    found = benchmark.dataset(split, labeled, shown, verify=verify, **parts)
-    return GradedDataset(**vars(found), vectors=vectors[chosen], farthest={})
+    dataset = benchmark.dataset(split, labeling, split_images, verify=verify, **parts)
+    return GradedDataset(**vars(dataset), vectors=vectors[split_rows], farthest={})

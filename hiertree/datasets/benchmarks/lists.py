@@ -60,21 +60,21 @@ def load_sop(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
         verify: as in :func:`hiertree.datasets.load`.
     """
     SOP.check_options(split, verify)
-    home, file = SOP.files(root, f"Ebay_{split}.txt")
+    data_folder, file = SOP.files(root, f"Ebay_{split}.txt")
     splits = list(SOP.splits)
     lists = join_lists([file.with_name(f"Ebay_{name}.txt") for name in splits[: splits.index(split) + 1]], _sop_list)
-    listed = lists.table
+    table = lists.table
     for key, value in permutations(("super_class_id", "folder")):
-        refuse_contradictions(listed[key], listed[value], lists.where, key)
-    columns = [listed["folder"].str.removesuffix("_final").tolist(), listed["class_id"].to_numpy()]
-    labeled = label_paths(columns, level_names=SOP.levels, where=lists.where, earlier_rows=lists.earlier_rows)
-    return SOP.dataset(split, labeled, SOP.image_files(home, lists.own["path"], lists.where_own), verify=verify)
+        refuse_contradictions(table[key], table[value], lists.where, key)
+    columns = [table["folder"].str.removesuffix("_final").tolist(), table["class_id"].to_numpy()]
+    labeling = label_paths(columns, level_names=SOP.levels, where=lists.where, earlier_rows=lists.earlier_rows)
+    return SOP.dataset(split, labeling, SOP.image_files(data_folder, lists.own["path"], lists.where_own), verify=verify)
 
 
 def _sop_list(file: Path) -> pd.DataFrame:
-    listed = read_words(file, ("image_id", "class_id", "super_class_id", "path"), header=True)
-    numbers = {name: integer_column(listed, name, path=file) for name in ("class_id", "super_class_id")}
-    table: pd.DataFrame = listed.assign(**numbers, folder=listed["path"].str.partition("/")[0])
+    words = read_words(file, ("image_id", "class_id", "super_class_id", "path"), header=True)
+    numbers = {name: integer_column(words, name, path=file) for name in ("class_id", "super_class_id")}
+    table: pd.DataFrame = words.assign(**numbers, folder=words["path"].str.partition("/")[0])
     return table
 
 
@@ -87,7 +87,7 @@ def load_cub(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
         verify: as in :func:`hiertree.datasets.load`.
     """
     CUB.check_options(split, verify)
-    home, *files = CUB.files(root, "images.txt", "image_class_labels.txt", "classes.txt")
+    data_folder, *files = CUB.files(root, "images.txt", "image_class_labels.txt", "classes.txt")
     images = read_words(files[0], ("image_id", "path"))
     labels = read_words(files[1], ("image_id", "class_id"))
     classes = read_words(files[2], ("class_id", "name"))
@@ -101,15 +101,15 @@ def load_cub(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
     class_ids = integer_column(labels, "class_id", path=files[1])
     earlier_rows, rows = _rows_by_class(class_ids > CUB_TRAINING_CLASSES, split)
     every = np.concatenate([earlier_rows, rows])
-    labeled = label_paths(
+    labeling = label_paths(
         [names.iloc[every].tolist()],
         level_names=CUB.levels,
         where=line_names(images.iloc[every], files[0]),
         earlier_rows=len(earlier_rows),
     )
-    where = line_names(images.iloc[rows], files[0])
-    found = CUB.image_files(home, "images/" + images["path"].iloc[rows], where)
-    return CUB.dataset(split, labeled, found, verify=verify)
+    row_name = line_names(images.iloc[rows], files[0])
+    image_source = CUB.image_files(data_folder, "images/" + images["path"].iloc[rows], row_name)
+    return CUB.dataset(split, labeling, image_source, verify=verify)
 
 
 def _rows_by_class(of_test: NDArray[np.bool_], split: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -134,31 +134,31 @@ def load_inshop(
         verify: as in :func:`hiertree.datasets.load`.
     """
     INSHOP.check_options(split, verify)
-    home, file = INSHOP.files(root, INSHOP_LISTS)
-    listed = read_words(file, ("image_name", "item_id", "evaluation_status"), header=True, count=True)
-    status = listed["evaluation_status"]
-    known = status.isin(("train", "query", "gallery"))
-    refuse_first(~known, line_names(listed, file), status, "train, query or gallery")
+    data_folder, file = INSHOP.files(root, INSHOP_LISTS)
+    table = read_words(file, ("image_name", "item_id", "evaluation_status"), header=True, count=True)
+    status = table["evaluation_status"]
+    is_valid = status.isin(("train", "query", "gallery"))
+    refuse_first(~is_valid, line_names(table, file), status, "train, query or gallery")
     earlier_rows, rows = _rows_by_class((status != "train").to_numpy(), split)
-    every = listed.iloc[np.concatenate([earlier_rows, rows])]
-    where, names, columns = line_names(every, file), every["image_name"], [every["item_id"].tolist()]
+    every = table.iloc[np.concatenate([earlier_rows, rows])]
+    row_name, names, columns = line_names(every, file), every["image_name"], [every["item_id"].tolist()]
     folders = names.str.extract("^[^/]*/([^/]*)/([^/]*)/(?:(id_[0-9]+)/)?")  # gender, category and item
     if hierarchy:
-        refuse_first(folders[0].isna(), where, names, "img/<gender>/<category>/<item>/<image>")
+        refuse_first(folders[0].isna(), row_name, names, "img/<gender>/<category>/<item>/<image>")
         columns = [folders[0].tolist(), folders[1].tolist(), *columns]
-    other = folders[2].notna() & (folders[2] != every["item_id"])
-    refuse_first(other, where, names, "the folder of its item_id")
-    labeled = label_paths(
-        columns, level_names=INSHOP.levels[-len(columns) :], where=where, earlier_rows=len(earlier_rows)
+    is_misfiled = folders[2].notna() & (folders[2] != every["item_id"])
+    refuse_first(is_misfiled, row_name, names, "the folder of its item_id")
+    labeling = label_paths(
+        columns, level_names=INSHOP.levels[-len(columns) :], where=row_name, earlier_rows=len(earlier_rows)
     )
-    listed = listed.iloc[rows]
-    where, names = line_names(listed, file), listed["image_name"]
-    folder = next((folder for folder in INSHOP_IMAGES if (home / folder).is_dir()), INSHOP_IMAGES[0])
-    images = INSHOP.image_files(home, names.str.replace("^img/", f"{folder}/", regex=True), where)
+    table = table.iloc[rows]
+    row_name, names = line_names(table, file), table["image_name"]
+    folder = next((folder for folder in INSHOP_IMAGES if (data_folder / folder).is_dir()), INSHOP_IMAGES[0])
+    images = INSHOP.image_files(data_folder, names.str.replace("^img/", f"{folder}/", regex=True), row_name)
     if split == "train":
-        return INSHOP.dataset(split, labeled, images, verify=verify)
-    queries, gallery = (np.flatnonzero(listed["evaluation_status"] == part) for part in ("query", "gallery"))
-    return INSHOP.dataset(split, labeled, images, verify=verify, queries=queries, gallery=gallery)
+        return INSHOP.dataset(split, labeling, images, verify=verify)
+    queries, gallery = (np.flatnonzero(table["evaluation_status"] == part) for part in ("query", "gallery"))
+    return INSHOP.dataset(split, labeling, images, verify=verify, queries=queries, gallery=gallery)
 
 
 def load_vehicleid(
@@ -187,35 +187,35 @@ def load_vehicleid(
     """
     if test_classes == "all" and split == "test":
         check_choice("gallery", gallery, Literal["list"])
-        first, *others = (
+        first, *larger_splits = (
             replace(load_vehicleid(root, split, test_classes=size, verify=verify), split=f"test_{size}")
             for size in VEHICLEID
         )
-        return replace(first, beside=tuple(others))
+        return replace(first, beside=tuple(larger_splits))
     test_classes = 800 if test_classes == "all" else test_classes
     check_choice("test_classes", test_classes, TestClasses)
     check_choice("gallery", gallery, TestGallery)
     benchmark = VEHICLEID[test_classes]
     benchmark.check_options(split, verify)
     names = ["train_list", *(f"test_list_{size}" for size in VEHICLEID if size <= test_classes and split != "train")]
-    home, file = benchmark.files(root, f"train_test_split/{names[-1]}.txt")
+    data_folder, file = benchmark.files(root, f"train_test_split/{names[-1]}.txt")
     lists = join_lists([file.with_name(f"{name}.txt") for name in names], _vehicles)
-    listed, vehicles = lists.own, lists.table["vehicle"].to_numpy()
-    labeled = label_paths([vehicles], level_names=benchmark.levels, where=lists.where, earlier_rows=lists.earlier_rows)
-    paths = [f"image/{image.zfill(7)}.jpg" for image in listed["image"]]
-    images = benchmark.image_files(home, paths, lists.where_own)
+    table, vehicles = lists.own, lists.table["vehicle"].to_numpy()
+    labeling = label_paths([vehicles], level_names=benchmark.levels, where=lists.where, earlier_rows=lists.earlier_rows)
+    paths = [f"image/{image.zfill(7)}.jpg" for image in table["image"]]
+    images = benchmark.image_files(data_folder, paths, lists.where_own)
     if split == "train" or (split == "test" and gallery == "list"):
-        return benchmark.dataset(split, labeled, images, verify=verify)
-    drawn = np.random.default_rng(seed).permutation(len(listed))
-    one_each = np.sort(drawn[np.unique(labeled.paths[drawn, 0], return_index=True)[1]])
-    queries = np.setdiff1d(np.arange(len(listed)), one_each)
+        return benchmark.dataset(split, labeling, images, verify=verify)
+    order = np.random.default_rng(seed).permutation(len(table))
+    one_each = np.sort(order[np.unique(labeling.paths[order, 0], return_index=True)[1]])
+    queries = np.setdiff1d(np.arange(len(table)), one_each)
     with_gallery = replace(benchmark, protocol="vehicleid-one-image")
-    return with_gallery.dataset(split, labeled, images, verify=verify, queries=queries, gallery=one_each)
+    return with_gallery.dataset(split, labeling, images, verify=verify, queries=queries, gallery=one_each)
 
 
 def _vehicles(file: Path) -> pd.DataFrame:
-    listed = read_words(file, ("image", "vehicle"))
-    table: pd.DataFrame = listed.assign(vehicle=integer_column(listed, "vehicle", path=file))
+    words = read_words(file, ("image", "vehicle"))
+    table: pd.DataFrame = words.assign(vehicle=integer_column(words, "vehicle", path=file))
     return table
 
 
@@ -232,35 +232,35 @@ def load_cars(root: str | os.PathLike[str], split: str = "train", *, verify: Ver
         verify: as in :func:`hiertree.datasets.load`.
     """
     CARS.check_options(split, verify)
-    home, paths, class_ids, class_names = _cars(root)
+    data_folder, paths, class_ids, class_names = _cars(root)
     refuse_contradictions(class_names, range(len(class_names)), lambda row: f"class {row + 1}", "the name")
     earlier_rows, rows = _rows_by_class(class_ids > CARS_TRAINING_CLASSES, split)
     every = np.concatenate([earlier_rows, rows]).tolist()
 
-    def where(row: int) -> str:
+    def row_name(row: int) -> str:
         return f"the annotation of {paths[every[row]]}"
 
     names = [class_names[class_ids[row] - 1] for row in every]
-    labeled = label_paths([names], level_names=CARS.levels, where=where, earlier_rows=len(earlier_rows))
-    images = CARS.image_files(home, [paths[row] for row in rows], lambda row: where(len(earlier_rows) + row))
-    return CARS.dataset(split, labeled, images, verify=verify)
+    labeling = label_paths([names], level_names=CARS.levels, where=row_name, earlier_rows=len(earlier_rows))
+    images = CARS.image_files(data_folder, [paths[row] for row in rows], lambda row: row_name(len(earlier_rows) + row))
+    return CARS.dataset(split, labeling, images, verify=verify)
 
 
 def _cars(root: str | os.PathLike[str]) -> tuple[Path, list[str], NDArray[np.int64], list[str]]:
     """The folder; paths, class numbers from 1, and the names of the classes."""
     second_release = Path(root, "stanford_cars")
-    home, meta = CARS.files(
+    data_folder, meta = CARS.files(
         second_release if second_release.is_dir() else root, ("cars_annos.mat", "devkit/cars_meta.mat")
     )
     names = [str(name) for name in read_matlab(meta, "class_names")[0]]
     if meta.name == "cars_annos.mat":
-        return home, *_annotated(meta, "", "relative_im_path", len(names)), names
-    _, train, test = CARS.files(home, *CARS_DEVKIT)
+        return data_folder, *_annotated(meta, "", "relative_im_path", len(names)), names
+    _, train, test = CARS.files(data_folder, *CARS_DEVKIT)
     (paths, class_ids), (more_paths, more_ids) = (
         _annotated(file, f"{folder}/", "fname", len(names))
         for file, folder in ((train, "cars_train"), (test, "cars_test"))
     )
-    return home, paths + more_paths, np.concatenate([class_ids, more_ids]), names
+    return data_folder, paths + more_paths, np.concatenate([class_ids, more_ids]), names
 
 
 def _annotated(file: Path, folder: str, path: str, classes: int) -> tuple[list[str], NDArray[np.int64]]:

@@ -67,33 +67,33 @@ def load_inaturalist(
     check_choice("hierarchy", hierarchy, Hierarchy)
     benchmark = INATURALIST[hierarchy]
     benchmark.check_options(split, verify)
-    home, file = benchmark.files(root, INATURALIST_LISTS[split])
+    data_folder, file = benchmark.files(root, INATURALIST_LISTS[split])
     splits = list(INATURALIST_LISTS)
-    files = [home / INATURALIST_LISTS[name] for name in splits[: splits.index(split)]]
+    files = [data_folder / INATURALIST_LISTS[name] for name in splits[: splits.index(split)]]
     lists = join_lists([*files, file], partial(read_words, columns=("path",)))
-    where, paths = lists.where, lists.table["path"]
+    row_name, paths = lists.where, lists.table["path"]
     folders = paths.str.extract(r"([^/]*)/(\d+)/[^/]*$")
-    refuse_first(folders[1].isna(), where, paths, "train_val2018/<super>/<category id>/<image>.jpg")
+    refuse_first(folders[1].isna(), row_name, paths, "train_val2018/<super>/<category id>/<image>.jpg")
     species = list(map(int, folders[1]))
-    numbering: Any = {"level_names": benchmark.levels, "where": where, "earlier_rows": lists.earlier_rows}
+    numbering: Any = {"level_names": benchmark.levels, "where": row_name, "earlier_rows": lists.earlier_rows}
     if hierarchy == "base":
-        labeled = label_paths([folders[0].tolist(), species], **numbering)
+        labeling = label_paths([folders[0].tolist(), species], **numbering)
     else:
-        ranks = _taxonomy(benchmark, home)
-        refuse_first(~np.isin(species, list(ranks)), where, "category " + folders[1], "one with a taxonomy")
-        labeled = label_leaves(species, ranks, **numbering)
-    images = benchmark.image_files(home, lists.own["path"], lists.where_own)
-    return benchmark.dataset(split, labeled, images, verify=verify)
+        ranks = _taxonomy(benchmark, data_folder)
+        refuse_first(~np.isin(species, list(ranks)), row_name, "category " + folders[1], "one with a taxonomy")
+        labeling = label_leaves(species, ranks, **numbering)
+    images = benchmark.image_files(data_folder, lists.own["path"], lists.where_own)
+    return benchmark.dataset(split, labeling, images, verify=verify)
 
 
-def _taxonomy(benchmark: Benchmark, home: Path) -> dict[int, tuple[str, ...]]:
+def _taxonomy(benchmark: Benchmark, data_folder: Path) -> dict[int, tuple[str, ...]]:
     """The six ranks above each category."""
-    present = next((home / name for name in CATEGORIES if (home / name).is_file()), None)
-    if present is None:
-        raise benchmark.missing(f"no taxonomy in {home}", expected=f"one of {', '.join(CATEGORIES)}")
+    file = next((data_folder / name for name in CATEGORIES if (data_folder / name).is_file()), None)
+    if file is None:
+        raise benchmark.missing(f"no taxonomy in {data_folder}", expected=f"one of {', '.join(CATEGORIES)}")
     ranks: dict[int, tuple[str, ...]] = {}
-    with reading_file(present, expected=f"categories with one id each, and texts for {', '.join(RANKS)}"):
-        for entry in _categories(present):
+    with reading_file(file, expected=f"categories with one id each, and texts for {', '.join(RANKS)}"):
+        for entry in _categories(file):
             texts = tuple(entry[rank] for rank in RANKS)
             if not all(isinstance(text, str) and text.strip() for text in texts):
                 raise ValueError(f"category {entry['id']!r:.80} with {dict(zip(RANKS, texts, strict=True))!r:.400}")
@@ -107,10 +107,10 @@ def _categories(path: Path) -> Any:
     text = read_text(path)
     if text.lstrip().startswith("["):
         return json.loads(text)
-    found = re.search(r'"categories"\s*:\s*(?=\[)', text)
-    if found is None:
+    match = re.search(r'"categories"\s*:\s*(?=\[)', text)
+    if match is None:
         raise ValueError("no categories")
-    return json.JSONDecoder().raw_decode(text, found.end())[0]
+    return json.JSONDecoder().raw_decode(text, match.end())[0]
 
 
 Collection = Literal["vehicle", "animal", "product"]
@@ -146,19 +146,19 @@ def load_dyml(
     benchmark = DYML[collection]
     if split == "test" and collection != "product":
         benchmark.check_options(_TESTS[0], verify)
-        home, _ = benchmark.files(root, f"bmk_{SCALES[0]}/query.csv")
-        return _beside_each_other(home, [_pair(benchmark, root, test, verify) for test in _TESTS])
+        data_folder, _ = benchmark.files(root, f"bmk_{SCALES[0]}/query.csv")
+        return _beside_each_other(data_folder, [_pair(benchmark, root, test, verify) for test in _TESTS])
     benchmark.check_options(split, verify)
     if split.startswith("test_"):
         return _pair(benchmark, root, split, verify)
     part = "train" if split == "train" else "mini-bmk_all_in_one"
-    home, file = benchmark.files(root, f"{part}/label.csv")
-    listed = read_glued(file)
-    where = line_names(listed, file)
-    columns = [integer_column(listed, f"{level}_id", path=file) for level in DYML_LEVELS]
-    labeled = label_paths(columns, level_names=DYML_LEVELS, where=where, leaf="path")
-    images = benchmark.image_files(home, [f"{part}/imgs/{name}" for name in listed["fname"]], where)
-    return benchmark.dataset(split, labeled, images, verify=verify)
+    data_folder, file = benchmark.files(root, f"{part}/label.csv")
+    table = read_glued(file)
+    row_name = line_names(table, file)
+    columns = [integer_column(table, f"{level}_id", path=file) for level in DYML_LEVELS]
+    labeling = label_paths(columns, level_names=DYML_LEVELS, where=row_name, leaf="path")
+    images = benchmark.image_files(data_folder, [f"{part}/imgs/{name}" for name in table["fname"]], row_name)
+    return benchmark.dataset(split, labeling, images, verify=verify)
 
 
 def _pair(benchmark: Benchmark, root: str | os.PathLike[str], split: str, verify: str) -> ImageDataset:
@@ -166,37 +166,37 @@ def _pair(benchmark: Benchmark, root: str | os.PathLike[str], split: str, verify
     import pandas as pd
 
     folder = f"bmk_{split.removeprefix('test_')}"
-    home, *files = benchmark.files(root, f"{folder}/query.csv", f"{folder}/gallery.csv")
+    data_folder, *files = benchmark.files(root, f"{folder}/query.csv", f"{folder}/gallery.csv")
     tables = {file.stem: read_glued(file) for file in files}
     labels = [integer_column(tables[file.stem], "labels", path=file) for file in files]
-    both = pd.concat(tables)
-    places: list[tuple[str, int]] = both.index.tolist()  # part and line
+    table = pd.concat(tables)
+    places: list[tuple[str, int]] = table.index.tolist()  # part and line
 
-    def where(row: int) -> str:
+    def row_name(row: int) -> str:
         return "{}.csv, line {}".format(*places[row])
 
-    names = [f"{folder}/{part}/{name}" for (part, _), name in zip(places, both["fname"], strict=True)]
+    names = [f"{folder}/{part}/{name}" for (part, _), name in zip(places, table["fname"], strict=True)]
     count = len(tables["query"])
     return benchmark.dataset(
         split,
-        label_paths([np.concatenate(labels)], level_names=(split.removeprefix("test_"),), where=where),
-        benchmark.image_files(home, names, where),
+        label_paths([np.concatenate(labels)], level_names=(split.removeprefix("test_"),), where=row_name),
+        benchmark.image_files(data_folder, names, row_name),
         verify=verify,
         queries=np.arange(count),
-        gallery=np.arange(count, len(both)),
-        ids=np.array(both["fname"].tolist()),
+        gallery=np.arange(count, len(table)),
+        ids=np.array(table["fname"].tolist()),
     )
 
 
-def _beside_each_other(home: Path, pairs: Sequence[ImageDataset]) -> ImageDataset:
+def _beside_each_other(data_folder: Path, pairs: Sequence[ImageDataset]) -> ImageDataset:
     """The first test split with the others beside it; copies of a file in several folders get the first one's name."""
     names = [[pair.images.name(row) for row in range(len(pair))] for pair in pairs]
-    called = _first_names(home, chain.from_iterable(names))
-    first, *others = (
-        replace(pair, images=FileImages(home, map(called.__getitem__, own)))
-        for pair, own in zip(pairs, names, strict=True)
+    called = _first_names(data_folder, chain.from_iterable(names))
+    first, *other_pairs = (
+        replace(pair, images=FileImages(data_folder, map(called.__getitem__, pair_names)))
+        for pair, pair_names in zip(pairs, names, strict=True)
     )
-    return replace(first, beside=tuple(others))
+    return replace(first, beside=tuple(other_pairs))
 
 
 def read_glued(path: Path) -> pd.DataFrame:
@@ -204,8 +204,8 @@ def read_glued(path: Path) -> pd.DataFrame:
     lines = text_lines(path)
     header = _HEADER.fullmatch(lines[0]) if lines else None
     if header is None:
-        given = f"{path}, line 1: {lines[0][:80]!r}" if lines else f"{path} is empty"
-        raise TableError(given, expected="a header of fname and coarse_id, middle_id, fine_id or labels")
+        problem = f"{path}, line 1: {lines[0][:80]!r}" if lines else f"{path} is empty"
+        raise TableError(problem, expected="a header of fname and coarse_id, middle_id, fine_id or labels")
     columns = ["fname", *(name.strip() for name in header[1].split(",")[1:])]
     glued = [header[2]] if header[2].strip() else []
     rows = [[cell.strip() for cell in line.split(",")] for line in [*glued, *lines[1:]]]
@@ -214,16 +214,16 @@ def read_glued(path: Path) -> pd.DataFrame:
 
 def _first_names(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """For each file, the first file of equal name and bytes in any folder, or itself."""
-    alike: dict[tuple[str, int], list[str]] = {}
+    groups: dict[tuple[str, int], list[str]] = {}
     for name in dict.fromkeys(names):
-        alike.setdefault((name.rpartition("/")[2], _size(f"{folder}/{name}")), []).append(name)
-    firsts = {}
-    for (_, size), group in alike.items():
-        seen: dict[str, str] = {}
+        groups.setdefault((name.rpartition("/")[2], _size(f"{folder}/{name}")), []).append(name)
+    first_names = {}
+    for (_, size), group in groups.items():
+        name_of_content: dict[str, str] = {}
         for name in group:
             content = name if size < 0 or len(group) == 1 else sha256(f"{folder}/{name}")
-            firsts[name] = seen.setdefault(content, name)
-    return firsts
+            first_names[name] = name_of_content.setdefault(content, name)
+    return first_names
 
 
 def _size(file: str) -> int:

@@ -127,7 +127,7 @@ def read_drawings(root: Path, *, image_size: int) -> tuple[pd.DataFrame, NDArray
     sources = _find(root)
     if sources[0].suffix == ".npz":
         return _read_npz(sources[0], image_size)
-    found: dict[tuple[str, str, str, int], NDArray[np.uint8]] = {}
+    drawings: dict[tuple[str, str, str, int], NDArray[np.uint8]] = {}
     for name, content in chain.from_iterable(map(_files, sources)):
         match = _DRAWING.search(name)
         if match is None:
@@ -135,13 +135,13 @@ def read_drawings(root: Path, *, image_size: int) -> tuple[pd.DataFrame, NDArray
         part, alphabet, character, drawer = match.groups()
         key = (part, alphabet, f"{alphabet}/{character}", int(drawer))
         ink = _ink(decode(io.BytesIO(content), name=name), image_size)
-        if (found.setdefault(key, ink) != ink).any():  # the two small archives share two alphabets
+        if (drawings.setdefault(key, ink) != ink).any():  # the two small archives share two alphabets
             raise ImageError(f"{', '.join(map(str, sources))}: two drawings {name}", expected="the same, or one")
-    if not found:
-        listed = ", ".join(map(str, sources))
-        raise OMNIGLOT.missing(f"no drawing in {listed}", expected="images_background/<alphabet>/<character>/*.png")
-    keys = sorted(found)
-    return pd.DataFrame(keys, columns=["part", *COLUMNS]), np.stack([found[key] for key in keys])
+    if not drawings:
+        places = ", ".join(map(str, sources))
+        raise OMNIGLOT.missing(f"no drawing in {places}", expected="images_background/<alphabet>/<character>/*.png")
+    keys = sorted(drawings)
+    return pd.DataFrame(keys, columns=["part", *COLUMNS]), np.stack([drawings[key] for key in keys])
 
 
 def _find(root: Path) -> list[Path]:
@@ -149,9 +149,9 @@ def _find(root: Path) -> list[Path]:
         return [root]
     unpacked = [sorted(path for path in (root / folder).glob("images_*") if path.is_dir()) for folder in UNPACKED]
     archives = [[root / name for name in names if (root / name).is_file()] for names in PREFERENCE]
-    for present in (*unpacked, *archives):
-        if present:
-            return present
+    for sources in (*unpacked, *archives):
+        if sources:
+            return sources
     looked_for = ", ".join([*chain.from_iterable(PREFERENCE), "omniglot-py/images_background"])
     raise OMNIGLOT.missing(f"nothing of it at {root}", expected=f"one of {looked_for}")
 
@@ -169,8 +169,8 @@ def _files(source: Path) -> Iterator[tuple[str, bytes]]:
             if not member.filename.endswith(".png"):
                 continue
             if member.file_size > LARGEST_DRAWING:
-                given = f"{source}: {member.filename} of {member.file_size} bytes"
-                raise ImageError(given, expected=f"a drawing of at most {LARGEST_DRAWING}")
+                problem = f"{source}: {member.filename} of {member.file_size} bytes"
+                raise ImageError(problem, expected=f"a drawing of at most {LARGEST_DRAWING}")
             yield member.filename, archive.read(member)
 
 

@@ -81,31 +81,34 @@ def load_cifar(
     check_choice("setting", setting, Setting)
     benchmark = CIFAR[classes]
     benchmark.check_options(split, verify)
-    alone = setting == "published" or (setting == "s2" and split == "train")
-    parts = [_part(benchmark, root, part, classes, verify) for part in ((split,) if alone else ("train", "test"))]
-    found = Part(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    is_single = setting == "published" or (setting == "s2" and split == "train")
+    parts = [_part(benchmark, root, part, classes, verify) for part in ((split,) if is_single else ("train", "test"))]
+    contents = Part(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     queries = gallery = None
-    earlier_rows = found.labels[:0]
+    earlier_rows = contents.labels[:0]
     if setting == "published" and split == "test":
         earlier_rows = _training_labels(benchmark, root, classes)
     if setting == "s1":
-        rank = _rank_in_class(found.labels[:, -1], seed)
+        rank = _rank_in_class(contents.labels[:, -1], seed)
         trains = (rank >= S1_QUERIES) & (rank < S1_QUERIES + S1_TRAINING)
         if split == "train":
-            found = Part(*(column[trains] for column in found))
+            contents = Part(*(column[trains] for column in contents))
         else:
-            earlier_rows = found.labels[trains]
+            earlier_rows = contents.labels[trains]
             queries, gallery = np.flatnonzero(rank < S1_QUERIES), np.flatnonzero(rank >= S1_QUERIES)
-    elif not alone:
-        trained = len(parts[0].names)
-        queries, gallery = np.arange(trained, len(found.names)), np.arange(trained)
-    columns = np.concatenate([earlier_rows, found.labels]).T
-    names = [*(f"training image {row}" for row in range(len(earlier_rows))), *(f"image {name}" for name in found.names)]
-    labeled = label_paths(
+    elif not is_single:
+        num_training = len(parts[0].names)
+        queries, gallery = np.arange(num_training, len(contents.names)), np.arange(num_training)
+    columns = np.concatenate([earlier_rows, contents.labels]).T
+    names = [
+        *(f"training image {row}" for row in range(len(earlier_rows))),
+        *(f"image {name}" for name in contents.names),
+    ]
+    labeling = label_paths(
         columns, level_names=benchmark.levels, where=names.__getitem__, earlier_rows=len(earlier_rows)
     )
-    images = ArrayImages(found.pixels, names=found.names.tolist())
-    return benchmark.dataset(split, labeled, images, verify="structure", queries=queries, gallery=gallery)
+    images = ArrayImages(contents.pixels, names=contents.names.tolist())
+    return benchmark.dataset(split, labeling, images, verify="structure", queries=queries, gallery=gallery)
 
 
 class Part(NamedTuple):
@@ -118,8 +121,8 @@ class Part(NamedTuple):
 
 def _training_labels(benchmark: Benchmark, root: str | os.PathLike[str], classes: Classes) -> NDArray[Any]:
     """(n, L) names of labels of the published training part, as far as it is there."""
-    home, meta_file = benchmark.files(root, _NAMES[classes][0])
-    files = [home / name for name in _BATCHES[classes, "train"] if (home / name).is_file()]
+    data_folder, meta_file = benchmark.files(root, _NAMES[classes][0])
+    files = [data_folder / name for name in _BATCHES[classes, "train"] if (data_folder / name).is_file()]
     numbers = [_batch(file, classes).labels for file in files] or [np.zeros((0, len(_LABELS[classes])), np.int64)]
     return _named_labels(meta_file, np.concatenate(numbers), classes)
 
@@ -159,9 +162,9 @@ def _rank_in_class(labels: NDArray[Any], seed: int) -> NDArray[np.int64]:
     """The rank of each image among those of its class, in an order drawn by the seed."""
     import pandas as pd
 
-    drawn = np.random.default_rng(seed).permutation(len(labels))
+    order = np.random.default_rng(seed).permutation(len(labels))
     rank = np.empty(len(labels), dtype=np.int64)
-    rank[drawn] = pd.Series(labels[drawn]).groupby(labels[drawn]).cumcount()
+    rank[order] = pd.Series(labels[order]).groupby(labels[order]).cumcount()
     return rank
 
 
@@ -211,35 +214,37 @@ def load_revisited(
     check_choice("city", city, City)
     benchmark = REVISITED[city]
     benchmark.check_options(split, verify)
-    home, file = benchmark.files(root, f"gnd_{city}.pkl")
+    data_folder, file = benchmark.files(root, f"gnd_{city}.pkl")
     queries, gallery, boxes, truth = read_ground_truth(file)
-    names = {part: own for part, own in (("query", queries), ("gallery", gallery)) if split in (part, "test")}
+    names = {
+        part: part_names for part, part_names in (("query", queries), ("gallery", gallery)) if split in (part, "test")
+    }
     earlier_rows = queries if split == "gallery" else []
 
-    def where(row: int) -> str:
+    def row_name(row: int) -> str:
         return f"{file.name}, image {row}"
 
     sources: list[ImageSource] = []
-    for part, own in names.items():
-        files = benchmark.image_files(home, [f"jpg/{name}.jpg" for name in own], where)
+    for part, part_names in names.items():
+        files = benchmark.image_files(data_folder, [f"jpg/{name}.jpg" for name in part_names], row_name)
         sources.append(BoxedImages(files, boxes) if part == "query" else files)
-    tags = [name.rpartition("_")[0] or name for own in (earlier_rows, *names.values()) for name in own]
+    tags = [name.rpartition("_")[0] or name for part_names in (earlier_rows, *names.values()) for name in part_names]
     benchmark.verify(split, len(tags) - len(earlier_rows), 0, verify)
     if split != "query" and distractors is not None:
         sources.append(_distractors(distractors))
         tags += [DISTRACTOR] * len(sources[-1])
-    labeled = label_paths([tags], level_names=benchmark.levels, where=where, earlier_rows=len(earlier_rows))
+    labeling = label_paths([tags], level_names=benchmark.levels, where=row_name, earlier_rows=len(earlier_rows))
     parts = np.split(np.arange(len(tags)), [len(queries)])
     rows = dict(zip(("queries", "gallery"), parts, strict=True)) if split == "test" else {}
-    dataset = benchmark.dataset(split, labeled, reduce(JoinedImages, sources), verify="structure", **rows)
+    dataset = benchmark.dataset(split, labeling, reduce(JoinedImages, sources), verify="structure", **rows)
     return RevisitedDataset(**vars(dataset), ground_truth=() if split == "gallery" else truth)
 
 
 def _distractors(folder: str | os.PathLike[str]) -> FileImages:
     """The images of R1M in the order of its list, whose lines name files below ``jpg``."""
-    home, file = DISTRACTORS.files(folder, "revisitop1m.txt")
-    listed = read_words(file, ("image",))
-    return DISTRACTORS.image_files(home, [f"jpg/{name}" for name in listed["image"]], line_names(listed, file))
+    data_folder, file = DISTRACTORS.files(folder, "revisitop1m.txt")
+    table = read_words(file, ("image",))
+    return DISTRACTORS.image_files(data_folder, [f"jpg/{name}" for name in table["image"]], line_names(table, file))
 
 
 def read_ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.float64], tuple[Any, ...]]:
@@ -254,10 +259,10 @@ def read_ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.floa
             images, uses = np.unique(np.concatenate(list(entry.values())), return_counts=True)
             if (uses > 1).any():
                 raise ValueError(f"the lists of {query!r:.80} name image {images[uses > 1][0]} twice")
-    listed = np.concatenate([entry[name] for entry in truth for name in LISTS]) if truth else np.zeros(0, np.int64)
-    if boxes.shape != (len(queries), 4) or (listed.size and not 0 <= listed.min() <= listed.max() < len(gallery)):
+    indices = np.concatenate([entry[name] for entry in truth for name in LISTS]) if truth else np.zeros(0, np.int64)
+    if boxes.shape != (len(queries), 4) or (indices.size and not 0 <= indices.min() <= indices.max() < len(gallery)):
         raise TableError(
-            f"{file}: boxes {boxes.shape}, indices up to {listed.max(initial=-1)}",
+            f"{file}: boxes {boxes.shape}, indices up to {indices.max(initial=-1)}",
             expected=f"{len(queries)} boxes of 4, indices below {len(gallery)}",
         )
     return queries, gallery, boxes, truth
@@ -281,21 +286,21 @@ def load_sfm120k(root: str | os.PathLike[str], split: str = "train", *, verify: 
     """
     SFM120K.check_options(split, verify)
     name = "retrieval-SfM-120k"
-    home, file = SFM120K.files(root, f"{name}-imagenames-clusterids.mat" if split == "all" else f"{name}.pkl")
+    data_folder, file = SFM120K.files(root, f"{name}-imagenames-clusterids.mat" if split == "all" else f"{name}.pkl")
     if split == "all":
         cids, cluster = read_matlab(file, "cids", "cluster")
-        listed = {"cids": cids.tolist(), "cluster": cluster.tolist()}
+        content = {"cids": cids.tolist(), "cluster": cluster.tolist()}
     else:
-        listed = read_plain_pickle(file)
+        content = read_plain_pickle(file)
     with reading_file(file, expected="cids and cluster, of train and val in the pickle"):
-        part = listed if split == "all" else listed[SFM120K_PARTS[split]]
+        part = content if split == "all" else content[SFM120K_PARTS[split]]
         images, clusters = as_texts(part["cids"]), as_integers(part["cluster"])
         if len(images) != len(clusters):
             raise ValueError(f"{len(images)} images, {len(clusters)} clusters")
 
-    def where(row: int) -> str:
+    def row_name(row: int) -> str:
         return f"{file.name}, image {images[row]}"
 
-    labeled = label_paths([clusters], level_names=SFM120K.levels, where=where)
+    labeling = label_paths([clusters], level_names=SFM120K.levels, where=row_name)
     paths = [f"ims/{image[-2:]}/{image[-4:-2]}/{image[-6:-4]}/{image}" for image in images]
-    return SFM120K.dataset(split, labeled, SFM120K.image_files(home, paths, where), verify=verify)
+    return SFM120K.dataset(split, labeling, SFM120K.image_files(data_folder, paths, row_name), verify=verify)

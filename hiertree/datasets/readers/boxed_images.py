@@ -23,13 +23,13 @@ class BoxedImages(FileImages):
 
     def __getitem__(self, index: int) -> Image:
         with reading():  # not reduced, as boxes count pixels of the whole image
-            whole = super().__getitem__(index)
+            image = super().__getitem__(index)
         left, upper, right, lower = (
-            np.clip(self.boxes[index], 0, [*whole.size, *whole.size]).round().astype(int).tolist()
+            np.clip(self.boxes[index], 0, [*image.size, *image.size]).round().astype(int).tolist()
         )
         if left >= right or upper >= lower:
-            given = (
-                f"image {self.name(index)!r} of {whole.width} × {whole.height} pixels, box {self.boxes[index].tolist()}"
+            problem = (
+                f"image {self.name(index)!r} of {image.width} × {image.height} pixels, box {self.boxes[index].tolist()}"
             )
-            raise ImageError(given, expected="a box inside the image")
-        return whole.crop((left, upper, right, lower))
+            raise ImageError(problem, expected="a box inside the image")
+        return image.crop((left, upper, right, lower))

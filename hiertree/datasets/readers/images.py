@@ -180,9 +180,9 @@ def by_source(images: ImageSource, values: Callable[[ImageSource], NDArray[Any]]
 
 def stamp_of(source: ImageSource, index: int) -> str:
     """A stamp that changes when the image is replaced: its file, size and time, or else its pixels."""
-    own = getattr(source, "stamp", None)
-    if own is not None:
-        return str(own(index))
+    stamp = getattr(source, "stamp", None)
+    if stamp is not None:
+        return str(stamp(index))
     pixels = np.asarray(source[index])
     return f"{pixels.shape} {pixels.dtype} {hashlib.sha256(np.ascontiguousarray(pixels).tobytes()).hexdigest()}"
 
@@ -190,10 +190,10 @@ def stamp_of(source: ImageSource, index: int) -> str:
 def file_stamp(file: Path) -> str:
     """The whole path of a file, its size and its time."""
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:  # the decoder reports it
         return f"{file.absolute()} missing"
-    return f"{file.absolute()} {found.st_size} {found.st_mtime_ns}"
+    return f"{file.absolute()} {status.st_size} {status.st_mtime_ns}"
 
 
 class Reading(NamedTuple):
@@ -228,8 +228,8 @@ def decode(file: AnyPath | IO[bytes], *, name: str, upright: bool = False) -> Im
     ``upright`` turns it as its EXIF data say.
     """
     try:
-        with _opened(file, name) as opened:
-            image = ImageOps.exif_transpose(opened) if upright and _ORIENTATION in opened.getexif() else opened
+        with _opened(file, name) as original:
+            image = ImageOps.exif_transpose(original) if upright and _ORIENTATION in original.getexif() else original
             side = _reading.get().side
             if side is not None and image.width * image.height > LARGE:
                 return _reduced(image, REDUCED * side, name)
@@ -264,31 +264,31 @@ def readable_formats() -> tuple[str, ...]:
 
 
 def _opened(file: AnyPath | IO[bytes], name: str) -> Image.Image:
-    most = _reading.get().max_pixels
-    if most is not None and Image.MAX_IMAGE_PIXELS is not None and most > Image.MAX_IMAGE_PIXELS:
-        Image.MAX_IMAGE_PIXELS = most  # else Pillow would refuse what the caller allows
+    max_pixels = _reading.get().max_pixels
+    if max_pixels is not None and Image.MAX_IMAGE_PIXELS is not None and max_pixels > Image.MAX_IMAGE_PIXELS:
+        Image.MAX_IMAGE_PIXELS = max_pixels  # else Pillow would refuse what the caller allows
     if isinstance(file, str | os.PathLike) and not stat.S_ISREG(os.stat(file).st_mode):  # noqa: PTH116 - of both types
         raise OSError("a folder, pipe or device")
     image = Image.open(file, formats=readable_formats())
-    most = Image.MAX_IMAGE_PIXELS if most is None else most
-    if most is not None and image.width * image.height > most:
+    max_pixels = Image.MAX_IMAGE_PIXELS if max_pixels is None else max_pixels
+    if max_pixels is not None and image.width * image.height > max_pixels:
         image.close()
         raise ImageError(
             f"image {name!r} of {image.width} × {image.height} pixels",
-            expected=f"at most {most:,} pixels, as a small file may fill the memory",
+            expected=f"at most {max_pixels:,} pixels, as a small file may fill the memory",
             remedy="reduce it, or raise images.max_pixels (--set images.max_pixels=N)",
         )
     return image
 
 
-def _reduced(image: Image.Image, least: int, name: str) -> Image.Image:
-    """The image, its shorter side reduced by a whole number to ``least`` pixels or more."""
-    factor = min(image.size) // least
+def _reduced(image: Image.Image, min_side: int, name: str) -> Image.Image:
+    """The image, its shorter side reduced by a whole number to ``min_side`` pixels or more."""
+    factor = min(image.size) // min_side
     image.draft(None, (image.width // max(factor, 1), image.height // max(factor, 1)))  # JPEG alone decodes so
-    factor = min(image.size) // least
+    factor = min(image.size) // min_side
     deep = eight_bit(image, name=name)
-    plain = deep.convert("L" if deep.mode in ("1", "L", "LA") else "RGB")
-    return plain.reduce(factor) if factor > 1 else plain
+    gray_or_rgb = deep.convert("L" if deep.mode in ("1", "L", "LA") else "RGB")
+    return gray_or_rgb.reduce(factor) if factor > 1 else gray_or_rgb
 
 
 def eight_bit(image: Image.Image, *, name: str) -> Image.Image:
@@ -301,14 +301,14 @@ def eight_bit(image: Image.Image, *, name: str) -> Image.Image:
         return image
     values, (bits, is_signed) = np.asarray(image), _depth(image)
     if image.mode[0] == "F":
-        expected, fits, scaled = "floats in [0, 1]", (values >= 0) & (values <= 1), np.rint(255 * values)
+        expected, in_range, scaled = "floats in [0, 1]", (values >= 0) & (values <= 1), np.rint(255 * values)
     else:
         values = values.view(np.uint32) if bits == 32 and not is_signed else values
-        expected, fits = f"integers over the range from 0 to {2 ** (bits - is_signed) - 1}", values >= 0
+        expected, in_range = f"integers over the range from 0 to {2 ** (bits - is_signed) - 1}", values >= 0
         scaled = values >> (bits - is_signed - 8)
-    if not fits.all() or (values.any() and not scaled.any()):
-        given = f"image {name!r} with values from {values.min()} to {values.max()}"
-        raise ImageError(given, expected=expected, remedy="scale its values, or save it with 8 bits")
+    if not in_range.all() or (values.any() and not scaled.any()):
+        problem = f"image {name!r} with values from {values.min()} to {values.max()}"
+        raise ImageError(problem, expected=expected, remedy="scale its values, or save it with 8 bits")
     white_is_zero = getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == 0
     return Image.fromarray(255 - scaled.astype(np.uint8) if white_is_zero else scaled.astype(np.uint8))
 
@@ -322,12 +322,12 @@ def _depth(image: Image.Image) -> tuple[int, bool]:
     return (16, False) if is_short else (32, True)
 
 
-def inside(names: Iterable[str], where: Callable[[int], str]) -> Iterator[str]:
+def inside(names: Iterable[str], row_name: Callable[[int], str]) -> Iterator[str]:
     """Yield the names unless one leads out of its folder, by Posix or Windows rules; links in it are allowed."""
     for row, name in enumerate(names):
         suspicious = ".." in name or "\0" in name or ":" in name[:2] or not name[:1].strip().strip("/\\")
         if suspicious and _LEADS_OUT.search(name):  # the expression alone takes ten times as long
-            raise TableError(f"{where(row)}: image {name!r}", expected="a file below root, relative to it")
+            raise TableError(f"{row_name(row)}: image {name!r}", expected="a file below root, relative to it")
         yield name
 
 
@@ -340,26 +340,26 @@ def image_files(folder: str | os.PathLike[str]) -> list[str]:
     if not root.is_dir():
         raise ImageError(f"{folder} is {'a file' if root.exists() else 'not there'}", expected="a folder of images")
     real = os.path.realpath(root)
-    found = sorted(_image_files(f"{root}/", "", real, frozenset({real})))
-    if not found:
+    names = sorted(_image_files(f"{root}/", "", real, frozenset({real})))
+    if not names:
         raise ImageError(f"{folder} without images", expected=f"files that end in {', '.join(IMAGE_SUFFIXES)}")
-    if odd := next(filter(NOT_UTF8.search, found), None):  # no table could name it
-        raise ImageError(f"{folder} holds {odd!r}", expected="names in UTF-8", remedy="rename it, as convmv does")
-    return found
+    if bad_name := next(filter(NOT_UTF8.search, names), None):  # no table could name it
+        raise ImageError(f"{folder} holds {bad_name!r}", expected="names in UTF-8", remedy="rename it, as convmv does")
+    return names
 
 
-def _image_files(root: str, below: str, real: str, above: frozenset[str]) -> Iterator[str]:
-    """The image files of a folder, ``below`` the root; ``above`` are the real paths of it and of the folders above."""
-    with os.scandir(root + below) as entries:
+def _image_files(root: str, folder: str, real: str, ancestors: frozenset[str]) -> Iterator[str]:
+    """The image files of ``folder`` below ``root``; ``ancestors`` are the real paths of it and of the folders above."""
+    with os.scandir(root + folder) as entries:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
             if entry.is_dir():
                 inner = os.path.realpath(entry.path) if entry.is_symlink() else f"{real}/{entry.name}"
-                if inner not in above:  # a link to a folder above it would lead on for ever
-                    yield from _image_files(root, f"{below}{entry.name}/", inner, above | {inner})
+                if inner not in ancestors:  # a link to a folder above it would lead on for ever
+                    yield from _image_files(root, f"{folder}{entry.name}/", inner, ancestors | {inner})
             elif entry.name.lower().endswith(IMAGE_SUFFIXES):
-                yield below + entry.name
+                yield folder + entry.name
 
 
 def missing_files(folder: Path, names: Iterable[str], *, listing: bool = True) -> list[str]:
@@ -369,13 +369,13 @@ def missing_files(folder: Path, names: Iterable[str], *, listing: bool = True) -
     """
     if not listing:
         return [name for name in names if not os.path.isfile(f"{folder}/{name}")]  # noqa: PTH113 - ten times faster
-    present: dict[str, set[str]] = {}
+    folder_files: dict[str, set[str]] = {}
     missing = []
     for name in names:
-        parent, _, own = name.rpartition("/")
-        if parent not in present:
-            present[parent] = _files_of(f"{folder}/{parent}")
-        if own not in present[parent]:
+        parent, _, file_name = name.rpartition("/")
+        if parent not in folder_files:
+            folder_files[parent] = _files_of(f"{folder}/{parent}")
+        if file_name not in folder_files[parent]:
             missing.append(name)
     return missing
 

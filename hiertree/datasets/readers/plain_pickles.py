@@ -52,8 +52,8 @@ def as_texts(values: Any) -> list[str]:
 def as_integers(values: Any) -> NDArray[np.int64]:
     """A list or array of whole numbers, flat; a ValueError says what else it is."""
     numbers = np.asarray(values).ravel()
-    whole = numbers.dtype.kind in "iu" or (numbers.dtype.kind == "f" and bool((numbers == np.floor(numbers)).all()))
-    if not whole:
+    integral = numbers.dtype.kind in "iu" or (numbers.dtype.kind == "f" and bool((numbers == np.floor(numbers)).all()))
+    if not integral:
         raise ValueError(f"{numbers[:3].tolist()!r:.80} instead of integers")
     return numbers.astype(np.int64)
 
@@ -132,10 +132,10 @@ class _PlainUnpickler(_Base):  # type: ignore[misc]
         self._bytes = 0
 
     def find_class(self, module: str, name: str) -> Any:
-        plain = re.sub(r"^numpy\._?core\.", "numpy.", module)  # the module before and since numpy 2
-        if f"{plain}.{name}" not in _ALLOWED:
+        module_name = re.sub(r"^numpy\._?core\.", "numpy.", module)  # the module before and since numpy 2
+        if f"{module_name}.{name}" not in _ALLOWED:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-        return _ALLOWED[f"{plain}.{name}"]
+        return _ALLOWED[f"{module_name}.{name}"]
 
     def persistent_load(self, _pid: Any) -> Any:
         raise pickle.UnpicklingError("it asks for an outside object")
@@ -192,7 +192,7 @@ def _check_keys(keys: Iterable[Any]) -> None:
         raise pickle.UnpicklingError("a key that is neither text nor a number")
 
 
-def _plain(value: Any, most: int) -> Any:
+def _plain(value: Any, max_values: int) -> Any:
     """Dictionaries, lists and tuples with arrays for the stand-ins, of at most so many values.
 
     A list that holds one other list twice, and so on, stands for more values than the file has bytes.
@@ -208,14 +208,14 @@ def _plain(value: Any, most: int) -> Any:
         if not isinstance(value, dict | list | tuple):
             raise pickle.UnpicklingError(f"a {type(value).__name__}")
         if id(value) not in copies:
-            copies[id(value)] = (None, most)  # while it is copied, as a list may hold itself
+            copies[id(value)] = (None, max_values)  # while it is copied, as a list may hold itself
             pairs = [copied(part) for part in (chain(*value.items()) if isinstance(value, dict) else value)]
             number = 1 + sum(count for _, count in pairs)
-            if number > most:
-                raise pickle.UnpicklingError(f"more than {most} values")
+            if number > max_values:
+                raise pickle.UnpicklingError(f"more than {max_values} values")
             parts = [part for part, _ in pairs]
-            whole = dict(zip(parts[::2], parts[1::2], strict=True)) if isinstance(value, dict) else type(value)(parts)
-            copies[id(value)] = whole, number
+            copy = dict(zip(parts[::2], parts[1::2], strict=True)) if isinstance(value, dict) else type(value)(parts)
+            copies[id(value)] = copy, number
         return copies[id(value)]
 
     return copied(value)[0]

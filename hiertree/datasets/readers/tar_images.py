@@ -47,11 +47,11 @@ class TarIndex(NamedTuple):
 
     def rows(self, names: Sequence[str]) -> NDArray[np.int64]:
         """The row of each name; −1 if it is not in the index."""
-        wanted = np.array([name.encode("utf-8", "surrogateescape") for name in names] or [b""], dtype=np.bytes_)
+        keys = np.array([name.encode("utf-8", "surrogateescape") for name in names] or [b""], dtype=np.bytes_)
         if not len(self.names):
             return np.full(len(names), -1)
-        places = np.minimum(np.searchsorted(self.names, wanted), len(self.names) - 1)
-        return np.where(self.names[places] == wanted, places, -1)[: len(names)]
+        places = np.minimum(np.searchsorted(self.names, keys), len(self.names) - 1)
+        return np.where(self.names[places] == keys, places, -1)[: len(names)]
 
 
 class TarImages(NamedImages):
@@ -62,11 +62,11 @@ class TarImages(NamedImages):
     ) -> None:
         """``rows`` of the index hold the images; ``names`` override their names in the archives."""
         rows = index.rows(names) if rows is None else rows
-        absent = np.flatnonzero(rows < 0)
-        if len(absent):
-            shown = ", ".join(names[row] for row in absent[:3].tolist())
+        missing_rows = np.flatnonzero(rows < 0)
+        if len(missing_rows):
+            examples = ", ".join(names[row] for row in missing_rows[:3].tolist())
             raise ImageError(
-                f"{len(absent)} of {len(names)} images are in no archive of {folder} ({shown})",
+                f"{len(missing_rows)} of {len(names)} images are in no archive of {folder} ({examples})",
                 expected="all archives of this part",
                 remedy="get the missing ones; their numbers run without gaps",
             )
@@ -105,8 +105,8 @@ def named_archives(source: str, split: str | None = None) -> list[Path]:
             part: next(filter(None, ([file for file in archives if file.name.startswith(name)] for name in names)), [])
             for part, names in {**SPLIT_NAMES, **({} if split is None else {split: names_of_split(split)})}.items()
         }
-        chosen = split or split_to_measure([part for part, files in of_split.items() if files])
-        return archives if chosen is None else of_split[chosen]
+        split_name = split or split_to_measure([part for part, files in of_split.items() if files])
+        return archives if split_name is None else of_split[split_name]
     if not source.endswith(".tar"):
         return []
     if not path.exists() and any(sign in source for sign in "*?["):
@@ -115,10 +115,10 @@ def named_archives(source: str, split: str | None = None) -> list[Path]:
     if number > MOST_ARCHIVES:
         raise ImageError(f"{source} stands for {number} archives", expected=f"at most {MOST_ARCHIVES}")
     archives = [Path(name) for name in _expanded(source)]
-    absent = [archive for archive in archives if not archive.is_file()]
-    if absent:
-        given = f"{len(absent)} of {len(archives)} archives are not there ({some_of(map(str, absent), 3)})"
-        raise ImageError(given, expected="every archive of the range")
+    missing = [archive for archive in archives if not archive.is_file()]
+    if missing:
+        problem = f"{len(missing)} of {len(archives)} archives are not there ({some_of(map(str, missing), 3)})"
+        raise ImageError(problem, expected="every archive of the range")
     return archives
 
 
@@ -128,30 +128,30 @@ def _expanded(text: str) -> list[str]:
     >>> _expanded("a-{08..10}.tar")
     ['a-08.tar', 'a-09.tar', 'a-10.tar']
     """
-    found = _RANGE.search(text)
-    if found is None:
+    match = _RANGE.search(text)
+    if match is None:
         return [text]
-    first, last = found.groups()
+    first, last = match.groups()
     numbers = [f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
-    return [name for number in numbers for name in _expanded(text[: found.start()] + number + text[found.end() :])]
+    return [name for number in numbers for name in _expanded(text[: match.start()] + number + text[match.end() :])]
 
 
 def tar_index(folder: Path, archives: Sequence[Path]) -> TarIndex:
     """The index of archives in a folder, read if it is up to date, else made now."""
     stamps = np.array([f"{path.name}/{path.stat().st_size}/{path.stat().st_mtime_ns}" for path in archives])
-    kept = _kept(folder / INDEX)
-    if kept is not None and np.array_equal(kept.stamps, stamps):
-        return kept
-    made = _made(archives, stamps)
+    cached_index = _read_index(folder / INDEX)
+    if cached_index is not None and np.array_equal(cached_index.stamps, stamps):
+        return cached_index
+    new_index = _build_index(archives, stamps)
     try:
         with replacing(folder / INDEX) as temporary:
-            np.savez(temporary, **made._asdict())
+            np.savez(temporary, **new_index._asdict())
     except OSError as error:
         _log.warning("the index of %s cannot be stored (%s)", folder, error)
-    return made
+    return new_index
 
 
-def _kept(path: Path) -> TarIndex | None:
+def _read_index(path: Path) -> TarIndex | None:
     try:
         with reading_arrays(path, expected="an index") as file:
             return TarIndex(*(file[name] for name in TarIndex._fields))
@@ -159,13 +159,13 @@ def _kept(path: Path) -> TarIndex | None:
         return None  # it is made again
 
 
-def _made(archives: Sequence[Path], stamps: NDArray[np.str_]) -> TarIndex:
+def _build_index(archives: Sequence[Path], stamps: NDArray[np.str_]) -> TarIndex:
     names: list[bytes] = []
     parts: list[NDArray[np.int64]] = []
     for number, path in enumerate(track(archives, description="indexing archives")):
-        found = _members(path)
-        names += [name.encode("utf-8", "surrogateescape") for name, _, _ in found]
-        parts.append(np.array([(number, offset, size) for _, offset, size in found], np.int64).reshape(-1, 3))
+        members = _members(path)
+        names += [name.encode("utf-8", "surrogateescape") for name, _, _ in members]
+        parts.append(np.array([(number, offset, size) for _, offset, size in members], np.int64).reshape(-1, 3))
     places = np.concatenate(parts)
     packed: Any = np.array(names or [b""], dtype=np.bytes_)[: len(names)]
     order = np.argsort(packed, kind="stable")
@@ -180,8 +180,8 @@ def _members(path: Path) -> list[tuple[str, int, int]]:
         path.open("rb") as file,
     ):
         names = ((member, member.name.removeprefix("./")) for member in archive if member.isreg())
-        found = [(name, member.offset_data, member.size) for member, name in names if not _HIDDEN.search(name)]
+        members = [(name, member.offset_data, member.size) for member, name in names if not _HIDDEN.search(name)]
         file.seek(archive.offset)  # tarfile stopped here: at the end, or at an invalid header
         if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
             raise tarfile.ReadError(f"neither a header nor the end mark at byte {archive.offset}")
-        return found
+        return members

@@ -23,13 +23,13 @@ def read_words(path: Path, columns: Sequence[str], *, header: bool = False, coun
     ``header`` says that a line of the columns' names precedes the rows, ``count`` that the first line is their number.
     """
     lines = text_lines(path)
-    above = count + header
-    if header and lines[count:above] and lines[count].split() != list(columns):
-        raise TableError(f"{path.name}, line {above}: header {lines[count]!r}", expected=repr(" ".join(columns)))
-    listed = table_of_words(path, columns, [line.split() for line in lines[above:]], above + 1)
-    if count and lines[0].strip() != str(len(listed)):
-        raise TableError(f"{path.name}, line 1: {lines[0][:80]!r} before {len(listed)} rows", expected="their number")
-    return listed
+    start = count + header
+    if header and lines[count:start] and lines[count].split() != list(columns):
+        raise TableError(f"{path.name}, line {start}: header {lines[count]!r}", expected=repr(" ".join(columns)))
+    table = table_of_words(path, columns, [line.split() for line in lines[start:]], start + 1)
+    if count and lines[0].strip() != str(len(table)):
+        raise TableError(f"{path.name}, line 1: {lines[0][:80]!r} before {len(table)} rows", expected="their number")
+    return table
 
 
 def table_of_words(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]], first_line: int) -> pd.DataFrame:
@@ -40,8 +40,8 @@ def table_of_words(path: Path, columns: Sequence[str], rows: Sequence[Sequence[s
         raise TableError(f"{path} has no rows", expected=f"lines of {', '.join(columns)}")
     for line, row in enumerate(rows, start=first_line):
         if len(row) != len(columns):
-            given = f"{path.name}, line {line}: {len(row)} words, {' '.join(row)[:80]!r}"
-            raise TableError(given, expected=f"{len(columns)}: {', '.join(columns)}")
+            problem = f"{path.name}, line {line}: {len(row)} words, {' '.join(row)[:80]!r}"
+            raise TableError(problem, expected=f"{len(columns)}: {', '.join(columns)}")
     lines = pd.RangeIndex(first_line, first_line + len(rows))
     table: pd.DataFrame = pd.DataFrame(rows, columns=list(columns), index=lines, dtype=object)
     return table
@@ -69,18 +69,18 @@ class JoinedLists(NamedTuple):
         return self.where(self.earlier_rows + row)
 
 
-def join_lists(files: Sequence[Path], read: Callable[[Path], pd.DataFrame]) -> JoinedLists:
+def join_lists(files: Sequence[Path], read_list: Callable[[Path], pd.DataFrame]) -> JoinedLists:
     """Read the list of a split, the last file, and before it those of earlier splits that are there."""
     import pandas as pd
 
-    *earlier_rows, own = files
-    tables = [read(file) for file in (*filter(Path.is_file, earlier_rows), own)]
-    names = [file.name for file in (*filter(Path.is_file, earlier_rows), own)]
+    *earlier_rows, last_file = files
+    tables = [read_list(file) for file in (*filter(Path.is_file, earlier_rows), last_file)]
+    names = [file.name for file in (*filter(Path.is_file, earlier_rows), last_file)]
     places = [(name, int(line)) for name, table in zip(names, tables, strict=True) for line in table.index]
     return JoinedLists(pd.concat(tables, ignore_index=True), places, sum(map(len, tables[:-1])))
 
 
-def refuse_contradictions(keys: Any, values: Any, where: Callable[[int], str], name: str) -> None:
+def refuse_contradictions(keys: Any, values: Any, row_name: Callable[[int], str], name: str) -> None:
     """Refuse a key with a second value; the message names both rows."""
     import pandas as pd
 
@@ -91,10 +91,12 @@ def refuse_contradictions(keys: Any, values: Any, where: Callable[[int], str], n
     bad = np.flatnonzero(first != table["value"])
     if len(bad):
         row = int(bad[0])
-        before = int(np.flatnonzero(table["key"] == table["key"][row])[0])
-        (_, other), (key, value) = (map(plain_label, table.iloc[place]) for place in (before, row))
-        given = f"{where(row)}: {name} {key!r} stands with {value!r}, in {where(before)} with {other!r}"
-        raise TableError(given, expected="one of them", remedy="correct one of the lines")
+        first_row = int(np.flatnonzero(table["key"] == table["key"][row])[0])
+        (_, first_value), (key, value) = (map(plain_label, table.iloc[place]) for place in (first_row, row))
+        problem = (
+            f"{row_name(row)}: {name} {key!r} stands with {value!r}, in {row_name(first_row)} with {first_value!r}"
+        )
+        raise TableError(problem, expected="one of them", remedy="correct one of the lines")
 
 
 def flag_matrix(path: Path, lines: Sequence[str]) -> NDArray[np.bool_]:
@@ -109,11 +111,11 @@ def flag_matrix(path: Path, lines: Sequence[str]) -> NDArray[np.bool_]:
     return (characters - ord("0")).view(np.bool_)
 
 
-def refuse_first(bad: Any, where: Callable[[int], str], words: pd.Series[str], expected: str) -> None:
+def refuse_first(bad: Any, row_name: Callable[[int], str], words: pd.Series[str], expected: str) -> None:
     """Refuse the first word marked as bad; the message names its line."""
     rows = np.flatnonzero(bad)
     if len(rows):
-        raise TableError(f"{where(int(rows[0]))}: {words.iloc[rows[0]]!r}", expected=expected)
+        raise TableError(f"{row_name(int(rows[0]))}: {words.iloc[rows[0]]!r}", expected=expected)
 
 
 def text_lines(path: Path) -> list[str]:
