@@ -45,15 +45,15 @@ def read_parameters(options: Iterable[str]) -> dict[str, Any]:
     >>> read_parameters(["partition=gpu", "time=240", "gpus_per_node=2"])
     {'partition': 'gpu', 'time': 240, 'gpus_per_node': 2}
     """
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for option in options:
         key, equals, text = (part.strip() for part in option.partition("="))
-        if not equals or not key or key in found:
+        if not equals or not key or key in parameters:
             raise OptionError(f"--slurm {option}", expected="KEY=VALUE, each key once")
         if key == "time" and not text.isdigit():
             raise OptionError(f"--slurm {option}", expected="a number of minutes")
-        found[key] = parse_yaml(text, source=f"--slurm {option}")
-    return found
+        parameters[key] = parse_yaml(text, source=f"--slurm {option}")
+    return parameters
 
 
 def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor:
@@ -70,11 +70,11 @@ def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor
     try:
         executor.update_parameters(**{**_DEFAULTS, **parameters})
     except (TypeError, ValueError) as error:
-        known = re.findall(r"- (\w+) \(default", str(error))
-        if not known:
+        valid_keys = re.findall(r"- (\w+) \(default", str(error))
+        if not valid_keys:
             raise OptionError(f"--slurm {dict(parameters)} ({error})", expected="values that submitit takes") from error
-        unknown = [key for key in parameters if key not in known]
-        raise OptionError(f"--slurm {', '.join(unknown)}", expected=f"some of {', '.join(known)}") from error
+        invalid_keys = [key for key in parameters if key not in valid_keys]
+        raise OptionError(f"--slurm {', '.join(invalid_keys)}", expected=f"some of {', '.join(valid_keys)}") from error
     return executor
 
 
@@ -89,20 +89,20 @@ class ClusterJobs:
         self._executor, self._seconds = executor, seconds
         self._record = executor.folder / "submitted.json"
 
-    def submit(self, planned: Sequence[PlannedRun]) -> dict[Path, Job[Any]]:
+    def submit(self, runs: Sequence[PlannedRun]) -> dict[Path, Job[Any]]:
         """Submit the runs that are neither finished nor under way; returns the jobs that are, by the runs' folders."""
-        unfinished = [run for run in planned if run.metrics() is None]
+        unfinished = [run for run in runs if run.metrics() is None]
         return {run.folder: self._job(self._key(run.folder), run.label, _training(run)) for run in unfinished}
 
-    def finish(self, planned: Sequence[PlannedRun]) -> None:
+    def finish(self, runs: Sequence[PlannedRun]) -> None:
         """Submit what is left, and wait until every job has ended; a TrainingError names the runs that have not."""
-        jobs = self.submit(planned)
+        jobs = self.submit(runs)
         self._wait(list(jobs.values()))
-        unfinished = [run for run in planned if run.metrics() is None]
+        unfinished = [run for run in runs if run.metrics() is None]
         if unfinished:
-            found = "; ".join(f"{run.label}: {_last_error_line(jobs[run.folder])}" for run in unfinished)
+            reasons = "; ".join(f"{run.label}: {_last_error_line(jobs[run.folder])}" for run in unfinished)
             raise TrainingError(
-                f"{len(unfinished)} of {len(planned)} runs are not finished ({found})",
+                f"{len(unfinished)} of {len(runs)} runs are not finished ({reasons})",
                 expected="all runs finished",
                 remedy=f"their logs are in {self._executor.folder}; the same command submits them again",
             )
@@ -112,9 +112,9 @@ class ClusterJobs:
         submitted = self._job("call", label, job)
         self._wait([submitted])
         if submitted.exception() is not None:
-            given = f"the job of {label} failed ({_last_error_line(submitted)})"
+            problem = f"the job of {label} failed ({_last_error_line(submitted)})"
             remedy = f"its logs are in {self._executor.folder}; the same command submits it again"
-            raise TrainingError(given, expected="a job that succeeds", remedy=remedy)
+            raise TrainingError(problem, expected="a job that succeeds", remedy=remedy)
 
     def _key(self, folder: Path) -> str:
         return os.path.relpath(folder, self._executor.folder)
@@ -123,9 +123,9 @@ class ClusterJobs:
         """The job of that name that is under way, or that is submitted now."""
         ids = self._recorded()
         if key in ids:
-            earlier: Job[Any] = self._executor.job_class(self._executor.folder, ids[key])
-            if not earlier.done(force_check=True):
-                return earlier
+            active_job: Job[Any] = self._executor.job_class(self._executor.folder, ids[key])
+            if not active_job.done(force_check=True):
+                return active_job
         try:
             submitted = self._executor.submit(job).task(0)
         except (RuntimeError, CalledProcessError, OSError) as error:

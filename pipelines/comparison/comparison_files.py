@@ -37,29 +37,29 @@ def write_comparison(
     for name in _NOT_ALWAYS:
         (folder / name).unlink(missing_ok=True)
     points, lines = folder / "comparison.png", folder / _LINES
-    shown = "Each metric in a panel of its own: every run a point, the mean of a row a line."
-    figures = {points: (plot_points(runs, points), shown)}
+    caption = "Each metric in a panel of its own: every run a point, the mean of a row a line."
+    figures = {points: (plot_points(runs, points), caption)}
     if (key := varied_number(runs)) is not None:
-        shown = f"Each metric over {key}: means as lines, ± standard deviation as bands."
-        figures[lines] = (plot_lines(runs, lines, key=key), shown)
+        caption = f"Each metric over {key}: means as lines, ± standard deviation as bands."
+        figures[lines] = (plot_lines(runs, lines, key=key), caption)
     frames = {"comparison.csv": runs} | ({_TESTS: tests} if len(tests) else {})
-    told = []
+    sentences = []
     if parameters["recipes"]:
-        trained, seeds = ", ".join(parameters["recipes"]), ", ".join(map(str, parameters["seeds"]))
-        told.append(f"{runs['seed'].notna().sum()} runs of {trained}, seeds {seeds}.")
+        recipe_names, seeds = ", ".join(parameters["recipes"]), ", ".join(map(str, parameters["seeds"]))
+        sentences.append(f"{runs['seed'].notna().sum()} runs of {recipe_names}, seeds {seeds}.")
     if parameters["measured"]:
-        told.append(f"Measured without training: {', '.join(parameters['measured'])}.")
+        sentences.append(f"Measured without training: {', '.join(parameters['measured'])}.")
     texts = {name: frame.to_csv(index=False, lineterminator="\n") for name, frame in frames.items()} | {
         "comparison.md": markdown(table) + "\n",
         "comparison.tex": latex(table) + "\n",
-        "comparison.html": html(table, title="Comparison", lead=" ".join(told), figures=figures.values()),
+        "comparison.html": html(table, title="Comparison", lead=" ".join(sentences), figures=figures.values()),
     }
     for name, text in texts.items():
         files.write_text(folder / name, text)
     files.write_json(folder / "comparison.json", {"rows": _rows(table), "tests": tests.to_dict(orient="records")})
     outputs = [*(folder / name for name in [*texts, "comparison.json"]), *figures]
-    made = manifest(command="hiertree compare", parameters=parameters, outputs=outputs)
-    files.write_json(folder / "manifest.json", made)
+    manifest_content = manifest(command="hiertree compare", parameters=parameters, outputs=outputs)
+    files.write_json(folder / "manifest.json", manifest_content)
 
 
 def _rows(table: ResultTable) -> list[dict[str, Any]]:
@@ -90,19 +90,19 @@ def plot_points(runs: pd.DataFrame, path: str | os.PathLike[str]) -> str:
         lines = [wrap(name, _LETTERS_IN_A_LINE) for name in names]
         rows_of_text = sum(map(len, lines))
         height = 0.9 + max(0.3 * min(rows_of_text, 8), 0.2 * rows_of_text)
-        margin = _INCHES_A_LETTER * max(len(line) for own in lines for line in own)
+        margin = _INCHES_A_LETTER * max(len(line) for label_lines in lines for line in label_lines)
         figure, panels = _panels(runs, height=height, margin=margin, sharey=True)
         recipes = runs["recipe"].tolist()
-        own = recipes if len(set(recipes)) > 1 else labels
-        colors = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(own))}
+        color_keys = recipes if len(set(recipes)) > 1 else labels
+        colors = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(color_keys))}
         for metric, panel in panels.items():
             for place, name in enumerate(names):
                 rows = [number for number, label in enumerate(labels) if label == name]
-                values, color = 100 * runs[metric].iloc[rows].dropna(), colors[own[rows[0]]]
+                values, color = 100 * runs[metric].iloc[rows].dropna(), colors[color_keys[rows[0]]]
                 panel.plot(values, [place] * len(values), "o", color=color, alpha=0.6)
                 panel.plot([values.mean()] * 2, [place - 0.3, place + 0.3], color=color)
             panel.set_title(f"{metric} (%)", fontsize="medium")
-            panel.set_yticks(range(len(names)), ["\n".join(own) for own in lines])
+            panel.set_yticks(range(len(names)), ["\n".join(label_lines) for label_lines in lines])
             panel.set_ylim(len(names) - 0.5, -0.5)
             panel.margins(x=0.15)
         return _save(figure, path)
@@ -116,12 +116,12 @@ def plot_lines(runs: pd.DataFrame, path: str | os.PathLike[str], *, key: str) ->
     import matplotlib as mpl
 
     with mpl.rc_context(_STYLE):
-        lines = runs.assign(line=rows_of_runs(runs, without=key)).dropna(subset=[key])
+        lines = runs.assign(line=rows_of_runs(runs, omit=key)).dropna(subset=[key])
         values = sorted(lines[key].unique().tolist())
         figure, panels = _panels(runs, height=2.6, margin=0, sharey=False)
         for metric, panel in panels.items():
-            for number, (name, own) in enumerate(lines.groupby("line", sort=False)):
-                over = 100 * own.groupby(key)[metric].agg(["mean", "std"]).fillna({"std": 0.0})
+            for number, (name, group) in enumerate(lines.groupby("line", sort=False)):
+                over = 100 * group.groupby(key)[metric].agg(["mean", "std"]).fillna({"std": 0.0})
                 color, marker = f"C{number}", _MARKERS[number % len(_MARKERS)]
                 panel.plot(over.index, over["mean"], marker=marker, markersize=4, color=color, label=str(name))
                 low, high = over["mean"] - over["std"], over["mean"] + over["std"]
@@ -138,8 +138,8 @@ def _panels(runs: pd.DataFrame, *, height: float, margin: float, sharey: bool) -
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    measured = [name for name in metric_names(runs) if runs[name].notna().any()]
-    metrics = list(chain.from_iterable(groups_of(measured).values()))
+    names = [name for name in metric_names(runs) if runs[name].notna().any()]
+    metrics = list(chain.from_iterable(groups_of(names).values()))
     columns = min(_PANELS_IN_A_ROW, len(metrics))
     rows = -(-len(metrics) // columns)
     figure = Figure(figsize=(2.2 * columns + max(margin, 0.6), rows * height), layout="constrained")

@@ -50,11 +50,11 @@ class MeasuredNetwork(NamedTuple):
         if kind_of(self.source) == "run":
             run = read_run(self.source)
             return run.metrics, lists_of_run(self.source, run.recipe.data.options())
-        labeled = self.read()
+        embeddings = self.read()
         with naming_files(self.source, None):
-            result = evaluate(*labeled[:4], progress=True, **{**labeled.masks, **options})
+            result = evaluate(*embeddings[:4], progress=True, **{**embeddings.masks, **options})
         per_query = result.per_query().reset_index(drop=True)
-        return dict(result.summary()), [ListValues(per_query, NamedPaths.of(labeled), self.data)]
+        return dict(result.summary()), [ListValues(per_query, NamedPaths.of(embeddings), self.data)]
 
     def read(self, *, in_parts: bool = False) -> LabeledEmbeddings:
         """Its embeddings, with the labels beside them or else those of the table."""
@@ -85,14 +85,14 @@ def prepare_networks(
     for path in paths:
         if images.place is None or path not in runs:
             locate(path)
-    known = [*recipes, *(load_recipe(run / "recipe.yaml", trusted=False) for run in runs)]
-    if images.place is None and not known and (pretrained := [name for name in names if is_pretrained(name)]):
-        given = f"{pretrained[0]} without images"
-        raise OptionError(given, expected="--data IMAGES, or a recipe or a run whose test split it embeds")
-    planned = [_planned(name, out, images, known) for name in names]
-    for each in planned:
-        each.require_images()
-    return [each.embedded() for each in planned]
+    data_recipes = [*recipes, *(load_recipe(run / "recipe.yaml", trusted=False) for run in runs)]
+    if images.place is None and not data_recipes and (pretrained := [name for name in names if is_pretrained(name)]):
+        problem = f"{pretrained[0]} without images"
+        raise OptionError(problem, expected="--data IMAGES, or a recipe or a run whose test split it embeds")
+    networks = [_planned(name, out, images, data_recipes) for name in names]
+    for network in networks:
+        network.require_images()
+    return [network.embedded() for network in networks]
 
 
 class _PlannedNetwork(NamedTuple):
@@ -110,12 +110,12 @@ class _PlannedNetwork(NamedTuple):
             return
         if images.place is None:
             return
-        read = images_to_embed(network.name, images.place, **self._options(images))
+        input_images = images_to_embed(network.name, images.place, **self._options(images))
         if images.labels is not None:
-            _require_rows(Path(images.labels), read.dataset, images.place)
-        elif not read.labeled:
+            _require_rows(Path(images.labels), input_images.dataset, images.place)
+        elif not input_images.labeled:
             raise OptionError(
-                f"{images.place}: {read.about}",
+                f"{images.place}: {input_images.about}",
                 expected="images with labels, by which networks are compared",
                 remedy="name a table of them by --labels, a row for each image, or of images and labels by --data",
             )
@@ -139,22 +139,22 @@ def _require_rows(table: Path, dataset: ImageDataset, place: str) -> None:
     rows, names = read_table(table), [dataset.images.name(row) for row in range(len(dataset))]
     if len(rows) != len(names):
         raise TableError(f"{table} with {len(rows)} rows", expected=f"{len(names)}, one for each image of {place}")
-    listed = rows[IMAGE].tolist() if IMAGE in rows else names
-    for number, (image, name) in enumerate(zip(listed, names, strict=True), start=1):
+    image_names = rows[IMAGE].tolist() if IMAGE in rows else names
+    for number, (image, name) in enumerate(zip(image_names, names, strict=True), start=1):
         if image != name:
             remedy = "name this table by --data, which needs no order"
             raise TableError(f"{table}: image {number} is {image}", expected=name, remedy=remedy)
 
 
-def _planned(name: str, out: Path, images: Images, known: Sequence[Recipe]) -> _PlannedNetwork:
+def _planned(name: str, out: Path, images: Images, data_recipes: Sequence[Recipe]) -> _PlannedNetwork:
     if not (is_pretrained(name) or (images.place is not None and kind_of(Path(name)) == "run")):
         return _PlannedNetwork(MeasuredNetwork(name, Path(name), images))
     data, overrides = None, []
     if images.place is None:
-        known[0].data.require_trusted()  # as it becomes an override, which is
-        data, overrides = known[0].data.options(), [f"data={json.dumps(known[0].as_dict()['data'])}"]
+        data_recipes[0].data.require_trusted()  # as it becomes an override, which is
+        data, overrides = data_recipes[0].data.options(), [f"data={json.dumps(data_recipes[0].as_dict()['data'])}"]
     place = str(Path(images.place).resolve()) if images.place and Path(images.place).exists() else images.place
     levels: Any = images.levels if images.labels is None else "unlabeled"
-    asked = hash_of([place, images.split, levels, recipe_of(name, overrides).fingerprint()])
-    folder = out / EMBEDDED / f"{safe_name(name)},{asked}"  # each has a folder of its own
+    fingerprint = hash_of([place, images.split, levels, recipe_of(name, overrides).fingerprint()])
+    folder = out / EMBEDDED / f"{safe_name(name)},{fingerprint}"  # each has a folder of its own
     return _PlannedNetwork(MeasuredNetwork(name, folder, images, data), tuple(overrides))

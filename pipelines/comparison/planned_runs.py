@@ -95,18 +95,20 @@ def row_names(recipes: Sequence[str], settings: Mapping[str, Sequence[Any]]) -> 
 
 
 def _told_apart(key: str, values: Sequence[Any]) -> list[str]:
-    whole = [f"{key}={setting_text(value)}" for value in values]
+    full_texts = [f"{key}={setting_text(value)}" for value in values]
     entries = [dict(_entries(key, value)) for value in values]
-    shared = set.intersection(*(set(own.items()) for own in entries))
-    differing = [[entry for entry in own.items() if entry not in shared or key in own] for own in entries]
-    names = [", ".join(f"{name}={text}" for name, text in own) for own in differing]
-    return names if len(set(names)) == len(set(whole)) else whole
+    overlap = set.intersection(*(set(settings.items()) for settings in entries))
+    differing = [
+        [entry for entry in settings.items() if entry not in overlap or key in settings] for settings in entries
+    ]
+    names = [", ".join(f"{name}={text}" for name, text in settings) for settings in differing]
+    return names if len(set(names)) == len(set(full_texts)) else full_texts
 
 
 def _where_set(key: str, values: Sequence[Any]) -> list[str]:
     """What each value sets; nothing in rows that are only measured, where it is NaN."""
-    told = iter(_told_apart(key, [value for value in values if not _is_unset(value)]))
-    return ["" if _is_unset(value) else next(told) for value in values]
+    texts = iter(_told_apart(key, [value for value in values if not _is_unset(value)]))
+    return ["" if _is_unset(value) else next(texts) for value in values]
 
 
 def _is_unset(value: Any) -> bool:
@@ -119,8 +121,8 @@ def _entries(key: str, value: Any) -> Iterator[tuple[str, str]]:
         with suppress(ValueError):
             value = json.loads(value)
     if isinstance(value, Mapping) and value:
-        for name, below in value.items():
-            yield from _entries(f"{key}.{name}", below)
+        for name, nested_value in value.items():
+            yield from _entries(f"{key}.{name}", nested_value)
     else:
         yield key, setting_text(value).replace('"', "")
 
@@ -191,25 +193,25 @@ def plan_runs(
     """Read and check every recipe with every combination and seed, and see that its folder can be used."""
     require_distinct("seeds", list(map(str, seeds)))
     check_grid(grid)
-    twice = sorted({override.partition("=")[0].strip() for override in overrides} & set(grid))
-    if twice:
-        raise OptionError(f"{', '.join(twice)} among the overrides and in the grid", expected="a key in one of them")
-    each = [(settings, seed) for settings in combinations_of(grid) for seed in seeds]
+    clashes = sorted({override.partition("=")[0].strip() for override in overrides} & set(grid))
+    if clashes:
+        raise OptionError(f"{', '.join(clashes)} among the overrides and in the grid", expected="a key in one of them")
+    variants = [(settings, seed) for settings in combinations_of(grid) for seed in seeds]
     loaded = [
         (recipe_of(os.fspath(recipe), [*overrides, *overrides_of(settings), f"seed={seed}"]), settings)
-        for recipe, (settings, seed) in product(recipes, each)
+        for recipe, (settings, seed) in product(recipes, variants)
     ]
     columns = {key: [settings[key] for _, settings in loaded] for key in grid}
     rows = row_names([recipe.name for recipe, _ in loaded], columns)
-    planned = [
+    runs = [
         PlannedRun(recipe, settings, out / _subfolder(recipe, settings), row)
         for (recipe, settings), row in zip(loaded, rows, strict=True)
     ]
-    require_distinct("recipes", [run.recipe.name for run in planned[:: len(each)]])
+    require_distinct("recipes", [run.recipe.name for run in runs[:: len(variants)]])
     require_own(out)
-    for run in planned:
+    for run in runs:
         RunFolder(run.folder).require_usable(run.recipe, fresh=False)
-    return planned
+    return runs
 
 
 def _subfolder(recipe: Recipe, settings: Settings) -> Path:
@@ -235,7 +237,7 @@ def _is_of_a_comparison(path: Path) -> bool:
     return path.name in _OWN or path.name.startswith((".", "comparison.", "comparison-"))
 
 
-def require_distinct(what: str, given: Sequence[str]) -> None:
+def require_distinct(option: str, values: Sequence[str]) -> None:
     """Check that there is one, and none twice."""
-    if not given or len(set(given)) < len(given):
-        raise OptionError(f"{what}: {', '.join(given) or 'none'}", expected="at least one, each once")
+    if not values or len(set(values)) < len(values):
+        raise OptionError(f"{option}: {', '.join(values) or 'none'}", expected="at least one, each once")

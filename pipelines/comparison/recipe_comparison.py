@@ -65,33 +65,35 @@ def compare(
     require_package("matplotlib", extra="train")
     target, names = Path(out), list(map(str, recipes))
     require_distinct("recipes", names)
-    trained = [name for name in names if not is_measured(name)]
-    if grid and not trained:
+    recipe_names = [name for name in names if not is_measured(name)]
+    if grid and not recipe_names:
         raise OptionError(f"a grid of {', '.join(grid)} without a recipe", expected="a recipe that is trained")
-    planned = [] if not trained else plan_runs(trained, seeds=seeds, out=target, overrides=overrides, grid=grid or {})
+    plan: list[PlannedRun] = []
+    if recipe_names:
+        plan = plan_runs(recipe_names, seeds=seeds, out=target, overrides=overrides, grid=grid or {})
     require_own(target)
-    measured = {name: name for name in names if is_measured(name)}
-    rows = dict.fromkeys(_as_typed(names, [run.row for run in planned], measured))
+    measured_names = {name: name for name in names if is_measured(name)}
+    rows = dict.fromkeys(_as_typed(names, [run.row for run in plan], measured_names))
     reference = choose_reference(list(rows), against)
-    _require_data(planned, others=len(measured))
+    _require_data(plan, num_networks=len(measured_names))
     with locked_folder(target):
-        networks = prepare_networks(list(measured), target, images or Images(), [run.recipe for run in planned])
-        if planned:
-            (launch or train_in_turn)(planned)
-        runs, values = _tabulated(names, planned, networks)
+        networks = prepare_networks(list(measured_names), target, images or Images(), [run.recipe for run in plan])
+        if plan:
+            (launch or train_in_turn)(plan)
+        runs, values = _tabulated(names, plan, networks)
         tests = compare_with_reference(values, reference)
         table = make_table(
             runs,
             tests=tests,
             published=published,
-            num_levels=max((own.images.paths.shape[1] for row in values.values() for own in row or ()), default=None),
-            notes=[*describe_tests(tests, values, reference), *_describe_networks(planned)],
+            num_levels=max((part.images.paths.shape[1] for row in values.values() for part in row or ()), default=None),
+            notes=[*describe_tests(tests, values, reference), *_describe_networks(plan)],
         )
         parameters = {
-            "recipes": list(dict.fromkeys(run.recipe.name for run in planned)),
+            "recipes": list(dict.fromkeys(run.recipe.name for run in plan)),
             "measured": {network.name: _path_from(target, network.source) for network in networks},
             "images": None if images is None else images._asdict(),
-            "seeds": sorted(seeds) if planned else [],
+            "seeds": sorted(seeds) if plan else [],
             "overrides": list(overrides),
             "grid": {key: list(tried) for key, tried in (grid or {}).items()},
             "against": reference,
@@ -108,60 +110,60 @@ def _path_from(folder: Path, path: Path) -> str:
         return str(path.resolve())
 
 
-def _require_data(planned: Sequence[PlannedRun], *, others: int) -> None:
+def _require_data(runs: Sequence[PlannedRun], *, num_networks: int) -> None:
     """Read the labels of every data set that is yet to be trained on, before what is first takes its time."""
-    missing = {json.dumps(run.recipe.as_dict()["data"]): run.recipe for run in planned if run.metrics() is None}
-    for recipe in missing.values() if len(missing) + others > 1 else ():
+    missing = {json.dumps(run.recipe.as_dict()["data"]): run.recipe for run in runs if run.metrics() is None}
+    for recipe in missing.values() if len(missing) + num_networks > 1 else ():
         if recipe.images.on_bad_image == "error":  # else every image would be decoded
             load_learning_splits(recipe)
             load_split(recipe, "test")
 
 
 def _tabulated(
-    names: Sequence[str], planned: Sequence[PlannedRun], networks: Sequence[MeasuredNetwork]
+    names: Sequence[str], plan: Sequence[PlannedRun], networks: Sequence[MeasuredNetwork]
 ) -> tuple[pd.DataFrame, dict[str, QueryValues | None]]:
     """The table of runs and networks, in the order of the names, and the values of the queries of each row."""
-    options = _measured_as(planned, networks)
-    found = {network.name: network.measure(options) for network in networks}
-    of_runs = [(run.recipe.name, run.settings, run.recipe.seed, run.metrics() or {}) for run in planned]
-    of_networks: dict[str, Any] = {name: (name, {}, None, means) for name, (means, _) in found.items()}
+    options = _measured_as(plan, networks)
+    measurements = {network.name: network.measure(options) for network in networks}
+    of_runs = [(run.recipe.name, run.settings, run.recipe.seed, run.metrics() or {}) for run in plan]
+    of_networks: dict[str, Any] = {name: (name, {}, None, means) for name, (means, _) in measurements.items()}
     runs = runs_table(_as_typed(names, of_runs, of_networks))
-    values = values_of_rows(planned) | {name: lists for name, (_, lists) in found.items()}
+    values = values_of_rows(plan) | {name: lists for name, (_, lists) in measurements.items()}
     return runs, {row: values[row] for row in rows_of_runs(runs)}
 
 
 def _as_typed(names: Sequence[str], runs: Sequence[Row], networks: Mapping[str, Row]) -> list[Row]:
     """What belongs to runs and networks, in the order of the names; each recipe has as many runs."""
-    rest, each = iter(runs), len(runs) // max(1, len(names) - len(networks))
-    return [row for name in names for row in ([networks[name]] if name in networks else islice(rest, each))]
+    rest, runs_per_recipe = iter(runs), len(runs) // max(1, len(names) - len(networks))
+    return [row for name in names for row in ([networks[name]] if name in networks else islice(rest, runs_per_recipe))]
 
 
-def _measured_as(planned: Sequence[PlannedRun], networks: Sequence[MeasuredNetwork]) -> dict[str, Any]:
+def _measured_as(runs: Sequence[PlannedRun], networks: Sequence[MeasuredNetwork]) -> dict[str, Any]:
     """Metrics and protocol of the first recipe or run, if there is one."""
     of_networks = (network.source for network in networks if kind_of(network.source) == "run")
-    first = next(chain((run.network for run in planned), of_networks), None)
+    first = next(chain((run.network for run in runs), of_networks), None)
     if first is None:
         return {}
     options = measured_as(first)
     return {name: options[name] for name in ("metrics", "protocol")}
 
 
-def _describe_networks(planned: Sequence[PlannedRun]) -> list[str]:
+def _describe_networks(runs: Sequence[PlannedRun]) -> list[str]:
     """A note on the rows whose networks a validation picked, if there are any."""
-    rows = dict.fromkeys(run.row for run in planned if run.network != run.folder)
+    rows = dict.fromkeys(run.row for run in runs if run.network != run.folder)
     return [f"Of the epoch that a validation picked: {'; '.join(rows)}; other rows of the last epoch."] if rows else []
 
 
-def train_in_turn(planned: Sequence[PlannedRun]) -> None:
+def train_in_turn(runs: Sequence[PlannedRun]) -> None:
     """Train every run here, one after the other.
 
     A run that fails by an impossible setting or gradient does not stop the others; a TrainingError names it at the end.
     Any other error would meet the other runs as well and is raised at once.
     """
-    failed = [failure for run in planned if (failure := _failure_of(run))]
+    failed = [failure for run in runs if (failure := _failure_of(run))]
     if failed:
         raise TrainingError(
-            f"{len(failed)} of {len(planned)} runs failed ({'; '.join(failed)})",
+            f"{len(failed)} of {len(runs)} runs failed ({'; '.join(failed)})",
             expected="all of them to finish",
             remedy="correct or omit these settings; the same command trains the rest and writes the table",
         )
@@ -177,10 +179,10 @@ def _failure_of(run: PlannedRun) -> str | None:
     return None
 
 
-def values_of_rows(planned: Sequence[PlannedRun]) -> dict[str, QueryValues | None]:
+def values_of_rows(runs: Sequence[PlannedRun]) -> dict[str, QueryValues | None]:
     """The values of the queries of every row, by the row's name; all runs are finished."""
-    rows = {name: list(own) for name, own in groupby(planned, key=lambda run: run.row)}  # seeds of a row come together
+    rows = {name: list(group) for name, group in groupby(runs, key=lambda run: run.row)}  # a row's seeds come together
     return {
-        name: query_values([run.network for run in own], data=own[0].recipe.data.options())
-        for name, own in rows.items()
+        name: query_values([run.network for run in group], data=group[0].recipe.data.options())
+        for name, group in rows.items()
     }

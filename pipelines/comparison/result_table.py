@@ -66,8 +66,8 @@ class TableCell:
     @property
     def text(self) -> str:
         """Mean ± deviation; of a published value, the difference to ours in parentheses."""
-        shown = f"{self.mean:.1f}" if self.deviation is None else f"{self.mean:.1f} ± {self.deviation:.1f}"
-        return shown if self.difference is None else f"{shown} ({self.difference:+.1f})".replace("-", "−")
+        text = f"{self.mean:.1f}" if self.deviation is None else f"{self.mean:.1f} ± {self.deviation:.1f}"
+        return text if self.difference is None else f"{text} ({self.difference:+.1f})".replace("-", "−")
 
 
 @dataclass(frozen=True)
@@ -107,17 +107,17 @@ def runs_table(rows: Sequence[tuple[str, Settings, int | None, Mapping[str, floa
     import pandas as pd
 
     keys = dict.fromkeys(key for _, settings, _, _ in rows for key in settings)
-    found = [
+    records = [
         {"recipe": recipe, **{key: settings.get(key, np.nan) for key in keys}, "seed": seed, **metrics}
         for recipe, settings, seed, metrics in rows
     ]
-    table: pd.DataFrame = pd.DataFrame(found)
+    table: pd.DataFrame = pd.DataFrame(records)
     if table["seed"].hasnans:
         table["seed"] = table["seed"].astype("Int64")
     for key in keys:
-        values = [row[key] for row in found]
+        values = [row[key] for row in records]
         if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
-            table[key] = [setting_text(own[key]) if key in own else np.nan for _, own, _, _ in rows]
+            table[key] = [setting_text(settings[key]) if key in settings else np.nan for _, settings, _, _ in rows]
     return table
 
 
@@ -131,22 +131,22 @@ def metric_names(runs: pd.DataFrame) -> list[str]:
     return list(runs.loc[:, "seed":].columns[1:])
 
 
-def rows_of_runs(runs: pd.DataFrame, *, without: str | None = None) -> list[str]:
+def rows_of_runs(runs: pd.DataFrame, *, omit: str | None = None) -> list[str]:
     """The name of each run's row: its recipe, and its settings except the key left out.
 
     >>> import pandas as pd
     >>> rows_of_runs(pd.DataFrame({"recipe": ["a", "a"], "loss.tau": [0.1, 1.0], "seed": [0, 0], "H-AP": [0.5, 0.6]}))
     ['a, loss.tau=0.1', 'a, loss.tau=1']
     """
-    return row_names(runs["recipe"].tolist(), {key: runs[key].tolist() for key in grid_keys(runs) if key != without})
+    return row_names(runs["recipe"].tolist(), {key: runs[key].tolist() for key in grid_keys(runs) if key != omit})
 
 
 def varied_number(runs: pd.DataFrame) -> str | None:
     """The one key of the grid that takes three or more numbers; None where none does, or several do."""
     from pandas.api.types import is_numeric_dtype
 
-    found = [key for key in grid_keys(runs) if is_numeric_dtype(runs[key]) and runs[key].nunique() >= 3]
-    return found[0] if len(found) == 1 else None
+    numeric_keys = [key for key in grid_keys(runs) if is_numeric_dtype(runs[key]) and runs[key].nunique() >= 3]
+    return numeric_keys[0] if len(numeric_keys) == 1 else None
 
 
 def make_table(
@@ -163,31 +163,31 @@ def make_table(
     """
     labels, recipes = rows_of_runs(runs), runs["recipe"].tolist()
     recipe_of = dict(zip(labels, recipes, strict=True))
-    ours = _rows(runs, labels, tests)
+    run_rows = _rows(runs, labels, tests)
     rows: list[TableRow] = []
     papers: list[str] = []
     for recipe in dict.fromkeys(recipes):
-        own = [row for row in ours if recipe_of[row.name] == recipe]
-        rows += own
-        for found in published_rows(recipe) if published else ():
-            rows.append(_published_row(found, own[0].cells if len(own) == 1 else {}))
-            papers += [f"{found.paper}.", *found.remarks]
+        recipe_rows = [row for row in run_rows if recipe_of[row.name] == recipe]
+        rows += recipe_rows
+        for paper_row in published_rows(recipe) if published else ():
+            rows.append(_published_row(paper_row, recipe_rows[0].cells if len(recipe_rows) == 1 else {}))
+            papers += [f"{paper_row.paper}.", *paper_row.remarks]
     explained = ["In parentheses beside a published value: ours less theirs."] if papers else []
-    shown = dict.fromkeys(metric for row in rows for metric in row.cells)
-    return ResultTable(groups_of(shown, num_levels=num_levels), rows, [*notes, *explained, *dict.fromkeys(papers)])
+    metrics = dict.fromkeys(metric for row in rows for metric in row.cells)
+    return ResultTable(groups_of(metrics, num_levels=num_levels), rows, [*notes, *explained, *dict.fromkeys(papers)])
 
 
 def groups_of(metrics: Iterable[str], *, num_levels: int | None = None) -> dict[str, list[str]]:
     """The metrics in groups by their headings, both in the order of papers."""
     names = list(metrics)
-    found = [match["level"] for name in names if (match := _OF_A_LEVEL.fullmatch(name)) and match["level"]]
-    finest = num_levels or max((int(level) for level in found if level.isdigit()), default=1)
+    levels = [match["level"] for name in names if (match := _OF_A_LEVEL.fullmatch(name)) and match["level"]]
+    finest = num_levels or max((int(level) for level in levels if level.isdigit()), default=1)
     coarser = (f"level {level}" for level in range(finest - 1, 0, -1))
-    lists = (f"{level} list" for level in found if not level.isdigit())
+    lists = (f"{level} list" for level in levels if not level.isdigit())
     grouped: dict[str, list[str]] = {title: [] for title in (_FINEST, *coarser, *lists, _TREE, _MEANS, _OTHERS)}
     for name in sorted(names, key=_place):
         grouped.get(_title(name, finest), grouped[_OTHERS]).append(name)
-    return {title: own for title, own in grouped.items() if own}
+    return {title: group for title, group in grouped.items() if group}
 
 
 def _title(metric: str, finest: int) -> str:
@@ -196,10 +196,10 @@ def _title(metric: str, finest: int) -> str:
         return _MEANS
     if metric == "ASI" or metric.startswith(("H-AP", "NDCG", "HP")):
         return _TREE
-    found = _OF_A_LEVEL.fullmatch(metric)
-    if found is None:
+    match = _OF_A_LEVEL.fullmatch(metric)
+    if match is None:
         return _OTHERS
-    level = found["level"] or str(finest)
+    level = match["level"] or str(finest)
     if not level.isdigit():
         return f"{level} list"
     return _FINEST if int(level) == finest else f"level {level}"
@@ -207,19 +207,19 @@ def _title(metric: str, finest: int) -> str:
 
 def _place(metric: str) -> tuple[int, int]:
     """The place of a metric within its group; unknown kinds keep their order."""
-    found = _OF_A_LEVEL.fullmatch(metric.removeprefix("mean "))
-    if found and metric != "ASI":
-        return _KINDS.index(found["kind"]), int(found["cutoff"] or 0)
+    match = _OF_A_LEVEL.fullmatch(metric.removeprefix("mean "))
+    if match and metric != "ASI":
+        return _KINDS.index(match["kind"]), int(match["cutoff"] or 0)
     return next((number for number, kind in enumerate(_OF_THE_TREE) if metric.startswith(kind)), len(_OF_THE_TREE)), 0
 
 
-def _published_row(found: PublishedRow, ours: Mapping[str, TableCell]) -> TableRow:
-    means = {metric: cell.mean for metric, cell in ours.items()}
+def _published_row(paper_row: PublishedRow, run_cells: Mapping[str, TableCell]) -> TableRow:
+    means = {metric: cell.mean for metric, cell in run_cells.items()}
     cells = {
-        metric: TableCell(value, difference=found.difference(metric, means.get(metric)))
-        for metric, value in found.percent.items()
+        metric: TableCell(value, difference=paper_row.difference(metric, means.get(metric)))
+        for metric, value in paper_row.percent.items()
     }
-    return TableRow(f"published [{found.source}]", None, cells)
+    return TableRow(f"published [{paper_row.source}]", None, cells)
 
 
 def _rows(runs: pd.DataFrame, labels: list[str], tests: pd.DataFrame | None) -> list[TableRow]:
@@ -235,8 +235,8 @@ def _rows(runs: pd.DataFrame, labels: list[str], tests: pd.DataFrame | None) -> 
         cells = {}
         for metric, mean in means.loc[name].dropna().items():
             deviation = deviations.loc[name, metric]  # NaN of a single run
-            own = None if np.isnan(deviation) else float(deviation)
-            cells[str(metric)] = TableCell(float(mean), own, mean == best.get(metric), (name, metric) in differing)
+            spread = None if np.isnan(deviation) else float(deviation)
+            cells[str(metric)] = TableCell(float(mean), spread, mean == best.get(metric), (name, metric) in differing)
         rows.append(TableRow(str(name), int(size), cells))
     return rows
 
@@ -258,7 +258,7 @@ def markdown(table: ResultTable) -> str:
 def latex(table: ResultTable) -> str:
     r"""A ``tabular`` of booktabs, the notes as comments: ``\usepackage{booktabs}`` is all that it needs."""
     ends = accumulate(map(len, table.groups.values()), initial=2)
-    rules = [rf"\cmidrule(lr){{{before + 1}-{last}}}" for before, last in pairwise(ends)]
+    rules = [rf"\cmidrule(lr){{{previous_end + 1}-{last}}}" for previous_end, last in pairwise(ends)]
     heads = [rf"\multicolumn{{{len(group)}}}{{c}}{{{escaped(title)}}}" for title, group in table.groups.items()]
     rows = [["", "", *heads], ["recipe", "runs", *map(escaped, table.metrics)]]
     for row in table.rows:

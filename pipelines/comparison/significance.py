@@ -42,28 +42,30 @@ class ListValues:
     images: NamedPaths
     data: Mapping[str, Any] | None
 
-    def in_order_of(self, other: ListValues) -> ListValues | None:
+    def in_order_of(self, reference: ListValues) -> ListValues | None:
         """The same with its queries in the order of another's; None where it has other queries, gallery or classes."""
-        known = self.data is not None and other.data is not None
-        if known and (self.data != other.data or len(self.values) != len(other.values)):
+        has_data = self.data is not None and reference.data is not None
+        if has_data and (self.data != reference.data or len(self.values) != len(reference.values)):
             return None
-        rows = None if known else self.images.rows_of(other.images)
-        if (rows is None and not known) or not self.images.has_classes_of(other.images, rows):
+        rows = None if has_data else self.images.rows_of(reference.images)
+        if (rows is None and not has_data) or not self.images.has_classes_of(reference.images, rows):
             return None
         if rows is None:
             return self
-        return replace(self, values=self.values.iloc[rows[0]].reset_index(drop=True), images=other.images)
+        return replace(self, values=self.values.iloc[rows[0]].reset_index(drop=True), images=reference.images)
 
 
 QueryValues: TypeAlias = Sequence[ListValues]  # of a row: one for each list of the benchmark
 
 
-def _in_order_of(row: QueryValues, other: QueryValues) -> list[ListValues] | None:
+def _in_order_of(row: QueryValues, reference: QueryValues) -> list[ListValues] | None:
     """The lists of a row with the queries of another in their order; None where one differs."""
-    if len(row) != len(other):
+    if len(row) != len(reference):
         return None
-    found = [own for one, its in zip(row, other, strict=True) if (own := one.in_order_of(its)) is not None]
-    return found if len(found) == len(row) else None
+    lists = [
+        match for values, base in zip(row, reference, strict=True) if (match := values.in_order_of(base)) is not None
+    ]
+    return lists if len(lists) == len(row) else None
 
 
 def choose_reference(names: Sequence[str], against: str | None) -> str:
@@ -77,10 +79,10 @@ def choose_reference(names: Sequence[str], against: str | None) -> str:
     """
     if against is None:
         return names[0]
-    found = [name for name in names if name == against or name.startswith(f"{against}, ")]
-    if not found:
+    matches = [name for name in names if name == against or name.startswith(f"{against}, ")]
+    if not matches:
         raise OptionError(f"against {against!r}", expected=f"one of {'; '.join(names)}")
-    return found[0]
+    return matches[0]
 
 
 def query_values(folders: Sequence[Path], *, data: Mapping[str, Any]) -> QueryValues | None:
@@ -88,7 +90,7 @@ def query_values(folders: Sequence[Path], *, data: Mapping[str, Any]) -> QueryVa
     runs = [lists_of_run(folder, data) for folder in folders]
     if any(_in_order_of(run, runs[0]) is None for run in runs):
         return None
-    return [_mean(own) for own in zip(*runs, strict=True)]
+    return [_mean(lists_of_seeds) for lists_of_seeds in zip(*runs, strict=True)]
 
 
 def compare_with_reference(rows: Mapping[str, QueryValues | None], reference: str) -> pd.DataFrame:
@@ -100,19 +102,19 @@ def compare_with_reference(rows: Mapping[str, QueryValues | None], reference: st
     import pandas as pd
 
     base = rows[reference] or []
-    ordered = {name: _in_order_of(row or (), base) for name, row in rows.items() if name != reference}
-    others = {name: row for name, row in ordered.items() if row}
-    places = [(number, metric) for number, own in enumerate(base) for metric in own.values]
-    found = []
-    for number, metric in track(places if others else [], description="testing"):
+    rows_in_order = {name: _in_order_of(row or (), base) for name, row in rows.items() if name != reference}
+    comparable_rows = {name: row for name, row in rows_in_order.items() if row}
+    places = [(number, metric) for number, query_list in enumerate(base) for metric in query_list.values]
+    records = []
+    for number, metric in track(places if comparable_rows else [], description="testing"):
         tests = [
             (metric, name, reference, *test)
-            for name, row in others.items()
+            for name, row in comparable_rows.items()
             if (test := _test(row[number], base[number], str(metric)))
         ]
         corrected = holm([test[-1] for test in tests]).tolist()
-        found += [(*test, adjusted) for test, adjusted in zip(tests, corrected, strict=True)]
-    table: pd.DataFrame = pd.DataFrame(found, columns=list(COLUMNS))
+        records += [(*test, adjusted) for test, adjusted in zip(tests, corrected, strict=True)]
+    table: pd.DataFrame = pd.DataFrame(records, columns=list(COLUMNS))
     return table
 
 
@@ -120,10 +122,10 @@ def describe_tests(tests: pd.DataFrame, rows: Mapping[str, QueryValues | None], 
     """Notes: what the marks of a table mean, and which rows could not be tested."""
     notes = []
     if len(tests):
-        found = "†" if (tests["p_holm"] < SIGNIFICANT).any() else "No row"
+        subject = "†" if (tests["p_holm"] < SIGNIFICANT).any() else "No row"
         counts = f"{tests['queries'].max():,} queries of {tests['classes'].max():,} classes"
         notes.append(
-            f"{found} differs from {reference} with p < {SIGNIFICANT} after Holm's correction over rows: paired "
+            f"{subject} differs from {reference} with p < {SIGNIFICANT} after Holm's correction over rows: paired "
             f"randomization tests on {counts}, means over seeds."
         )
     untested = [name for name in rows if name != reference and name not in set(tests["row"])]
@@ -137,19 +139,19 @@ def _test(row: ListValues, base: ListValues, metric: str) -> tuple[int, int, flo
     if metric not in row.values:
         return None
     first, second = row.values[metric].to_numpy(), base.values[metric].to_numpy()
-    both = ~np.isnan(first - second)
-    if not both.any():
+    has_both = ~np.isnan(first - second)
+    if not has_both.any():
         return None
-    classes = np.unique(base.images.paths[both], axis=0, return_inverse=True)[1].reshape(-1)
-    p = paired_randomization_test(first[both], second[both], clusters=classes)
-    return int(both.sum()), int(classes.max()) + 1, float((first - second)[both].mean()), p
+    classes = np.unique(base.images.paths[has_both], axis=0, return_inverse=True)[1].reshape(-1)
+    p = paired_randomization_test(first[has_both], second[has_both], clusters=classes)
+    return int(has_both.sum()), int(classes.max()) + 1, float((first - second)[has_both].mean()), p
 
 
 def _mean(runs: Sequence[ListValues]) -> ListValues:
     """The mean values of the metrics that all runs have."""
     first = runs[0].values
-    shared = [name for name in first if all(name in run.values for run in runs)]
-    total = sum((run.values[shared] for run in runs[1:]), start=first[shared])
+    common_metrics = [name for name in first if all(name in run.values for run in runs)]
+    total = sum((run.values[common_metrics] for run in runs[1:]), start=first[common_metrics])
     return replace(runs[0], values=total / len(runs))
 
 
@@ -160,8 +162,8 @@ def lists_of_run(folder: Path, data: Mapping[str, Any]) -> QueryValues:
     for table in sorted(folder.glob("per_query*.parquet")):
         name = table.stem.removeprefix("per_query")
         with reading_arrays(folder / f"embeddings{name}.npz", **run) as arrays:
-            given: Any = {field: arrays[field] for field in NamedPaths._fields if field in arrays}
-            images = NamedPaths(**{"names": None, "paths": arrays["paths"], **given})
+            fields: Any = {field: arrays[field] for field in NamedPaths._fields if field in arrays}
+            images = NamedPaths(**{"names": None, "paths": arrays["paths"], **fields})
         values = read_parquet_frame(table, **run)
         lists.append(ListValues(values.reset_index(drop=True), images, data))
     if not lists:
