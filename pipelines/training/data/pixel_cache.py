@@ -63,8 +63,8 @@ def _identity(images: ImageSource, rows: range, view: Any) -> Iterator[str]:
 
 
 def _decode(missing: dict[str, range], decode: Decode) -> None:
-    shown = show_progress(description="decoding images", total=sum(map(len, missing.values())))
-    with ThreadPoolExecutor() as threads, shown as advance:
+    progress = show_progress(description="decoding images", total=sum(map(len, missing.values())))
+    with ThreadPoolExecutor() as threads, progress as advance:
         for file, rows in missing.items():
             squares = np.stack([square.numpy() for square in threads.map(decode, rows)])
             with files.replacing(file) as temporary:
@@ -80,10 +80,10 @@ def _mapped(file: str) -> NDArray[np.uint8]:
 
 def _require_room(folder: Path, count: int, *, bytes_each: int) -> None:
     """Check for disk space before hours of decoding."""
-    needed, free = count * bytes_each, shutil.disk_usage(folder).free
-    if needed > free:
+    required_bytes, free_bytes = count * bytes_each, shutil.disk_usage(folder).free
+    if required_bytes > free_bytes:
         raise MissingResourceError(
-            f"{needed / 2**30:.1f} GiB for the pixels of {count} images at {folder}",
-            expected=f"as much room on the disk, where {free / 2**30:.1f} GiB are free",
+            f"{required_bytes / 2**30:.1f} GiB for the pixels of {count} images at {folder}",
+            expected=f"as much room on the disk, where {free_bytes / 2**30:.1f} GiB are free",
             remedy="lower images.cache_size, or choose an images.cache_folder on a larger disk",
         )

@@ -30,17 +30,17 @@ SPLIT = "validation"  # what held-out classes are called
 
 def load_split(recipe: Recipe, split: str) -> ImageDataset:
     """Load one split of a recipe's data, its classes numbered without gaps."""
-    skip, known = recipe.images.on_bad_image == "skip", {"split": split}
+    skip, arguments = recipe.images.on_bad_image == "skip", {"split": split}
     if skip and recipe.data.takes("on_bad_image"):
-        known["on_bad_image"], skip = "skip", False  # this loader skips them itself, and missing files too
+        arguments["on_bad_image"], skip = "skip", False  # this loader skips them itself, and missing files too
     try:
         with reading(max_pixels=recipe.images.max_pixels, side=recipe.images.largest_view):
-            dataset = as_image_dataset(recipe.data.build(**known), name=recipe.data.name, split=split)
+            dataset = as_image_dataset(recipe.data.build(**arguments), name=recipe.data.name, split=split)
             for part in (dataset, *dataset.beside):
                 check_duplicates(part, on_duplicates="warn" if split == "train" else "error")
-            read = without_unreadable_images(dataset) if skip else dataset
-            beside = tuple(part.drop_absent_classes() for part in read.beside)
-            return replace(read.drop_absent_classes(), beside=beside)
+            readable_dataset = without_unreadable_images(dataset) if skip else dataset
+            further_lists = tuple(part.drop_absent_classes() for part in readable_dataset.beside)
+            return replace(readable_dataset.drop_absent_classes(), beside=further_lists)
     except MissingResourceError as error:
         if isinstance(error, MissingPackageError) or not recipe.data.takes("root") or error.remedy is None:
             raise
@@ -57,11 +57,11 @@ def _of_reversed_levels(recipe: Recipe, split: str) -> RecipeError | None:
         recipe.data.build(split=split, levels=levels[::-1])
     except (HiertreeError, TypeError):
         return None
-    given, reverse = (", ".join(map(str, names)) for names in (levels, levels[::-1]))
+    order, reverse_order = (", ".join(map(str, names)) for names in (levels, levels[::-1]))
     return RecipeError(
-        f"data.levels=[{given}], where {levels[0]} determines {levels[-1]}: the levels are given fine → coarse",
+        f"data.levels=[{order}], where {levels[0]} determines {levels[-1]}: the levels are given fine → coarse",
         expected="coarse → fine",
-        remedy=f"reverse them: data.levels=[{reverse}]",
+        remedy=f"reverse them: data.levels=[{reverse_order}]",
     )
 
 
@@ -73,13 +73,13 @@ def without_unreadable_images(dataset: ImageDataset) -> ImageDataset:
         return dataset
     if len(bad) == len(dataset):
         raise ImageError(f"none of {len(dataset)} images decodes", expected="image files")
-    kept = np.delete(np.arange(len(dataset)), bad)
+    good_rows = np.delete(np.arange(len(dataset)), bad)
 
     def positions(rows: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
-        return None if rows is None else np.searchsorted(kept, rows[np.isin(rows, kept)])
+        return None if rows is None else np.searchsorted(good_rows, rows[np.isin(rows, good_rows)])
 
     return replace(
-        dataset.select(kept, split=dataset.split),
+        dataset.select(good_rows, split=dataset.split),
         queries=positions(dataset.queries),
         gallery=positions(dataset.gallery),
         left_out=dataset.left_out + tuple(map(dataset.images.name, bad)),
@@ -101,15 +101,15 @@ def load_learning_splits(recipe: Recipe) -> tuple[ImageDataset, ImageDataset | N
 def hold_out_classes(dataset: ImageDataset, *, share: float, seed: int) -> tuple[ImageDataset, ImageDataset]:
     """Divide a data set into classes to learn and classes held out, each part with a tree of its own."""
     classes, of_image = np.unique(dataset.paths[:, -1], return_inverse=True)
-    held = round(share * len(classes))
-    if not 2 <= held <= len(classes) - 2:
+    num_held_out = round(share * len(classes))
+    if not 2 <= num_held_out <= len(classes) - 2:
         raise RecipeError(
-            f"validation.classes={share} of {len(classes)} training classes, which holds out {held}",
+            f"validation.classes={share} of {len(classes)} training classes, which holds out {num_held_out}",
             expected="at least two classes held out, and two left to learn",
             remedy="change the share, or name a split of the data set by validation.split",
         )
-    drawn = np.random.default_rng([seed, len(classes)]).permutation(len(classes))[:held]
-    is_held = np.isin(of_image.reshape(-1), drawn)
+    validation_classes = np.random.default_rng([seed, len(classes)]).permutation(len(classes))[:num_held_out]
+    is_held = np.isin(of_image.reshape(-1), validation_classes)
     parts = ((np.flatnonzero(~is_held), dataset.split), (np.flatnonzero(is_held), SPLIT))
     train, held_out = (dataset.select(rows, split=split).drop_absent_classes() for rows, split in parts)
     return train, replace(held_out, left_out=())
@@ -129,8 +129,8 @@ def describe_validation(train: ImageDataset, validation: ImageDataset, *, select
 def _measurable(dataset: ImageDataset) -> ImageDataset:
     """The data set without a protocol that applies only to its benchmark's queries and gallery."""
     if dataset.gallery is None and np.unique(dataset.paths[:, -1], return_counts=True)[1].max() < 2:
-        given = f"validation: {len(dataset)} images of {len(dataset)} classes"
-        raise RecipeError(given, expected="classes of two images or more")
+        problem = f"validation: {len(dataset)} images of {len(dataset)} classes"
+        raise RecipeError(problem, expected="classes of two images or more")
     if dataset.protocol is None or dataset.gallery is not None or PROTOCOLS[dataset.protocol].gallery != "separate":
         return dataset
     return replace(dataset, protocol=None)

@@ -31,8 +31,8 @@ class ItemImages:
 
         try:
             image = self._items[int(index)][0]
-            found: Image = image if hasattr(image, "getexif") else functional.to_pil_image(image)
-            return found
+            pillow_image: Image = image if hasattr(image, "getexif") else functional.to_pil_image(image)
+            return pillow_image
         except (OSError, TypeError, ValueError, LookupError) as error:
             raise ImageError(f"item {index} of the data set ({error})", expected="an image, then its labels") from error
 
@@ -41,24 +41,24 @@ class ItemImages:
         return f"{index}"
 
 
-def as_image_dataset(made: Any, *, name: str, split: str) -> ImageDataset:
+def as_image_dataset(dataset: Any, *, name: str, split: str) -> ImageDataset:
     """A data set of hiertree as it is, or a map-style one of torch whose items are an image and its labels.
 
     The labels, coarse → fine, stand in its attribute ``targets`` (n,) or (n, L), as in torchvision; else every item is
     read once to find them.
     """
-    if isinstance(made, ImageDataset):
-        return made
-    if not (hasattr(made, "__getitem__") and hasattr(made, "__len__")) or not len(made):
-        given = f"data: {name} makes {type(made).__name__} for split={split!r}"
-        raise RecipeError(given, expected="an ImageDataset, or items (image, label, …) by index, one or more")
+    if isinstance(dataset, ImageDataset):
+        return dataset
+    if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")) or not len(dataset):
+        problem = f"data: {name} makes {type(dataset).__name__} for split={split!r}"
+        raise RecipeError(problem, expected="an ImageDataset, or items (image, label, …) by index, one or more")
     try:
-        columns = _columns(made)
+        columns = _columns(dataset)
     except (TypeError, ValueError, LookupError) as error:
-        given = f"data: labels of {name} ({error})"
-        raise RecipeError(given, expected="items (image, label, …), as many labels in each, coarse → fine") from error
-    labeled = label_paths(columns, level_names=None, where=lambda row: f"item {row}")
-    return ImageDataset(name=name, split=split, tree=labeled.tree, paths=labeled.paths, images=ItemImages(made))
+        problem = f"data: labels of {name} ({error})"
+        raise RecipeError(problem, expected="items (image, label, …), as many labels in each, coarse → fine") from error
+    labels = label_paths(columns, level_names=None, where=lambda row: f"item {row}")
+    return ImageDataset(name=name, split=split, tree=labels.tree, paths=labels.paths, images=ItemImages(dataset))
 
 
 def _columns(items: Any) -> list[NDArray[Any]]:

@@ -28,14 +28,14 @@ class SeededTransforms:
 
     def __call__(self, image: Tensor, *numbers: int) -> Tensor:
         """(C, H, W) uint8 → (C, S, S) uint8."""
-        seen: Any = image
+        output: Any = image
         with _drawing_from(*numbers):
             for transform in self._transforms:
-                seen = transform(seen)
+                output = transform(output)
         try:
-            pixels: Tensor = functional.to_image(seen).as_subclass(Tensor)
+            pixels: Tensor = functional.to_image(output).as_subclass(Tensor)
         except TypeError as error:
-            raise _unusable(f"a {type(seen).__name__}") from error
+            raise _unusable(f"a {type(output).__name__}") from error
         shape = (len(image), self._size, self._size)
         if pixels.shape != shape:
             end = f"end with {{name: Resize, size: [{self._size}, {self._size}]}}"
@@ -43,8 +43,8 @@ class SeededTransforms:
         if pixels.is_floating_point() and bool(((pixels >= 0) & (pixels <= 1)).all()):
             pixels = functional.to_dtype(pixels, torch.uint8, scale=True)
         if pixels.dtype != torch.uint8:
-            shown = f"{pixels.dtype} from {pixels.min():.3g} to {pixels.max():.3g}"
-            raise _unusable(shown, "8 bits, or floats in [0, 1]; model.mean and .std normalize them")
+            pixel_range = f"{pixels.dtype} from {pixels.min():.3g} to {pixels.max():.3g}"
+            raise _unusable(pixel_range, "8 bits, or floats in [0, 1]; model.mean and .std normalize them")
         return pixels
 
     def check(self, image: Tensor) -> None:
@@ -57,8 +57,8 @@ class SeededTransforms:
             raise _unusable(f"{type(error).__name__}: {error}", "transforms that take this image") from error
 
 
-def _unusable(given: str, expected: str = "an image", *, remedy: str | None = None) -> RecipeError:
-    return RecipeError(f"images.augmentation makes {given}", expected=expected, remedy=remedy)
+def _unusable(result: str, expected: str = "an image", *, remedy: str | None = None) -> RecipeError:
+    return RecipeError(f"images.augmentation makes {result}", expected=expected, remedy=remedy)
 
 
 @contextmanager

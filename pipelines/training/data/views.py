@@ -51,8 +51,8 @@ def move_glyphs(images: Tensor, numbers: NDArray[np.float32], settings: GlyphAug
         torch.stack([sine, shear * sine + cosine, 2 * settings.shift * down], dim=1),
     ]
     grid = affine_grid(torch.stack(rows, dim=1), list(images.shape), align_corners=False)
-    moved = grid_sample(images.float(), grid, mode="bilinear", padding_mode="border", align_corners=False)
-    return moved.round().to(torch.uint8)
+    pixels = grid_sample(images.float(), grid, mode="bilinear", padding_mode="border", align_corners=False)
+    return pixels.round().to(torch.uint8)
 
 
 def crop_photo(image: Tensor, numbers: NDArray[np.float32], settings: PhotoAugmentation, *, size: int) -> Tensor:
@@ -111,8 +111,8 @@ class ImageViews(Dataset[ImageBatch]):
         augmentation = self.augmentation
         if self._transforms is not None:
             rows = enumerate(key.indices, start=key.first)
-            drawn = ((self._decode(row), self.seed, key.epoch, key.number, place) for place, row in rows)
-            return torch.stack([self._transforms(*each) for each in drawn])
+            argument_tuples = ((self._decode(row), self.seed, key.epoch, key.number, place) for place, row in rows)
+            return torch.stack([self._transforms(*arguments) for arguments in argument_tuples])
         if not isinstance(augmentation, (GlyphAugmentation, PhotoAugmentation)):
             return self._plain_batch(key.indices)
         until = key.first + len(key.indices)
@@ -120,12 +120,14 @@ class ImageViews(Dataset[ImageBatch]):
         if isinstance(augmentation, GlyphAugmentation):
             return move_glyphs(self._plain_batch(key.indices), numbers, augmentation)
         crop = partial(crop_photo, settings=augmentation, size=self.settings.size)
-        return torch.stack([crop(self._decode(row), own) for row, own in zip(key.indices, numbers, strict=True)])
+        return torch.stack(
+            [crop(self._decode(row), image_numbers) for row, image_numbers in zip(key.indices, numbers, strict=True)]
+        )
 
     def _checked_transforms(self) -> SeededTransforms | None:
         """The transforms that the augmentation names, if it does, tried on the first image."""
-        named = self.augmentation if isinstance(self.augmentation, tuple) else (self.augmentation,)
-        components = [each for each in named if isinstance(each, Component)]
+        sections = self.augmentation if isinstance(self.augmentation, tuple) else (self.augmentation,)
+        components = [section for section in sections if isinstance(section, Component)]
         if not components:
             return None
         transforms = SeededTransforms(components, size=self.settings.size)
@@ -155,11 +157,11 @@ def _require_memory(count: int, bytes_each: int) -> None:
     """Refuse a cache larger than the machine's free memory, before the system kills the process."""
     if not hasattr(os, "sysconf"):  # Windows
         return
-    needed, present = count * bytes_each, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > present:
+    required_bytes, machine_bytes = count * bytes_each, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if required_bytes > machine_bytes:
         raise MissingResourceError(
-            f"{needed / 2**30:.1f} GiB for the pixels of {count} images",
-            expected=f"less than this machine's memory, {present / 2**30:.1f} GiB",
+            f"{required_bytes / 2**30:.1f} GiB for the pixels of {count} images",
+            expected=f"less than this machine's memory, {machine_bytes / 2**30:.1f} GiB",
             remedy="set images.cache=false, keep them on a disk by images.cache_folder, or lower images.size",
         )
 
@@ -171,7 +173,7 @@ def plain_view(image: Image, settings: ImageSettings, *, size: int | None = None
     another ``size`` than that of the settings, everything else is scaled with it.
     """
     side, view = size or settings.size, image.convert(settings.mode)
-    sides = [round(each * side / settings.size) for each in settings.resized_sides] or [side, side]
+    sides = [round(length * side / settings.size) for length in settings.resized_sides] or [side, side]
     if settings.border is None:
         view = _resized(view, sides, settings)
     else:

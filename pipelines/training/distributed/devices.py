@@ -33,7 +33,7 @@ def detect_launch() -> Launch | None:
     if "LOCAL_RANK" in os.environ and "LOCAL_WORLD_SIZE" in os.environ:
         local, size = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
         elastic = TorchElasticEnvironment.detect()
-        found = Launch(local, size // local, TorchElasticEnvironment() if elastic else LightningEnvironment())
+        launch = Launch(local, size // local, TorchElasticEnvironment() if elastic else LightningEnvironment())
     elif "SLURM_STEP_ID" in os.environ and int(os.environ.get("SLURM_NTASKS", "1")) > 1:
         tasks_of_nodes = re.fullmatch(r"(\d+)(\(x\d+\))?", os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
         if tasks_of_nodes is not None:  # as with --ntasks-per-node, without which Fabric refuses the tasks
@@ -45,10 +45,10 @@ def detect_launch() -> Launch | None:
                 remedy="pass --ntasks-per-node instead of --ntasks",
             )
         tasks, nodes = int(os.environ["SLURM_NTASKS_PER_NODE"]), int(os.environ.get("SLURM_NNODES", "1"))
-        found = Launch(tasks, nodes, SLURMEnvironment())
+        launch = Launch(tasks, nodes, SLURMEnvironment())
     else:
         return None
-    return found if found.devices * found.nodes > 1 else None
+    return launch if launch.devices * launch.nodes > 1 else None
 
 
 def number_of_devices(training: TrainingSettings) -> int:
@@ -70,8 +70,9 @@ def build_fabric(training: TrainingSettings, launch: Launch | None = None) -> Fa
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     device, precision = _device_type(training), training.precision
     if launch is None:
-        alone = LightningEnvironment()  # else Fabric looks for SLURM's, and refuses a job script's tasks before srun
-        return Fabric(accelerator=device, devices=1, precision=precision, plugins=[alone])
+        # else Fabric looks for SLURM's, and refuses a job script's tasks before srun
+        environment = LightningEnvironment()
+        return Fabric(accelerator=device, devices=1, precision=precision, plugins=[environment])
     _require_devices(device, launch.devices)
     shape: Any = {"devices": launch.devices, "num_nodes": launch.nodes, "plugins": [launch.environment]}
     fabric = Fabric(accelerator=device, strategy="ddp", precision=precision, **shape)
@@ -85,11 +86,11 @@ def build_fabric(training: TrainingSettings, launch: Launch | None = None) -> Fa
 def _device_type(training: TrainingSettings) -> str:
     import torch
 
-    present = torch.cuda.is_available()
-    if training.device == "cuda" and not present:
+    has_gpu = torch.cuda.is_available()
+    if training.device == "cuda" and not has_gpu:
         remedy = "set training.device=cpu or auto"
         raise DeviceError("training.device=cuda", expected="a GPU that torch can use", remedy=remedy)
-    device = "cuda" if present and training.device != "cpu" else "cpu"
+    device = "cuda" if has_gpu and training.device != "cpu" else "cpu"
     if device == "cpu" and training.precision == "16-mixed":
         remedy = "set training.precision=bf16-mixed"
         raise DeviceError("training.precision=16-mixed on a CPU", expected="a GPU", remedy=remedy)

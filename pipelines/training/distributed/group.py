@@ -68,15 +68,15 @@ def _ending_together(store: Any, rank: int, size: int) -> Iterator[None]:
     """Of an error that several processes have, one tells; where one has vanished, one says which, and all end."""
     turn = (store.add(_PLACES, 1) - 1) // size  # of several blocks after each other
     store = PrefixStore(f"{_PLACES} {turn}", store)
-    leaving = threading.Event()
-    _watch(store, rank, size, leaving)
+    exit_event = threading.Event()
+    _watch(store, rank, size, exit_event)
     try:
-        with _terminating_last(store, rank, leaving):
+        with _terminating_last(store, rank, exit_event):
             yield
         store.set(f"{_ENDED} {rank}", "")
         if rank == 0:  # it may hold the store
             with suppress(RuntimeError):
-                store.wait([f"{_ENDED} {other}" for other in range(size)], _TIME_TO_END)
+                store.wait([f"{_ENDED} {peer}" for peer in range(size)], _TIME_TO_END)
     except (HiertreeError, OSError):
         if not _is_first(store):
             raise SystemExit(_FAILED) from None
@@ -87,21 +87,21 @@ def _ending_together(store: Any, rank: int, size: int) -> Iterator[None]:
         time.sleep(_SECONDS_TO_TELL)  # until the watch has ended this process, if another of this machine has vanished
         if not _is_first(store):
             raise SystemExit(_FAILED) from None
-        given, expected = f"one of {size} processes has ended", "all of them until the work is done"
-        raise DeviceError(given, expected=expected, remedy="run the same command again") from error
+        problem, expected = f"one of {size} processes has ended", "all of them until the work is done"
+        raise DeviceError(problem, expected=expected, remedy="run the same command again") from error
     finally:
-        leaving.set()
+        exit_event.set()
         with suppress(RuntimeError):
             store.set(f"{_ENDED} {rank}", "")
 
 
 @contextmanager
-def _terminating_last(store: Any, rank: int, leaving: threading.Event) -> Iterator[None]:
+def _terminating_last(store: Any, rank: int, exit_event: threading.Event) -> Iterator[None]:
     """SIGTERM, which launchers send when a process has vanished, ends this one after the watch had time to tell."""
 
     def end(*_: object) -> None:
         time.sleep(_SECONDS_TO_TELL)
-        leaving.set()
+        exit_event.set()
         with suppress(RuntimeError):
             store.set(f"{_ENDED} {rank}", "")
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -137,23 +137,23 @@ def _is_first(store: Any) -> bool:
         return True
 
 
-def _watch(store: Any, rank: int, size: int, leaving: threading.Event) -> None:
+def _watch(store: Any, rank: int, size: int, exit_event: threading.Event) -> None:
     """Watch the other processes of this machine, where the system can."""
     if not hasattr(os, "pidfd_open"):
         return
     machine = f"{socket.gethostname()} {Path('/proc/self/ns/pid').stat().st_ino}"  # numbers of processes mean the same
     store.set(f"{rank}", f"{machine} {os.getpid()}")
-    places = [store.get(f"{other}").decode().rsplit(" ", 1) for other in range(size)]
+    places = [store.get(f"{peer}").decode().rsplit(" ", 1) for peer in range(size)]
     running = {}
-    for other, (where, process) in enumerate(places):
-        if where == machine and other != rank:
+    for peer, (peer_machine, process) in enumerate(places):
+        if peer_machine == machine and peer != rank:
             with suppress(OSError):  # ended by now
-                running[os.pidfd_open(int(process))] = other
+                running[os.pidfd_open(int(process))] = peer
     if running:
-        threading.Thread(target=_end_with, args=(store, rank, size, running, leaving), daemon=True).start()
+        threading.Thread(target=_end_with, args=(store, rank, size, running, exit_event), daemon=True).start()
 
 
-def _end_with(store: Any, rank: int, size: int, running: dict[int, int], leaving: threading.Event) -> None:
+def _end_with(store: Any, rank: int, size: int, running: dict[int, int], exit_event: threading.Event) -> None:
     """End this process when another has vanished; the first of those left says which."""
     events = select.poll()
     for handle in running:
@@ -162,15 +162,15 @@ def _end_with(store: Any, rank: int, size: int, running: dict[int, int], leaving
         handles = [handle for handle, _ in events.poll()]
         for handle in handles:
             events.unregister(handle)
-        for other in sorted(running.pop(handle) for handle in handles):
+        for peer in sorted(running.pop(handle) for handle in handles):
             try:
-                knew = store.check([f"{_ENDED} {other}"])
+                knew = store.check([f"{_ENDED} {peer}"])
             except RuntimeError:  # the first process, which holds the store, has ended, and perhaps well
-                knew = leaving.wait(_SECONDS_TO_TELL)
-            if not knew and not leaving.is_set():
+                knew = exit_event.wait(_SECONDS_TO_TELL)
+            if not knew and not exit_event.is_set():
                 if rank < min(running.values(), default=size):
-                    given = f"error: process {other} of {size} has ended before the work was done"
-                    print(f"{given}; run the same command again", file=sys.stderr, flush=True)
+                    problem = f"error: process {peer} of {size} has ended before the work was done"
+                    print(f"{problem}; run the same command again", file=sys.stderr, flush=True)
                 with suppress(RuntimeError):
                     store.set(f"{_ENDED} {rank}", "")  # for those that see this process end before the other
                 os._exit(_FAILED)

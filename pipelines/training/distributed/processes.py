@@ -53,13 +53,13 @@ class Processes:
         if self.size == 1:
             yield
             return
-        own: Exception | None = None
+        failure: Exception | None = None
         try:
             yield
         except (HiertreeError, OSError) as error:
-            own = error
-        if self.any(own is not None):
-            self.fail(next(filter(None, self.from_each(own))))
+            failure = error
+        if self.any(failure is not None):
+            self.fail(next(filter(None, self.from_each(failure))))
 
     def fail(self, error: Exception) -> NoReturn:
         """Stop with an error known to all processes: the first raises it, the others exit with status 0."""
@@ -79,30 +79,30 @@ class Processes:
 
     def from_first(self, make: Callable[[], Item]) -> Item:
         """Call ``make`` in the first process and return its result in all."""
-        made: list[Any] = [None]
+        results: list[Any] = [None]
         with self.agreeing():
-            made = [make() if self.is_first else None]
+            results = [make() if self.is_first else None]
         if self.size > 1:
-            distributed.broadcast_object_list(made, src=0, group=self._group)
-        return cast(Item, made[0])
+            distributed.broadcast_object_list(results, src=0, group=self._group)
+        return cast(Item, results[0])
 
-    def from_each(self, own: Item) -> list[Item]:
+    def from_each(self, value: Item) -> list[Item]:
         """The values of all processes, by rank."""
-        found: list[Any] = [own] * self.size
+        values: list[Any] = [value] * self.size
         if self.size > 1:
-            distributed.all_gather_object(found, own, group=self._group)
-        return found
+            distributed.all_gather_object(values, value, group=self._group)
+        return values
 
-    def from_first_tensor(self, own: Tensor) -> Tensor:
+    def from_first_tensor(self, tensor: Tensor) -> Tensor:
         """The first process's tensor, whose shape the others do not know."""
-        shape, dtype = self.from_first(lambda: (own.shape, own.dtype))
-        found = own if self.is_first else torch.empty(shape, dtype=dtype)
-        self.copy_from_first([found])
-        return found
+        shape, dtype = self.from_first(lambda: (tensor.shape, tensor.dtype))
+        result = tensor if self.is_first else torch.empty(shape, dtype=dtype)
+        self.copy_from_first([result])
+        return result
 
-    def concatenated(self, own: Iterable[Tensor]) -> Tensor:
+    def concatenated(self, tensors: Iterable[Tensor]) -> Tensor:
         """Concatenate in the first process the tensors that each made of every ``size``-th item, from its rank on."""
-        iterator = iter(own)
+        iterator = iter(tensors)
         parts: list[Tensor] = []
         while True:
             with self.agreeing():
@@ -111,12 +111,12 @@ class Processes:
                 return torch.cat(parts) if parts else torch.empty(0)
             parts += self.gathered(part)
 
-    def gathered(self, own: Tensor | None) -> list[Tensor]:
+    def gathered(self, tensor: Tensor | None) -> list[Tensor]:
         """Collect the tensors of all processes, by rank, in the first one; the others get an empty list."""
-        parts: list[Tensor | None] = [own]
+        parts: list[Tensor | None] = [tensor]
         if self.size > 1:
             parts = [None] * self.size
-            distributed.gather_object(own, parts if self.is_first else None, dst=0, group=self._group)
+            distributed.gather_object(tensor, parts if self.is_first else None, dst=0, group=self._group)
         return [part for part in parts if part is not None]
 
     def copy_from_first(self, tensors: Iterable[Tensor]) -> None:

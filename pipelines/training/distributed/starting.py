@@ -52,9 +52,9 @@ def run_processes(function: Callable[..., object], *arguments: object, count: in
 
 def _free_port() -> str:
     """A free port, chosen as Lightning does, whose import takes seconds."""
-    with socket.socket() as taken:
-        taken.bind(("", 0))
-        return os.environ.get("STANDALONE_PORT") or str(taken.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return os.environ.get("STANDALONE_PORT") or str(probe.getsockname()[1])
 
 
 def _call(place: dict[str, str], report: Connection, function: Callable[..., object], arguments: Sequence[Any]) -> None:
@@ -92,11 +92,11 @@ def _forwarding_sigterm(processes: Sequence[SpawnProcess]) -> Iterator[None]:
         for process in processes:
             process.terminate()
 
-    before = signal.signal(signal.SIGTERM, forward)
+    previous_handler = signal.signal(signal.SIGTERM, forward)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
 
 
 def _wait_until_one_fails(processes: Sequence[SpawnProcess]) -> None:
@@ -140,5 +140,5 @@ def _raise_failure(statuses: Sequence[int], reports: Sequence[Any]) -> None:
         raise RuntimeError(crashes[0])
     if worst:
         end = f"was killed by signal {-worst}" if worst < 0 else f"ended with status {worst}"
-        given, remedy = f"process {statuses.index(worst)} of {len(statuses)} {end}", "run the same command to go on"
-        raise TrainingError(given, expected="all processes until the run is done", remedy=remedy)
+        problem, remedy = f"process {statuses.index(worst)} of {len(statuses)} {end}", "run the same command to go on"
+        raise TrainingError(problem, expected="all processes until the run is done", remedy=remedy)

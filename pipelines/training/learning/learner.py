@@ -172,28 +172,30 @@ class Learner:
 
     def tensors(self) -> dict[str, Tensor]:
         """The weights of network, loss and average, and the optimizer's state, by name."""
-        found = self._modules.state_dict()
-        return found | {name: value for name, value in self._optimizer_values().items() if isinstance(value, Tensor)}
+        weights = self._modules.state_dict()
+        return weights | {name: value for name, value in self._optimizer_values().items() if isinstance(value, Tensor)}
 
     def numbers(self) -> dict[str, Any]:
         """The rest of the state, for JSON: of the gradient scaler (16-bit training), and numbers of the optimizer."""
         values = {name: value for name, value in self._optimizer_values().items() if not isinstance(value, Tensor)}
-        plain = {name: value for name, value in values.items() if _is_plain(value)}
-        if lost := [name for name in values.keys() - plain.keys() if name.startswith("optimizer.")]:
+        numbers = {name: value for name, value in values.items() if _is_plain(value)}
+        if lost_names := [name for name in values.keys() - numbers.keys() if name.startswith("optimizer.")]:
             raise CheckpointError(
-                f"{lost[0]}={values[lost[0]]!r}", expected="an optimizer that keeps tensors and numbers"
+                f"{lost_names[0]}={values[lost_names[0]]!r}", expected="an optimizer that keeps tensors and numbers"
             )
-        return {"scaler": self.fabric.strategy.precision.state_dict(), "optimizer": plain}
+        return {"scaler": self.fabric.strategy.precision.state_dict(), "optimizer": numbers}
 
     def _optimizer_values(self) -> dict[str, Any]:
         """What the optimizer keeps for each parameter and for each group, by name."""
         groups = [{**group, "params": None} for group in self.optimizer.param_groups]
-        kept = {"optimizer": self.optimizer.state_dict()["state"], "groups": dict(enumerate(groups))}
-        found: dict[str, Any] = {}
-        for section, owners in kept.items():
+        sections = {"optimizer": self.optimizer.state_dict()["state"], "groups": dict(enumerate(groups))}
+        named_values: dict[str, Any] = {}
+        for section, owners in sections.items():
             for owner, values in owners.items():
-                found |= {f"{section}.{owner}.{key}": value for key, value in values.items() if value is not None}
-        return found
+                named_values |= {
+                    f"{section}.{owner}.{key}": value for key, value in values.items() if value is not None
+                }
+        return named_values
 
     def copy_from_first(self) -> None:
         """Copy the first process's weights and BatchNorm statistics, which each process updates from its own images."""
@@ -202,22 +204,22 @@ class Learner:
     def load(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any], *, step: int) -> None:
         """Restore what :meth:`tensors` and :meth:`numbers` returned after so many steps."""
         weights: dict[str, Tensor] = {}
-        kept: dict[str, Any] = {"optimizer": defaultdict(dict), "groups": defaultdict(dict)}
+        state: dict[str, Any] = {"optimizer": defaultdict(dict), "groups": defaultdict(dict)}
         for name, value in {**tensors, **numbers.get("optimizer", {})}.items():
             section, *place = name.split(".", 2)
-            if section in kept:
-                kept[section][int(place[0])][place[1]] = value
+            if section in state:
+                state[section][int(place[0])][place[1]] = value
             else:
                 weights[name] = value
         try:
             self._modules.load_state_dict(weights)
             groups = self.optimizer.state_dict()["param_groups"]
-            self._fabric_optimizer.load_state_dict({"state": dict(kept["optimizer"]), "param_groups": groups})
+            self._fabric_optimizer.load_state_dict({"state": dict(state["optimizer"]), "param_groups": groups})
         except (RuntimeError, ValueError) as error:
             raise CheckpointError(f"tensors that do not fit ({error})", expected="those of this recipe") from error
         self._schedule.set(max(0, step - 1))
         for index, group in enumerate(self.optimizer.param_groups):
-            for key, value in kept["groups"][index].items():
+            for key, value in state["groups"][index].items():
                 group[key] = tuple(value) if isinstance(group.get(key), tuple) else value
         if numbers["scaler"]:
             self.fabric.strategy.precision.load_state_dict(dict(numbers["scaler"]))
@@ -226,7 +228,7 @@ class Learner:
 def _is_plain(value: Any) -> bool:
     """Whether a value survives JSON unchanged, tuples aside."""
     values = value if isinstance(value, (list, tuple)) else [value]
-    return all(isinstance(each, (bool, int, float, str)) for each in values)
+    return all(isinstance(element, (bool, int, float, str)) for element in values)
 
 
 def _finite_values(terms: Mapping[str, Tensor], loss: Tensor, step: int) -> dict[str, float]:
@@ -241,17 +243,17 @@ def _require_finite(values: Mapping[str, float], step: int) -> None:
         raise _diverged(step, ", ".join(f"{name} = {value}" for name, value in values.items()))
 
 
-def _diverged(step: int, found: str) -> TrainingError:
+def _diverged(step: int, problem: str) -> TrainingError:
     return TrainingError(
-        f"step {step}: {found}",
+        f"step {step}: {problem}",
         expected="finite numbers",
         remedy="lower optimizer.lr, set optimizer.clip_norm, use precision 32-true, or set training.on_nan=skip; the "
         "last checkpoint is whole",
     )
 
 
-def _out_of_memory(where: str, remedy: str) -> DeviceError:
-    return DeviceError(f"{where}: the GPU's memory is full", expected="less memory in use", remedy=remedy)
+def _out_of_memory(task: str, remedy: str) -> DeviceError:
+    return DeviceError(f"{task}: the GPU's memory is full", expected="less memory in use", remedy=remedy)
 
 
 @contextmanager

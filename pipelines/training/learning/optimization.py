@@ -48,8 +48,10 @@ class OwnLoss(Loss):
         (name,) = self.weights
         value = self.compute(embeddings, paths.to(embeddings.device))
         if not isinstance(value, Tensor) or value.ndim or not value.is_floating_point():
-            shown = f"a tensor {tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else repr(value)
-            raise RecipeError(f"loss: {name} returns {shown}", expected="one floating number, as a tensor")
+            description = (
+                f"a tensor {tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else repr(value)
+            )
+            raise RecipeError(f"loss: {name} returns {description}", expected="one floating number, as a tensor")
         return {name: value}
 
 
@@ -64,19 +66,19 @@ def build_loss(recipe: Recipe, *, class_paths: Paths, embedding_size: int) -> Lo
 def _built(component: Component, class_paths: Paths, embedding_size: int) -> Loss:
     """Build a loss, and before it the losses that it wraps, or functions that build them for flat classes."""
     level_sizes = tuple((class_paths.max(axis=0) + 1).tolist())
-    known: dict[str, Any] = {"num_classes": level_sizes[-1], "num_levels": class_paths.shape[1]}
-    known |= {"level_sizes": level_sizes, "embedding_size": embedding_size, "class_paths": class_paths}
+    arguments: dict[str, Any] = {"num_classes": level_sizes[-1], "num_levels": class_paths.shape[1]}
+    arguments |= {"level_sizes": level_sizes, "embedding_size": embedding_size, "class_paths": class_paths}
     for name, value in component.options().items():
         if isinstance(value, Component) and component.makes(name):
-            known[name] = partial(_built_for_flat_classes, value, embedding_size)
+            arguments[name] = partial(_built_for_flat_classes, value, embedding_size)
         elif isinstance(value, Component):
-            known[name] = _built(value, class_paths, embedding_size)
-    made = component.build(**known)
-    if isinstance(made, Loss):
-        return made
-    if not callable(made):
-        raise RecipeError(f"loss: {component.name} makes {made!r}", expected="a torch.nn.Module or a function")
-    return OwnLoss(made, name=component.name.rpartition(":")[2])
+            arguments[name] = _built(value, class_paths, embedding_size)
+    loss = component.build(**arguments)
+    if isinstance(loss, Loss):
+        return loss
+    if not callable(loss):
+        raise RecipeError(f"loss: {component.name} makes {loss!r}", expected="a torch.nn.Module or a function")
+    return OwnLoss(loss, name=component.name.rpartition(":")[2])
 
 
 def _built_for_flat_classes(component: Component, embedding_size: int, num_classes: int) -> Loss:
@@ -99,15 +101,15 @@ def build_optimizer(embedder: Embedder, loss: nn.Module, settings: OptimizerSett
     return _of_torch(Optimizer, settings, groups, lr=settings.lr)
 
 
-def _of_torch(kind: type[Made], settings: Component, *arguments: Any, **known: Any) -> Made:
+def _of_torch(kind: type[Made], settings: Component, *arguments: Any, **options: Any) -> Made:
     """Build an optimizer or a schedule; its own complaints become errors of the recipe."""
     try:
-        made = settings.build(*arguments, **known)
+        result = settings.build(*arguments, **options)
     except (TypeError, ValueError) as error:
         raise RecipeError(f"{settings.name} ({error})", expected="options that it takes") from error
-    if not isinstance(made, kind):
-        raise RecipeError(f"{settings.name} makes {made!r}", expected=f"a torch {kind.__name__}")
-    return made
+    if not isinstance(result, kind):
+        raise RecipeError(f"{settings.name} makes {result!r}", expected=f"a torch {kind.__name__}")
+    return result
 
 
 class Schedule:
@@ -157,8 +159,8 @@ def _factors(
         return float(settings.factor ** sum(step >= milestone for milestone in milestones))
 
     compute = {"cosine": cosine, "step": steps, "constant": lambda _final, _step: 1.0}[settings.name]
-    own = {"head": settings.head_final, "proxies": settings.proxies_final}
-    finals = [own.get(group["name"]) for group in optimizer.param_groups]
+    group_finals = {"head": settings.head_final, "proxies": settings.proxies_final}
+    finals = [group_finals.get(group["name"]) for group in optimizer.param_groups]
     return [partial(compute, settings.final if final is None else final) for final in finals]
 
 

@@ -36,21 +36,23 @@ def start_from_earlier(embedder: Embedder, recipe: Recipe) -> dict[str, Any] | N
     try:
         weights = load_weights(folder)
     except CheckpointError as error:
-        given = f"training.start_from: {error.given}"
-        raise CheckpointError(given, expected=error.expected, remedy=error.remedy) from error
-    wanted = embedder.state_dict()
-    theirs, ours = ({(name, tensor.shape) for name, tensor in named.items()} for named in (weights, wanted))
-    differing = sorted({name for name, _ in theirs ^ ours})
-    others = [name for name in differing if not name.startswith(_HEAD)]
-    if others:
-        named = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
+        problem = f"training.start_from: {error.given}"
+        raise CheckpointError(problem, expected=error.expected, remedy=error.remedy) from error
+    network_weights = embedder.state_dict()
+    file_shapes, network_shapes = (
+        {(name, tensor.shape) for name, tensor in state.items()} for state in (weights, network_weights)
+    )
+    differing = sorted({name for name, _ in file_shapes ^ network_shapes})
+    mismatches = [name for name in differing if not name.startswith(_HEAD)]
+    if mismatches:
+        examples = ", ".join(mismatches[:3]) + (", …" if len(mismatches) > 3 else "")
         raise RecipeError(
-            f"training.start_from={folder} has another network ({len(others)} tensors differ: {named})",
+            f"training.start_from={folder} has another network ({len(mismatches)} tensors differ: {examples})",
             expected=f"the backbone, pooling and channels of this recipe ({recipe.model.backbone})",
             remedy=f"take over the section model of {folder / 'recipe.yaml'}",
         )
-    kept = {name: tensor for name, tensor in weights.items() if not (differing and name.startswith(_HEAD))}
-    embedder.load_state_dict(kept, strict=False)
+    matching_weights = {name: tensor for name, tensor in weights.items() if not (differing and name.startswith(_HEAD))}
+    embedder.load_state_dict(matching_weights, strict=False)
     if differing:
         size = embedder.embedding_size
         print(f"{folder}: its head is not used: here embeddings have {size} dimensions", file=sys.stderr)
@@ -89,9 +91,9 @@ def initialize_projection(embedder: Embedder, dataset: ImageDataset, recipe: Rec
     count = min(len(dataset), model.projection_images)
     size = embedder.projection.out_features
     _require_enough(size, features=embedder.projection.in_features, images=count)
-    chosen = np.sort(np.random.default_rng(recipe.seed).choice(len(dataset), count, replace=False))
+    rows = np.sort(np.random.default_rng(recipe.seed).choice(len(dataset), count, replace=False))
     views = ImageViews(dataset.images, recipe.images.model_copy(update={"cache": False}))
-    keys = keys_in_order(chosen.tolist(), recipe.evaluation.batch_size)
+    keys = keys_in_order(rows.tolist(), recipe.evaluation.batch_size)
     batches = batch_loader(views, keys, workers=recipe.images.workers)
     tracked = track(batches, description="features for the PCA of the projection")
     with torch.inference_mode():
@@ -108,9 +110,11 @@ def initialize_projection(embedder: Embedder, dataset: ImageDataset, recipe: Rec
 def _require_enough(size: int, *, features: int, images: int) -> None:
     """Refuse an impossible PCA before any image is read."""
     if size > features:
-        given = f"model.embedding_size={size} with a projection initialized by a PCA of {features} features"
-        raise RecipeError(given, expected=f"at most {features}", remedy="lower it, or set model.projection_init=random")
+        problem = f"model.embedding_size={size} with a projection initialized by a PCA of {features} features"
+        raise RecipeError(
+            problem, expected=f"at most {features}", remedy="lower it, or set model.projection_init=random"
+        )
     if images <= size:
         remedy = "raise model.projection_images, or set model.projection_init=random"
-        given = f"a PCA of {images} images for model.embedding_size={size}"
-        raise RecipeError(given, expected=f"more than {size} images", remedy=remedy)
+        problem = f"a PCA of {images} images for model.embedding_size={size}"
+        raise RecipeError(problem, expected=f"more than {size} images", remedy=remedy)

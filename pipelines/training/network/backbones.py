@@ -41,10 +41,12 @@ class FeatureBackbone(nn.Module):
         features: Tensor = compute(images)
         expected = 2 if self.own_pooling else 4
         if features.ndim != expected or features.shape[1] != self.num_features:
-            given = f"model.pooling: this backbone returns features of shape {tuple(features.shape)}"
-            wanted = f"vectors (B, {self.num_features})" if self.own_pooling else f"maps (B, {self.num_features}, h, w)"
+            problem = f"model.pooling: this backbone returns features of shape {tuple(features.shape)}"
+            expected_shape = (
+                f"vectors (B, {self.num_features})" if self.own_pooling else f"maps (B, {self.num_features}, h, w)"
+            )
             mend = "gem" if self.own_pooling and features.ndim == 4 else "backbone"
-            raise RecipeError(given, expected=wanted, remedy=f"set model.pooling={mend}")
+            raise RecipeError(problem, expected=expected_shape, remedy=f"set model.pooling={mend}")
         return features
 
 
@@ -55,8 +57,10 @@ def count_features(network: nn.Module, *, channels: int, size: int) -> int:
         with torch.inference_mode():
             features = network.eval()(torch.zeros(1, channels, size, size))
     except Exception as error:  # whatever a network of the user's raises
-        given = f"model.backbone: the network fails ({type(error).__name__}: {error})"
-        raise RecipeError(given, expected=f"one that takes images of shape (B, {channels}, {size}, {size})") from error
+        problem = f"model.backbone: the network fails ({type(error).__name__}: {error})"
+        raise RecipeError(
+            problem, expected=f"one that takes images of shape (B, {channels}, {size}, {size})"
+        ) from error
     network.train(was_training)
     if not isinstance(features, Tensor) or features.ndim not in (2, 4):
         shape = f"of shape {tuple(features.shape)}" if isinstance(features, Tensor) else type(features).__name__
@@ -75,9 +79,9 @@ class SmallCNN(nn.Sequential):
     def __init__(self, channels: int, width: int) -> None:
         widths = [channels, width, 2 * width, 4 * width, 4 * width]
         layers: list[nn.Module] = []
-        for before, after in pairwise(widths):
-            convolution = nn.Conv2d(before, after, 3, padding=1, bias=False)
-            layers += [convolution, nn.BatchNorm2d(after), nn.ReLU(inplace=True), nn.MaxPool2d(2)]
+        for in_channels, out_channels in pairwise(widths):
+            convolution = nn.Conv2d(in_channels, out_channels, 3, padding=1, bias=False)
+            layers += [convolution, nn.BatchNorm2d(out_channels), nn.ReLU(inplace=True), nn.MaxPool2d(2)]
         super().__init__(*layers[:-1])
         self.num_features = widths[-1]
 
@@ -131,10 +135,10 @@ def portable(model: ModelSettings) -> ModelSettings:
     """Settings that build the same network without the hub."""
     if not model.backbone.startswith(HUB):
         return model
-    found = find_timm_model(model.backbone)
-    statistics = {name: getattr(model, name) or tuple(found.view[name]) for name in ("mean", "std")}
-    options = {**found.options, **model.backbone_options}
-    return model.model_copy(update={"backbone": found.architecture, "backbone_options": options, **statistics})
+    timm_model = find_timm_model(model.backbone)
+    statistics = {name: getattr(model, name) or tuple(timm_model.view[name]) for name in ("mean", "std")}
+    options = {**timm_model.options, **model.backbone_options}
+    return model.model_copy(update={"backbone": timm_model.architecture, "backbone_options": options, **statistics})
 
 
 def _declared_statistics(model: ModelSettings) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -175,11 +179,11 @@ def _own_network(model: ModelSettings, build: Callable[..., Any], *, load_weight
     try:
         network = build(**model.backbone_options)
     except TypeError as error:
-        given = f"model.backbone={model.backbone} ({error})"
-        raise RecipeError(given, expected="a callable of the options in model.backbone_options") from error
+        problem = f"model.backbone={model.backbone} ({error})"
+        raise RecipeError(problem, expected="a callable of the options in model.backbone_options") from error
     if not isinstance(network, nn.Module):
-        given = f"model.backbone={model.backbone} returns {type(network).__name__}"
-        raise RecipeError(given, expected="a torch.nn.Module")
+        problem = f"model.backbone={model.backbone} returns {type(network).__name__}"
+        raise RecipeError(problem, expected="a torch.nn.Module")
     if model.pretrained and load_weights:
         load_local_weights(network, Path(model.pretrained))
     return network

@@ -149,8 +149,8 @@ def require_finite(embeddings: Tensor) -> Tensor:
 def require_sizes(embedder: Embedder, size: int, scales: Sequence[float]) -> None:
     """Check by embedding one image that the backbone takes this size at each scale, unless timm's maps take any."""
     settings, was_training = embedder.settings, embedder.training
-    known = getattr(getattr(embedder.backbone, "network", None), "pretrained_cfg", None)
-    if settings.pooling != "backbone" and known and not known["fixed_input_size"]:
+    pretrained_config = getattr(getattr(embedder.backbone, "network", None), "pretrained_cfg", None)
+    if settings.pooling != "backbone" and pretrained_config and not pretrained_config["fixed_input_size"]:
         return
     image = torch.zeros(1, embedder.channels, size, size, dtype=torch.uint8)
     embedder.eval()
@@ -162,12 +162,12 @@ def require_sizes(embedder: Embedder, size: int, scales: Sequence[float]) -> Non
         raise
     except (RuntimeError, AssertionError, ValueError) as error:
         if scale != 1:
-            given = f"evaluation.scales={list(scales)} with {settings.backbone}, which takes images of one size"
+            problem = f"evaluation.scales={list(scales)} with {settings.backbone}, which takes images of one size"
             expected = "evaluation.scales=[1.0], or another backbone"
-            raise RecipeError(f"{given} ({first_line(error)})", expected=expected) from error
-        given = f"images.size={size} with {settings.backbone} ({first_line(error)})"
+            raise RecipeError(f"{problem} ({first_line(error)})", expected=expected) from error
+        problem = f"images.size={size} with {settings.backbone} ({first_line(error)})"
         remedy = "change images.size, or choose another backbone"
-        raise RecipeError(given, expected="a size that the backbone takes", remedy=remedy) from error
+        raise RecipeError(problem, expected="a size that the backbone takes", remedy=remedy) from error
     finally:
         embedder.train(was_training)
 

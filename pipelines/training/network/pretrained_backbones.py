@@ -27,12 +27,12 @@ _WRAPPERS = ("state_dict", "model", "net_state")  # keys under which training sc
 
 def load_local_weights(network: nn.Module, path: Path) -> None:
     """Load weights from a file, ignoring tensors that the network does not have, such as a classifier's."""
-    weights, wanted = read_weights(path), network.state_dict()
-    fitting = {key: value for key, value in weights.items() if key in wanted and value.shape == wanted[key].shape}
-    missing = sorted(wanted.keys() - fitting.keys())
+    weights, targets = read_weights(path), network.state_dict()
+    fitting = {key: value for key, value in weights.items() if key in targets and value.shape == targets[key].shape}
+    missing = sorted(targets.keys() - fitting.keys())
     if missing:
         raise RecipeError(
-            f"model.pretrained={path} lacks {len(missing)} of {len(wanted)} tensors ({', '.join(missing[:3])}, …)",
+            f"model.pretrained={path} lacks {len(missing)} of {len(targets)} tensors ({', '.join(missing[:3])}, …)",
             expected="the weights of the backbone named, of the same shapes",
         )
     with reading_file(path, expected="finite weights", kind=RecipeError):
@@ -91,8 +91,8 @@ def find_timm_model(name: str) -> TimmModel:
         except (OSError, RuntimeError, ValueError, KeyError) as error:
             raise _unreachable(f"model.backbone={name} ({first_line(error)})", name) from error
     elif timm.is_model(name):
-        known = timm.get_pretrained_cfg(name)
-        config = {} if known is None else vars(known)
+        pretrained_config = timm.get_pretrained_cfg(name)
+        config = {} if pretrained_config is None else vars(pretrained_config)
     else:
         close = timm.list_models(f"*{name[:6]}*")[:5]
         expected = "small_cnn, the name of a timm model, hf-hub:OWNER/NAME, open_clip:NAME or MODULE:ATTRIBUTE"
@@ -107,10 +107,10 @@ def build_timm_network(model: ModelSettings, *, channels: int, size: int | None,
     """Build a network of timm without its classifier, for images of a size; position embeddings are interpolated."""
     import timm
 
-    found = find_timm_model(model.backbone)
-    options = {**found.options, **model.backbone_options}
+    timm_model = find_timm_model(model.backbone)
+    options = {**timm_model.options, **model.backbone_options}
     _refuse_options_of_timm(options)
-    resized = found.fixed and size is not None and size != found.size and "img_size" not in options
+    resized = timm_model.fixed and size is not None and size != timm_model.size and "img_size" not in options
     if resized:
         options["img_size"] = size
     create: Callable[..., nn.Module] = partial(timm.create_model, num_classes=0, in_chans=channels, **options)
@@ -119,20 +119,20 @@ def build_timm_network(model: ModelSettings, *, channels: int, size: int | None,
     try:
         if file is not None and resized:  # timm itself interpolates what depends on the size
             weights = {"state_dict": read_weights(file), "source": ""}
-            return create(found.architecture, pretrained=True, pretrained_cfg_overlay=weights)
+            return create(timm_model.architecture, pretrained=True, pretrained_cfg_overlay=weights)
         with without_log():
-            network = create(model.backbone if pretrained else found.architecture, pretrained=pretrained)
+            network = create(model.backbone if pretrained else timm_model.architecture, pretrained=pretrained)
     except (TypeError, ValueError, AssertionError, KeyError) as error:
-        asked = f"images.size={size} with {model.backbone}" if resized else f"model.backbone={model.backbone}"
+        setting = f"images.size={size} with {model.backbone}" if resized else f"model.backbone={model.backbone}"
         raise RecipeError(
-            f"{asked} ({first_line(error)})",
-            expected=f"its own size, {found.size}" if resized else "options that the model has",
-            remedy=f"set images.size={found.size}, or choose another backbone" if resized else None,
+            f"{setting} ({first_line(error)})",
+            expected=f"its own size, {timm_model.size}" if resized else "options that the model has",
+            remedy=f"set images.size={timm_model.size}, or choose another backbone" if resized else None,
         ) from error
     except (OSError, RuntimeError) as error:
         if not pretrained or "state_dict" in str(error):
-            given = f"model.backbone={model.backbone} ({first_line(error)})"
-            raise RecipeError(given, expected="a model that builds, and weights of it") from error
+            problem = f"model.backbone={model.backbone} ({first_line(error)})"
+            raise RecipeError(problem, expected="a model that builds, and weights of it") from error
         raise _unreachable(f"weights of {model.backbone} ({first_line(error)})", model.backbone) from error
     if file is not None:
         load_local_weights(network, file)
@@ -144,13 +144,13 @@ def _refuse_options_of_timm(options: dict[str, Any]) -> None:
     import timm
 
     if refused := sorted(signature(timm.create_model).parameters & options.keys()):
-        given, remedy = f"model.backbone_options: {', '.join(refused)}", "weights are named by model.pretrained"
-        raise RecipeError(given, expected="options of the network itself", remedy=remedy)
+        problem, remedy = f"model.backbone_options: {', '.join(refused)}", "weights are named by model.pretrained"
+        raise RecipeError(problem, expected="options of the network itself", remedy=remedy)
 
 
-def _unreachable(given: str, name: str) -> MissingResourceError:
+def _unreachable(problem: str, name: str) -> MissingResourceError:
     return MissingResourceError(
-        given,
+        problem,
         expected="a connection to the Hugging Face hub, or its cache",
         remedy=f"on a connected machine run `python -c \"import timm; timm.create_model('{name}', "
         'pretrained=True)"` and copy the cache, or name a local file: timm:NAME/FILE, or model.pretrained of a recipe',

@@ -85,13 +85,13 @@ def _of_clip(name: str) -> tuple[_View, dict[str, Any]]:
     backbone, _, weights = name.partition("/")
     model = backbone.removeprefix(CLIP)
     tags = open_clip.list_pretrained_tags_by_model(model)
-    named = weights or (tags[0] if len(tags) == 1 else "")
-    config = clip_view(model, named)
+    tag = weights or (tags[0] if len(tags) == 1 else "")
+    config = clip_view(model, tag)
     interpolation = "bilinear" if config["interpolation"] == "bilinear" else "bicubic"  # also of "random"
     border = [config["fill_color"]] * 3 if config["resize_mode"] == "longest" else None
     settings = {"size": _square_side(name, config["size"]), "interpolation": interpolation}
     view = _View(settings, config["resize_mode"] == "squash", border)
-    return view, {"backbone": backbone, "pretrained": named or True}
+    return view, {"backbone": backbone, "pretrained": tag or True}
 
 
 def _square_side(name: str, size: int | Sequence[int]) -> int:

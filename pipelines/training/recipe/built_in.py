@@ -91,8 +91,8 @@ def _expanded(dataset: str, variant: str) -> BuiltInRecipe:
     parts: dict[str, Layer] = {**content.get("shared", {}), **content["variants"]}
 
     def parents(part: str) -> list[str]:
-        named = plain(parts[part]["extends"]) if "extends" in parts[part] else []
-        return [named] if isinstance(named, str) else named
+        names = plain(parts[part]["extends"]) if "extends" in parts[part] else []
+        return [names] if isinstance(names, str) else names
 
     def line_of(part: str) -> list[str]:
         """The parts that this one extends, then itself, in the order of application."""
@@ -100,8 +100,8 @@ def _expanded(dataset: str, variant: str) -> BuiltInRecipe:
 
     def about(part: str) -> str:
         """The description of the part, or else of those that it extends."""
-        own = parts[part].get("about")
-        return plain(own) if own else ", ".join(map(about, parents(part)))
+        description = parts[part].get("about")
+        return plain(description) if description else ", ".join(map(about, parents(part)))
 
     layer = content["base"]
     for part in line_of(variant):
@@ -127,10 +127,10 @@ class PublishedRow:
     @property
     def remarks(self) -> list[str]:
         """The notes as sentences, each once, with the metrics it is about."""
-        about: dict[str, list[str]] = {}
+        metrics_by_note: dict[str, list[str]] = {}
         for metric, note in self.notes.items():
-            about.setdefault(note, []).append(metric)
-        return [f"[{self.source}], {', '.join(metrics)}: {note}." for note, metrics in about.items()]
+            metrics_by_note.setdefault(note, []).append(metric)
+        return [f"[{self.source}], {', '.join(metrics)}: {note}." for note, metrics in metrics_by_note.items()]
 
     def difference(self, metric: str, value: float | None) -> float | None:
         """Our value in percent minus theirs; None unless both have the metric."""
@@ -145,11 +145,11 @@ def published_rows(recipe: str) -> list[PublishedRow]:
 @cache
 def _all_rows() -> dict[str, dict[str, PublishedRow]]:
     """All published rows by recipe and source."""
-    found: dict[str, dict[str, PublishedRow]] = {}
+    rows: dict[str, dict[str, PublishedRow]] = {}
     for line in csv.DictReader(_FOLDER.joinpath("published.csv").read_text(encoding="utf-8").splitlines()):
         source, metric = line["source"], line["metric"]
-        row = found.setdefault(line["recipe"], {}).setdefault(source, PublishedRow(source, {}, {}))
+        row = rows.setdefault(line["recipe"], {}).setdefault(source, PublishedRow(source, {}, {}))
         row.percent[metric] = float(line["value"])
         if line["note"]:
             row.notes[metric] = line["note"]
-    return found
+    return rows

@@ -71,7 +71,7 @@ class Component(Section):
 def _built(value: Any) -> Any:
     """An option: where it is a list of components, what these make."""
     is_list = isinstance(value, tuple) and value and isinstance(value[0], Component)
-    return [each.build() for each in value] if is_list else value
+    return [component.build() for component in value] if is_list else value
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +92,8 @@ class Kind:
         """Turn ``{"name": …, option: …}`` into the section of that name; its ``imports`` are in the context."""
         if isinstance(value, Section):
             return value
-        given = {"name": self.default, **value} if isinstance(value, dict) else {}
-        name = given.get("name")
+        content = {"name": self.default, **value} if isinstance(value, dict) else {}
+        name = content.get("name")
         if not isinstance(name, str):
             raise custom_error("unnamed", "expected a mapping with a 'name'")
         if name in self.declared:
@@ -101,31 +101,31 @@ class Kind:
         allowed: Container[str] | None = (info.context or {}).get("imports", ())
         is_guarded = ":" in name or name in self.guarded
         if is_guarded and allowed is not None and name not in allowed:
-            return self._unchecked(name, given)
+            return self._unchecked(name, content)
         try:
             model = self.model(name)
         except (MissingPackageError, ModuleNotFoundError):  # a recipe can be read without torch, not trained
-            return self._unchecked(name, given)
-        return model.model_validate(given, context=info.context)
+            return self._unchecked(name, content)
+        return model.model_validate(content, context=info.context)
 
-    def _unchecked(self, name: str, given: dict[str, Any]) -> Section:
+    def _unchecked(self, name: str, content: dict[str, Any]) -> Section:
         """The section with the options that it states, of a component that is not to be imported."""
-        options = [str(key) for key in given if key not in self.base.model_fields]
+        options = [str(key) for key in content if key not in self.base.model_fields]
         fields: dict[str, Any] = {f"{_OPTION}{key}": (Any, Field(alias=key)) for key in options}
-        return create_model(name, __base__=self.base, **fields).model_validate(given)
+        return create_model(name, __base__=self.base, **fields).model_validate(content)
 
     def names(self) -> list[str]:
         """The names that recipes use; others stand for one of these with some options settled."""
-        return sorted(name for name, found in self.known().items() if not isinstance(found, partial))
+        return sorted(name for name, function in self.known().items() if not isinstance(function, partial))
 
     def model(self, name: str) -> type[Component]:
         """The section of the component of that name: a key for each option of its signature."""
         if ":" in name:
             return _model(self, name, self._imported(name))
-        known = self.known()
-        if name not in known:
-            raise custom_error("unknown_name", unknown_names([name], [*self.declared, *known], "name"))
-        return _model(self, name, known[name])
+        functions = self.known()
+        if name not in functions:
+            raise custom_error("unknown_name", unknown_names([name], [*self.declared, *functions], "name"))
+        return _model(self, name, functions[name])
 
     def _imported(self, name: str) -> Function:
         try:
@@ -135,8 +135,8 @@ class Kind:
         if self.arguments and self.arguments <= _parameters(function).keys():
             return _factory(function, self.arguments)
         if missing := self.required - _parameters(function).keys():
-            wanted = ", ".join(sorted(missing))
-            raise custom_error("signature", f"{name} lacks the parameter {wanted}, which the run gives it")
+            names = ", ".join(sorted(missing))
+            raise custom_error("signature", f"{name} lacks the parameter {names}, which the run gives it")
         return function
 
 
@@ -147,25 +147,25 @@ def _factory(function: Function, arguments: Set[str]) -> Function:
     def build(**options: Any) -> Function:
         return partial(function, **options)
 
-    made: Any = build
-    kept = [parameter for name, parameter in _parameters(function).items() if name not in arguments]
-    made.__signature__, made.__module__ = inspect.Signature(kept), function.__module__
+    factory: Any = build
+    option_parameters = [parameter for name, parameter in _parameters(function).items() if name not in arguments]
+    factory.__signature__, factory.__module__ = inspect.Signature(option_parameters), function.__module__
     return build
 
 
 @cache
 def _model(kind: Kind, name: str, function: Function) -> type[Component]:
     fields: dict[str, Any] = {"name": (Literal[name], name if name == kind.default else ...)}
-    settled = {*kind.derived, *(function.keywords if isinstance(function, partial) else ())}
+    fixed_options = {*kind.derived, *(function.keywords if isinstance(function, partial) else ())}
     for parameter in _parameters(function).values():
-        if parameter.name not in settled and _is_key(parameter):
+        if parameter.name not in fixed_options and _is_key(parameter):
             default = ... if parameter.default is inspect.Parameter.empty else parameter.default
             alias = kind.renamed.get(parameter.name, parameter.name)
             fields[f"{_OPTION}{parameter.name}"] = (_field_type(kind, parameter), Field(default, alias=alias))
     module = getattr(function, "func", function).__module__
-    made = create_model(name, __base__=kind.base, __module__=module, **fields)
-    made.function = function
-    return made
+    model = create_model(name, __base__=kind.base, __module__=module, **fields)
+    model.function = function
+    return model
 
 
 @cache
@@ -174,10 +174,12 @@ def _parameters(function: Function) -> Mapping[str, inspect.Parameter]:
     if getattr(function, "func", function).__module__.startswith("hiertree."):
         return inspect.signature(function).parameters
     try:
-        found = inspect.signature(function, eval_str=True).parameters
+        parameters = inspect.signature(function, eval_str=True).parameters
     except (NameError, TypeError, AttributeError):
-        found = inspect.signature(function).parameters
-    return {name: parameter.replace(annotation=_checkable(parameter.annotation)) for name, parameter in found.items()}
+        parameters = inspect.signature(function).parameters
+    return {
+        name: parameter.replace(annotation=_checkable(parameter.annotation)) for name, parameter in parameters.items()
+    }
 
 
 def _checkable(annotation: Any) -> Any:
@@ -224,9 +226,9 @@ def import_callable(name: str, *, setting: str) -> Function:
             expected=f"a module {module} that Python can import",
             remedy="install it, or put its folder on the path: PYTHONPATH=FOLDER hiertree …",
         ) from error
-    found: Function | None = getattr(imported, attribute, None)
-    if found is None or not callable(found):
+    function: Function | None = getattr(imported, attribute, None)
+    if function is None or not callable(function):
         place = getattr(imported, "__file__", None) or "built into Python"
-        given = f"{setting}={name}, where {module} ({place}) has no callable {attribute}"
-        raise RecipeError(given, expected="a class or a function")
-    return found
+        problem = f"{setting}={name}, where {module} ({place}) has no callable {attribute}"
+        raise RecipeError(problem, expected="a class or a function")
+    return function

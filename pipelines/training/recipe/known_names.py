@@ -22,8 +22,8 @@ def samplers() -> Named:
     """Batch samplers of hiertree."""
     from hiertree import samplers
 
-    named = {name: getattr(samplers, name) for name in samplers.__all__}
-    return {name: found for name, found in named.items() if "paths" in signature(found).parameters}
+    members = {name: getattr(samplers, name) for name in samplers.__all__}
+    return {name: member for name, member in members.items() if "paths" in signature(member).parameters}
 
 
 @cache
@@ -31,8 +31,8 @@ def losses() -> Named:
     """Losses of hiertree."""
     from hiertree import losses
 
-    named = {name: getattr(losses, name) for name in losses.__all__ if name != "Loss"}
-    return {name: found for name, found in named.items() if isclass(found) and issubclass(found, losses.Loss)}
+    members = {name: getattr(losses, name) for name in losses.__all__ if name != "Loss"}
+    return {name: member for name, member in members.items() if isclass(member) and issubclass(member, losses.Loss)}
 
 
 @cache
@@ -40,8 +40,8 @@ def transforms() -> Named:
     """Transforms of torchvision."""
     from torchvision.transforms import v2
 
-    named = {name: getattr(v2, name) for name in dir(v2)}
-    return {name: found for name, found in named.items() if isclass(found) and issubclass(found, v2.Transform)}
+    members = {name: getattr(v2, name) for name in dir(v2)}
+    return {name: member for name, member in members.items() if isclass(member) and issubclass(member, v2.Transform)}
 
 
 @cache
@@ -50,8 +50,8 @@ def optimizers() -> Named:
     from torch import optim
 
     unusual = ("Optimizer", "LBFGS", "SparseAdam", "Muon")  # the base; a closure, sparse gradients, matrices needed
-    named = {name.lower(): getattr(optim, name) for name in dir(optim) if name not in unusual}
-    return {name: found for name, found in named.items() if isclass(found)} | {"sgd": sgd}
+    members = {name.lower(): getattr(optim, name) for name in dir(optim) if name not in unusual}
+    return {name: member for name, member in members.items() if isclass(member)} | {"sgd": sgd}
 
 
 def sgd(params: Any, lr: float, momentum: float = 0.9, dampening: float = 0.0, nesterov: bool | None = None) -> object:
@@ -67,5 +67,5 @@ def schedules() -> Named:
     """Schedules of torch that numbers describe."""
     from torch.optim import lr_scheduler
 
-    others = ("LambdaLR", "MultiplicativeLR", "SequentialLR", "ChainedScheduler", "ReduceLROnPlateau", "LRScheduler")
-    return {name: getattr(lr_scheduler, name) for name in lr_scheduler.__all__ if name not in others}
+    unusual = ("LambdaLR", "MultiplicativeLR", "SequentialLR", "ChainedScheduler", "ReduceLROnPlateau", "LRScheduler")
+    return {name: getattr(lr_scheduler, name) for name in lr_scheduler.__all__ if name not in unusual}

@@ -52,9 +52,9 @@ def merge(inherited: Mapping[str, Any], changes: Mapping[str, Any]) -> Layer:
     """The inherited sections with the changes made; a new value throughout, so that changing it changes neither."""
     merged = {key: _copied(value) for key, value in inherited.items()}
     for key, value in changes.items():
-        earlier = merged.get(key)
-        if isinstance(earlier, dict) and isinstance(value, dict) and not _names_another(earlier, value):
-            merged[key] = merge(earlier, value)
+        inherited_value = merged.get(key)
+        if isinstance(inherited_value, dict) and isinstance(value, dict) and not _names_another(inherited_value, value):
+            merged[key] = merge(inherited_value, value)
         else:
             merged[key] = _copied(value)
     return merged
@@ -105,8 +105,8 @@ def _comments(text: str, root: yaml.Node) -> dict[int, str]:
             line = node.end_mark.line
             ends[line] = max(ends.get(line, 0), node.end_mark.column)
     lines = text.split("\n")
-    found = {line: re.match(r"\s*:?\s*#\s*(.*?)\s*$", lines[line][end:]) for line, end in ends.items()}
-    return {line: match[1] for line, match in found.items() if match}
+    matches = {line: re.match(r"\s*:?\s*#\s*(.*?)\s*$", lines[line][end:]) for line, end in ends.items()}
+    return {line: match[1] for line, match in matches.items() if match}
 
 
 def _nodes(node: yaml.Node) -> Iterator[yaml.Node]:

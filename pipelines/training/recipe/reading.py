@@ -86,10 +86,10 @@ def check_recipe(values: Any, *, source: str = "recipe", imports: Collection[str
 def _read(recipe: str | os.PathLike[str], extending: tuple[Path, ...]) -> Layer:
     path = Path(recipe)
     if not path.is_file():
-        found = built_in_recipe(path.name)
-        if found is None:
+        base_recipe = built_in_recipe(path.name)
+        if base_recipe is None:
             raise _unknown(path, extending)
-        return merge(found.layer, {"name": Setting(found.name)})
+        return merge(base_recipe.layer, {"name": Setting(base_recipe.name)})
     if path.resolve() in extending:
         circle = " extends ".join(file.name for file in (*extending, path))
         raise RecipeError(circle, expected="recipes that do not extend each other in a circle")
@@ -122,11 +122,11 @@ def _apply(layer: Layer, override: str) -> None:
     for depth, section in enumerate(sections, start=1):
         if isinstance(layer.get(section), Setting) and layer[section].value is None:
             del layer[section]  # a section that is left out, by null
-        below = layer.setdefault(section, {})
-        if not isinstance(below, dict):
+        subsection = layer.setdefault(section, {})
+        if not isinstance(subsection, dict):
             expected = f"{'.'.join(sections[:depth])} to be a section, not a value"
             raise RecipeError(f"--set {override}", expected=expected)
-        layer = below
+        layer = subsection
     layer[key] = annotated(parse_yaml(text, source=f"--set {override}"), "--set")
 
 
@@ -138,12 +138,12 @@ def recipe_yaml(recipe: Recipe, layer: Mapping[str, Any]) -> str:
 def _lines(values: Mapping[str, Any], layer: Mapping[str, Any], *, depth: int = 0) -> Iterator[str]:
     """The lines of a section; a setting that its layer lacks has the default."""
     for key, value in values.items():
-        start, made = f"{'  ' * depth}{key}:", layer.get(key)
+        start, entry = f"{'  ' * depth}{key}:", layer.get(key)
         if isinstance(value, dict) and value:
             yield from ([start] if depth else ["", start])
-            yield from _lines(value, made if isinstance(made, dict) else {}, depth=depth + 1)
+            yield from _lines(value, entry if isinstance(entry, dict) else {}, depth=depth + 1)
         else:
             text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10_000)
             line = f"{start} {text.removesuffix(_END).strip()}"
-            source = made.source if isinstance(made, Setting) else "default"
+            source = entry.source if isinstance(entry, Setting) else "default"
             yield f"{line:<{_COLUMN}} # {source}" if source else line

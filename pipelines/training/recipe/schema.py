@@ -95,21 +95,21 @@ class Recipe(Section):
         """SHA-256 of :meth:`experiment` without defaults: a key that is added and changes nothing keeps it."""
         return _hash(self.experiment(defaults=False))
 
-    def goes_on_from(self, earlier: Recipe) -> bool:
+    def goes_on_from(self, earlier_recipe: Recipe) -> bool:
         """Whether this is the earlier experiment with more epochs, or more patience, from where that one ended."""
-        now, before = self.experiment(), earlier.experiment()
-        now["training"]["epochs"] = before["training"]["epochs"]
-        if now != before or self.training.epochs < earlier.training.epochs:
+        settings, earlier_settings = self.experiment(), earlier_recipe.experiment()
+        settings["training"]["epochs"] = earlier_settings["training"]["epochs"]
+        if settings != earlier_settings or self.training.epochs < earlier_recipe.training.epochs:
             return False
-        more = self.training.epochs > earlier.training.epochs
-        if more and self.schedule.ends_with_the_run:
-            given = f"training.epochs: {earlier.training.epochs} there, {self.training.epochs} here"
+        has_more_epochs = self.training.epochs > earlier_recipe.training.epochs
+        if has_more_epochs and self.schedule.ends_with_the_run:
+            problem = f"training.epochs: {earlier_recipe.training.epochs} there, {self.training.epochs} here"
             raise RecipeError(
-                f"{given}, with a {self.schedule.name} that ends in the last epoch: more would have had other rates",
+                f"{problem}, with a {self.schedule.name} that ends in the last epoch: more would have had other rates",
                 expected="the same number, or another schedule, constant or step for instance",
                 remedy="start a new run from that one's weights, by training.start_from",
             )
-        return more or _patience(self) > _patience(earlier)
+        return has_more_epochs or _patience(self) > _patience(earlier_recipe)
 
     def accepts(self, fingerprint: str) -> bool:
         """Whether a checkpoint is of this experiment, or of the same with fewer epochs, from which it goes on."""

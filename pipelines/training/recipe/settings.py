@@ -78,7 +78,7 @@ Transforms: TypeAlias = tuple[SerializeAsAny[Section], ...]
 def _augmentation(value: Any, info: ValidationInfo) -> Section | Transforms:
     """The section of one augmentation, or of each of a list of transforms."""
     if isinstance(value, (list, tuple)):
-        return tuple(_TRANSFORM.validate(each, info) for each in value)
+        return tuple(_TRANSFORM.validate(transform, info) for transform in value)
     return _AUGMENTATION.validate(value, info)
 
 

@@ -98,14 +98,14 @@ def _checked(path: Path) -> dict[str, Any]:
     return content
 
 
-def _refused(given: str, expected: str = "a whole checkpoint") -> CheckpointError:
-    return CheckpointError(given, expected=expected, remedy=_REMEDY)
+def _refused(problem: str, expected: str = "a whole checkpoint") -> CheckpointError:
+    return CheckpointError(problem, expected=expected, remedy=_REMEDY)
 
 
 def list_checkpoints(folder: Path) -> dict[int, Path]:
     """List the checkpoints below a folder by step, oldest first, without those left incomplete by a killed process."""
-    found = {int(path.name[5:]): path for path in folder.glob("step-*") if path.name[5:].isdigit()}
-    return dict(sorted(found.items()))
+    checkpoints = {int(path.name[5:]): path for path in folder.glob("step-*") if path.name[5:].isdigit()}
+    return dict(sorted(checkpoints.items()))
 
 
 def remove_checkpoints(folder: Path, *, keep: Collection[int | None]) -> None:
@@ -129,8 +129,8 @@ class RunCheckpoints:
         tensors, fingerprint = self._learner.tensors(), self._recipe.fingerprint()
         with _writing(state.step):
             save_checkpoint(self._folder, tensors, self._content(state), step=state.step, fingerprint=fingerprint)
-        kept, self._kept = self._kept, _steps_needed(state)
-        remove_checkpoints(self._folder, keep=kept | self._kept)
+        previous_steps, self._kept = self._kept, _steps_needed(state)
+        remove_checkpoints(self._folder, keep=previous_steps | self._kept)
 
     def update(self, state: RunState) -> None:
         """Write the state of the step whose checkpoint was written last, now that its epoch has been evaluated."""

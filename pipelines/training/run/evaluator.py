@@ -45,7 +45,7 @@ def means_over_lists(metrics: Mapping[str, float]) -> dict[str, float]:
     values: dict[str, list[float]] = {}
     for metric, value in metrics.items():
         values.setdefault(f"mean {metric.partition('[')[0]}", []).append(value)
-    return {name: sum(own) / len(own) for name, own in values.items() if len(own) > 1}
+    return {name: sum(numbers) / len(numbers) for name, numbers in values.items() if len(numbers) > 1}
 
 
 def images_of_lists(lists: Sequence[ImageDataset]) -> tuple[ImageSource, Sequence[NDArray[np.int64] | slice]]:
@@ -54,9 +54,9 @@ def images_of_lists(lists: Sequence[ImageDataset]) -> tuple[ImageSource, Sequenc
         return lists[0].images, [slice(None)]
     names = np.array([part.images.name(row) for part in lists for row in range(len(part))])
     _, first, rows = np.unique(names, return_index=True, return_inverse=True)
-    joined: ImageSource = reduce(JoinedImages, (part.images for part in lists))
+    all_images: ImageSource = reduce(JoinedImages, (part.images for part in lists))
     ends = np.cumsum([len(part) for part in lists])[:-1]
-    return SelectedImages(joined, first), np.split(rows.reshape(-1), ends)
+    return SelectedImages(all_images, first), np.split(rows.reshape(-1), ends)
 
 
 class ListResult(NamedTuple):
@@ -109,8 +109,8 @@ class SplitEvaluator:
             self._compute_too(select)
         images, self._rows = images_of_lists(self._lists)
         keys = keys_in_order(range(len(images)), self._settings.batch_size)
-        own = keys[self._processes.rank :: self._processes.size]
-        self._batches = batch_loader(ImageViews(images, recipe.images), own, workers=recipe.images.workers)
+        process_keys = keys[self._processes.rank :: self._processes.size]
+        self._batches = batch_loader(ImageViews(images, recipe.images), process_keys, workers=recipe.images.workers)
 
     def evaluate(self, learner: Learner) -> SplitResult:
         """Embed every image with the first process's network, each process its share, and compute every metric.
@@ -125,9 +125,9 @@ class SplitEvaluator:
 
         def measure(embeddings: NDArray[np.float32], *, distributed: bool = False) -> dict[str, float]:
             lists.update(self._measured(embeddings, codes=codes, distributed=distributed))
-            summaries = (own.result.summary() for own in lists.values())
-            metrics = {str(name): float(value) for found in summaries for name, value in found.items()}
-            is_whole = len(metrics) == sum(len(own.result.names) for own in lists.values())
+            summaries = (list_result.result.summary() for list_result in lists.values())
+            metrics = {str(name): float(value) for summary in summaries for name, value in summary.items()}
+            is_whole = len(metrics) == sum(len(list_result.result.names) for list_result in lists.values())
             return (means_over_lists(metrics) if self._averages and is_whole else {}) | metrics
 
         if codes or self._processes.size == 1 or isinstance(self._lists[0], GradedDataset):
@@ -160,14 +160,14 @@ class SplitEvaluator:
         distributed: bool = False,
     ) -> Evaluation:
         """Rank by cosine similarity, or codes by Hamming distance, and compute every metric."""
-        asked: dict[str, Any] = {"query_ids": arrays.get("ids"), "gallery_ids": arrays.get("gallery_ids")}
-        asked |= {"metrics": self._metrics, "protocol": self._protocol}
+        options: dict[str, Any] = {"query_ids": arrays.get("ids"), "gallery_ids": arrays.get("gallery_ids")}
+        options |= {"metrics": self._metrics, "protocol": self._protocol}
         vectors, gallery = arrays["embeddings"], arrays.get("gallery_embeddings")
         paths = arrays["paths"], arrays.get("gallery_paths")
         if codes:
             vectors, gallery = _bits(vectors), None if gallery is None else _bits(gallery)
-            return evaluate_codes(vectors, paths[0], gallery, paths[1], **asked)
-        return evaluate(vectors, paths[0], gallery, paths[1], **asked, progress=progress, distributed=distributed)
+            return evaluate_codes(vectors, paths[0], gallery, paths[1], **options)
+        return evaluate(vectors, paths[0], gallery, paths[1], **options, progress=progress, distributed=distributed)
 
     def _graded(
         self, part: GradedDataset, queries: NDArray[Any], gallery: NDArray[Any] | None, *, codes: bool
@@ -175,18 +175,18 @@ class SplitEvaluator:
         """The same by the grades of pairs; without a gallery the queries are theirs, each but for itself."""
         items, blocks = queries if gallery is None else gallery, []
         numbers = np.arange(len(part))[: len(queries)] if part.queries is None else part.queries[: len(queries)]
-        asked: dict[str, Any] = {"metrics": self._metrics, "protocol": self._protocol, "num_levels": part.highest}
+        options: dict[str, Any] = {"metrics": self._metrics, "protocol": self._protocol, "num_levels": part.highest}
         columns = (numbers if part.gallery is None else part.gallery)[: len(items)]
         for rows, scores in score_blocks(queries, items, codes=codes):
-            others = None if gallery is not None else numbers[rows, None] != columns
-            blocks.append(evaluate_scores(scores, part.grades(numbers[rows], columns), valid=others, **asked))
+            valid = None if gallery is not None else numbers[rows, None] != columns
+            blocks.append(evaluate_scores(scores, part.grades(numbers[rows], columns), valid=valid, **options))
         return joined(blocks, bits=queries.shape[1] if codes else None)
 
     def _warn_of_few_queries(self, lists: Mapping[str, ListResult]) -> None:
         """Say once which metric counts less than half of the queries of a list, and how many."""
-        for name, found in lists.items():
-            queries = len(found.result)
-            metric, skipped = max(found.result.skipped.items(), key=lambda item: item[1], default=("", 0))
+        for name, list_result in lists.items():
+            queries = len(list_result.result)
+            metric, skipped = max(list_result.result.skipped.items(), key=lambda item: item[1], default=("", 0))
             if 2 * skipped > queries and not self._warned and self._processes.is_first:
                 text = f"{metric} of the {name} split counts {queries - skipped} of {queries} queries; the others"
                 print(f"warning: {text} have no positive in the gallery", file=sys.stderr)
@@ -205,11 +205,11 @@ class SplitEvaluator:
     def _checked_names(self) -> tuple[str, ...]:
         """Evaluate two points of each list now, so that a misspelled metric is noticed before the first epoch."""
         try:
-            found = [self._named(self._metric_names(part), list_name(part)) for part in self._lists]
+            names_of_lists = [self._named(self._metric_names(part), list_name(part)) for part in self._lists]
         except OptionError as error:
             raise RecipeError(f"evaluation.metrics: {error}") from error
-        own = tuple(chain.from_iterable(found))
-        return (*means_over_lists(dict.fromkeys(own, 0.0)), *own) if self._averages else own
+        names = tuple(chain.from_iterable(names_of_lists))
+        return (*means_over_lists(dict.fromkeys(names, 0.0)), *names) if self._averages else names
 
     def _metric_names(self, part: ImageDataset) -> tuple[str, ...]:
         if isinstance(part, GradedDataset):

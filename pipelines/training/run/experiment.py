@@ -39,12 +39,12 @@ def doubtful_settings(recipe: Recipe, train_set: ImageDataset) -> Iterator[str]:
             "proxies have positives"
         )
     tree = train_set.tree
-    below = range(-min(2, tree.num_levels), 0)
-    labels = [{tree.labels_of(path)[level] for path in tree.paths(tree.leaves).tolist()} for level in below]
+    levels = range(-min(2, tree.num_levels), 0)
+    labels = [{tree.labels_of(path)[level] for path in tree.paths(tree.leaves).tolist()} for level in levels]
     if tree.num_levels > 1 and tree.level_sizes[-2] == tree.level_sizes[-1] and len(labels[0]) > len(labels[1]):
-        above, finest = tree.level_names[-2:]
+        coarser, finest = tree.level_names[-2:]
         yield (
-            f"level {above} ({len(labels[0])} labels) stands before {finest} ({len(labels[1])}) and determines it: "
+            f"level {coarser} ({len(labels[0])} labels) stands before {finest} ({len(labels[1])}) and determines it: "
             "levels are given coarse → fine, these look reversed"
         )
 
@@ -101,10 +101,10 @@ def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -
     if devices == 1:
         return _train_in_this_process(recipe, folder, fresh=fresh, launch=launch)
     if content := _finished(recipe, folder, fresh=fresh):
-        return _trained(folder, content, finished=True)
+        return _trained(folder, content, is_finished=True)
     run_processes(_train_as_one_of_several, recipe.as_dict(), os.fspath(out), fresh, count=devices)
     if content := folder.finished(recipe):
-        return _trained(folder, content, finished=False)
+        return _trained(folder, content, is_finished=False)
     raise SystemExit(0)  # the processes obeyed SIGTERM
 
 
@@ -132,7 +132,7 @@ def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, la
                 stack.enter_context(stop.listening(before_steps=True))
             processes.from_first(lambda: stack.enter_context(locked_folder(folder.path)))
             content = _run(recipe, folder, fabric, processes, stop, fresh=fresh).finish()
-    return _trained(folder, content, finished=already_finished, is_first=processes.is_first)
+    return _trained(folder, content, is_finished=already_finished, is_first=processes.is_first)
 
 
 def _run(
@@ -160,9 +160,9 @@ def _run(
     return run
 
 
-def _trained(folder: RunFolder, content: Mapping[str, Any], *, finished: bool, is_first: bool = True) -> TrainedRun:
+def _trained(folder: RunFolder, content: Mapping[str, Any], *, is_finished: bool, is_first: bool = True) -> TrainedRun:
     best = content.get("best_metrics"), content.get("best")
-    return TrainedRun(folder.path, content["metrics"], finished, *best, is_first=is_first)
+    return TrainedRun(folder.path, content["metrics"], is_finished, *best, is_first=is_first)
 
 
 def _finished(recipe: Recipe, folder: RunFolder, *, fresh: bool) -> dict[str, Any] | None:

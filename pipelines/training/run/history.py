@@ -62,16 +62,16 @@ class RunLog:
         except HiertreeError:
             raise
         except Exception as error:  # whatever trackers raise
-            given = f"training.logger={self._kind} ({error})"
+            problem = f"training.logger={self._kind} ({error})"
             remedy = "correct its settings, or set training.logger=none"
-            raise MissingResourceError(given, expected="a tracker that takes the run", remedy=remedy) from error
+            raise MissingResourceError(problem, expected="a tracker that takes the run", remedy=remedy) from error
 
     def add(self, values: Mapping[str, float], *, group: str, step: int) -> None:
         """Log numbers under ``group/name``."""
-        named = {f"{group}/{name}": value for name, value in values.items()}
+        metrics = {f"{group}/{name}": value for name, value in values.items()}
         if self._kind == "mlflow":
-            named = {plain_name(name): value for name, value in named.items()}
-        self._call("log_metrics", named, step)
+            metrics = {plain_name(name): value for name, value in metrics.items()}
+        self._call("log_metrics", metrics, step)
 
     def close(self) -> None:
         """Write pending data."""
@@ -107,8 +107,8 @@ def _logger(recipe: Recipe, folder: Path, step: int) -> Any:
     require_package("lightning", extra="interop")
     from lightning.pytorch.loggers import MLFlowLogger, WandbLogger
 
-    here = f"sqlite:///{folder.resolve() / 'mlflow.db'}"  # MLflow 3 has given up folders of files
-    server = os.environ.get("MLFLOW_TRACKING_URI", here) if kind == "mlflow" else ""
+    default_server = f"sqlite:///{folder.resolve() / 'mlflow.db'}"  # MLflow 3 has given up folders of files
+    server = os.environ.get("MLFLOW_TRACKING_URI", default_server) if kind == "mlflow" else ""
     run = _tracked_run(folder, kind, server)
     try:
         if kind == "mlflow":
@@ -129,7 +129,7 @@ def _tracked_run(folder: Path, kind: str, server: str) -> str | None:
     if not (folder / TRACKER).is_file():
         return None
     remedy = "remove it; the run goes on as a new one of the tracker"
-    whole: Complaint = {"expected": "the id of a tracked run", "remedy": remedy, "kind": CheckpointError}
-    noted = read_json_object(folder / TRACKER, **whole)
-    with reading_file(folder / TRACKER, **whole):
+    complaint: Complaint = {"expected": "the id of a tracked run", "remedy": remedy, "kind": CheckpointError}
+    noted = read_json_object(folder / TRACKER, **complaint)
+    with reading_file(folder / TRACKER, **complaint):
         return str(noted["run"]) if (noted["logger"], noted["server"]) == (kind, server) else None

@@ -73,14 +73,14 @@ class RunFolder:
 
         Settings that differ from an interrupted run's, and change no number, are noted in ``changes.jsonl``.
         """
-        earlier = self._earlier() if self.recipe.is_file() else None
-        if earlier is not None:
-            if recipe.goes_on_from(earlier):
+        saved_recipe = self._earlier() if self.recipe.is_file() else None
+        if saved_recipe is not None:
+            if recipe.goes_on_from(saved_recipe):
                 self.metrics.unlink(missing_ok=True)
-            if changed := _differences(earlier.as_dict(), recipe.as_dict()):
+            if changed := _differences(saved_recipe.as_dict(), recipe.as_dict()):
                 print(f"going on with other settings: {'; '.join(changed)}", file=sys.stderr)
                 self._note_changes(changed)
-        if earlier != recipe:
+        if saved_recipe != recipe:
             files.write_text(self.recipe, yaml.safe_dump(recipe.as_dict(), sort_keys=False, allow_unicode=True))
         trees = {"tree-train.json": train_set.tree, "tree.json": test_set.tree}
         trees |= {f"tree-{list_name(part)}.json": part.tree for part in test_set.beside}
@@ -91,13 +91,13 @@ class RunFolder:
 
     def _write_tree(self, path: Path, tree: LabelTree) -> None:
         """Write a tree in place of none or of a damaged one; an intact one must be the same."""
-        earlier = None
+        saved_tree = None
         if path.is_file():
             with suppress(HiertreeError):
-                earlier = LabelTree.from_json(path)
-        if earlier is None:
+                saved_tree = LabelTree.from_json(path)
+        if saved_tree is None:
             tree.to_json(path)
-        elif _json_of(earlier) != _json_of(tree):
+        elif _json_of(saved_tree) != _json_of(tree):
             raise CheckpointError(
                 f"{path} has other labels than the images have now",
                 expected="the labels that the run began with",
@@ -125,9 +125,9 @@ class RunFolder:
         goes_on = recipe is not None and self.recipe.is_file() and recipe.goes_on_from(self._earlier())
         if goes_on or not self.metrics.is_file():
             return None
-        whole: Complaint = {"expected": "the metrics of a finished run", "kind": CheckpointError}
-        content = read_json_object(self.metrics, **whole)
-        with reading_file(self.metrics, **whole):
+        complaint: Complaint = {"expected": "the metrics of a finished run", "kind": CheckpointError}
+        content = read_json_object(self.metrics, **complaint)
+        with reading_file(self.metrics, **complaint):
             return {**content, "metrics": dict(content["metrics"])}
 
     def require_whole(self) -> None:
@@ -138,40 +138,42 @@ class RunFolder:
                 remedy = (
                     f"remove {self.metrics}: the same command then writes all from the last checkpoint; or {remedy}"
                 )
-            whole: Complaint = {"expected": "that of a finished run", "remedy": remedy, "kind": CheckpointError}
-            content = read_json_object(folder / MANIFEST, **whole)
-            with reading_file(folder / MANIFEST, **whole):
+            complaint: Complaint = {"expected": "that of a finished run", "remedy": remedy, "kind": CheckpointError}
+            content = read_json_object(folder / MANIFEST, **complaint)
+            with reading_file(folder / MANIFEST, **complaint):
                 entries = {str(entry["name"]): entry for entry in content["outputs"]}
             for name in entries.keys() - _SETTINGS:
                 path = folder / Path(name).name
                 if not path.is_file() or describe_file(path) != entries[name]:
-                    given = f"{path} of a finished run is {'damaged' if path.is_file() else 'missing'}"
-                    raise CheckpointError(given, expected="the file that its manifest.json lists", remedy=remedy)
+                    problem = f"{path} of a finished run is {'damaged' if path.is_file() else 'missing'}"
+                    raise CheckpointError(problem, expected="the file that its manifest.json lists", remedy=remedy)
 
     def write_network(self, recipe: Recipe, embedder: Embedder, result: SplitResult) -> list[Path]:
         """Write a network and its results on the test split, image by image; returns the files."""
-        written = save_embedder(embedder, self.path, Preprocessing.of_recipe(recipe))
-        for number, (name, found) in enumerate(result.lists.items()):
+        paths = save_embedder(embedder, self.path, Preprocessing.of_recipe(recipe))
+        for number, (name, list_result) in enumerate(result.lists.items()):
             suffix = f"-{name}" if number else ""
             embeddings, per_query = self.path / f"embeddings{suffix}.npz", self.path / f"per_query{suffix}.parquet"
             with files.replacing(embeddings) as temporary:
-                np.savez(temporary, **dict[str, Any](found.arrays))
-            table = found.result.per_query()
-            table.index = pd.Index(found.arrays["names"], name="image")
+                np.savez(temporary, **dict[str, Any](list_result.arrays))
+            table = list_result.result.per_query()
+            table.index = pd.Index(list_result.arrays["names"], name="image")
             with files.replacing(per_query) as temporary:
                 table.to_parquet(temporary)
-            written += [embeddings, per_query]
-        return written
+            paths += [embeddings, per_query]
+        return paths
 
-    def finish(self, recipe: Recipe, result: SplitResult, written: Sequence[Path], summary: Summary) -> dict[str, Any]:
+    def finish(
+        self, recipe: Recipe, result: SplitResult, network_files: Sequence[Path], summary: Summary
+    ) -> dict[str, Any]:
         """Write the manifest and the metrics; returns the content of ``metrics.json``."""
         content = {**summary.values, "metrics": result.metrics, **_card(result)}
-        command, outputs = f"hiertree train {recipe.name}", [*self._described(), *written]
-        given: dict[str, Any] = {"parameters": recipe.as_dict(), "inputs": _files_read(recipe), "seed": recipe.seed}
-        made = manifest(command=command, outputs=outputs, **given)
+        command, outputs = f"hiertree train {recipe.name}", [*self._described(), *network_files]
+        details: dict[str, Any] = {"parameters": recipe.as_dict(), "inputs": _files_read(recipe), "seed": recipe.seed}
+        manifest_content = manifest(command=command, outputs=outputs, **details)
         if summary.started_from is not None:
-            made["inputs"].append(summary.started_from)
-        files.write_json(self.path / "manifest.json", made)
+            manifest_content["inputs"].append(summary.started_from)
+        files.write_json(self.path / "manifest.json", manifest_content)
         files.write_json(self.metrics, content)
         return content
 
@@ -184,19 +186,19 @@ class RunFolder:
             folder.finish(recipe, result, folder.write_network(recipe, embedder, result), summary)
 
     def _described(self) -> list[Path]:
-        found = [path for path in (self.recipe, self.history, self.changes) if path.is_file()]
-        return [*found, *sorted(self.path.glob("tree*.json"))]
+        paths = [path for path in (self.recipe, self.history, self.changes) if path.is_file()]
+        return [*paths, *sorted(self.path.glob("tree*.json"))]
 
     def _earlier(self) -> Recipe:
         return check_recipe(read_yaml(self.recipe), source=str(self.recipe))
 
     def _require_same_or_earlier(self, recipe: Recipe) -> None:
-        earlier = self._earlier()
-        if recipe.goes_on_from(earlier):
+        saved_recipe = self._earlier()
+        if recipe.goes_on_from(saved_recipe):
             if self.metrics.is_file() and not list_checkpoints(self.checkpoints):
-                given, remedy = f"{self.path} without checkpoints", "start a new run from it, by training.start_from"
-                raise CheckpointError(given, expected="those of the run, for more epochs", remedy=remedy)
-        elif differing := _differences(earlier.experiment(), recipe.experiment()):
+                problem, remedy = f"{self.path} without checkpoints", "start a new run from it, by training.start_from"
+                raise CheckpointError(problem, expected="those of the run, for more epochs", remedy=remedy)
+        elif differing := _differences(saved_recipe.experiment(), recipe.experiment()):
             raise RecipeError(
                 f"{self.path} holds a run of another recipe ({'; '.join(differing[:5])})",
                 expected="a run of the same recipe",
@@ -219,18 +221,19 @@ def _files_read(recipe: Recipe) -> list[Path]:
 def _card(result: SplitResult) -> dict[str, Any]:
     """Queries, skipped queries and convention of each list: what a comparison with other numbers needs."""
     cards = {}
-    for name, found in result.lists.items():
-        own = found.result
-        cards[name] = {"queries": len(own), "skipped": dict(own.skipped), "convention": own.convention.as_dict()}
-    first, *others = cards
-    return cards[first] | ({"beside": {name: cards[name] for name in others}} if others else {})
+    for name, list_result in result.lists.items():
+        evaluation = list_result.result
+        counts = {"queries": len(evaluation), "skipped": dict(evaluation.skipped)}
+        cards[name] = {**counts, "convention": evaluation.convention.as_dict()}
+    first, *other_names = cards
+    return cards[first] | ({"beside": {name: cards[name] for name in other_names}} if other_names else {})
 
 
-def _differences(earlier: Any, now: Any, place: str = "") -> list[str]:
+def _differences(old_value: Any, new_value: Any, place: str = "") -> list[str]:
     """Describe settings that differ, as ``optimizer.lr: 0.001 there, 0.01 here``."""
-    if not (isinstance(earlier, dict) and isinstance(now, dict)):
-        return [] if earlier == now else [f"{place}: {earlier!r} there, {now!r} here"]
-    found = []
-    for key in dict.fromkeys([*earlier, *now]):
-        found += _differences(earlier.get(key), now.get(key), f"{place}.{key}" if place else str(key))
-    return found
+    if not (isinstance(old_value, dict) and isinstance(new_value, dict)):
+        return [] if old_value == new_value else [f"{place}: {old_value!r} there, {new_value!r} here"]
+    differences = []
+    for key in dict.fromkeys([*old_value, *new_value]):
+        differences += _differences(old_value.get(key), new_value.get(key), f"{place}.{key}" if place else str(key))
+    return differences

@@ -71,12 +71,12 @@ class EpochSelection:
 
     def gives_up(self, state: RunState) -> bool:
         """Whether none of the last evaluations, as many as the patience, has improved."""
-        since = 0 if state.best is None else state.best["epoch"]
-        evaluations = sum("validation" in row and row["epoch"] > since for row in state.history)
+        best_epoch = 0 if state.best is None else state.best["epoch"]
+        evaluations = sum("validation" in row and row["epoch"] > best_epoch for row in state.history)
         return self.patience is not None and evaluations >= self.patience
 
     def describe_stop(self, state: RunState) -> str:
         """Say that the run has stopped, and why."""
-        since = f"epoch {state.best['epoch']:g}" if state.best else "the start"
-        stopped = f"stopped after epoch {state.epoch}: {self.metric} of the validation has not improved since {since}"
+        time = f"epoch {state.best['epoch']:g}" if state.best else "the start"
+        stopped = f"stopped after epoch {state.epoch}: {self.metric} of the validation has not improved since {time}"
         return f"{stopped} (validation.patience={self.patience})"

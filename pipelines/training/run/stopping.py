@@ -54,7 +54,7 @@ class StopRequest:
         handlers: dict[int, Handler] = {signal.SIGTERM: self._end if before_steps else self._note}
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             handlers[signal.SIGINT] = self._interrupt
-        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        previous_handlers = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield
             self._require_no_interrupt()
@@ -62,7 +62,7 @@ class StopRequest:
             print(STOPPED_EARLY, file=sys.stderr)
             raise
         finally:
-            for number, handler in before.items():
+            for number, handler in previous_handlers.items():
                 signal.signal(number, handler)
 
     def requested(self) -> bool:

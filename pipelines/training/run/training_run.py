@@ -59,7 +59,7 @@ class TrainingRun:
         )
         with processes.agreeing():
             self._paths = labels_for(self.learner.loss, train_set)
-        parts = [part for own in sets if own is not None for part in (own, *own.beside)]
+        parts = [part for dataset in sets if dataset is not None for part in (dataset, *dataset.beside)]
         self._left_out = {part.split: list(part.left_out) for part in parts}
         self.state = RunState()
         self._checkpoints = RunCheckpoints(folder.checkpoints, recipe, self.learner)
@@ -111,12 +111,12 @@ class TrainingRun:
         recipe, state, from_first = self.recipe, self.state, self._processes.from_first
         if self._processes.is_first and self.selection.gives_up(state):
             print(self.selection.describe_stop(state), file=sys.stderr)
-        written = from_first(lambda: self.folder.write_network(recipe, self.learner.trained, last))
+        network_files = from_first(lambda: self.folder.write_network(recipe, self.learner.trained, last))
         summary = Summary(self._summary(), state.started_from)
         if self._validation is not None and state.best is not None:
             best = self._write_best(last, state.best, summary)
             summary.values.update(best_metrics=best.metrics, stopped_early=self.selection.gives_up(state))
-        return from_first(lambda: self.folder.finish(recipe, last, written, summary))
+        return from_first(lambda: self.folder.finish(recipe, last, network_files, summary))
 
     def _write_best(self, last: SplitResult, best: dict[str, float], summary: Summary) -> SplitResult:
         """Write the network of the best epoch, which the learner holds from then on; returns its evaluation."""
@@ -126,8 +126,10 @@ class TrainingRun:
                 self._checkpoints.restore_network(step=int(best["step"]))
             result = self._test.evaluate(self.learner)
         values = {**summary.values, "network": "best", "epochs": best["epoch"], "steps": best["step"]}
-        own = Summary(values, summary.started_from)
-        self._processes.from_first(lambda: self.folder.write_best(self.recipe, self.learner.trained, result, own))
+        best_summary = Summary(values, summary.started_from)
+        self._processes.from_first(
+            lambda: self.folder.write_best(self.recipe, self.learner.trained, result, best_summary)
+        )
         return result
 
     def _is_done(self) -> bool:
@@ -144,21 +146,21 @@ class TrainingRun:
         state = self.state
         self.learner.start_epoch(state.epoch)
         self._keys.start(state.epoch, first=state.batch)
-        started, waited, images = time.perf_counter(), 0.0, 0
+        start_time, waited, images = time.perf_counter(), 0.0, 0
         description = f"{self.recipe.name}, epoch {state.epoch + 1}/{self.recipe.training.epochs}"
         with show_progress(description=description, total=len(self._keys)) as advance:
-            asked = time.perf_counter()
+            request_time = time.perf_counter()
             for batch in self._processes.in_step(self._batches):
-                waited += time.perf_counter() - asked
+                waited += time.perf_counter() - request_time
                 values = self._step(batch, log)
                 images += len(batch.indices) * self._processes.size
-                asked = time.perf_counter()
+                request_time = time.perf_counter()
                 note = f"loss {values['loss']:.4f}" if values else "skipped"
-                advance(1, f"{note}, {images / (asked - started):.0f} images/s")
+                advance(1, f"{note}, {images / (request_time - start_time):.0f} images/s")
                 if state.batch < self._steps_per_epoch and self._stop.requested():
                     self._checkpoint()
                     self._stop.obey(state.step)
-        seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - start_time
         row = {"lr": self.learner.learning_rate(), "seconds": round(seconds, 3), "waited": round(waited / seconds, 4)}
         row["images_per_second"] = round(images / seconds, 1)
         self._end_epoch(state.mean_losses() | row, log)
@@ -247,8 +249,10 @@ def build_sampler(
 ) -> PlannedBatches | DistributedBatches:
     """Build a recipe's batch sampler, seeded by the recipe; each of several processes gets its part of every batch."""
     sampler = recipe.sampler.build(paths=train_set.paths, seed=recipe.seed)
-    needed = ("__iter__", "__len__", "load_state_dict") if processes.size == 1 else ("next_epoch", "classes_per_batch")
-    if lacking := [name for name in needed if not hasattr(sampler, name)]:
+    required_methods = (
+        ("__iter__", "__len__", "load_state_dict") if processes.size == 1 else ("next_epoch", "classes_per_batch")
+    )
+    if lacking := [name for name in required_methods if not hasattr(sampler, name)]:
         raise RecipeError(
             f"sampler: {recipe.sampler.name} makes {sampler!r}, without {', '.join(lacking)}",
             expected="lists of indices, their number, and load_state_dict({'epoch': e, 'batch': b}), which goes there"
