@@ -200,8 +200,8 @@ def hierarchical_precision_recall(
     from .ranking.ranked import ranked_positives, ratio, sort_matrix
 
     lists, depth = as_score_matrix(scores, levels, valid, num_levels)
-    asked = CheckedOptions(alpha=alpha, relevance=relevance, ties=ties)
-    request = asked.request(num_queries=len(lists.scores), num_levels=depth)
+    options = CheckedOptions(alpha=alpha, relevance=relevance, ties=ties)
+    request = options.request(num_queries=len(lists.scores), num_levels=depth)
     if ties == "paper":
         raise OptionError("ties='paper'", expected="a policy that gives every rank one item")
     totals = lists.totals(depth)
@@ -222,5 +222,5 @@ def _values(
     scores: Any, levels: Any, name: str, level: int | None = None, *, valid: Any, ties: Ties
 ) -> NDArray[np.float64]:
     check_integer("level", level, or_none=True)
-    wanted = name if level is None else f"{name}[{level}]"
-    return evaluate_scores(scores, levels, valid=valid, metrics=[wanted], ties=ties).values[:, 0]
+    metric = name if level is None else f"{name}[{level}]"
+    return evaluate_scores(scores, levels, valid=valid, metrics=[metric], ties=ties).values[:, 0]

@@ -35,15 +35,15 @@ class Matched(NamedTuple):
 def match(run: Any, qrels: Any) -> Matched | None:
     """Match mappings of strings or ranx's objects; None for other forms and for invalid input."""
     if all(type(side) is dict for side in (run, qrels)):
-        found = _match_mappings(run, qrels)
+        matched = _match_mappings(run, qrels)
     elif all(type(side).__module__.startswith("ranx.") for side in (run, qrels)):
-        found = _match_typed(run, qrels)
+        matched = _match_typed(run, qrels)
     else:
         return None
-    if found is None or not (found.judged_row.size and found.row.size) or found.row[0] >= found.num_judged:
+    if matched is None or not (matched.judged_row.size and matched.row.size) or matched.row[0] >= matched.num_judged:
         return None
-    levels = found.judged_level
-    return found if levels.min() >= 0 and levels.max() <= MAX_LEVELS and not np.isnan(found.value).any() else None
+    levels = matched.judged_level
+    return matched if levels.min() >= 0 and levels.max() <= MAX_LEVELS and not np.isnan(matched.value).any() else None
 
 
 def _match_mappings(run: Mapping[Any, Any], qrels: Mapping[Any, Any]) -> Matched | None:
@@ -55,8 +55,8 @@ def _match_mappings(run: Mapping[Any, Any], qrels: Mapping[Any, Any]) -> Matched
     if set(map(type, names)) != {str}:
         return None
     queries = [*qrels, *(name for name in run if name not in qrels)]
-    lists, judged = [run.get(name, {}) for name in queries], [qrels.get(name, {}) for name in queries]
-    for place, side in enumerate((lists, judged)):
+    lists, judgments = [run.get(name, {}) for name in queries], [qrels.get(name, {}) for name in queries]
+    for place, side in enumerate((lists, judgments)):
         if set(map(type, _values(side))) - _NUMBERS:
             return None
         try:
@@ -67,45 +67,51 @@ def _match_mappings(run: Mapping[Any, Any], qrels: Mapping[Any, Any]) -> Matched
             return None
     if (values[1] != np.floor(values[1])).any():
         return None
-    found = (map(own.get, listed, repeat(-1)) for own, listed in zip(judged, lists, strict=True))
-    level = np.fromiter(chain.from_iterable(found), np.int64, len(values[0]))
-    rows = (np.repeat(np.arange(len(queries)), list(map(len, side))) for side in (lists, judged))
+    item_levels = (
+        map(level_of_item.get, items, repeat(-1)) for level_of_item, items in zip(judgments, lists, strict=True)
+    )
+    level = np.fromiter(chain.from_iterable(item_levels), np.int64, len(values[0]))
+    rows = (np.repeat(np.arange(len(queries)), list(map(len, side))) for side in (lists, judgments))
     row, judged_row = rows
     levels = values[1].astype(np.int64)
     return Matched(queries, len(qrels), row, values[0], level, judged_row, levels, ("mapping", "mapping"))
 
 
 def _values(side: Sequence[Mapping[str, Any]]) -> chain[Any]:
-    return chain.from_iterable(own.values() for own in side)
+    return chain.from_iterable(mapping.values() for mapping in side)
 
 
 def _match_typed(run: Any, qrels: Any) -> Matched | None:
     """Match ranx's objects, which hold numba dictionaries; with many queries it pays to compile for the name length."""
     from numba.typed import Dict
 
-    listed, judged = getattr(run, "run", None), getattr(qrels, "qrels", None)
-    if not (isinstance(listed, Dict) and isinstance(judged, Dict) and len(listed) >= _WORTH_COMPILING):
+    lists, judgments = getattr(run, "run", None), getattr(qrels, "qrels", None)
+    if not (isinstance(lists, Dict) and isinstance(judgments, Dict) and len(lists) >= _WORTH_COMPILING):
         return None
-    kinds = [side._numba_type_.value_type for side in (listed, judged)]
+    kinds = [side._numba_type_.value_type for side in (lists, judgments)]
     if [str(kind.value_type) for kind in kinds] != ["float64", "int64"]:
         return None
     if not all(hasattr(kind.key_type, "count") for kind in kinds):  # strings of mixed widths: not ranx's
         return None
     (names, lengths, items, value), (queries, judged_lengths, judged_items, levels) = (
-        _arrays(side, kind.key_type.count) for side, kind in ((listed, kinds[0]), (judged, kinds[1]))
+        _arrays(side, kind.key_type.count) for side, kind in ((lists, kinds[0]), (judgments, kinds[1]))
     )
     place = {name: number for number, name in enumerate(names)}
-    others = sorted(place.keys() - set(queries), key=place.__getitem__)
-    own = np.array([place.get(name, -1) for name in [*queries, *others]])
-    starts, counts = (np.append(each, 0)[own] for each in (np.cumsum(lengths) - lengths, lengths))
+    extra_queries = sorted(place.keys() - set(queries), key=place.__getitem__)
+    query_places = np.array([place.get(name, -1) for name in [*queries, *extra_queries]])
+    starts, counts = (np.append(array, 0)[query_places] for array in (np.cumsum(lengths) - lengths, lengths))
     cells = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
     width = max(items.itemsize, judged_items.itemsize) // 4
-    texts, wanted = (each.astype(f"<U{width}").view(np.uint32).reshape(-1, width) for each in (items, judged_items))
-    found, grades = np.full(len(cells), -1), levels.astype(np.int64)
-    _look_up(texts, cells, counts, wanted, judged_lengths, grades, found)
-    row, judged_row = (np.repeat(np.arange(len(each)), each) for each in (counts, judged_lengths))
+    texts, judged_texts = (
+        array.astype(f"<U{width}").view(np.uint32).reshape(-1, width) for array in (items, judged_items)
+    )
+    item_levels, grades = np.full(len(cells), -1), levels.astype(np.int64)
+    _look_up(texts, cells, counts, judged_texts, judged_lengths, grades, item_levels)
+    row, judged_row = (np.repeat(np.arange(len(array)), array) for array in (counts, judged_lengths))
     sources = "ranx Run", "ranx Qrels"
-    return Matched([*queries, *others], len(queries), row, value[cells], found, judged_row, grades, sources)
+    return Matched(
+        [*queries, *extra_queries], len(queries), row, value[cells], item_levels, judged_row, grades, sources
+    )
 
 
 def _arrays(side: Any, width: int) -> tuple[list[str], Ints, Any, Floats]:
@@ -119,24 +125,26 @@ def _arrays(side: Any, width: int) -> tuple[list[str], Ints, Any, Floats]:
 
 @jit
 def _lengths(side: Any, lengths: Ints) -> int:
-    longest = 1
-    for number, (name, own) in enumerate(side.items()):
-        longest, lengths[number] = max(longest, len(name)), len(own)
-    return longest
+    name_length = 1
+    for number, (name, query_items) in enumerate(side.items()):
+        name_length, lengths[number] = max(name_length, len(name)), len(query_items)
+    return name_length
 
 
 @jit
 def _copy(side: Any, names: Any, items: Any, values: Floats) -> None:
     cell = 0
-    for number, (name, own) in enumerate(side.items()):
+    for number, (name, query_items) in enumerate(side.items()):
         names[number] = name
-        for item, value in own.items():
+        for item, value in query_items.items():
             items[cell], values[cell] = item, value
             cell += 1
 
 
 @jit
-def _look_up(texts: Any, cells: Ints, counts: Ints, wanted: Any, lengths: Ints, levels: Ints, found: Ints) -> None:
+def _look_up(
+    texts: Any, cells: Ints, counts: Ints, judged_texts: Any, lengths: Ints, levels: Ints, item_levels: Ints
+) -> None:
     """The level of each listed item, looked up in a table of its query's judgments."""
     first = begin = 0
     for query in range(len(lengths)):
@@ -144,20 +152,20 @@ def _look_up(texts: Any, cells: Ints, counts: Ints, wanted: Any, lengths: Ints, 
         while size < 2 * lengths[query]:
             size *= 2
         table = np.full(size, -1)
-        for judged in range(begin, begin + lengths[query]):
-            slot = _slot(wanted[judged], size)
+        for judgment in range(begin, begin + lengths[query]):
+            slot = _slot(judged_texts[judgment], size)
             while table[slot] >= 0:
                 slot = (slot + 1) % size
-            table[slot] = judged
+            table[slot] = judgment
         for place in range(first, first + counts[query]):
             text = texts[cells[place]]
             slot = _slot(text, size)
             while table[slot] >= 0:
-                other, letter = wanted[table[slot]], 0
-                while letter < len(text) and other[letter] == text[letter]:
+                judged_text, letter = judged_texts[table[slot]], 0
+                while letter < len(text) and judged_text[letter] == text[letter]:
                     letter += 1
                 if letter == len(text):
-                    found[place] = levels[table[slot]]
+                    item_levels[place] = levels[table[slot]]
                     break
                 slot = (slot + 1) % size
         first, begin = first + counts[query], begin + lengths[query]

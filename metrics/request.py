@@ -109,31 +109,31 @@ def improves_downward(name: str, *, num_levels: int) -> bool:
     >>> improves_downward("first-error[0]", num_levels=2), improves_downward("first-error[2]", num_levels=2)
     (True, False)
     """
-    found = re.fullmatch(r"(mean )?first-error\[(\d+)\]", name)
-    return found is not None and int(found[2]) < num_levels
+    match = re.fullmatch(r"(mean )?first-error\[(\d+)\]", name)
+    return match is not None and int(match[2]) < num_levels
 
 
 def parse_metrics(names: Iterable[str], *, num_levels: int, of_codes: bool = False) -> tuple[Metric, ...]:
     """The metrics of these names, in their order; OptionError for a wrong one, one given twice, or none."""
-    listed = [names] if isinstance(names, str) or not np.iterable(names) else list(names)
-    if not all(isinstance(name, str) for name in listed):
+    metric_names = [names] if isinstance(names, str) or not np.iterable(names) else list(names)
+    if not all(isinstance(name, str) for name in metric_names):
         raise OptionError(f"metrics={names!r}", expected=f"names such as {', '.join(_EXAMPLES)}")
-    if not listed or len(set(listed)) < len(listed):
-        raise OptionError(f"metrics={listed}", expected="at least one name, each once")
-    return tuple(_parse(name, num_levels, of_codes) for name in listed)
+    if not metric_names or len(set(metric_names)) < len(metric_names):
+        raise OptionError(f"metrics={metric_names}", expected="at least one name, each once")
+    return tuple(_parse(name, num_levels, of_codes) for name in metric_names)
 
 
 def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
     matches = ((family, re.fullmatch(re.escape(family.kind) + family.options, name, re.ASCII)) for family in _FAMILIES)
-    family, found = next(((family, match) for family, match in matches if match), (None, None))
-    if family is None or found is None:
-        near = _OTHER_NAMES.get(name) or nearest_name(name, _EXAMPLES, cutoff=0.4)
-        remedy = f"did you mean {near!r}?" if near else None
+    family, name_match = next(((family, match) for family, match in matches if match), (None, None))
+    if family is None or name_match is None:
+        similar_name = _OTHER_NAMES.get(name) or nearest_name(name, _EXAMPLES, cutoff=0.4)
+        remedy = f"did you mean {similar_name!r}?" if similar_name else None
         raise OptionError(f"metric {name!r}", expected=f"a name such as {', '.join(_EXAMPLES)}", remedy=remedy)
     if family.codes_only and not of_codes:
         remedy = f"m{name} divides by min(k, positives)"
         raise OptionError(f"metric {name!r}", expected="binary codes for hashing's AP@k", remedy=remedy)
-    options = {option: text for option, text in found.groupdict().items() if text is not None}
+    options = {option: text for option, text in name_match.groupdict().items() if text is not None}
     level, cutoff = options.pop("level", None), options.pop("k", None)
     if level is not None and not family.lowest <= int(level) <= num_levels:
         levels = f"a level between {family.lowest} (coarsest) and {num_levels} (finest)"
@@ -196,8 +196,8 @@ class CheckedOptions:
 
     def with_rules(self, **changes: Any) -> Self:
         """A copy with some rules changed; None leaves a rule as it is."""
-        given = {name: choice for name, choice in changes.items() if choice is not None}
-        return replace(self, compat=replace(self.rules, **given))
+        chosen_rules = {name: choice for name, choice in changes.items() if choice is not None}
+        return replace(self, compat=replace(self.rules, **chosen_rules))
 
     def request(self, *, num_queries: int, num_levels: int, of_codes: bool = False) -> MetricRequest:
         """The request for Q queries with L levels."""
@@ -251,8 +251,8 @@ class MetricRequest:
     @property
     def note_on_codes(self) -> str:
         """What the convention card adds of hashing's AP@k, if that is computed."""
-        asked = any(metric.kind == "AP@" for metric in self.metrics)
-        return "; AP@k divided by the positives in the top k, 0 if it holds none" if asked else ""
+        has_ap_at_k = any(metric.kind == "AP@" for metric in self.metrics)
+        return "; AP@k divided by the positives in the top k, 0 if it holds none" if has_ap_at_k else ""
 
     def of_rows(self, rows: slice) -> MetricRequest:
         """The request for some of the queries."""
@@ -268,20 +268,24 @@ class MetricRequest:
         level_names: tuple[str, ...] | None = None,
     ) -> Convention:
         """The card of a result; ``counts`` is what the rules say unless given."""
-        asked = self.num_levels, _name(self.relevance), counts or self.rules.counted
-        return Convention(self_rule, scores, *asked, self.ties, self.rules, self.protocol, approximation, level_names)
+        level_fields = self.num_levels, _name(self.relevance), counts or self.rules.counted
+        return Convention(
+            self_rule, scores, *level_fields, self.ties, self.rules, self.protocol, approximation, level_names
+        )
 
 
 def _checked_table(table: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
     array = to_numpy(table, name="relevance")
     if array.dtype.kind not in "fiub":
         raise OptionError(f"relevance={table!r}", expected="a function of counts (Q, L+1), or a table (Q, L+1)")
-    checked = array.astype(np.float64, order="C")
-    if checked.shape != shape:
-        raise OptionError(f"a relevance of shape {checked.shape}", expected=f"one value per query and level, {shape}")
-    if not np.isfinite(checked).all() or (checked < 0).any() or checked[:, 0].any():
+    relevance_table = array.astype(np.float64, order="C")
+    if relevance_table.shape != shape:
+        raise OptionError(
+            f"a relevance of shape {relevance_table.shape}", expected=f"one value per query and level, {shape}"
+        )
+    if not np.isfinite(relevance_table).all() or (relevance_table < 0).any() or relevance_table[:, 0].any():
         raise OptionError("a relevance table", expected="finite values ≥ 0, and 0 at level 0")
-    return checked
+    return relevance_table
 
 
 def _name(relevance: Relevance) -> str:

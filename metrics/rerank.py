@@ -46,7 +46,7 @@ def pca_whitening(embeddings: Any, learned_on: Any, *, dimensions: int | None = 
     >>> pca_whitening([[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], dimensions=1).shape
     (1, 1)
     """
-    given, learned = _unit(embeddings, "embeddings"), _unit(learned_on, "learned_on", like=embeddings)
+    vectors, learned = _unit(embeddings, "embeddings"), _unit(learned_on, "learned_on", like=embeddings)
     check_integer("dimensions", dimensions, or_none=True)
     mean = learned.mean(axis=0, dtype=np.float64)
     variance, directions = np.linalg.eigh(np.cov(learned, rowvar=False, dtype=np.float64).reshape(2 * mean.shape))
@@ -54,8 +54,9 @@ def pca_whitening(embeddings: Any, learned_on: Any, *, dimensions: int | None = 
     number = dimensions or varying
     if not 1 <= number <= varying:
         raise OptionError(f"dimensions={number}", expected=f"1 to {varying}, the directions in which learned_on varies")
-    kept = slice(-1, -number - 1, -1)
-    return _unit((given - mean) @ (directions[:, kept] / np.sqrt(variance[kept])), "embeddings").astype(given.dtype)
+    principal_columns = slice(-1, -number - 1, -1)
+    rotation = directions[:, principal_columns] / np.sqrt(variance[principal_columns])
+    return _unit((vectors - mean) @ rotation, "embeddings").astype(vectors.dtype)
 
 
 def alpha_query_expansion(query: Any, gallery: Any, *, k: int = 10, alpha: float = 3.0) -> Array:
@@ -81,9 +82,9 @@ def alpha_query_expansion(query: Any, gallery: Any, *, k: int = 10, alpha: float
     """
     queries, items = _unit(query, "query"), _unit(gallery, "gallery", like=query)
     check_number("alpha", alpha, least=0)
-    found, cosines = _nearest(queries, items, k)
+    neighbors, cosines = _nearest(queries, items, k)
     weights = np.where(cosines > 0, np.maximum(cosines, 0) ** alpha, 0)
-    return _unit(queries + _weighted(items, found, weights), "the expanded query")
+    return _unit(queries + _weighted(items, neighbors, weights), "the expanded query")
 
 
 def database_augmentation(gallery: Any, *, k: int = 10) -> Array:
@@ -108,8 +109,9 @@ def database_augmentation(gallery: Any, *, k: int = 10) -> Array:
            [0.8, 0.6]])
     """
     items = _unit(gallery, "gallery")
-    found = _own_first(_nearest(items, items, k)[0])
-    return _unit(_weighted(items, found, np.broadcast_to(1 - np.arange(k) / k, found.shape)), "the augmented item")
+    neighbors = _own_first(_nearest(items, items, k)[0])
+    weights = np.broadcast_to(1 - np.arange(k) / k, neighbors.shape)
+    return _unit(_weighted(items, neighbors, weights), "the augmented item")
 
 
 def k_reciprocal(query: Any, gallery: Any = None, *, k1: int = 20, k2: int = 6, lambda_: float = 0.3) -> Array:
@@ -150,52 +152,58 @@ def k_reciprocal(query: Any, gallery: Any = None, *, k1: int = 20, k2: int = 6, 
         if value >= len(every):
             raise OptionError(f"{name}={value}", expected=f"less than the {len(every)} vectors there are")
     check_number("lambda_", lambda_, least=0, most=1)
-    found = _own_first(_nearest(every, every, max(k1 + 1, k2))[0])
-    sets = list(_expanded(found, k1))
-    weights = np.concatenate([np.exp(2 * (every[own] @ vector - 1)) for own, vector in zip(sets, every, strict=True)])
+    neighbors = _own_first(_nearest(every, every, max(k1 + 1, k2))[0])
+    sets = list(_expanded(neighbors, k1))
+    weights = np.concatenate(
+        [np.exp(2 * (every[members] @ vector - 1)) for members, vector in zip(sets, every, strict=True)]
+    )
     shape = len(every), len(every)
     encoded = csr_array((weights, np.concatenate(sets), np.cumsum([0, *map(len, sets)])), shape=shape)
-    means = np.repeat(np.arange(len(every)), k2), found[:, :k2].ravel()
+    means = np.repeat(np.arange(len(every)), k2), neighbors[:, :k2].ravel()
     encoded = (csr_array((np.full(len(means[0]), 1 / k2), means), shape=shape) @ encoded).tocsr()
     items = encoded if gallery is None else encoded[len(queries) :]
     sums, by_column, scores = items.sum(axis=1), items.tocsc(), np.empty((len(queries), items.shape[0]), every.dtype)
     targets = queries if gallery is None else every[len(queries) :]
     for place in range(len(queries)):
-        own = slice(encoded.indptr[place], encoded.indptr[place + 1])
-        values, columns = encoded.data[own], encoded.indices[own]
-        shared = by_column[:, columns].tocoo()
-        overlap = np.bincount(shared.row, np.minimum(shared.data, values[shared.col]), items.shape[0])
+        row_cells = slice(encoded.indptr[place], encoded.indptr[place + 1])
+        values, columns = encoded.data[row_cells], encoded.indices[row_cells]
+        common_entries = by_column[:, columns].tocoo()
+        overlap = np.bincount(
+            common_entries.row, np.minimum(common_entries.data, values[common_entries.col]), items.shape[0]
+        )
         distance = 2 - 2 * (targets @ queries[place])
         scores[place] = (lambda_ - 1) * (1 - overlap / (sums + values.sum() - overlap)) - lambda_ * distance
     return scores
 
 
-def _expanded(found: Ints, k1: int) -> Iterator[Ints]:
+def _expanded(neighbors: Ints, k1: int) -> Iterator[Ints]:
     """R*(p, k₁) of each vector, sorted."""
-    wide, narrow = (_reciprocal(found[:, : k + 1]) for k in (k1, max(round(k1 / 2), 1)))
-    for own in wide:
-        others = [narrow[place] for place in own.tolist()]
-        joined = [part for part in others if 3 * np.isin(part, own).sum() >= 2 * len(part)]
-        yield np.unique(np.concatenate([own, *joined]))
+    wide_sets, narrow_sets = (_reciprocal(neighbors[:, : k + 1]) for k in (k1, max(round(k1 / 2), 1)))
+    for members in wide_sets:
+        member_sets = [narrow_sets[place] for place in members.tolist()]
+        similar_sets = [part for part in member_sets if 3 * np.isin(part, members).sum() >= 2 * len(part)]
+        yield np.unique(np.concatenate([members, *similar_sets]))
 
 
-def _reciprocal(near: Ints) -> list[Ints]:
+def _reciprocal(neighbors: Ints) -> list[Ints]:
     """R(p, k) of each vector."""
-    found: list[Ints] = []
-    step = max(_CELLS // near.shape[1] ** 2, 1)
-    for start in range(0, len(near), step):
-        block = near[start : start + step]
-        mutual = (near[block] == np.arange(start, start + len(block))[:, None, None]).any(axis=2)
-        found += [own[kept] for own, kept in zip(block, mutual, strict=True)]
-    return found
+    sets: list[Ints] = []
+    step = max(_CELLS // neighbors.shape[1] ** 2, 1)
+    for start in range(0, len(neighbors), step):
+        block = neighbors[start : start + step]
+        mutual = (neighbors[block] == np.arange(start, start + len(block))[:, None, None]).any(axis=2)
+        sets += [row_neighbors[is_mutual] for row_neighbors, is_mutual in zip(block, mutual, strict=True)]
+    return sets
 
 
-def _own_first(found: Ints) -> Ints:
+def _own_first(neighbors: Ints) -> Ints:
     """Nearest neighbors among the vectors themselves, each vector before its duplicates."""
-    own = np.arange(len(found))[:, None]
-    order = np.argsort(found != own, axis=1, kind="stable")
-    ordered = np.take_along_axis(found, order, axis=1)
-    return np.where((ordered[:, :1] == own) | (np.arange(found.shape[1]) > 0), ordered, own)
+    own_index = np.arange(len(neighbors))[:, None]
+    order = np.argsort(neighbors != own_index, axis=1, kind="stable")
+    sorted_neighbors = np.take_along_axis(neighbors, order, axis=1)
+    return np.where(
+        (sorted_neighbors[:, :1] == own_index) | (np.arange(neighbors.shape[1]) > 0), sorted_neighbors, own_index
+    )
 
 
 def _nearest(query: Array, items: Array, k: int) -> tuple[Ints, Array]:
@@ -203,22 +211,22 @@ def _nearest(query: Array, items: Array, k: int) -> tuple[Ints, Array]:
     check_integer("k", k)
     if k > len(items):
         raise OptionError(f"k={k}", expected=f"{len(items)} at most, the items there are")
-    found, cosines = np.empty((len(query), k), np.int64), np.empty((len(query), k), query.dtype)
+    neighbors, cosines = np.empty((len(query), k), np.int64), np.empty((len(query), k), query.dtype)
     step = max(_CELLS // len(items), 1)
     for start in range(0, len(query), step):
         block = query[start : start + step] @ items.T
         part = np.argpartition(-block, k - 1, axis=1)[:, :k]
         order = np.argsort(-np.take_along_axis(block, part, axis=1), axis=1, kind="stable")
-        found[start : start + step] = np.take_along_axis(part, order, axis=1)
-        cosines[start : start + step] = np.take_along_axis(block, found[start : start + step], axis=1)
-    return found, cosines
+        neighbors[start : start + step] = np.take_along_axis(part, order, axis=1)
+        cosines[start : start + step] = np.take_along_axis(block, neighbors[start : start + step], axis=1)
+    return neighbors, cosines
 
 
-def _weighted(items: Array, found: Ints, weights: Array) -> Array:
+def _weighted(items: Array, neighbors: Ints, weights: Array) -> Array:
     """(Q, d) weighted sums of the neighbors found."""
-    total = np.zeros((len(found), items.shape[1]), items.dtype)
-    for place in range(found.shape[1]):
-        total += weights[:, place, None].astype(items.dtype) * items[found[:, place]]
+    total = np.zeros((len(neighbors), items.shape[1]), items.dtype)
+    for place in range(neighbors.shape[1]):
+        total += weights[:, place, None].astype(items.dtype) * items[neighbors[:, place]]
     return total
 
 

@@ -63,8 +63,8 @@ class Evaluation:
             UnknownMetricError: it was not computed, or no query has a positive.
         """
         if metric not in self.names:
-            near = nearest_name(metric, self.names, cutoff=0.3)
-            remedy = f"did you mean {near!r}? Others are computed" if near else "others are computed"
+            similar_name = nearest_name(metric, self.names, cutoff=0.3)
+            remedy = f"did you mean {similar_name!r}? Others are computed" if similar_name else "others are computed"
             remedy += " where metrics= names them"
             raise UnknownMetricError(f"metric {metric!r}", expected=f"one of {', '.join(self.names)}", remedy=remedy)
         if metric not in self:
@@ -199,14 +199,16 @@ class Evaluation:
         check_integer("resamples", resamples, least=1)
         check_integer("seed", seed, least=0)
         numbers, tails = self._clusters(clusters), [(1 - float(confidence)) / 2, (1 + float(confidence)) / 2]
-        known = ~np.isnan(self.values)
+        has_value = ~np.isnan(self.values)
         rows: dict[str, tuple[float, float, int]] = {}
-        patterns = {column.tobytes(): column for column in known.T if column.any()}
+        patterns = {column.tobytes(): column for column in has_value.T if column.any()}
         for pattern in patterns.values():  # metrics defined for the same queries share draws
-            columns = np.flatnonzero((known == pattern[:, None]).all(axis=0))
-            own = numbers[pattern]
-            number = len(np.unique(own))
-            means = bootstrap_means(self.values[np.ix_(pattern, columns)], own, resamples=resamples, seed=seed)
+            columns = np.flatnonzero((has_value == pattern[:, None]).all(axis=0))
+            query_clusters = numbers[pattern]
+            number = len(np.unique(query_clusters))
+            means = bootstrap_means(
+                self.values[np.ix_(pattern, columns)], query_clusters, resamples=resamples, seed=seed
+            )
             bounds = np.quantile(means, tails, axis=0) if number > 1 else np.full((2, len(columns)), np.nan)
             for column, (low, high) in zip(columns, bounds.T, strict=True):
                 rows[self.names[column]] = (float(low), float(high), number)
@@ -270,9 +272,9 @@ class Evaluation:
                 raise OptionError(f"level={level!r}", expected=", ".join([*names, "its number"]))
             return names.index(level) + 1
         check_integer("level", level, or_none=True)
-        chosen = num_levels if level is None else int(level)
-        require(chosen <= num_levels, "level", chosen, f"a level between 1 (coarsest) and {num_levels} (finest)")
-        return chosen
+        depth = num_levels if level is None else int(level)
+        require(depth <= num_levels, "level", depth, f"a level between 1 (coarsest) and {num_levels} (finest)")
+        return depth
 
     def _means(self) -> dict[str, float]:
         return {name: float(column.mean()) for name, column in self._columns().items()}
@@ -309,10 +311,10 @@ def cluster_numbers(clusters: Any, num_queries: int) -> NDArray[np.int64]:
     try:
         if labels.ndim == 2 and labels.dtype.kind == "O":  # numpy does not sort rows of objects
             labels = pd.MultiIndex.from_arrays([*labels.T]).factorize()[0]
-        found: NDArray[np.int64] = np.unique(labels, axis=0 if labels.ndim == 2 else None, return_inverse=True)[1]
+        numbers: NDArray[np.int64] = np.unique(labels, axis=0 if labels.ndim == 2 else None, return_inverse=True)[1]
     except TypeError as error:
         raise OptionError(f"clusters: {error}", expected="labels of one type, text or numbers") from None
-    return found.reshape(-1)
+    return numbers.reshape(-1)
 
 
 def bootstrap_means(
@@ -327,7 +329,7 @@ def bootstrap_means(
     step = max(_DRAWS_AT_ONCE // len(sizes), 1)
     for start in range(0, resamples, step):
         stop = min(start + step, resamples)
-        drawn = random.integers(0, len(sizes), (stop - start, len(sizes)))
-        times = np.stack([np.bincount(row, minlength=len(sizes)) for row in drawn]).astype(np.float64)
+        draws = random.integers(0, len(sizes), (stop - start, len(sizes)))
+        times = np.stack([np.bincount(row, minlength=len(sizes)) for row in draws]).astype(np.float64)
         means[start:stop] = (times @ sums) / (times @ sizes)[:, None]
     return means

@@ -46,14 +46,14 @@ def as_run(run: Any, *, higher_is_better: bool = True, repeats: Repeats = "error
 
     Unless ``higher_is_better``, the scores are distances; so are those of a column that is called so.
     """
-    listed = _triples(run, RUN)
+    triples = _triples(run, RUN)
     if not higher_is_better:
-        if listed.by in ("rank", "place"):
-            problem = f"higher_is_better=False of a run by {listed.by} ({listed.source})"
+        if triples.by in ("rank", "place"):
+            problem = f"higher_is_better=False of a run by {triples.by} ({triples.source})"
             raise OptionError(problem, expected="a run with scores", remedy="leave it out: the first item is the best")
-        distance = listed.value if listed.by == "distance" else -listed.value
-        listed = listed._replace(value=distance, source=f"{listed.source}, smallest first")
-    return checked_run(listed, repeats=repeats)
+        distance = triples.value if triples.by == "distance" else -triples.value
+        triples = triples._replace(value=distance, source=f"{triples.source}, smallest first")
+    return checked_run(triples, repeats=repeats)
 
 
 def as_qrels(qrels: Any, *, negative: NegativeQrels = "error") -> Triples:
@@ -61,32 +61,32 @@ def as_qrels(qrels: Any, *, negative: NegativeQrels = "error") -> Triples:
     return checked_qrels(_triples(qrels, QRELS), negative=negative)
 
 
-def _triples(given: Any, side: Side) -> Triples:
-    if isinstance(given, (str, os.PathLike)):
-        path = Path(given)
+def _triples(lists: Any, side: Side) -> Triples:
+    if isinstance(lists, (str, os.PathLike)):
+        path = Path(lists)
         if path.suffix not in _READERS:
             return read_triples(path, side)
         content = _READERS[path.suffix](path)
         with reading_file(path, expected=side.forms, kind=side.kind):
-            stored = _triples(content, side)
-        named = stored._replace(queries=list(map(str, stored.queries)), items=list(map(str, stored.items)))
-        return named._replace(source=path.name)  # names are text, as in a TREC file
+            triples = _triples(content, side)
+        text_triples = triples._replace(queries=list(map(str, triples.queries)), items=list(map(str, triples.items)))
+        return text_triples._replace(source=path.name)  # names are text, as in a TREC file
     source = "mapping"
-    if is_frame(given):
-        frame = given if hasattr(given, "iloc") else frame_columns(given)
+    if is_frame(lists):
+        frame = lists if hasattr(lists, "iloc") else frame_columns(lists)
         if not {"id", "images"} <= set(frame):
             return _from_frame(frame, side)
-        given, source = _kaggle_lists(frame, side), "frame of id and images"
-    if is_records(given):
-        return _from_rows(_records(given, side), {}, side.field, f"records, by {side.field}", side.kind)
-    if not isinstance(given, Mapping) and hasattr(given, "to_dict"):
-        source = f"{type(given).__module__.partition('.')[0]} {type(given).__name__}"
-        given = given.to_dict()
-    if not isinstance(given, Mapping):
-        raise OptionError(f"a {type(given).__name__}", expected=side.forms, remedy="or mappings for both run and qrels")
-    rows = ((name, *entry) for name, own in given.items() for entry in _entries(name, own, side))
-    queries = {name: number for number, name in enumerate(given)}  # some may be empty
-    is_ranked = not all(isinstance(items, Mapping) for items in given.values())
+        lists, source = _kaggle_lists(frame, side), "frame of id and images"
+    if is_records(lists):
+        return _from_rows(_records(lists, side), {}, side.field, f"records, by {side.field}", side.kind)
+    if not isinstance(lists, Mapping) and hasattr(lists, "to_dict"):
+        source = f"{type(lists).__module__.partition('.')[0]} {type(lists).__name__}"
+        lists = lists.to_dict()
+    if not isinstance(lists, Mapping):
+        raise OptionError(f"a {type(lists).__name__}", expected=side.forms, remedy="or mappings for both run and qrels")
+    rows = ((name, *entry) for name, query_items in lists.items() for entry in _entries(name, query_items, side))
+    queries = {name: number for number, name in enumerate(lists)}  # some may be empty
+    is_ranked = not all(isinstance(items, Mapping) for items in lists.values())
     return _from_rows(rows, queries, "value", source, side.kind)._replace(by="place" if is_ranked else side.field)
 
 
@@ -103,10 +103,10 @@ def _from_rows(
     """Triples of (query, item, value)."""
     items: dict[Hashable, int] = {}
     query, item, values = [], [], []
-    for name, what, own in rows:
+    for name, item_name, item_value in rows:
         query.append(number_of(name, queries, "query"))
-        item.append(number_of(what, items, "item"))
-        values.append(own)
+        item.append(number_of(item_name, items, "item"))
+        values.append(item_value)
     numbers = np.array(query, np.int64), np.array(item, np.int64)
     return Triples([*queries], [*items], *numbers, _floats(values, value, kind), source)
 
@@ -135,24 +135,24 @@ def _kaggle_lists(frame: Any, side: Side) -> dict[str, Any]:
     return lists
 
 
-def _from_frame(given: Any, side: Side) -> Triples:
+def _from_frame(table: Any, side: Side) -> Triples:
     import pandas as pd
 
-    frame = pd.DataFrame(given)
-    present = (name for name in ("score", "distance") if _column(frame, name, required=False))
-    by = "level" if side is QRELS else next(present, "rank")
+    frame = pd.DataFrame(table)
+    value_columns = (name for name in ("score", "distance") if _column(frame, name, required=False))
+    by = "level" if side is QRELS else next(value_columns, "rank")
     columns: list[NDArray[np.int64]] = []
     names: list[Sequence[Hashable]] = []
     for role in ("query", "item"):
         cells = frame[_column(frame, role)]
         try:
-            numbers, found = cells.factorize()
+            numbers, unique_names = cells.factorize()
         except TypeError as error:
             raise PathError(f"a frame: {role}: {error}", expected="text or numbers") from None
         if (numbers < 0).any():
             raise OptionError(f"a frame without {role} in row {int(np.argmax(numbers < 0))}", expected="a name")
         columns.append(numbers.astype(np.int64))
-        names.append(found.tolist())
+        names.append(unique_names.tolist())
     values = _floats(frame[_column(frame, by)].tolist(), by, side.kind)
     values = -values if by in ("rank", "distance") else values
     return Triples(names[0], names[1], columns[0], columns[1], values, f"frame, by {by}", by=by)
@@ -160,37 +160,37 @@ def _from_frame(given: Any, side: Side) -> Triples:
 
 def _column(frame: pd.DataFrame, role: str, *, required: bool = True) -> str:
     """The name of the column with a role; empty if there is none and it is optional."""
-    found = [name for name in _COLUMNS[role] if name in frame.columns]
-    if not found and role == "level" and "score" in frame.columns:  # what ranx calls the grades of its Qrels
+    matches = [name for name in _COLUMNS[role] if name in frame.columns]
+    if not matches and role == "level" and "score" in frame.columns:  # what ranx calls the grades of its Qrels
         return "score"
-    if len(found) > 1 or (required and not found):
-        shown = ", ".join(map(str, frame.columns))
+    if len(matches) > 1 or (required and not matches):
+        column_list = ", ".join(map(str, frame.columns))
         labels = "if it holds labels, pass it as query_paths, with query_names=labels.index"
         raise OptionError(
-            f"a frame of columns {shown}",
+            f"a frame of columns {column_list}",
             expected=f"one for the {role}: {' or '.join(_COLUMNS[role])}",
-            remedy=None if found or _COLUMNS["query"][0] in frame.columns else labels,
+            remedy=None if matches or _COLUMNS["query"][0] in frame.columns else labels,
         )
-    return found[0] if found else ""
+    return matches[0] if matches else ""
 
 
-def _entries(query: Hashable, own: Any, side: Side) -> Iterator[tuple[Hashable, Any]]:
+def _entries(query: Hashable, entries: Any, side: Side) -> Iterator[tuple[Hashable, Any]]:
     """The items of one query with their values; those of a list fall by one per place."""
-    is_list = isinstance(own, Sequence) and not isinstance(own, (str, bytes))
-    is_list = is_list or (isinstance(own, np.ndarray) and own.ndim == 1)
-    if isinstance(own, Mapping):
-        yield from own.items()
+    is_list = isinstance(entries, Sequence) and not isinstance(entries, (str, bytes))
+    is_list = is_list or (isinstance(entries, np.ndarray) and entries.ndim == 1)
+    if isinstance(entries, Mapping):
+        yield from entries.items()
     elif is_list and side is RUN:
-        yield from ((item, -float(place)) for place, item in enumerate(own, start=1))
+        yield from ((item, -float(place)) for place, item in enumerate(entries, start=1))
     else:
-        remedy = "call tolist() for listed items, to_dict() for scored ones" if hasattr(own, "tolist") else None
-        raise OptionError(f"a {type(own).__name__} for query {query!r}", expected=side.forms, remedy=remedy)
+        remedy = "call tolist() for listed items, to_dict() for scored ones" if hasattr(entries, "tolist") else None
+        raise OptionError(f"a {type(entries).__name__} for query {query!r}", expected=side.forms, remedy=remedy)
 
 
-def _floats(values: Sequence[Any], what: str, kind: type[InputError]) -> NDArray[np.float64]:
-    numbers = as_float64(values, name=what, kind=kind)
+def _floats(values: Sequence[Any], name: str, kind: type[InputError]) -> NDArray[np.float64]:
+    numbers = as_float64(values, name=name, kind=kind)
     if numbers.ndim > 1:
-        raise kind(f"{what}: {values[0]!r:.80}", expected="numbers")
+        raise kind(f"{name}: {values[0]!r:.80}", expected="numbers")
     return numbers
 
 
@@ -200,7 +200,7 @@ def _parquet(path: Path) -> Any:
 
 def _json(path: Path) -> dict[str, dict[str, float]]:
     content = read_json(path, expected="a JSON file as ranx saves it", finite=False)
-    if not isinstance(content, dict) or not all(isinstance(own, dict) for own in content.values()):
+    if not isinstance(content, dict) or not all(isinstance(entries, dict) for entries in content.values()):
         raise TableError(f"{path}: no object of objects", expected="query → item → number, as ranx saves it")
     return content
 

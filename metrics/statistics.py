@@ -85,8 +85,8 @@ def paired_randomization_test(
         extreme = np.abs(sums) >= abs(observed) - slack
     else:
         extreme = sums >= observed - slack if alternative == "greater" else sums <= observed + slack
-    counted = int(np.count_nonzero(extreme))
-    return counted / len(sums) if exact else (1 + counted) / (1 + len(sums))
+    num_extreme = int(np.count_nonzero(extreme))
+    return num_extreme / len(sums) if exact else (1 + num_extreme) / (1 + len(sums))
 
 
 def holm(p_values: Any) -> NDArray[np.float64]:
@@ -193,13 +193,15 @@ def overall(results: Evaluation | Mapping[str, Evaluation]) -> pd.Series[float]:
     """
     import pandas as pd
 
-    named: Any = {"the result": results} if isinstance(results, Evaluation) else results
-    if not isinstance(named, Mapping) or not all(isinstance(result, Evaluation) for result in named.values()):
+    results_by_name: Any = {"the result": results} if isinstance(results, Evaluation) else results
+    if not isinstance(results_by_name, Mapping) or not all(
+        isinstance(result, Evaluation) for result in results_by_name.values()
+    ):
         raise OptionError(f"results of type {type(results).__name__}", expected="an evaluation, or several by name")
-    if not named or len({result.names for result in named.values()}) > 1:
-        raise OptionError(f"{len(named)} results", expected="at least one, and all of the same metrics")
+    if not results_by_name or len({result.names for result in results_by_name.values()}) > 1:
+        raise OptionError(f"{len(results_by_name)} results", expected="at least one, and all of the same metrics")
     means: dict[str, list[float]] = {}
-    for name, result in named.items():
+    for name, result in results_by_name.items():
         summary = result.summary()
         for metric in result.names:
             if metric not in summary:
@@ -214,19 +216,24 @@ def _differences(first: Any, second: Any, clusters: Any) -> NDArray[np.float64]:
     values = [_numbers(first, "first"), _numbers(second, "second")]
     if values[0].ndim != 1 or values[0].shape != values[1].shape:
         raise ShapeError(f"values of shapes {values[0].shape} and {values[1].shape}", expected="(Q,) both")
-    for name, own in zip(("first", "second"), values, strict=True):
-        if np.isinf(own).any():
-            raise OptionError(f"{name} is infinite at query {np.isinf(own).argmax()}", expected="finite values, or NaN")
-    exponent = max(int(np.frexp(np.max(np.abs(own), initial=0.0, where=~np.isnan(own)))[1]) for own in values)
+    for name, system_values in zip(("first", "second"), values, strict=True):
+        if np.isinf(system_values).any():
+            raise OptionError(
+                f"{name} is infinite at query {np.isinf(system_values).argmax()}", expected="finite values, or NaN"
+            )
+    exponent = max(
+        int(np.frexp(np.max(np.abs(system_values), initial=0.0, where=~np.isnan(system_values)))[1])
+        for system_values in values
+    )
     if exponent > _LARGE:  # avoids overflow; scaling by a power of two changes no comparison
-        values = [np.ldexp(own, -exponent) for own in values]
+        values = [np.ldexp(system_values, -exponent) for system_values in values]
     differences = values[0] - values[1]
-    both = ~np.isnan(differences)
-    if not both.any():
+    has_both = ~np.isnan(differences)
+    if not has_both.any():
         raise OptionError(f"{len(differences)} queries, none with two values", expected="at least one")
     if clusters is None:
-        return differences[both]
-    sums = np.bincount(cluster_numbers(clusters, len(values[0]))[both], weights=differences[both])
+        return differences[has_both]
+    sums = np.bincount(cluster_numbers(clusters, len(values[0]))[has_both], weights=differences[has_both])
     return sums.astype(np.float64)
 
 
@@ -256,8 +263,8 @@ def _drawn_sums(differences: NDArray[np.float64], resamples: int, random: np.ran
     for start in range(0, resamples, step):
         stop = min(start + step, resamples)
         coins = np.frombuffer(random.bytes((stop - start) * width), np.uint8).reshape(-1, width)
-        kept = np.unpackbits(coins, axis=1, count=len(differences)).astype(np.float64)
-        sums[start:stop] = 2.0 * (kept @ differences) - differences.sum()
+        keep_mask = np.unpackbits(coins, axis=1, count=len(differences)).astype(np.float64)
+        sums[start:stop] = 2.0 * (keep_mask @ differences) - differences.sum()
     return sums
 
 
@@ -270,17 +277,17 @@ def _shared_metrics(systems: Mapping[str, Evaluation], metrics: str | Iterable[s
     for name, evaluation in systems.items():
         if list(evaluation.query_ids) != list(evaluations[0].query_ids):
             raise OptionError(f"system {name!r} with other queries", expected="the queries of the first, in its order")
-    common = [name for name in evaluations[0].names if all(name in other.names for other in evaluations)]
-    wanted = common if metrics is None else [metrics] if isinstance(metrics, str) else list(metrics)
-    missing = [name for name in wanted if name not in common]
-    if missing or not wanted:
+    common = [name for name in evaluations[0].names if all(name in result.names for result in evaluations)]
+    metric_names = common if metrics is None else [metrics] if isinstance(metrics, str) else list(metrics)
+    missing = [name for name in metric_names if name not in common]
+    if missing or not metric_names:
         raise OptionError(f"metrics {', '.join(missing) or 'none'}", expected=f"those of all systems: {common}")
-    weighted = any(metric == "H-AP" or metric.startswith("H-AP[") for metric in wanted)
-    (first, reference), *others = systems.items()
-    for name, system in others:
+    weighted = any(metric == "H-AP" or metric.startswith("H-AP[") for metric in metric_names)
+    (first, reference), *other_systems = systems.items()
+    for name, system in other_systems:
         for field in ["num_levels", "ties", "rules"] + ["relevance"] * weighted:
-            ours, theirs = getattr(reference.convention, field), getattr(system.convention, field)
-            if ours != theirs:
-                problem = f"systems of different {field}: {first!r} has {ours}, {name!r} {theirs}"
+            reference_value, system_value = getattr(reference.convention, field), getattr(system.convention, field)
+            if reference_value != system_value:
+                problem = f"systems of different {field}: {first!r} has {reference_value}, {name!r} {system_value}"
                 raise OptionError(problem, expected="one convention; evaluate all systems alike")
-    return wanted
+    return metric_names

@@ -82,7 +82,7 @@ class Triples(NamedTuple):
     by: str = "score"  # what the values are: score, distance, rank, place in a list, or level
 
     def refuse(
-        self, bad: NDArray[np.bool_], what: str, *, expected: str, kind: type[HiertreeError], remedy: str | None = None
+        self, bad: NDArray[np.bool_], fault: str, *, expected: str, kind: type[HiertreeError], remedy: str | None = None
     ) -> None:
         """Raise for the first bad row, if any; for a file, a TableError that names the line."""
         rows = np.flatnonzero(bad)
@@ -92,7 +92,7 @@ class Triples(NamedTuple):
         place = f"item {self.items[self.item[row]]!r} of query {self.queries[self.query[row]]!r}"
         if self.line is not None:
             place, kind = f"{self.source}, line {self.line[row]}: {place}", TableError
-        raise kind(f"{what.format(self.value[row])}: {place}", expected=expected, remedy=remedy)
+        raise kind(f"{fault.format(self.value[row])}: {place}", expected=expected, remedy=remedy)
 
     def pairs(self) -> pd.Index[int]:
         """(T,) one number for each query and item."""
@@ -107,16 +107,16 @@ def checked_run(run: Triples, *, repeats: Repeats = "error") -> Triples:
     _check_names(run)
     run.refuse(np.isnan(run.value), "NaN for a score", expected="numbers or ±inf", kind=EmbeddingError)
     order = np.argsort(-run.value, kind="stable")
-    again = np.zeros(len(order), np.bool_)
-    again[order] = run.pairs()[order].duplicated()
+    is_repeat = np.zeros(len(order), np.bool_)
+    is_repeat[order] = run.pairs()[order].duplicated()
     if repeats == "error":
         remedy = "remove one, or pass compat='delf' if its place counts as a wrong item's"
         run.refuse(
-            again, "listed twice", expected="no item twice in the list of a query", kind=PathError, remedy=remedy
+            is_repeat, "listed twice", expected="no item twice in the list of a query", kind=PathError, remedy=remedy
         )
         return run
-    item, strangers = run.item.copy(), [object() for _ in range(again.sum())]
-    item[again] = len(run.items) + np.arange(len(strangers))
+    item, strangers = run.item.copy(), [object() for _ in range(is_repeat.sum())]
+    item[is_repeat] = len(run.items) + np.arange(len(strangers))
     return run._replace(items=[*run.items, *strangers], item=item)
 
 
@@ -124,18 +124,18 @@ def checked_qrels(qrels: Triples, *, negative: NegativeQrels = "error") -> Tripl
     """Refuse judgments that are not levels, and items judged twice; those below 0 may be irrelevant."""
     check_choice("negative_qrels", negative, NegativeQrels)
     _check_names(qrels)
-    whole = qrels.value == np.floor(qrels.value)
+    is_integral = qrels.value == np.floor(qrels.value)
     if negative == "irrelevant":
-        qrels = qrels._replace(value=np.where(whole, qrels.value.clip(min=0), qrels.value))
+        qrels = qrels._replace(value=np.where(is_integral, qrels.value.clip(min=0), qrels.value))
     else:
         advice = "pass negative_qrels='irrelevant' (--negative-qrels irrelevant) to count it at level 0"
-        below = whole & (qrels.value < 0)
-        qrels.refuse(below, "level {:g}", expected="an integer from 0, irrelevant", kind=PathError, remedy=advice)
+        is_negative = is_integral & (qrels.value < 0)
+        qrels.refuse(is_negative, "level {:g}", expected="an integer from 0, irrelevant", kind=PathError, remedy=advice)
     level = qrels.value
     bad = ~((level >= 0) & (level <= MAX_LEVELS) & (level == np.floor(level)))
     qrels.refuse(bad, "level {:g}", expected=f"an integer from 0, irrelevant, to {MAX_LEVELS}", kind=PathError)
-    again = qrels.pairs().duplicated()
-    qrels.refuse(again, "judged twice", expected="one level for a query and item", kind=PathError)
+    is_repeat = qrels.pairs().duplicated()
+    qrels.refuse(is_repeat, "judged twice", expected="one level for a query and item", kind=PathError)
     return qrels
 
 
@@ -145,17 +145,17 @@ def _check_names(triples: Triples) -> None:
             raise PathError(f"{triples.source}: {role} without a name", expected="text or a number for each")
 
 
-def rows_of_names(names: Any, what: str, number: int) -> dict[Hashable, int]:
+def rows_of_names(names: Any, argument: str, number: int) -> dict[Hashable, int]:
     """The row of each name; refuses a wrong number of names, missing names and repeated names."""
-    listed = to_numpy(names).tolist() if hasattr(names, "dtype") else list(names) if np.iterable(names) else []
-    if len(listed) != number:
-        raise ShapeError(f"{len(listed)} {what}", expected=f"{number}, one per path")
+    name_list = to_numpy(names).tolist() if hasattr(names, "dtype") else list(names) if np.iterable(names) else []
+    if len(name_list) != number:
+        raise ShapeError(f"{len(name_list)} {argument}", expected=f"{number}, one per path")
     rows: dict[Hashable, int] = {}
-    for row, name in enumerate(listed):
+    for row, name in enumerate(name_list):
         if is_missing(name):
-            raise PathError(f"{what} without a name in row {row}", expected="text or a number for each")
-        if number_of(name, rows, what) != row:
-            raise PathError(f"{what}: {name!r} in rows {rows[name]} and {row}", expected="different names")
+            raise PathError(f"{argument} without a name in row {row}", expected="text or a number for each")
+        if number_of(name, rows, argument) != row:
+            raise PathError(f"{argument}: {name!r} in rows {rows[name]} and {row}", expected="different names")
     return rows
 
 
@@ -263,7 +263,7 @@ def _value(place: str, words: list[str], side: Side) -> float:
     expected = f"{width}: {' '.join(side.columns)}"
     if len(words) < width or (len(words) > width and not side.trailing):
         raise TableError(f"{place}: {len(words)} columns", expected=expected)
-    word, what = words[side.value], side.columns[side.value]
+    word, column = words[side.value], side.columns[side.value]
     if side is RUN:
         spaced = not _INTEGER.fullmatch(words[3]) or (len(words) > width and _is_number(words[5]))
         if spaced:  # a name with a space moves the score
@@ -275,8 +275,8 @@ def _value(place: str, words: list[str], side: Side) -> float:
         if not (is_whole and int(word) != value) and (math.isfinite(value) or word.strip("+-").isalpha()):
             return value
     except ValueError:
-        raise TableError(f"{place}: {what} {word!r}", expected="a number") from None
-    raise TableError(f"{place}: {what} {word!r}", expected="a number that float64 holds, lest it equal others")
+        raise TableError(f"{place}: {column} {word!r}", expected="a number") from None
+    raise TableError(f"{place}: {column} {word!r}", expected="a number that float64 holds, lest it equal others")
 
 
 def _is_number(text: str) -> bool:

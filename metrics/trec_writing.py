@@ -126,24 +126,24 @@ def write_trec_qrels(
         item_names = names if gallery_paths is None else _names(gallery_names, len(items), "gallery_names")
         rows = _grades_of_paths(queries, items, _checked_grades(grades, queries.shape[1]), gallery_paths is not None)
     else:
-        judged = as_qrels(qrels)
-        names, item_names = judged.queries, judged.items
-        rows = zip(judged.query, judged.item, judged.value.astype(np.int64), strict=True)
+        judgments = as_qrels(qrels)
+        names, item_names = judgments.queries, judgments.items
+        rows = zip(judgments.query, judgments.item, judgments.value.astype(np.int64), strict=True)
     _refuse_names(names, item_names)
     with _open(path) as file:
         for query, item, grade in rows:
             file.write(f"{names[query]} 0 {item_names[item]} {grade}\n")
 
 
-def _names(names: Any, number: int, what: str) -> Sequence[object]:
-    return range(number) if names is None else [*rows_of_names(names, what, number)]
+def _names(names: Any, number: int, argument: str) -> Sequence[object]:
+    return range(number) if names is None else [*rows_of_names(names, argument, number)]
 
 
 def _checked_grades(grades: Any, num_levels: int) -> Sequence[int]:
     if grades is None:
         return range(num_levels + 1)
-    whole = isinstance(grades, Sequence) and all(is_integer(grade) and grade >= 0 for grade in grades)
-    if not whole or len(grades) != num_levels + 1:
+    are_grades = isinstance(grades, Sequence) and all(is_integer(grade) and grade >= 0 for grade in grades)
+    if not are_grades or len(grades) != num_levels + 1:
         raise OptionError(
             f"grades={grades!r}", expected=f"{num_levels + 1} integers ≥ 0, of the levels 0 to {num_levels}"
         )
@@ -173,16 +173,18 @@ def _indexed(indices: NDArray[Any], scores: Any, self_retrieval: bool) -> Triple
     values = places if scores is None else as_float64(to_numpy(scores), name="scores")
     if values.shape != indices.shape:
         raise ShapeError(f"scores of shape {values.shape}", expected=f"one per index, {indices.shape}")
-    kept = indices >= 0
-    rising = ((np.diff(values) > 0) & kept[:, 1:] & kept[:, :-1]).any(axis=1)
+    is_listed = indices >= 0
+    rising = ((np.diff(values) > 0) & is_listed[:, 1:] & is_listed[:, :-1]).any(axis=1)
     if rising.any():
         problem = f"scores that rise along list {rising.argmax()}"
         raise OptionError(problem, expected="lists best first, larger scores being better", remedy="negate distances")
     if self_retrieval:
-        kept &= indices != np.arange(len(indices))[:, None]
-    query, column = np.nonzero(kept)
+        is_listed &= indices != np.arange(len(indices))[:, None]
+    query, column = np.nonzero(is_listed)
     items = indices[query, column].astype(np.int64)
-    return Triples(range(len(indices)), range(int(items.max(initial=-1)) + 1), query, items, values[kept], "indices")
+    return Triples(
+        range(len(indices)), range(int(items.max(initial=-1)) + 1), query, items, values[is_listed], "indices"
+    )
 
 
 def _grades_of_paths(
@@ -191,16 +193,16 @@ def _grades_of_paths(
     """Each query, item and its grade, unless that is 0; block by block, so that no Q × N matrix exists."""
     height = max(_LEVELS_AT_ONCE // max(len(items), 1), 1)
     for start in range(0, len(queries), height):
-        found = levels(queries[start : start + height], items)
+        block_levels = levels(queries[start : start + height], items)
         if not itself:
-            found[np.arange(len(found)), start + np.arange(len(found))] = 0
-        for row, item in zip(*np.nonzero(found), strict=True):
-            if grades[found[row, item]]:
-                yield start + int(row), int(item), grades[found[row, item]]
+            block_levels[np.arange(len(block_levels)), start + np.arange(len(block_levels))] = 0
+        for row, item in zip(*np.nonzero(block_levels), strict=True):
+            if grades[block_levels[row, item]]:
+                yield start + int(row), int(item), grades[block_levels[row, item]]
 
 
-def _refuse_names(queries: Iterable[object], others: Iterable[object]) -> None:
-    for names, at_start in ((queries, True), (others, False)):
+def _refuse_names(queries: Iterable[object], items: Iterable[object]) -> None:
+    for names, at_start in ((queries, True), (items, False)):
         for name in map(str, names):
             if len(name.split()) != 1 or name != name.strip() or (at_start and name.startswith("#")):
                 raise OptionError(f"the name {name!r}", expected="no white space, and no '#' at the start of a query's")

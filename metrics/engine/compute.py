@@ -63,28 +63,28 @@ def _values(
     progress: bool,
 ) -> Floats:
     """The same; the first process locks the folder that is resumed."""
-    together = retrieval.source.share is not None  # all processes work on every block
-    first, step = (0, 1) if share is None or together else share
+    blocks_shared = retrieval.source.share is not None  # all processes work on every block
+    first, step = (0, 1) if share is None or blocks_shared else share
     layout = choose_layout(retrieval, block_size, sharers=step)
     if share is not None:
         layout = share.agreed(layout)
     queries = retrieval.source.gallery.tree.queries
     values = np.zeros((len(queries), len(retrieval.request.metrics)))
-    stored, done, finished = values.copy(), np.zeros(len(queries), np.uint8), None
+    stored_values, done, store = values.copy(), np.zeros(len(queries), np.uint8), None
     if resume is not None:
         fingerprint = _fingerprint(retrieval, layout)
         with nullcontext() if share is None else share.agreeing():
             if share is None or share.rank == 0:
                 lock.enter_context(locked_folder(resume))
-            finished = PartStore(resume, fingerprint, rows="queries")
-            for part, found in finished.parts():
-                stored[part], done[part] = found, 1
-        if share is not None and together:
+            store = PartStore(resume, fingerprint, rows="queries")
+            for part, block_values in store.parts():
+                stored_values[part], done[part] = block_values, 1
+        if share is not None and blocks_shared:
             done = share.reduced(done, "smallest")
     missing = []
     for block in ranges(len(queries), layout.rows)[first::step]:
         if done[block].all():
-            values[queries[block]] = stored[block]
+            values[queries[block]] = stored_values[block]
         else:
             missing.append(block)
     if layout.way == "on a device":
@@ -96,33 +96,33 @@ def _values(
         single_threaded_blas(),
         show_progress(description="queries", total=sum(map(len, rows)), enabled=enabled) as advance,
     ):
-        for block, found in zip(missing, compute(retrieval, layout, rows, advance), strict=True):
-            values[queries[block]] = found
-            if finished is not None and not (together and share is not None and share.rank):
-                finished.save(block, found)
-    return values if share is None or together else share.reduced(values)
+        for block, block_values in zip(missing, compute(retrieval, layout, rows, advance), strict=True):
+            values[queries[block]] = block_values
+            if store is not None and not (blocks_shared and share is not None and share.rank):
+                store.save(block, block_values)
+    return values if share is None or blocks_shared else share.reduced(values)
 
 
 def choose_layout(retrieval: Retrieval[Similarity], block_size: int | None, *, sharers: int = 1) -> Layout:
     """Choose the way that fits more queries into the memory budget, with at least a block for each sharer."""
     similarity, num_queries = retrieval.source, len(retrieval)
-    way, most = _roomiest(similarity)
-    fits = most
-    height = min(PRODUCT_ROWS, most, max(num_queries, _LEAST_PRODUCT_ROWS))
+    way, budget_rows = _roomiest(similarity)
+    block_rows = budget_rows
+    height = min(PRODUCT_ROWS, budget_rows, max(num_queries, _LEAST_PRODUCT_ROWS))
     if way == "tiled":
         height = min(height, BUDGET // (similarity.longest_part * similarity.dtype.itemsize))
     height = 1 << (max(height, _LEAST_PRODUCT_ROWS).bit_length() - 1)
     if similarity.share is not None and way == "in memory":  # the height stays that of one process
-        way, fits = "tiled", _most_tiled(similarity)
+        way, block_rows = "tiled", _most_tiled(similarity)
     if block_size is not None:
         return Layout(way, height, -(-min(block_size, max(num_queries, 1)) // height) * height)
-    longest: dict[Way, int] = {
+    longest_blocks: dict[Way, int] = {
         "in memory": height if len(similarity.tiles) == 1 else _MOST_ROWS,
         "tiled": _MOST_ROWS_TILED,
         "on a device": _MOST_ROWS if similarity.held and similarity.share is None else _MOST_ROWS_TILED,
     }
-    fair = -(-num_queries // (height * sharers)) * height
-    return Layout(way, height, max(min(fits, longest[way], fair) // height, 1) * height)
+    sharer_rows = -(-num_queries // (height * sharers)) * height
+    return Layout(way, height, max(min(block_rows, longest_blocks[way], sharer_rows) // height, 1) * height)
 
 
 def _roomiest(similarity: Similarity) -> tuple[Way, int]:
@@ -234,26 +234,26 @@ def values_tiled(
             positives.score.fill(-np.inf)
         block = rows, similarity.queries(rows, layout.height), positives, layout.height
         parts = similarity.parts_with_positives(rows, products)
-        for (places, chosen), items in loaded(lambda part: similarity.items(part[0]), parts):
+        for (places, part_products), items in loaded(lambda part: similarity.items(part[0]), parts):
             gather = gallery.gather if share is None else gallery.put
-            _apply(similarity, memory, block, gather, chosen, places, items)
+            _apply(similarity, memory, block, gather, part_products, places, items)
         if share is not None:
             share.reduced(positives.score, "largest")
             gallery.close_up(rows, positives)
         row_parts, threads = row_ranges(len(rows), row_bytes=gallery.row_bytes(rows))
         for_each(sort, [positives.rows(part) for part in row_parts], threads)
-        done, seen, total = 0, 0, sum(map(len, similarity.parts))
+        done, num_items_seen, total = 0, 0, sum(map(len, similarity.parts))
         for places, items in loaded(similarity.items, similarity.parts):
             _apply(similarity, memory, block, gallery.count, products, places, items)
-            seen += len(places)
-            before, done = done, len(rows) * seen // total
-            advance(done - before)  # as many queries' worth of work as the part was
+            num_items_seen += len(places)
+            done_before, done = done, len(rows) * num_items_seen // total
+            advance(done - done_before)  # as many queries' worth of work as the part was
         if share is None:
             yield retrieval.values_of_positives(rows, positives)
         else:
             share.reduced(positives.negatives)
-            values, own = np.zeros((len(rows), len(retrieval.request.metrics))), share.part(len(rows))
-            values[own] = retrieval.values_of_positives(rows[own], positives.rows(own))
+            values, share_part = np.zeros((len(rows), len(retrieval.request.metrics))), share.part(len(rows))
+            values[share_part] = retrieval.values_of_positives(rows[share_part], positives.rows(share_part))
             yield share.reduced(values)
 
 
@@ -264,16 +264,16 @@ def _apply(
     rows, queries, positives, height = block
 
     def apply(product: slice, threads: int) -> None:
-        own, found = rows[product], positives.rows(product)
+        product_rows, product_positives = rows[product], positives.rows(product)
 
         def work(part: slice) -> None:
-            similarity.gallery.leave_out(scores[part], places, own[part])
-            step(scores[part], places, own[part], found.rows(part))
+            similarity.gallery.leave_out(scores[part], places, product_rows[part])
+            step(scores[part], places, product_rows[part], product_positives.rows(part))
 
         with memory.lent(height, len(places)) as scores:
             padded = queries[product.start : product.start + height]
             similarity.fill(padded, items, places, scores, height, threads=threads)
-            for_each(work, *row_ranges(len(own), row_bytes=scores.shape[1], threads=threads))
+            for_each(work, *row_ranges(len(product_rows), row_bytes=scores.shape[1], threads=threads))
 
     block_bytes = height * len(places) * similarity.dtype.itemsize
     with block_pool(len(products), block_bytes=block_bytes) as (pool, threads):

@@ -93,12 +93,12 @@ class Vectors:
         return scaled
 
 
-def as_vectors(values: Any, *, name: str, taken: bool = False) -> Vectors:
+def as_vectors(values: Any, *, name: str, distributed: bool = False) -> Vectors:
     """Check embeddings as :func:`hiertree.arrays.as_embeddings` does, those of a memory map a few rows at a time.
 
-    Rows of files that are to be ``taken`` by several processes are checked then.
+    Rows of files that are to be ``distributed`` among several processes are checked when these take them.
     """
-    if taken and isinstance(values, np.memmap | StoredRows):
+    if distributed and isinstance(values, np.memmap | StoredRows):
         dtype = as_embeddings(values[:1], name=name).dtype
         if isinstance(values, StoredRows):
             return Vectors(values, dtype, mapped=False, checked=False)
@@ -122,15 +122,15 @@ def first_of_equal(hashes: Words, rows_of: Callable[[Ints], Array]) -> Ints | No
         return None
     first = np.arange(len(hashes))
     step = max(_BYTES_AT_ONCE // rows_of(candidates[:1]).nbytes, 1)
-    firsts: dict[bytes, int] = {}  # rows of the hash at hand
+    place_of_vector: dict[bytes, int] = {}  # rows of the hash at hand
     last: np.uint64 | None = None
     for start in range(0, len(candidates), step):
         places = candidates[start : start + step]
         vectors = rows_of(places)
         for place, row in zip(places.tolist(), vectors + vectors.dtype.type(0), strict=True):  # −0 becomes 0
             if hashes[place] != last:
-                firsts, last = {}, hashes[place]
-            first[place] = firsts.setdefault(row.tobytes(), place)
+                place_of_vector, last = {}, hashes[place]
+            first[place] = place_of_vector.setdefault(row.tobytes(), place)
     return None if (first == np.arange(len(first))).all() else first
 
 

@@ -68,16 +68,16 @@ class Approximate:
 
 
 def evaluate_approximately(
-    query: Vectors, gallery: Vectors, labels: Labels, request: MetricRequest, how: Approximate, *, progress: bool
+    query: Vectors, gallery: Vectors, labels: Labels, request: MetricRequest, search: Approximate, *, progress: bool
 ) -> Evaluation:
     """The metrics of the top k that an index finds; the convention card gives its recall."""
     from .lists import values_of_indices
 
     _check(request, labels.mask)
-    wanted = max(metric.cutoff or 1 for metric in request.metrics)
+    cutoff = max(metric.cutoff or 1 for metric in request.metrics)
     masked = int(np.diff(labels.mask.start).max(initial=0)) + (labels.mask.place == "first")
-    k = min(wanted + masked, len(gallery))
-    index = _built(gallery, how, k)
+    k = min(cutoff + masked, len(gallery))
+    index = _built(gallery, search, k)
     values = np.empty((len(query), len(request.metrics)))
     with show_progress(description="queries", total=len(query), enabled=progress) as advance:
         for start in range(0, len(query), _ROWS):
@@ -85,60 +85,60 @@ def evaluate_approximately(
             scores, indices = index.search(query.unit(rows, _SINGLE), k)
             values[rows] = values_of_indices(indices, labels.rows(rows), request.of_rows(rows), scores=scores)
             advance(rows.stop - rows.start, "")
-    drawn = np.sort(np.random.default_rng(how.seed).permutation(len(query))[: how.sample])
-    found = "no query to measure its recall on"
-    if len(drawn):
-        share = _recall(index, query, gallery, labels.mask, drawn, k, wanted)
-        found = f"{100 * share:.2f} % of the exact top {wanted} found, measured on {len(drawn)} queries"
-    approximation = f"faiss {_describe(index, how)}: {found}"
+    sample_rows = np.sort(np.random.default_rng(search.seed).permutation(len(query))[: search.sample])
+    recall_text = "no query to measure its recall on"
+    if len(sample_rows):
+        share = _recall(index, query, gallery, labels.mask, sample_rows, k, cutoff)
+        recall_text = f"{100 * share:.2f} % of the exact top {cutoff} found, measured on {len(sample_rows)} queries"
+    approximation = f"faiss {_describe(index, search)}: {recall_text}"
     return labels.evaluation(request, values, scores="cosine similarity, float32", approximation=approximation)
 
 
 def _check(request: MetricRequest, mask: Mask) -> None:
     """Refuse metrics and options that a top k cannot serve."""
-    whole = [metric.name for metric in request.metrics if metric.cutoff is None]
-    if whole:
+    uncut_metrics = [metric.name for metric in request.metrics if metric.cutoff is None]
+    if uncut_metrics:
         expected = "metrics of a top k: R@k, TR@k, P@k, MRR@k, mAP@k, HP@k, NDCG@k"
         remedy = "name some in metrics=, or leave approximate out: these need the rank of every positive"
-        raise OptionError(f"approximate= with {', '.join(whole)}", expected=expected, remedy=remedy)
+        raise OptionError(f"approximate= with {', '.join(uncut_metrics)}", expected=expected, remedy=remedy)
     if mask.place == "last" or request.rules.precision == "last positive":
         raise OptionError(
             "approximate= with rules that look beyond the top k", expected="worst='kept' and precision 'k' or 'list'"
         )
 
 
-def _built(gallery: Vectors, how: Approximate, k: int) -> Any:
+def _built(gallery: Vectors, search: Approximate, k: int) -> Any:
     """A faiss index of the normalized gallery, whose inner products are cosines."""
     require_package("faiss", extra="search")
     import faiss
 
     dimensions, num_items = gallery.dimensions, len(gallery)
     index: Any
-    if how.index == "hnsw":
-        index = faiss.IndexHNSWFlat(dimensions, how.links, faiss.METRIC_INNER_PRODUCT)
-        index.hnsw.efSearch = max(how.breadth, k)
+    if search.index == "hnsw":
+        index = faiss.IndexHNSWFlat(dimensions, search.links, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efSearch = max(search.breadth, k)
     else:
-        lists = how.lists or max(min(round(4 * num_items**0.5), num_items // 40), 1)
+        lists = search.lists or max(min(round(4 * num_items**0.5), num_items // 40), 1)
         if lists > num_items:
             raise OptionError(f"an inverted file of {lists} lists", expected=f"at most {num_items}, one per item")
         index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimensions), dimensions, lists, faiss.METRIC_INNER_PRODUCT)
-        index.nprobe, index.cp.seed, index.cp.min_points_per_centroid = min(how.probes, lists), how.seed + 1, 1
-        drawn = np.random.default_rng(how.seed).permutation(num_items)[: _TRAINED_ON * lists]
-        index.train(gallery.unit(np.sort(drawn), _SINGLE))
+        index.nprobe, index.cp.seed, index.cp.min_points_per_centroid = min(search.probes, lists), search.seed + 1, 1
+        training_rows = np.random.default_rng(search.seed).permutation(num_items)[: _TRAINED_ON * lists]
+        index.train(gallery.unit(np.sort(training_rows), _SINGLE))
     for start in range(0, num_items, _ROWS):
         index.add(gallery.unit(slice(start, start + _ROWS), _SINGLE))
     return index
 
 
-def _describe(index: Any, how: Approximate) -> str:
-    if how.index == "hnsw":
+def _describe(index: Any, search: Approximate) -> str:
+    if search.index == "hnsw":
         graph = index.hnsw
-        return f"IndexHNSWFlat (M={how.links}, efConstruction={graph.efConstruction}, efSearch={graph.efSearch})"
+        return f"IndexHNSWFlat (M={search.links}, efConstruction={graph.efConstruction}, efSearch={graph.efSearch})"
     return f"IndexIVFFlat ({index.nlist} lists, {index.nprobe} of them searched)"
 
 
 def _recall(
-    index: Any, query: Vectors, gallery: Vectors, mask: Mask, rows: NDArray[np.int64], k: int, wanted: int
+    index: Any, query: Vectors, gallery: Vectors, mask: Mask, rows: NDArray[np.int64], k: int, cutoff: int
 ) -> float:
     """The share of the top items that an index finds, without excluded ones; any of several equal scores counts."""
     queries, first = query.unit(rows, _SINGLE), mask.place == "first"
@@ -146,12 +146,12 @@ def _recall(
     best = np.empty((len(rows), 0), np.float32)
     for start in range(0, len(gallery), _ROWS):
         scores = queries @ gallery.unit(slice(start, start + _ROWS), _SINGLE).T
-        inside = (items >= start) & (items < start + _ROWS)
-        scores[pairs[inside], items[inside] - start] = -np.inf
-        best = np.sort(np.hstack([best, scores]), axis=1)[:, -wanted - first :]
-    found, indices = index.search(queries, k)
+        in_block = (items >= start) & (items < start + _ROWS)
+        scores[pairs[in_block], items[in_block] - start] = -np.inf
+        best = np.sort(np.hstack([best, scores]), axis=1)[:, -cutoff - first :]
+    found_scores, indices = index.search(queries, k)
     places = np.arange(len(rows))[:, None] * len(gallery)
-    good = (found >= best[:, :1] - _ROUNDING) & (indices >= 0)
+    good = (found_scores >= best[:, :1] - _ROUNDING) & (indices >= 0)
     good &= ~np.isin(places + indices, pairs * len(gallery) + items)
     number = np.isfinite(best).sum(axis=1) - first
     share = np.minimum((good.sum(axis=1) - first) / np.maximum(number, 1), 1.0)

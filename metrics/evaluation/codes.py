@@ -70,9 +70,9 @@ def evaluate_codes(
     from ..engine.retrieval import Retrieval
     from ..ranking.gallery import labeled_gallery
 
-    given = query_codes, query_paths, gallery_codes, gallery_paths
-    asked = CheckedRetrievalOptions(**options)
-    queries, items, labels, request = check_inputs(given, asked, read=_as_words, of_codes=True)
+    inputs = query_codes, query_paths, gallery_codes, gallery_paths
+    checked_options = CheckedRetrievalOptions(**options)
+    queries, items, labels, request = check_inputs(inputs, checked_options, reader=_as_words, of_codes=True)
     gallery = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules)
     codes = Codes(queries.words, np.ascontiguousarray(items.words[gallery.tree.order].T), queries.bits, gallery)
     values = values_of_codes(Retrieval(codes, request, gallery.totals, gallery.counts, num_ranks=len(items)))

@@ -116,24 +116,26 @@ def evaluate(
     check_choice("progress", progress, Literal[True, False])
     check_integer("block_size", block_size, or_none=True)
     check_integer("tile_size", tile_size, or_none=True)
-    beside = tile_size, device, resume, precision, distributed or None
-    if approximate is not None and any(option is not None for option in beside):
-        others = "tile_size=, device=, resume=, precision= or distributed="
-        raise OptionError(f"{others} together with approximate=", expected="only one of them")
+    exact_options = tile_size, device, resume, precision, distributed or None
+    if approximate is not None and any(option is not None for option in exact_options):
+        option_names = "tile_size=, device=, resume=, precision= or distributed="
+        raise OptionError(f"{option_names} together with approximate=", expected="only one of them")
     from ..engine.compute import values_of_embeddings  # takes numba with it
     from ..engine.retrieval import Retrieval
     from ..engine.similarity import Similarity
     from ..engine.vectors import as_vectors
     from ..ranking.gallery import labeled_gallery
 
-    asked = CheckedRetrievalOptions(**options).with_rules(counts=counts)
-    given = query, query_paths, gallery, gallery_paths
-    queries, items, labels, request = check_inputs(given, asked, read=partial(as_vectors, taken=distributed))
+    checked_options = CheckedRetrievalOptions(**options).with_rules(counts=counts)
+    inputs = query, query_paths, gallery, gallery_paths
+    queries, items, labels, request = check_inputs(
+        inputs, checked_options, reader=partial(as_vectors, distributed=distributed)
+    )
     if approximate is not None:
         search = approximate if isinstance(approximate, Approximate) else Approximate(approximate)
         return evaluate_approximately(queries, items, labels, request, search, progress=progress)
     ranked = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules)
-    how: dict[str, Any] = {"tile_size": tile_size, "device": device, "precision": precision}
+    similarity_options: dict[str, Any] = {"tile_size": tile_size, "device": device, "precision": precision}
     share, numbers = None, (request, ranked.totals, ranked.counts, len(items))
     if distributed:
         require_package("torch", extra="train")
@@ -142,9 +144,9 @@ def evaluate(
 
         share = share_of_group()
         check_alike(Retrieval((ranked, queries.array, items.array), *numbers), share)
-        similarity = similarity_of(queries, items, ranked, share, **how)
+        similarity = similarity_of(queries, items, ranked, share, **similarity_options)
     else:
-        similarity = Similarity(queries, items, ranked, **how)
+        similarity = Similarity(queries, items, ranked, **similarity_options)
     retrieval = Retrieval(similarity, *numbers)
     values = values_of_embeddings(retrieval, block_size=block_size, share=share, resume=resume, progress=progress)
     return labels.evaluation(request, values, scores=str(similarity))

@@ -42,10 +42,12 @@ class CheckedRetrievalOptions(CheckedOptions):
     junk: Iterable[Iterable[int]] | None = None
     distractors: Any = None
 
-    def refuse_masks(self, where: str) -> None:
+    def refuse_masks(self, context: str) -> None:
         """OptionError if an option excludes items."""
         if any(getattr(self, name) is not None for name in _MASKS):
-            raise OptionError(f"one of {', '.join(_MASKS)} {where}", expected="these only with label paths and indices")
+            raise OptionError(
+                f"one of {', '.join(_MASKS)} {context}", expected="these only with label paths and indices"
+            )
 
     def check_protocol(self, *, self_retrieval: bool) -> None:
         """Refuse a retrieval that does not fit the named protocol."""
@@ -85,34 +87,34 @@ class Labels(NamedTuple):
 
 
 def check_inputs(
-    given: tuple[Any, ...], asked: CheckedRetrievalOptions, *, read: Callable[..., Any], of_codes: bool = False
+    inputs: tuple[Any, ...], options: CheckedRetrievalOptions, *, reader: Callable[..., Any], of_codes: bool = False
 ) -> tuple[Any, Any, Labels, MetricRequest]:
     """Checked queries, items (the queries in self-retrieval), labels and options.
 
-    Given are the queries, their paths, a gallery and its paths; ``read`` (values, name=…) makes vectors or codes.
+    Given are the queries, their paths, a gallery and its paths; ``reader`` (values, name=…) makes vectors or codes.
     """
-    query, query_paths, gallery, gallery_paths = given
+    query, query_paths, gallery, gallery_paths = inputs
     query_name, gallery_name = ("query_codes", "gallery_codes") if of_codes else ("query", "gallery")
-    asked.check_protocol(self_retrieval=gallery is None)
+    options.check_protocol(self_retrieval=gallery is None)
     if (gallery is None) != (gallery_paths is None):
         missing = gallery_name if gallery is None else "gallery_paths"
         raise OptionError(f"{missing}=None", expected=f"{gallery_name} and gallery_paths together, or neither")
-    check_same_rows({query_name: query, "query_paths": query_paths, "query_ids": asked.query_ids})
-    beside = {"gallery_ids": asked.gallery_ids, "distractors": asked.distractors}
-    check_same_rows({gallery_name: gallery, "gallery_paths": gallery_paths, **beside})
-    queries = read(query, name=query_name)
-    items = queries if gallery is None else read(gallery, name=gallery_name)
-    labels = checked_labels(query_paths, gallery_paths, len(queries), None if gallery is None else len(items), asked)
+    check_same_rows({query_name: query, "query_paths": query_paths, "query_ids": options.query_ids})
+    item_options = {"gallery_ids": options.gallery_ids, "distractors": options.distractors}
+    check_same_rows({gallery_name: gallery, "gallery_paths": gallery_paths, **item_options})
+    queries = reader(query, name=query_name)
+    items = queries if gallery is None else reader(gallery, name=gallery_name)
+    labels = checked_labels(query_paths, gallery_paths, len(queries), None if gallery is None else len(items), options)
     unit = "bits" if of_codes else "dimensions"
-    ours, theirs = (getattr(side, unit) for side in (queries, items))
-    if ours != theirs:
-        raise ShapeError(f"a gallery of {theirs} {unit}", expected=f"those of the queries, {ours}")
+    query_width, gallery_width = (getattr(side, unit) for side in (queries, items))
+    if query_width != gallery_width:
+        raise ShapeError(f"a gallery of {gallery_width} {unit}", expected=f"those of the queries, {query_width}")
     num_levels = labels.query_paths.shape[1]
-    return queries, items, labels, asked.request(num_queries=len(queries), num_levels=num_levels, of_codes=of_codes)
+    return queries, items, labels, options.request(num_queries=len(queries), num_levels=num_levels, of_codes=of_codes)
 
 
 def checked_labels(
-    query_paths: Any, gallery_paths: Any, num_queries: int, num_items: int | None, asked: CheckedRetrievalOptions
+    query_paths: Any, gallery_paths: Any, num_queries: int, num_items: int | None, options: CheckedRetrievalOptions
 ) -> Labels:
     """Check the paths of queries and of the gallery, if any, and build the mask of excluded items."""
     from ..ranking.gallery import mask_of  # takes numba with it
@@ -120,7 +122,7 @@ def checked_labels(
     sides, numbers = {"query_paths": query_paths}, {"query_paths": num_queries}
     if num_items is not None:
         sides["gallery_paths"], numbers["gallery_paths"] = gallery_paths, num_items
-    distractors = _checked_distractors(asked.distractors, num_items)
+    distractors = _checked_distractors(options.distractors, num_items)
     unlabeled = {} if distractors is None else {"gallery_paths": distractors}
     paths, names = shared_paths(sides, num_items=numbers, unlabeled=unlabeled)
     queries, items = paths["query_paths"], paths.get("gallery_paths", paths["query_paths"])
@@ -132,8 +134,8 @@ def checked_labels(
     if items.shape[1] != queries.shape[1]:
         problem = f"gallery_paths of {items.shape[1]} levels"
         raise ShapeError(problem, expected=f"those of the queries, {queries.shape[1]}")
-    ids = {"query_ids": asked.query_ids, "gallery_ids": asked.gallery_ids}
-    mask = mask_of(num_queries, num_items, **ids, junk=asked.junk, rules=asked.rules)
+    ids = {"query_ids": options.query_ids, "gallery_ids": options.gallery_ids}
+    mask = mask_of(num_queries, num_items, **ids, junk=options.junk, rules=options.rules)
     if distractors is not None and distractors.any():
         items = np.where(distractors[:, None], -1, items)
         mask = mask._replace(rule=f"{mask.rule}, {distractors.sum()} distractors at level 0")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..request import MetricRequest
 
 
-def evaluate_indices(run: Any, query_paths: Any, gallery_paths: Any, asked: CheckedRetrievalOptions) -> Evaluation:
+def evaluate_indices(run: Any, query_paths: Any, gallery_paths: Any, options: CheckedRetrievalOptions) -> Evaluation:
     """Every metric of lists of gallery indices, ranked by their order."""
     if is_frame(run) or isinstance(run, Mapping | str | os.PathLike):
         names = "pass the names of the labels' rows, such as query_names=labels.index"
@@ -41,11 +41,11 @@ def evaluate_indices(run: Any, query_paths: Any, gallery_paths: Any, asked: Chec
         raise ShapeError(problem, expected="(Q, K) gallery indices", remedy=remedy)
     if gallery_paths is not None and np.ndim(to_numpy(gallery_paths, name="gallery_paths")) == 0:
         gallery_paths = np.atleast_1d(to_numpy(gallery_paths))
-    return _evaluate(indices.astype(np.int64, copy=False), None, query_paths, gallery_paths, asked)
+    return _evaluate(indices.astype(np.int64, copy=False), None, query_paths, gallery_paths, options)
 
 
 def evaluate_named(
-    listed: Triples, paths: tuple[Any, Any], names: tuple[Any, Any], asked: CheckedRetrievalOptions, *, unjudged: str
+    run: Triples, paths: tuple[Any, Any], names: tuple[Any, Any], options: CheckedRetrievalOptions, *, unjudged: str
 ) -> Evaluation:
     """Every metric of lists of names, where queries and gallery have labels and names.
 
@@ -60,49 +60,49 @@ def evaluate_named(
     queries, gallery = numbered["query_paths"], numbered.get("gallery_paths", numbered["query_paths"])
     row_of_query = rows_of_names(query_names, "query_names", len(queries))
     row_of_item = row_of_query if is_self else rows_of_names(gallery_names, "gallery_names", len(gallery))
-    unknown = _unlabeled_items(listed, row_of_query, row_of_item, refuse=unjudged == "error")
-    row_of_item = row_of_item | {name: len(gallery) + number for number, name in enumerate(unknown)}
-    chosen = [*(listed.queries if is_self else row_of_query)]
-    query = _renumbered(listed.query, listed.queries, {name: number for number, name in enumerate(chosen)})
-    item = _renumbered(listed.item, listed.items, row_of_item)
-    indices, scores = _padded(query, len(chosen), (item, -1), (listed.value, 0.0))
-    rows, places = [row_of_query[name] for name in chosen], np.arange(len(row_of_item))
+    unlabeled_items = _unlabeled_items(run, row_of_query, row_of_item, refuse=unjudged == "error")
+    row_of_item = row_of_item | {name: len(gallery) + number for number, name in enumerate(unlabeled_items)}
+    result_queries = [*(run.queries if is_self else row_of_query)]
+    query = _renumbered(run.query, run.queries, {name: number for number, name in enumerate(result_queries)})
+    item = _renumbered(run.item, run.items, row_of_item)
+    indices, scores = _padded(query, len(result_queries), (item, -1), (run.value, 0.0))
+    rows, places = [row_of_query[name] for name in result_queries], np.arange(len(row_of_item))
     if is_self:
-        asked = replace(asked, query_ids=np.array(rows, np.int64), gallery_ids=places)
-    if unknown:
-        asked = replace(asked, distractors=places >= len(gallery))
-    gallery = np.concatenate([gallery, np.zeros((len(unknown), gallery.shape[1]), np.int64)])
-    result = _evaluate(indices, scores, queries[rows], gallery, asked)
+        options = replace(options, query_ids=np.array(rows, np.int64), gallery_ids=places)
+    if unlabeled_items:
+        options = replace(options, distractors=places >= len(gallery))
+    gallery = np.concatenate([gallery, np.zeros((len(unlabeled_items), gallery.shape[1]), np.int64)])
+    result = _evaluate(indices, scores, queries[rows], gallery, options)
     card = replace(result.convention, level_names=label_names.level_names)
-    return replace(result, query_ids=chosen, convention=card, class_names=label_names.class_names)
+    return replace(result, query_ids=result_queries, convention=card, class_names=label_names.class_names)
 
 
 def _unlabeled_items(
-    listed: Triples, row_of_query: Mapping[Hashable, int], row_of_item: Mapping[Hashable, int], *, refuse: bool
+    run: Triples, row_of_query: Mapping[Hashable, int], row_of_item: Mapping[Hashable, int], *, refuse: bool
 ) -> list[Hashable]:
     """The items of a run without a label; refuses unlabeled queries, and unlabeled items on request."""
-    strange = np.array([name not in row_of_query for name in listed.queries], np.bool_)
+    strange = np.array([name not in row_of_query for name in run.queries], np.bool_)
     expected = "every query of the run among query_names"
-    listed.refuse(strange[listed.query], "a query without a label", expected=expected, kind=PathError)
-    unknown = [name for name in listed.items if name not in row_of_item]
-    if unknown and len(unknown) == len(listed.items):
-        problem = f"a run of items such as {unknown[0]!r}"
+    run.refuse(strange[run.query], "a query without a label", expected=expected, kind=PathError)
+    unlabeled_items = [name for name in run.items if name not in row_of_item]
+    if unlabeled_items and len(unlabeled_items) == len(run.items):
+        problem = f"a run of items such as {unlabeled_items[0]!r}"
         raise OptionError(problem, expected=f"items that have labels, such as {next(iter(row_of_item))!r}")
     if refuse:
-        strange = np.array([name not in row_of_item for name in listed.items], np.bool_)
+        strange = np.array([name not in row_of_item for name in run.items], np.bool_)
         advice = "pass unjudged='irrelevant' to count such items at level 0"
         expected = "a label for every item"
-        listed.refuse(strange[listed.item], "an item without a label", expected=expected, kind=PathError, remedy=advice)
-    return unknown
+        run.refuse(strange[run.item], "an item without a label", expected=expected, kind=PathError, remedy=advice)
+    return unlabeled_items
 
 
 def _evaluate(
-    indices: Ints, scores: Floats | None, query_paths: Any, gallery_paths: Any, asked: CheckedRetrievalOptions
+    indices: Ints, scores: Floats | None, query_paths: Any, gallery_paths: Any, options: CheckedRetrievalOptions
 ) -> Evaluation:
     num_queries, num_items = len(indices), None if gallery_paths is None else len(gallery_paths)
-    labels = checked_labels(query_paths, gallery_paths, num_queries, num_items, asked)
-    _check_indices(indices, len(labels.gallery_paths), repeats=asked.rules.repeats)
-    request = asked.request(num_queries=num_queries, num_levels=labels.query_paths.shape[1])
+    labels = checked_labels(query_paths, gallery_paths, num_queries, num_items, options)
+    _check_indices(indices, len(labels.gallery_paths), repeats=options.rules.repeats)
+    request = options.request(num_queries=num_queries, num_levels=labels.query_paths.shape[1])
     values = values_of_indices(indices, labels, request, scores=scores)
     return labels.evaluation(request, values, scores="ranked lists; unlisted positives count as never found")
 
@@ -114,10 +114,12 @@ def _check_indices(indices: Ints, num_items: int, *, repeats: Repeats) -> None:
         raise PathError(f"row {outside[0]} of the run", expected=f"indices from 0 to {num_items - 1}, or −1 for none")
     if repeats == "irrelevant":
         return
-    ordered = np.sort(indices, axis=1)
-    twice = np.flatnonzero(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1))
-    if len(twice):
-        raise PathError(f"row {twice[0]} of the run", expected="no index twice")
+    sorted_indices = np.sort(indices, axis=1)
+    repeating_rows = np.flatnonzero(
+        ((sorted_indices[:, 1:] == sorted_indices[:, :-1]) & (sorted_indices[:, 1:] >= 0)).any(axis=1)
+    )
+    if len(repeating_rows):
+        raise PathError(f"row {repeating_rows[0]} of the run", expected="no index twice")
 
 
 def values_of_indices(indices: Ints, labels: Labels, request: MetricRequest, *, scores: Array | None = None) -> Floats:
@@ -131,8 +133,8 @@ def values_of_indices(indices: Ints, labels: Labels, request: MetricRequest, *, 
     if request.rules.repeats == "irrelevant":
         levels[_repeated(indices)] = 0
     rows, masked = mask.pairs(slice(0, len(queries)))
-    firsts = np.arange(len(queries))[:, None] * len(items)
-    excluded = (indices < 0) | np.isin(firsts + indices, rows * len(items) + masked)
+    row_offsets = np.arange(len(queries))[:, None] * len(items)
+    excluded = (indices < 0) | np.isin(row_offsets + indices, rows * len(items) + masked)
     places = np.arange(indices.shape[1])
     if scores is None:
         scores = np.broadcast_to(-places.astype(np.float64), indices.shape)
@@ -144,16 +146,16 @@ def values_of_indices(indices: Ints, labels: Labels, request: MetricRequest, *, 
 def _repeated(indices: Ints) -> NDArray[np.bool_]:
     """(Q, K) True where an index stands again in a list."""
     order = np.argsort(indices, axis=1, kind="stable")
-    ordered = np.take_along_axis(indices, order, axis=1)
-    again = np.zeros(indices.shape, np.bool_)
-    np.put_along_axis(again, order[:, 1:], ordered[:, 1:] == ordered[:, :-1], axis=1)
-    return again
+    sorted_indices = np.take_along_axis(indices, order, axis=1)
+    is_repeat = np.zeros(indices.shape, np.bool_)
+    np.put_along_axis(is_repeat, order[:, 1:], sorted_indices[:, 1:] == sorted_indices[:, :-1], axis=1)
+    return is_repeat
 
 
 def evaluate_judged(
     run: Any,
     qrels: Any,
-    asked: CheckedRetrievalOptions,
+    options: CheckedRetrievalOptions,
     *,
     num_levels: int | None,
     unjudged: str,
@@ -163,14 +165,14 @@ def evaluate_judged(
     """Every metric of a run by its judgments, each in any form; judged queries come first."""
     matched = match(run, qrels) if higher_is_better else None
     if matched is None or (unjudged == "error" and (matched.level < 0).any()):
-        listed = as_run(run, higher_is_better=higher_is_better, repeats=asked.rules.repeats)
-        matched = _match_names(listed, as_qrels(qrels, negative=negative), refuse=unjudged == "error")
+        run_triples = as_run(run, higher_is_better=higher_is_better, repeats=options.rules.repeats)
+        matched = _match_names(run_triples, as_qrels(qrels, negative=negative), refuse=unjudged == "error")
     names, row, level = matched.queries, matched.row, matched.level
-    counted = f"{int((level < 0).sum())} listed items without judgment at level 0"
+    unjudged_note = f"{int((level < 0).sum())} listed items without judgment at level 0"
     if unjudged == "error":
-        counted = "every listed item has a judgment"
+        unjudged_note = "every listed item has a judgment"
     depth = checked_num_levels(num_levels, deepest=int(matched.judged_level.max(initial=0)))
-    request = asked.with_rules(counts="strict", itself="masked").request(num_queries=len(names), num_levels=depth)
+    request = options.with_rules(counts="strict", itself="masked").request(num_queries=len(names), num_levels=depth)
     cells = matched.judged_row * (depth + 1) + matched.judged_level
     totals = np.bincount(cells, minlength=len(names) * (depth + 1)).reshape(len(names), depth + 1)
     columns = (matched.value, 0.0), (level.clip(min=0).astype(np.uint8), 0), (np.zeros(len(row), np.bool_), True)
@@ -178,37 +180,37 @@ def evaluate_judged(
     values = values_of_lists(Retrieval(lists, request, totals, None, num_ranks=lists.scores.shape[1]))
     values[matched.num_judged :] = np.nan  # independent of the rules for queries without positives
     scores = f"{matched.sources[0]}; unlisted positives count as never found"
-    counts = f"strict: as judged by {matched.sources[1]}; {counted}"
+    counts = f"strict: as judged by {matched.sources[1]}; {unjudged_note}"
     card = request.convention(self_rule="every item as listed", scores=scores, counts=counts)
     return Evaluation(request.names, values, names, card)
 
 
-def _match_names(listed: Triples, judged: Triples, *, refuse: bool) -> Matched:
+def _match_names(run: Triples, qrels: Triples, *, refuse: bool) -> Matched:
     """The level of each listed item, by the number of its name; refuses unjudged items on request."""
-    _check_same_names(listed, judged)
-    names = [*dict.fromkeys([*judged.queries, *listed.queries])]
-    row = _renumbered(listed.query, listed.queries, {name: number for number, name in enumerate(names)})
-    level = _levels_of_listed(listed, judged, row)
+    _check_same_names(run, qrels)
+    names = [*dict.fromkeys([*qrels.queries, *run.queries])]
+    row = _renumbered(run.query, run.queries, {name: number for number, name in enumerate(names)})
+    level = _levels_of_listed(run, qrels, row)
     if refuse:
         advice = "pass unjudged='irrelevant' to count such items at level 0"
-        listed.refuse(level < 0, "no judgment", expected="a level for every item", kind=PathError, remedy=advice)
-    levels, sources = judged.value.astype(np.int64), (listed.source, judged.source)
-    return Matched(names, len(judged.queries), row, listed.value, level, judged.query, levels, sources)
+        run.refuse(level < 0, "no judgment", expected="a level for every item", kind=PathError, remedy=advice)
+    levels, sources = qrels.value.astype(np.int64), (run.source, qrels.source)
+    return Matched(names, len(qrels.queries), row, run.value, level, qrels.query, levels, sources)
 
 
-def _check_same_names(listed: Triples, judged: Triples) -> None:
+def _check_same_names(run: Triples, qrels: Triples) -> None:
     """Refuse a run and judgments without a common query, or with items of different types: 7 never equals '7'."""
-    if not set(listed.queries) & set(judged.queries):
-        examples = " and ".join(map(_example, (listed.queries, judged.queries)))
-        problem = f"run ({listed.source}) and qrels ({judged.source}) without a shared query: {examples}"
+    if not set(run.queries) & set(qrels.queries):
+        examples = " and ".join(map(_example, (run.queries, qrels.queries)))
+        problem = f"run ({run.source}) and qrels ({qrels.source}) without a shared query: {examples}"
         raise OptionError(problem, expected="the same query names in both")
     kinds = [
         {next((kind for kind in (str, Number) if isinstance(name, kind)), type(name)) for name in names}
-        for names in (listed.items, judged.items)
+        for names in (run.items, qrels.items)
     ]
     if kinds[0] and kinds[1] and not kinds[0] & kinds[1]:
-        problem = f"a run of items {_example(listed.items)}"
-        raise OptionError(problem, expected=f"names of the type of the judged items, {_example(judged.items)}")
+        problem = f"a run of items {_example(run.items)}"
+        raise OptionError(problem, expected=f"names of the type of the judged items, {_example(qrels.items)}")
 
 
 def _example(names: Sequence[Hashable]) -> str:
@@ -235,12 +237,12 @@ def _padded(row: Ints, number: int, *columns: tuple[Array, Any]) -> list[Array]:
     return padded
 
 
-def _levels_of_listed(listed: Triples, judged: Triples, row: Ints) -> Ints:
+def _levels_of_listed(run: Triples, qrels: Triples, row: Ints) -> Ints:
     """The level of each item of a run, −1 without a judgment; ``row`` is the place of each query in the judgments."""
     import pandas as pd
 
-    item = _renumbered(listed.item, listed.items, {name: number for number, name in enumerate(judged.items)})
-    wanted = np.where(item < 0, -1, row * max(len(judged.items), 1) + item)
-    place = judged.pairs().get_indexer(pd.Index(wanted))
-    levels: Ints = np.append(judged.value, -1)[place].astype(np.int64)  # −1 reads the appended −1
+    item = _renumbered(run.item, run.items, {name: number for number, name in enumerate(qrels.items)})
+    pair_numbers = np.where(item < 0, -1, row * max(len(qrels.items), 1) + item)
+    place = qrels.pairs().get_indexer(pd.Index(pair_numbers))
+    levels: Ints = np.append(qrels.value, -1)[place].astype(np.int64)  # −1 reads the appended −1
     return levels

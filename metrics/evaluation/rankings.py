@@ -100,25 +100,26 @@ def evaluate_ranking(
     check_choice("higher_is_better", higher_is_better, Literal[True, False])
     if query_names is None and gallery_names is not None:
         raise OptionError("gallery_names without query_names", expected="both, or neither")
-    asked = CheckedRetrievalOptions(**options).with_rules(worst="kept")  # a list cut short does not hold its worst item
+    # a list cut short does not hold its worst item
+    checked_options = CheckedRetrievalOptions(**options).with_rules(worst="kept")
     from .lists import evaluate_indices, evaluate_judged, evaluate_named  # takes numba with it
 
     if qrels is not None:
         if query_names is not None:
             raise OptionError("query_names together with qrels", expected="query_names only with label paths")
-        asked.refuse_masks("beside qrels")
-        how: dict[str, Any] = {"num_levels": num_levels, "unjudged": unjudged, "negative": negative_qrels}
-        return evaluate_judged(run, qrels, asked, **how, higher_is_better=higher_is_better)
+        checked_options.refuse_masks("beside qrels")
+        judging_options: dict[str, Any] = {"num_levels": num_levels, "unjudged": unjudged, "negative": negative_qrels}
+        return evaluate_judged(run, qrels, checked_options, **judging_options, higher_is_better=higher_is_better)
     if num_levels is not None or negative_qrels != "error" or (unjudged == "error" and query_names is None):
         problem = "num_levels=, negative_qrels= or unjudged='error' together with label paths"
         raise OptionError(problem, expected="these options only with qrels")
     if query_names is not None:
-        asked.refuse_masks("beside names")
-    asked.check_protocol(self_retrieval=gallery_paths is None)
+        checked_options.refuse_masks("beside names")
+    checked_options.check_protocol(self_retrieval=gallery_paths is None)
     if query_names is None:
         if not higher_is_better:
             raise OptionError("higher_is_better=False with lists of indices", expected="it with scores alone")
-        return evaluate_indices(run, query_paths, gallery_paths, asked)
-    listed = as_run(run, higher_is_better=higher_is_better, repeats=asked.rules.repeats)
+        return evaluate_indices(run, query_paths, gallery_paths, checked_options)
+    run_triples = as_run(run, higher_is_better=higher_is_better, repeats=checked_options.rules.repeats)
     paths, names = (query_paths, gallery_paths), (query_names, gallery_names)
-    return evaluate_named(listed, paths, names, asked, unjudged=unjudged)
+    return evaluate_named(run_triples, paths, names, checked_options, unjudged=unjudged)

@@ -64,9 +64,9 @@ def evaluate_scores(
     """
     from ..engine.retrieval import Retrieval, values_of_lists  # takes numba with it
 
-    asked = CheckedOptions(**options).with_rules(counts="strict", itself="masked", worst="kept")
+    checked_options = CheckedOptions(**options).with_rules(counts="strict", itself="masked", worst="kept")
     lists, depth = as_score_matrix(scores, levels, valid, num_levels)
-    request = asked.request(num_queries=len(lists.scores), num_levels=depth, of_codes=True)
+    request = checked_options.request(num_queries=len(lists.scores), num_levels=depth, of_codes=True)
     if valid is None and _holds_queries(lists.scores, lists.levels, depth):
         remedy = "pass valid=~np.eye(len(scores), dtype=bool) to leave it out, or embeddings to evaluate"
         warnings.warn(f"each query counts as an item of its own list: {remedy}", UserWarning, stacklevel=3)
@@ -109,10 +109,10 @@ def _as_scores(scores: Any) -> NDArray[Any]:
         raise ShapeError(f"scores of shape {array.shape}", expected="shape (Q, N) with N ≥ 1")
     if array.dtype.kind not in "fiub":
         raise EmbeddingError(f"scores of type {array.dtype}", expected="real numbers")
-    wide = array.dtype.itemsize > (4 if array.dtype.kind == "f" else 2)
-    if wide:
+    needs_float64 = array.dtype.itemsize > (4 if array.dtype.kind == "f" else 2)
+    if needs_float64:
         array = as_float64(scores if isinstance(scores, list | tuple) else array, name="scores")
-    array = np.ascontiguousarray(array, dtype=np.float64 if wide else np.float32)
+    array = np.ascontiguousarray(array, dtype=np.float64 if needs_float64 else np.float32)
     bad = np.flatnonzero(np.isnan(array).any(axis=1))
     if len(bad):
         raise EmbeddingError(f"scores hold NaN in {len(bad)} rows, first in row {bad[0]}", expected="numbers or ±inf")
@@ -175,23 +175,27 @@ def revisitop_levels(
     """
     check_choice("setup", setup, Setup)
     check_integer("num_items", num_items, least=0)
-    given: Any = ground_truth
-    given = list(given) if np.iterable(given) else [None]
-    if not all(isinstance(lists, Mapping) for lists in given):
+    truths: Any = ground_truth
+    truths = list(truths) if np.iterable(truths) else [None]
+    if not all(isinstance(lists, Mapping) for lists in truths):
         raise OptionError("a ground truth without mappings", expected="lists easy, hard and junk for each query")
-    levels = np.zeros((len(given), num_items), np.uint8)
+    levels = np.zeros((len(truths), num_items), np.uint8)
     valid = np.ones(levels.shape, np.bool_)
-    for query, lists in enumerate(given):
+    for query, lists in enumerate(truths):
         if not set(_LISTS) <= set(lists):
             raise OptionError(f"ground truth of query {query}", expected="lists easy, hard and junk")
         images = [to_numpy(lists[name]).ravel() for name in _LISTS]
-        whole = all(own.dtype.kind in "iu" or not own.size for own in images)
-        listed = np.concatenate(images)
-        if not whole or ((listed < 0) | (listed >= num_items)).any() or len(np.unique(listed)) < len(listed):
+        are_integers = all(indices.dtype.kind in "iu" or not indices.size for indices in images)
+        all_indices = np.concatenate(images)
+        if (
+            not are_integers
+            or ((all_indices < 0) | (all_indices >= num_items)).any()
+            or len(np.unique(all_indices)) < len(all_indices)
+        ):
             raise PathError(f"ground truth of query {query}", expected=f"indices from 0 to {num_items - 1}, each once")
-        for name, own in zip(_LISTS, images, strict=True):
+        for name, indices in zip(_LISTS, images, strict=True):
             if name in _POSITIVES[setup]:
-                levels[query, own.astype(np.int64)] = 1
+                levels[query, indices.astype(np.int64)] = 1
             else:
-                valid[query, own.astype(np.int64)] = False
+                valid[query, indices.astype(np.int64)] = False
     return RevisitedLevels(levels, valid)

@@ -80,9 +80,9 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
         self.distance = distance
         self.names = tuple(metric.name for metric in parse_metrics(metrics, num_levels=MAX_LEVELS))
         check_integer("num_levels", num_levels, or_none=True)
-        given: dict[str, Any] = {"alpha": alpha, "relevance": relevance, "ties": ties, "compat": compat}
-        CheckedOptions(**given)  # wrong options fail here
-        self.num_levels, self.options = num_levels, {**given, "counts": counts, "device": device}
+        metric_options: dict[str, Any] = {"alpha": alpha, "relevance": relevance, "ties": ties, "compat": compat}
+        CheckedOptions(**metric_options)  # wrong options fail here
+        self.num_levels, self.options = num_levels, {**metric_options, "counts": counts, "device": device}
         self.result: Evaluation | None = None
 
     def get_curr_metrics(self) -> list[str]:
@@ -142,26 +142,31 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
 
 def _columns(labels: Any) -> Any:
     """The columns up to the one sliced from a tensor of labels, or the labels as given."""
-    whole = labels._base if isinstance(labels, torch.Tensor) and labels.ndim == 1 else None
-    if whole is None or whole.ndim != 2 or len(whole) != len(labels) or labels.stride(0) != whole.stride(0):
+    label_matrix = labels._base if isinstance(labels, torch.Tensor) and labels.ndim == 1 else None
+    if (
+        label_matrix is None
+        or label_matrix.ndim != 2
+        or len(label_matrix) != len(labels)
+        or labels.stride(0) != label_matrix.stride(0)
+    ):
         return labels
-    column = (labels.storage_offset() - whole.storage_offset()) // whole.stride(1)
-    return whole[:, : column + 1]
+    column = (labels.storage_offset() - label_matrix.storage_offset()) // label_matrix.stride(1)
+    return label_matrix[:, : column + 1]
 
 
-def _check_included(queries: Any, items: Any, what: str) -> None:
+def _check_included(queries: Any, items: Any, array_name: str) -> None:
     first, second = to_numpy(queries), to_numpy(items)[: len(queries)]
-    alike = np.allclose if what == "embeddings" else np.array_equal
-    if first.shape != second.shape or not alike(first, second):
-        raise OptionError(f"ref_includes_query=True with other {what}", expected="those of the query first")
+    arrays_agree = np.allclose if array_name == "embeddings" else np.array_equal
+    if first.shape != second.shape or not arrays_agree(first, second):
+        raise OptionError(f"ref_includes_query=True with other {array_name}", expected="those of the query first")
 
 
 def _evaluate_distances(
-    *given: Any, counts: Literal["strict", "official"] | None, device: str | None, **options: Any
+    *inputs: Any, counts: Literal["strict", "official"] | None, device: str | None, **options: Any
 ) -> Evaluation:
     """Every metric by Euclidean distance, a block of queries × gallery at once."""
-    asked = CheckedRetrievalOptions(**options).with_rules(counts=counts)
-    queries, items, labels, request = check_inputs(given, asked, read=_raw_vectors)
+    checked_options = CheckedRetrievalOptions(**options).with_rules(counts=counts)
+    queries, items, labels, request = check_inputs(inputs, checked_options, reader=_raw_vectors)
     mask, order = labels.mask, np.arange(len(items))
     ranked = labeled_gallery(labels.query_paths, labels.gallery_paths, mask, request.rules)
     values = np.empty((len(queries), len(request.metrics)))
@@ -172,8 +177,8 @@ def _evaluate_distances(
         scores = _ranking_scores(sides[0][rows], sides[1]).cpu().numpy()
         lists = ScoredLists(scores, levels(labels.query_paths[rows], labels.gallery_paths), mask.excluded(rows, order))
         totals = drop_ranked(mask.place, *lists, order, ranked.totals[rows])
-        counted = None if ranked.counts is None else ranked.counts[rows]
-        part = Retrieval(lists, request.of_rows(rows), totals, counted, num_ranks=len(items))
+        row_counts = None if ranked.counts is None else ranked.counts[rows]
+        part = Retrieval(lists, request.of_rows(rows), totals, row_counts, num_ranks=len(items))
         values[rows] = values_of_lists(part)
     return labels.evaluation(request, values, scores="Euclidean distance, float64")
 

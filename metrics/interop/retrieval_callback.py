@@ -98,8 +98,8 @@ class RetrievalCallback(Callback):
             values = values if isinstance(values, dict) else {metric.evaluation().names[0]: values}
             self.results[number] = metric.evaluation()
             suffix = f"/dataloader_idx_{number}" if len(self._metrics) > 1 else ""
-            named = {f"{self.prefix}{name}{suffix}": value for name, value in values.items()}
-            pl_module.log_dict(named, add_dataloader_idx=False)
+            logged_values = {f"{self.prefix}{name}{suffix}": value for name, value in values.items()}
+            pl_module.log_dict(logged_values, add_dataloader_idx=False)
             metric.reset()
 
     def _embedded(self, trainer: Trainer, module: LightningModule, outputs: Any, batch: Any) -> tuple[Any, Any, Any]:
@@ -107,14 +107,14 @@ class RetrievalCallback(Callback):
             return outputs["embeddings"], outputs["paths"], outputs.get("ids")
         with torch.no_grad(), trainer.precision_plugin.forward_context():
             if self.embed is not None:
-                found = self.embed(module, batch)
+                embedded_batch = self.embed(module, batch)
             elif isinstance(batch, tuple | list) and len(batch) in (2, 3):
-                found = (module(batch[0]), *batch[1:])
+                embedded_batch = (module(batch[0]), *batch[1:])
             else:
                 problem = f"a validation batch of type {type(batch).__name__}"
                 remedy = "pass embed=, or return embeddings and paths from validation_step"
                 raise OptionError(problem, expected="(images, paths) or (images, paths, ids)", remedy=remedy)
-        return (*found, None) if len(found) == 2 else found
+        return (*embedded_batch, None) if len(embedded_batch) == 2 else embedded_batch
 
     def _ids_of_next(self, trainer: Trainer, dataloader: int, number: int) -> torch.Tensor | None:
         """The indices of the next items where a sampler divides a data set among processes, which repeats some."""

@@ -83,12 +83,12 @@ class RetrievalMetric(Metric):
         except ValueError as error:
             raise OptionError(f"options {sorted(options)}", expected=f"torchmetrics' own ({error})") from error
         names = (metrics,) if isinstance(metrics, str) else None if metrics is None else tuple(metrics)
-        given: dict[str, Any] = {"alpha": alpha, "relevance": relevance, "ties": ties}
-        given |= {"protocol": protocol, "compat": compat}
-        CheckedOptions(**given)  # wrong options fail here
+        metric_options: dict[str, Any] = {"alpha": alpha, "relevance": relevance, "ties": ties}
+        metric_options |= {"protocol": protocol, "compat": compat}
+        CheckedOptions(**metric_options)  # wrong options fail here
         if names is not None:
             parse_metrics(names, num_levels=MAX_LEVELS)
-        self.names, self.is_one, self.options = names, isinstance(metrics, str), {**given, "counts": counts}
+        self.names, self.is_one, self.options = names, isinstance(metrics, str), {**metric_options, "counts": counts}
         self._result: Evaluation | None = None
         for state in _STATES:
             self.add_state(state, default=[], dist_reduce_fx="cat")
@@ -134,22 +134,26 @@ class RetrievalMetric(Metric):
                 expected="a tensor",
                 remedy="wrap them in torch.as_tensor",
             )
-        where, number = embeddings.device, len(embeddings)
-        labels = _labels(paths, where)
-        apart = torch.as_tensor(gallery, dtype=torch.bool, device=where).expand(number if np.ndim(gallery) == 0 else -1)
+        device, number = embeddings.device, len(embeddings)
+        labels = _labels(paths, device)
+        in_gallery = torch.as_tensor(gallery, dtype=torch.bool, device=device).expand(
+            number if np.ndim(gallery) == 0 else -1
+        )
         if embeddings.ndim == 2 and number == 0 and labels.numel() == 0:
             return  # as the last batch of a process may be
-        own, shared = _numbers(ids, "ids", embeddings), _numbers(groups, "groups", embeddings)
-        batch = embeddings.detach(), labels.detach(), apart, own, shared
+        item_ids, item_groups = _numbers(ids, "ids", embeddings), _numbers(groups, "groups", embeddings)
+        batch = embeddings.detach(), labels.detach(), in_gallery, item_ids, item_groups
         if embeddings.ndim != 2 or labels.ndim != 2 or any(len(part) != number for part in batch):
-            problem = f"embeddings {tuple(embeddings.shape)}, paths {tuple(labels.shape)}, {len(apart)} of gallery=, "
-            problem += f"{len(own)} ids, {len(shared)} groups"
+            problem = (
+                f"embeddings {tuple(embeddings.shape)}, paths {tuple(labels.shape)}, {len(in_gallery)} of gallery=, "
+            )
+            problem += f"{len(item_ids)} ids, {len(item_groups)} groups"
             raise ShapeError(problem, expected="(n, d), (n, L) and n")
         for state, part in zip(_STATES, batch, strict=True):
-            before = getattr(self, state)
-            if part.ndim == 2 and len(before) and before[-1].shape[-1] != part.shape[1]:
+            earlier_parts = getattr(self, state)
+            if part.ndim == 2 and len(earlier_parts) and earlier_parts[-1].shape[-1] != part.shape[1]:
                 problem = f"{state} of width {part.shape[1]}"
-                raise ShapeError(problem, expected=f"that of the batches before, {before[-1].shape[-1]}")
+                raise ShapeError(problem, expected=f"that of the batches before, {earlier_parts[-1].shape[-1]}")
         for state, part in zip(_STATES, batch, strict=True):
             getattr(self, state).append(part)
 
@@ -157,9 +161,9 @@ class RetrievalMetric(Metric):
         """Means over the queries, float32 scalars; NaN, with a warning, where no query has a positive."""
         result = self._result = self._evaluated()
         means = result.summary()
-        lost = [name for name in result.names if name not in means]
-        if lost:
-            text = f"{', '.join(lost)}: no query has a positive among the gathered items"
+        undefined_metrics = [name for name in result.names if name not in means]
+        if undefined_metrics:
+            text = f"{', '.join(undefined_metrics)}: no query has a positive among the gathered items"
             warnings.warn(text, UserWarning, stacklevel=2)
         values = {name: torch.tensor(float(means.get(name, np.nan)), device=self.device) for name in result.names}
         return values[result.names[0]] if self.is_one else values
@@ -190,20 +194,28 @@ class RetrievalMetric(Metric):
             raise ShapeError(f"{type(self).__name__} without items", expected="update before compute")
         embeddings, paths, in_gallery, ids, groups = (to_numpy(dim_zero_cat(getattr(self, state))) for state in _STATES)
         keys = np.stack([in_gallery.astype(np.int64), np.where(ids == _NONE, -1 - np.arange(len(ids)), ids)])
-        _, first, which = np.unique(keys, axis=1, return_index=True, return_inverse=True)
-        again = (paths[first[which.reshape(-1)]] != paths).any(axis=1)
-        if again.any():
-            problem = f"id {ids[again.argmax()]} with two paths"
+        _, first, item_of_row = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+        has_other_path = (paths[first[item_of_row.reshape(-1)]] != paths).any(axis=1)
+        if has_other_path.any():
+            problem = f"id {ids[has_other_path.argmax()]} with two paths"
             raise PathError(problem, expected="one item per id", remedy="number the items, not their classes")
-        kept = np.sort(first)
-        embeddings, paths, apart, groups = embeddings[kept], paths[kept], in_gallery[kept].astype(bool), groups[kept]
+        unique_rows = np.sort(first)
+        embeddings, paths, gallery_rows, groups = (
+            embeddings[unique_rows],
+            paths[unique_rows],
+            in_gallery[unique_rows].astype(bool),
+            groups[unique_rows],
+        )
         if (groups == _NONE).any() != (groups == _NONE).all():
             raise PathError("groups in some batches only", expected="groups in every batch, or in none")
-        options, alone = {**self.options, "metrics": self.names}, not apart.any()
+        options, self_retrieval = {**self.options, "metrics": self.names}, not gallery_rows.any()
         if (groups != _NONE).any():
-            options |= {"query_ids": groups[~apart], "gallery_ids": None if alone else groups[apart]}
-        gallery, gallery_paths = (None, None) if alone else (embeddings[apart], paths[apart])
-        return evaluate(embeddings[~apart], paths[~apart], gallery, gallery_paths, **options)
+            options |= {
+                "query_ids": groups[~gallery_rows],
+                "gallery_ids": None if self_retrieval else groups[gallery_rows],
+            }
+        gallery, gallery_paths = (None, None) if self_retrieval else (embeddings[gallery_rows], paths[gallery_rows])
+        return evaluate(embeddings[~gallery_rows], paths[~gallery_rows], gallery, gallery_paths, **options)
 
 
 def _refuse_resampling() -> None:
