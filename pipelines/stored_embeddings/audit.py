@@ -74,27 +74,31 @@ def audit(
     check_integer("queries", queries)
     if len(not_installed()) == len(LIBRARIES):
         require_package(*LIBRARIES, extra="interop")
-    labeled = read_embeddings(embeddings, labels=labels, levels=levels)
-    if labeled.gallery_embeddings is None and labeled.ids is not None and len(set(labeled.ids)) == len(labeled.ids):
-        labeled = labeled._replace(ids=None)  # each query leaves out itself anyway
-    of_queries = set() if labeled.ids is None else set(labeled.ids)
-    if labeled.gallery_ids is not None and of_queries.isdisjoint(labeled.gallery_ids):
-        labeled = labeled._replace(ids=None, gallery_ids=None)
-    if labeled.masked:
-        given = f"{Path(embeddings).name} with ids, junk or distractors"
-        raise OptionError(given, expected="embeddings and paths alone")
-    if len(labeled.embeddings) < 2 and labeled.gallery_embeddings is None:
+    collection = read_embeddings(embeddings, labels=labels, levels=levels)
+    if (
+        collection.gallery_embeddings is None
+        and collection.ids is not None
+        and len(set(collection.ids)) == len(collection.ids)
+    ):
+        collection = collection._replace(ids=None)  # each query leaves out itself anyway
+    of_queries = set() if collection.ids is None else set(collection.ids)
+    if collection.gallery_ids is not None and of_queries.isdisjoint(collection.gallery_ids):
+        collection = collection._replace(ids=None, gallery_ids=None)
+    if collection.masked:
+        problem = f"{Path(embeddings).name} with ids, junk or distractors"
+        raise OptionError(problem, expected="embeddings and paths alone")
+    if len(collection.embeddings) < 2 and collection.gallery_embeddings is None:
         raise InputError(f"{embeddings} with one embedding", expected="at least two, so that one can be retrieved")
     with naming_files(embeddings, None):
-        drawn = draw_queries(labeled, queries=queries, seed=seed)
-    table = compare_libraries(drawn)
+        sample = draw_queries(collection, queries=queries, seed=seed)
+    table = compare_libraries(sample)
     if table["ours"].isna().all():
         raise InputError(f"{embeddings} gives no metric a value", expected="items that share labels")
     if out is not None:
         inputs = [file for path in (embeddings, labels) if path is not None for file in files_read(Path(path))]
-        parameters = {"levels": list(levels), "queries": len(drawn.scores)}
-        made = manifest(command="hiertree audit", parameters=parameters, inputs=inputs, seed=seed)
-        files.write_json(out, {"table": audit_rows(table), "manifest": made})
+        parameters = {"levels": list(levels), "queries": len(sample.scores)}
+        provenance = manifest(command="hiertree audit", parameters=parameters, inputs=inputs, seed=seed)
+        files.write_json(out, {"table": audit_rows(table), "manifest": provenance})
     return table
 
 
@@ -104,21 +108,23 @@ def audit_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def draw_queries(labeled: LabeledEmbeddings, *, queries: int, seed: int) -> ScoredQueries:
+def draw_queries(collection: LabeledEmbeddings, *, queries: int, seed: int) -> ScoredQueries:
     """Draw queries and score them against the whole gallery."""
-    alone = labeled.gallery_embeddings is None
-    query, paths = _normalized(as_embeddings(labeled.embeddings)), as_paths(labeled.paths)
-    gallery = query if alone else _normalized(as_embeddings(labeled.gallery_embeddings))
-    gallery_paths = paths if alone else as_paths(labeled.gallery_paths)
+    self_retrieval = collection.gallery_embeddings is None
+    query, paths = _normalized(as_embeddings(collection.embeddings)), as_paths(collection.paths)
+    gallery = query if self_retrieval else _normalized(as_embeddings(collection.gallery_embeddings))
+    gallery_paths = paths if self_retrieval else as_paths(collection.gallery_paths)
     number = max(min(queries, len(query), MOST_PAIRS // len(gallery)), 1)
-    drawn = np.sort(np.random.default_rng(seed).choice(len(query), number, replace=False))
+    rows = np.sort(np.random.default_rng(seed).choice(len(query), number, replace=False))
     classes = np.unique(np.concatenate([paths, gallery_paths]), axis=0, return_inverse=True)[1].reshape(-1)
     valid = np.ones((number, len(gallery)), np.bool_)
-    if alone:
-        valid[np.arange(number), drawn] = False
-    scores, depths = query[drawn] @ gallery.T, levels(paths[drawn], gallery_paths)
-    of_queries, of_gallery = classes[: len(paths)][drawn], classes[len(paths) :]
-    return ScoredQueries(scores, depths, valid, paths.shape[1], query[drawn], of_queries, gallery, of_gallery, alone)
+    if self_retrieval:
+        valid[np.arange(number), rows] = False
+    scores, depths = query[rows] @ gallery.T, levels(paths[rows], gallery_paths)
+    of_queries, of_gallery = classes[: len(paths)][rows], classes[len(paths) :]
+    return ScoredQueries(
+        scores, depths, valid, paths.shape[1], query[rows], of_queries, gallery, of_gallery, self_retrieval
+    )
 
 
 def _normalized(embeddings: NDArray[Any]) -> NDArray[Any]:
@@ -135,9 +141,9 @@ def compare_libraries(queries: ScoredQueries, libraries: Iterable[str] | None = 
     installed = [name for name in LIBRARIES if name not in missing] if libraries is None else list(libraries)
     means: Means = cache(partial(_means, queries))  # each set of conventions is computed once
     rows = [
-        (metric, library, means(frozenset())[metric], theirs, _reason(means, library, metric, theirs))
+        (metric, library, means(frozenset())[metric], value, _reason(means, library, metric, value))
         for library in installed
-        for metric, theirs in values_of(library, queries).items()
+        for metric, value in values_of(library, queries).items()
     ]
     order = list(dict.fromkeys(row[0] for row in rows))
     rows.sort(key=lambda row: order.index(row[0]))
@@ -147,33 +153,33 @@ def compare_libraries(queries: ScoredQueries, libraries: Iterable[str] | None = 
 
 def not_installed() -> list[str]:
     """The libraries that an audit omits."""
-    needed = {"pytorch_metric_learning": ("faiss",)}
-    return [name for name in LIBRARIES if not all(map(find_spec, (name, *needed.get(name, ()))))]
+    dependencies = {"pytorch_metric_learning": ("faiss",)}
+    return [name for name in LIBRARIES if not all(map(find_spec, (name, *dependencies.get(name, ()))))]
 
 
 def print_audit(table: pd.DataFrame) -> None:
     """Show the table, libraries that agree in one row, and what is not installed, on standard output."""
     numbers = {name: table[name].map("{:.4f}".format) for name in ("ours", "theirs")}
-    shown = table.assign(**numbers, reason=table["reason"].replace("", "agree"))
-    joined = shown.groupby(["metric", "ours", "theirs", "reason"], sort=False)["library"].agg(", ".join).reset_index()
-    print_table(list(table.columns), joined[table.columns].to_numpy().tolist(), right=("ours", "theirs"))
+    texts = table.assign(**numbers, reason=table["reason"].replace("", "agree"))
+    rows = texts.groupby(["metric", "ours", "theirs", "reason"], sort=False)["library"].agg(", ".join).reset_index()
+    print_table(list(table.columns), rows[table.columns].to_numpy().tolist(), right=("ours", "theirs"))
     if missing := not_installed():
         print(f'not installed: {", ".join(missing)} (pip install "hiertree[interop]")')
 
 
-def _reason(means: Means, library: str, metric: str, theirs: float) -> str:
+def _reason(means: Means, library: str, metric: str, value: float) -> str:
     """The fewest differences that explain a library's number; empty if it agrees.
 
     With ties in a library's own order, its number lies between the worst and the best order's.
     """
-    known = _KNOWN[library]
-    subsets = chain.from_iterable(combinations(known, size) for size in range(_MOST_REASONS + 1))
-    for chosen in sorted(subsets, key=lambda subset: "own" in subset):
-        rest = frozenset(chosen) - {"own"}
-        ends = [rest | {"worst"}, rest | {"best"}] if "own" in chosen else [rest, rest]
+    keys = _KNOWN[library]
+    subsets = chain.from_iterable(combinations(keys, size) for size in range(_MOST_REASONS + 1))
+    for explanation in sorted(subsets, key=lambda subset: "own" in subset):
+        rest = frozenset(explanation) - {"own"}
+        ends = [rest | {"worst"}, rest | {"best"}] if "own" in explanation else [rest, rest]
         low, high = (means(conventions)[metric] for conventions in ends)
-        if low - TOLERANCE <= theirs <= high + TOLERANCE:
-            return "; ".join(DIFFERENCES[name] for name in chosen)
+        if low - TOLERANCE <= value <= high + TOLERANCE:
+            return "; ".join(DIFFERENCES[name] for name in explanation)
     return "not explained"
 
 
@@ -188,8 +194,8 @@ def _means(queries: ScoredQueries, conventions: frozenset[str]) -> dict[str, flo
     ties: Any = next((policy for name, policy in policies.items() if name in conventions), "average")
     names = [f"AP[{level}]" for level in range(1, queries.num_levels + 1)]
     names += [f"mAP@{K}", f"P@{K}", f"R@{K}", f"TR@{K}", "NDCG", f"NDCG@{K}", "P@1", "mAP@R"]
-    found = evaluate_scores(scores, depths, valid=valid, num_levels=queries.num_levels, metrics=names, ties=ties)
-    table = found.per_query()
+    evaluation = evaluate_scores(scores, depths, valid=valid, num_levels=queries.num_levels, metrics=names, ties=ties)
+    table = evaluation.per_query()
     if "linear" in conventions:
         for name in ("NDCG", f"NDCG@{K}"):
             table[name] = _linear_ndcg(scores, depths, valid, queries.num_levels, name, ties)
@@ -215,8 +221,8 @@ def _linear_ndcg(
     best = np.concatenate([[0.0], np.cumsum(discount)])
     for level in range(1, num_levels + 1):
         reached = (depths >= level).astype(np.uint8)
-        found = evaluate_scores(scores, reached, valid=valid, num_levels=1, metrics=[name], ties=ties).values[:, 0]
+        ndcg = evaluate_scores(scores, reached, valid=valid, num_levels=1, metrics=[name], ties=ties).values[:, 0]
         reachable = best[(reached.astype(bool) & valid).sum(axis=1)]
-        total += np.nan_to_num(found) * reachable
+        total += np.nan_to_num(ndcg) * reachable
         ideal += reachable
     return np.where(ideal > 0, total / np.where(ideal > 0, ideal, 1.0), np.nan)

@@ -66,11 +66,11 @@ class EmbeddingFiles(ABC):
         fingerprint: Mapping[str, str],
         *,
         shard_size: int,
-        labeled: bool,
+        has_labels: bool,
         width: int,
         dtype: Numbers,
     ) -> None:
-        self.folder, self.dataset, self.labeled, self.width = folder, dataset, labeled, width
+        self.folder, self.dataset, self.has_labels, self.width = folder, dataset, has_labels, width
         self.fingerprint, self.dtype = dict(fingerprint), np.dtype(dtype)
         self.shards = self._planned(shard_size)
 
@@ -110,10 +110,12 @@ class EmbeddingFiles(ABC):
         """The name and the labels, coarse → fine, of some images."""
         import pandas as pd
 
-        tree, chosen = self.dataset.tree, np.asarray(rows, np.int64)
-        nodes, inverse = np.unique(self.dataset.paths[chosen], axis=0, return_inverse=True)
+        tree, indices = self.dataset.tree, np.asarray(rows, np.int64)
+        nodes, inverse = np.unique(self.dataset.paths[indices], axis=0, return_inverse=True)
         labels = pd.DataFrame([tree.labels_of(node) for node in nodes.tolist()], columns=tree.level_names)
-        table: pd.DataFrame = labels.iloc[inverse.reshape(-1)] if self.labeled else pd.DataFrame(index=range(len(rows)))
+        table: pd.DataFrame = (
+            labels.iloc[inverse.reshape(-1)] if self.has_labels else pd.DataFrame(index=range(len(rows)))
+        )
         table.insert(0, IMAGE, self.names(rows))
         return table
 
@@ -130,13 +132,13 @@ class ArrayFiles(EmbeddingFiles):
     def finish(self) -> dict[str, Any]:
         tables = list(self.arrays)
         if len(tables) == 1:
-            tables = ["labels" if self.labeled else "images"]
-        written = [f"{name}.npy" for name in self.arrays], [f"{name}.csv" for name in tables]
-        for array, table, rows in zip(*written, self.arrays.values(), strict=True):
+            tables = ["labels" if self.has_labels else "images"]
+        file_names = [f"{name}.npy" for name in self.arrays], [f"{name}.csv" for name in tables]
+        for array, table, rows in zip(*file_names, self.arrays.values(), strict=True):
             self._join(self.folder / array, rows)
             labels = self._labels(rows.tolist())
             write_table(self.folder / table, list(labels.columns), labels.itertuples(index=False))
-        return {"rows": len(self.dataset), "embeddings": written[0], "labels": written[1]}
+        return {"rows": len(self.dataset), "embeddings": file_names[0], "labels": file_names[1]}
 
     @override
     def _planned(self, size: int) -> list[Shard]:
@@ -153,8 +155,8 @@ class ArrayFiles(EmbeddingFiles):
                 shard, row = np.divmod(rows[start : start + size], size)
                 part = np.empty((len(row), self.width), self.dtype)
                 for number in np.unique(shard).tolist():
-                    stored = read_array(self.shards[number].file, mapped=True, **_PART)
-                    part[shard == number] = stored[row[shard == number]]
+                    array = read_array(self.shards[number].file, mapped=True, **_PART)
+                    part[shard == number] = array[row[shard == number]]
                 file.write(part.data)
 
 
@@ -170,8 +172,8 @@ class ParquetFiles(EmbeddingFiles):
         if not shard.file.is_file():
             return False
         if self._about(shard)[1].get(_FINGERPRINT) != self._digest(shard):
-            given = f"{shard.file} was computed from another model, other images or options"
-            raise CheckpointError(given, expected="parts of one call", remedy="remove it to have it computed")
+            problem = f"{shard.file} was computed from another model, other images or options"
+            raise CheckpointError(problem, expected="parts of one call", remedy="remove it to have it computed")
         return True
 
     @override
@@ -184,35 +186,39 @@ class ParquetFiles(EmbeddingFiles):
         texts = self._labels(rows)
         columns = [vectors, *(pa.array(list(map(str, texts[name])), pa.string()) for name in texts)]
         skipped = list(zip(self.names(list(bad)), bad.values(), strict=True))
-        about = {_MODEL: self.fingerprint["weights"], _FINGERPRINT: self._digest(shard), _SKIPPED: json.dumps(skipped)}
-        table = pa.Table.from_arrays(columns, ["embedding", *texts]).replace_schema_metadata(about)
+        metadata = {
+            _MODEL: self.fingerprint["weights"],
+            _FINGERPRINT: self._digest(shard),
+            _SKIPPED: json.dumps(skipped),
+        }
+        table = pa.Table.from_arrays(columns, ["embedding", *texts]).replace_schema_metadata(metadata)
         with files.replacing(shard.file) as temporary:
             pq.write_table(table, temporary, use_dictionary=list(texts.columns[1:]), write_page_checksum=True)
 
     @override
     def finish(self) -> dict[str, Any]:
-        found = [(shard.file, *self._about(shard)) for shard in self.shards]
-        skipped = [pair for *_, about in found for pair in json.loads(about[_SKIPPED])]
+        summaries = [(shard.file, *self._about(shard)) for shard in self.shards]
+        skipped = [pair for *_, metadata in summaries for pair in json.loads(metadata[_SKIPPED])]
         if len(skipped) == sum(len(shard.rows) for shard in self.shards):
             raise ImageError(f"none of {len(skipped)} images decodes", expected="image files")
-        whole = {"model": self.fingerprint["weights"], "dimensions": self.width, "dtype": self.dtype.name}
-        made: dict[Path, dict[str, Any]] = {}
+        description = {"model": self.fingerprint["weights"], "dimensions": self.width, "dtype": self.dtype.name}
+        manifests: dict[Path, dict[str, Any]] = {}
         for folder in self._folders:
-            parts = [{"name": file.name, "rows": rows} for file, rows, _ in found if file.parent == folder]
-            made[folder] = {**whole, "rows": sum(part["rows"] for part in parts), "parts": parts}
+            parts = [{"name": file.name, "rows": rows} for file, rows, _ in summaries if file.parent == folder]
+            manifests[folder] = {**description, "rows": sum(part["rows"] for part in parts), "parts": parts}
         if skipped:
             write_table(self.folder / SKIPPED, [IMAGE, "reason"], skipped)
-        beside = {"embeddings": [os.path.relpath(folder, self.folder) for folder in made], "labels": []}
-        if self.folder in made:
-            return {**made[self.folder], **beside}
-        for folder, content in made.items():
+        locations = {"embeddings": [os.path.relpath(folder, self.folder) for folder in manifests], "labels": []}
+        if self.folder in manifests:
+            return {**manifests[self.folder], **locations}
+        for folder, content in manifests.items():
             files.write_json(folder / MANIFEST, content)
-        return {**whole, "rows": sum(content["rows"] for content in made.values()), **beside}
+        return {**description, "rows": sum(content["rows"] for content in manifests.values()), **locations}
 
     @property
     def _folders(self) -> dict[Path, NDArray[np.int64]]:
-        one = len(self.arrays) == 1
-        return {self.folder if one else self.folder / name: rows for name, rows in self.arrays.items()}
+        is_single = len(self.arrays) == 1
+        return {self.folder if is_single else self.folder / name: rows for name, rows in self.arrays.items()}
 
     @override
     def _planned(self, size: int) -> list[Shard]:
@@ -248,11 +254,11 @@ def written_in(folder: Path, *, is_first: bool = True) -> Embedded | None:
         return None
     expected, skipped = "the manifest of `hiertree embed`", folder / SKIPPED
     remedy = f"remove {folder} to have it made again"
-    whole: Complaint = {"expected": expected, "remedy": remedy, "kind": CheckpointError}
-    made = read_json_object(folder / MANIFEST, **whole)
-    with reading_file(folder / MANIFEST, **whole):
-        arrays, tables = (tuple(folder / name for name in made[key]) for key in ("embeddings", "labels"))
-        return Embedded(folder, int(made["rows"]), arrays, tables, skipped if skipped.is_file() else None, is_first)
+    complaint: Complaint = {"expected": expected, "remedy": remedy, "kind": CheckpointError}
+    content = read_json_object(folder / MANIFEST, **complaint)
+    with reading_file(folder / MANIFEST, **complaint):
+        arrays, tables = (tuple(folder / name for name in content[key]) for key in ("embeddings", "labels"))
+        return Embedded(folder, int(content["rows"]), arrays, tables, skipped if skipped.is_file() else None, is_first)
 
 
 KINDS: Mapping[FileFormat, type[EmbeddingFiles]] = {"npy": ArrayFiles, "parquet": ParquetFiles}

@@ -30,37 +30,41 @@ def find_pictures(source: Path, names: Sequence[str], images: AnyPath | None) ->
         return None, "No folder of images was given (--images)."
     file, expected = source / MANIFEST, "the manifest of `hiertree embed` or of a run"
     try:
-        made = read_json_object(file, expected=expected)
+        content = read_json_object(file, expected=expected)
         with reading_file(file, expected=expected):
-            made = dict(made["parameters"])
-            if str(made.get("embedded")).startswith(HUB):
-                reason = f"The images are those of {made['embedded']}, which is not fetched for a folder (--images)."
+            parameters = dict(content["parameters"])
+            if str(parameters.get("embedded")).startswith(HUB):
+                reason = (
+                    f"The images are those of {parameters['embedded']}, which is not fetched for a folder (--images)."
+                )
                 return None, reason
-            if "embedded" in made:
-                found = load_input_images(made["embedded"], made.get("split"), labeled=False).dataset.images
-                if isinstance(found, FileImages):
-                    return _files(found.root, names, source), ""
-                listed = [list(map(found.name, range(len(found))))]
+            if "embedded" in parameters:
+                pictures = load_input_images(
+                    parameters["embedded"], parameters.get("split"), labeled=False
+                ).dataset.images
+                if isinstance(pictures, FileImages):
+                    return _files(pictures.root, names, source), ""
+                name_lists = [list(map(pictures.name, range(len(pictures))))]
             else:
-                found, listed = _of_recipe(made, source=file)
+                pictures, name_lists = _of_recipe(parameters, source=file)
     except HiertreeError as error:
         return None, f"The images are not where they were embedded from: {error}"
-    if list(names) not in listed:
+    if list(names) not in name_lists:
         return None, "There are other images now where these were embedded from."
-    return found, ""
+    return pictures, ""
 
 
 def _files(root: Path, names: Sequence[str], folder: Path) -> FileImages:
     return FileImages(root, inside(names, lambda row: f"{folder}, image {row + 1}"))
 
 
-def _of_recipe(made: dict[str, Any], *, source: Path) -> tuple[ImageSource, list[list[str]]]:
+def _of_recipe(parameters: dict[str, Any], *, source: Path) -> tuple[ImageSource, list[list[str]]]:
     """The images of the split that a recipe names, and their names or ids, in the order of the tables."""
     from ..training.data.splits import load_split
     from ..training.recipe.reading import check_recipe
 
-    split = made.pop("split", "test")  # which a run's manifest does not name
-    dataset = load_split(check_recipe(made, source=str(source)), split)
+    split = parameters.pop("split", "test")  # which a run's manifest does not name
+    dataset = load_split(check_recipe(parameters, source=str(source)), split)
     parts = [part for part in (dataset.queries, dataset.gallery) if part is not None]
     rows = np.concatenate(parts) if parts else np.arange(len(dataset))
     images = SelectedImages(dataset.images, rows) if parts else dataset.images

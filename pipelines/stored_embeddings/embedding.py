@@ -157,10 +157,10 @@ def embed(
         return _embed(call, recipe, launch)
     _require_usable(call.out)
     run_processes(_embed_as_one_of_several, call, count=count)
-    found = written_in(call.out)
-    if found is None:  # the processes obeyed SIGTERM
+    result = written_in(call.out)
+    if result is None:  # the processes obeyed SIGTERM
         raise SystemExit(0)
-    return found
+    return result
 
 
 def _embed_as_one_of_several(call: _Call) -> None:
@@ -190,21 +190,21 @@ def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
         processes.from_first(lambda: shutil.rmtree(call.out / SHARDS, ignore_errors=True))
     if stop.requested():
         raise SystemExit(0)
-    found = written_in(call.out, is_first=processes.is_first)
-    assert found is not None  # the first process has written it
-    return found
+    result = written_in(call.out, is_first=processes.is_first)
+    assert result is not None  # the first process has written it
+    return result
 
 
 def _finish(call: _Call, inputs: _Inputs, output: EmbeddingFiles) -> None:
     """Write the manifest, which marks the call as finished."""
-    about = output.finish()
-    made = manifest(
+    summary = output.finish()
+    provenance = manifest(
         command=f"hiertree embed {call.model}",
         parameters={**inputs.recipe.as_dict(), **inputs.place},
         inputs=[] if call.run is None else [call.run / WEIGHTS],
-        outputs=[call.out / name for name in (*about["embeddings"], *about["labels"]) if call.kind == "npy"],
+        outputs=[call.out / name for name in (*summary["embeddings"], *summary["labels"]) if call.kind == "npy"],
     )
-    files.write_json(call.out / MANIFEST, {**made, **about, "fingerprint": output.fingerprint})
+    files.write_json(call.out / MANIFEST, {**provenance, **summary, "fingerprint": output.fingerprint})
 
 
 def images_to_embed(model: str, data: str, *, split: str | None, **options: Unpack[ImageOptions]) -> InputImages:
@@ -231,20 +231,20 @@ class _Inputs(NamedTuple):
 
 def _inputs(call: _Call, recipe: Recipe) -> _Inputs:
     """The split of the recipe's data set, or other images found at the location."""
-    own, data, reason = _prepared_for(call, recipe), recipe.data.options(), ""
-    if own is not None:
+    own_recipe, data, reason = _prepared_for(call, recipe), recipe.data.options(), ""
+    if own_recipe is not None:
         try:
-            dataset = load_split(own, call.split or "test")
-            about = f"{len(dataset)} images of {dataset.name}, split {dataset.split}"
-            return _Inputs(InputImages(dataset, True, about), own, {"split": call.split or "test"})
+            dataset = load_split(own_recipe, call.split or "test")
+            description = f"{len(dataset)} images of {dataset.name}, split {dataset.split}"
+            return _Inputs(InputImages(dataset, True, description), own_recipe, {"split": call.split or "test"})
         except OtherLayoutError as error:
             reason = f"; no {recipe.data.name} is there: {error.given}"
     options: dict[str, Any] = {"levels": call.levels}
     assert call.data is not None
     if recipe.data.name == "table" and Path(call.data).is_file():  # another table like that of the training
         options = {"image": data["image"], "levels": call.levels or data["levels"]}
-    read = load_input_images(call.data, call.split, labeled=call.labeled, **options)
-    return _Inputs(read._replace(about=read.about + reason), recipe, {"split": call.split, "embedded": call.data})
+    images = load_input_images(call.data, call.split, labeled=call.labeled, **options)
+    return _Inputs(images._replace(about=images.about + reason), recipe, {"split": call.split, "embedded": call.data})
 
 
 def _prepared_for(call: _Call, recipe: Recipe) -> Recipe | None:
@@ -257,8 +257,8 @@ def _prepared_for(call: _Call, recipe: Recipe) -> Recipe | None:
     is_other = name == "folder" and place.resolve() != Path(recipe.data.options()["root"]).resolve()
     if is_pretrained(recipe.name) or (is_other and call.split is None):
         return None
-    placed = [*call.overrides, f"data.root={json.dumps(call.data)}"]
-    return load_recipe(recipe.as_dict(), placed, trusted=call.run is None)
+    overrides = [*call.overrides, f"data.root={json.dumps(call.data)}"]
+    return load_recipe(recipe.as_dict(), overrides, trusted=call.run is None)
 
 
 def _network(call: _Call, recipe: Recipe, fabric: Fabric) -> Embedder:
@@ -309,32 +309,32 @@ def _claimed(
 ) -> EmbeddingFiles:
     """The files to write in a folder, new or of the same call; it is locked, and all processes see the same inputs."""
     with processes.agreeing():
-        own = _fingerprint(call, embedder, inputs)
-    own["images"] = digest(digests.values())
+        fingerprint = _fingerprint(call, embedder, inputs)
+    fingerprint["images"] = digest(digests.values())
 
     def claim() -> dict[str, str]:
         _require_usable(call.out)
         lock.enter_context(locked_folder(call.out))
-        _require_usable(call.out, own)
+        _require_usable(call.out, fingerprint)
         if not (call.out / MANIFEST).is_file():
-            PartStore(call.out / SHARDS, own)
-        return own
+            PartStore(call.out / SHARDS, fingerprint)
+        return fingerprint
 
     first = processes.from_first(claim)
     with processes.agreeing():
-        if others := [name for name, found in own.items() if found != first[name]]:
-            given = f"process {processes.rank} of {processes.size} has other {', '.join(others)} than the first"
-            raise CheckpointError(given, expected="one model, one data set and the same options in all")
+        if differences := [name for name, value in fingerprint.items() if value != first[name]]:
+            problem = f"process {processes.rank} of {processes.size} has other {', '.join(differences)} than the first"
+            raise CheckpointError(problem, expected="one model, one data set and the same options in all")
         shape: Any = {"shard_size": call.shard_size, "width": embedder.embedding_size, "dtype": call.dtype}
-        return KINDS[call.kind](call.out, inputs.read.dataset, own, labeled=inputs.read.labeled, **shape)
+        return KINDS[call.kind](call.out, inputs.read.dataset, fingerprint, has_labels=inputs.read.labeled, **shape)
 
 
 def _require_usable(folder: Path, fingerprint: Mapping[str, str] | None = None) -> None:
     """Refuse a folder that holds other things than what the same call has written."""
     is_finished = (folder / MANIFEST).is_file()
     if is_finished:
-        finished = read_json_object(folder / MANIFEST, expected="a manifest of hiertree").get("fingerprint")
-        is_usable = isinstance(finished, dict) and fingerprint in (None, finished)
+        old_fingerprint = read_json_object(folder / MANIFEST, expected="a manifest of hiertree").get("fingerprint")
+        is_usable = isinstance(old_fingerprint, dict) and fingerprint in (None, old_fingerprint)
     else:
         is_usable = (folder / SHARDS).is_dir() or files.is_unused(folder)
     if not is_usable:

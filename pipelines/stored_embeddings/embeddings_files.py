@@ -141,44 +141,48 @@ def read_embeddings(
         needs_labels: unless it does, images without labels have the tree None and paths of zeros.
     """
     place = locate(Path(source))
-    other = None if gallery is None else locate(Path(gallery))
-    side = place.gallery if other is None else other.queries
+    gallery_place = None if gallery is None else locate(Path(gallery))
+    side = place.gallery if gallery_place is None else gallery_place.queries
     if side is None and (gallery_labels is not None or distractors):
         raise OptionError("labels or distractors of a gallery without a gallery", expected="both or neither")
     columns = LabelColumns(tuple(levels), ids, distractors, needed=needs_labels)
     queries = _read(place.queries, labels, columns)
     items = None if side is None else _read(side, gallery_labels, columns)
     if isinstance(queries, LabeledRows) and not isinstance(items, LabeledEmbeddings):
-        found = _from_rows(queries, items, distractors=distractors)
+        collection = _from_rows(queries, items, distractors=distractors)
     elif isinstance(queries, LabeledEmbeddings) and not isinstance(items, LabeledRows):
-        found = queries
+        collection = queries
         if items is not None:
             if queries.gallery_paths is not None or items.gallery_paths is not None:
                 raise OptionError(f"a gallery and the one inside {Path(source).name}", expected="one of the two")
-            found = _with_gallery(queries, items.embeddings, items.paths, items.ids, items.distractors)
+            collection = _with_gallery(queries, items.embeddings, items.paths, items.ids, items.distractors)
     else:
         raise OptionError(
             "label ids in one file and columns of labels for the other", expected="the same kind for both"
         )
     if place.tree is not None:
         tree = LabelTree.from_json(place.tree)
-        if other is not None and other.tree is not None and LabelTree.from_json(other.tree) != tree:
+        if (
+            gallery_place is not None
+            and gallery_place.tree is not None
+            and LabelTree.from_json(gallery_place.tree) != tree
+        ):
             remedy = "`hiertree embed` both with their labels, which are then numbered together"
             raise OptionError(f"{source} and {gallery}, whose paths number two trees", expected="one", remedy=remedy)
-        found = found._replace(tree=tree)
-    _require_fit(found, Path(source), Path(gallery or source))
-    sides = {name: getattr(found, name) for name in ("embeddings", "gallery_embeddings")}
+        collection = collection._replace(tree=tree)
+    _require_fit(collection, Path(source), Path(gallery or source))
+    sides = {name: getattr(collection, name) for name in ("embeddings", "gallery_embeddings")}
     shards = {name: side for name, side in sides.items() if isinstance(side, Shards)}
     if len({side.model for side in shards.values() if side.model}) > 1:
         raise InputError(f"{source} and {gallery} of two models", expected="embeddings of one model")
     if not in_parts:
         arrays: dict[str, Any] = {name: np.asarray(side) for name, side in shards.items()}
-        found = found._replace(**arrays)
+        collection = collection._replace(**arrays)
     if junk is None:
-        return found
-    if found.junk is not None:
+        return collection
+    if collection.junk is not None:
         raise OptionError(f"a table of junk and the junk in {Path(source).name}", expected="one of the two")
-    return found._replace(junk=junk_in_table(junk, len(found.embeddings)))
+    return collection._replace(junk=junk_in_table(junk, len(collection.embeddings)))
 
 
 @contextmanager
@@ -196,10 +200,10 @@ def naming_files(source: AnyPath, gallery: AnyPath | None) -> Iterator[None]:
 def _from_rows(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> LabeledEmbeddings:
     check_images(*filter(None, (queries, gallery)))
     paths = paths_in_one_tree(queries, gallery, distractors=distractors)
-    found = LabeledEmbeddings(queries.embeddings, paths.queries, ids=queries.ids, tree=paths.tree)
+    collection = LabeledEmbeddings(queries.embeddings, paths.queries, ids=queries.ids, tree=paths.tree)
     if gallery is None:
-        return found
-    return _with_gallery(found, gallery.embeddings, paths.gallery, gallery.ids, paths.distractors)
+        return collection
+    return _with_gallery(collection, gallery.embeddings, paths.gallery, gallery.ids, paths.distractors)
 
 
 def _with_gallery(queries: LabeledEmbeddings, *gallery: Any) -> LabeledEmbeddings:
@@ -235,19 +239,21 @@ def _with_table(embeddings: Any, file: Path, table: Path | None, columns: LabelC
     return LabeledRows(embeddings, (), [], lambda row: f"{file.name}, row {row + 1}")
 
 
-def _require_fit(found: LabeledEmbeddings, source: Path, gallery: Path) -> None:
+def _require_fit(collection: LabeledEmbeddings, source: Path, gallery: Path) -> None:
     """Refuse arrays whose shapes do not fit together; the message names the file."""
-    if (found.gallery_embeddings is None) != (found.gallery_paths is None):
+    if (collection.gallery_embeddings is None) != (collection.gallery_paths is None):
         raise ShapeError(f"{source} with half a gallery", expected="gallery_embeddings and gallery_paths")
-    width, levels = np.shape(found.embeddings)[1:], np.shape(found.paths)[1:] or (1,)
-    if len(width) != 1 or 0 in np.shape(found.embeddings):
-        raise ShapeError(f"{source}: embeddings of shape {np.shape(found.embeddings)}", expected="(n, d), not empty")
+    width, levels = np.shape(collection.embeddings)[1:], np.shape(collection.paths)[1:] or (1,)
+    if len(width) != 1 or 0 in np.shape(collection.embeddings):
+        raise ShapeError(
+            f"{source}: embeddings of shape {np.shape(collection.embeddings)}", expected="(n, d), not empty"
+        )
     of_queries = ("embeddings", "paths", "ids", "names")
     of_gallery = (*(f"gallery_{name}" for name in of_queries), "distractors")
     for file, names in ((source, of_queries), (gallery, of_gallery)):
-        rows = np.shape(getattr(found, names[0]))[:1]
+        rows = np.shape(getattr(collection, names[0]))[:1]
         for name, columns in zip(names, (width, levels, (), (), ()), strict=False):
-            values = getattr(found, name)
+            values = getattr(collection, name)
             shape = np.shape(values) + (1,) * (name.endswith("paths") and np.ndim(values) == 1)
             if values is not None and (shape != (*rows, *columns) or 0 in shape):
                 expected = f"{(*rows, *columns)}{', not empty' if 0 in shape else ''}"
@@ -260,13 +266,13 @@ def _load_numpy(file: Path) -> Any:
     if file.suffix == ".npy":
         mapped = file.is_file() and file.stat().st_size > MAPPED_BYTES
         return read_array(file, expected=expected, kind=InputError, mapped=mapped)
-    with reading_arrays(file, expected=expected, kind=InputError) as stored:
-        _check_arrays(file, list(stored))
-        shapes: Any = {name: header.empty() for name, header in stored.headers.items()}
+    with reading_arrays(file, expected=expected, kind=InputError) as arrays:
+        _check_arrays(file, list(arrays))
+        shapes: Any = {name: header.empty() for name, header in arrays.headers.items()}
         if "gallery_embeddings" not in shapes:
             shapes.pop("distractors", None)  # those of this side
         _require_fit(LabeledEmbeddings(**shapes), file, file)
-        return dict(stored)
+        return dict(arrays)
 
 
 def _load_torch(file: Path) -> Any:
@@ -286,19 +292,19 @@ def _load_torch(file: Path) -> Any:
 def _check_arrays(file: Path, names: Sequence[str]) -> None:
     """Refuse other arrays than those that are read, missing ones, and two of one name."""
     if not set(_NEEDED) <= set(names) <= set(_ARRAYS) or len(set(names)) < len(names):
-        given = f"{file.name} with arrays {some_of(names, len(_ARRAYS))}"
+        problem = f"{file.name} with arrays {some_of(names, len(_ARRAYS))}"
         expected = f"{' and '.join(_NEEDED)}, and perhaps {', '.join(_ARRAYS[2:])}, each once"
-        raise InputError(given, expected=expected)
+        raise InputError(problem, expected=expected)
 
 
 def _named(file: Path, content: Mapping[str, Any]) -> LabeledEmbeddings:
     _check_arrays(file, list(content))
-    found = LabeledEmbeddings(**content)
-    if found.junk is None:
-        return found
-    pairs, number = np.asarray(found.junk), (*np.shape(found.embeddings), 0)[0]
+    collection = LabeledEmbeddings(**content)
+    if collection.junk is None:
+        return collection
+    pairs, number = np.asarray(collection.junk), (*np.shape(collection.embeddings), 0)[0]
     of_queries = pairs[:, 0] if pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu" else np.array([-1])
     if of_queries.min(initial=0) < 0 or of_queries.max(initial=-1) >= number:
-        given = f"{file.name} with junk of shape {pairs.shape} and type {pairs.dtype}"
-        raise InputError(given, expected=f"pairs of a query, 0 to {number - 1}, and a gallery item")
-    return found._replace(junk=junk_lists(pairs[:, 0], pairs[:, 1], number))
+        problem = f"{file.name} with junk of shape {pairs.shape} and type {pairs.dtype}"
+        raise InputError(problem, expected=f"pairs of a query, 0 to {number - 1}, and a gallery item")
+    return collection._replace(junk=junk_lists(pairs[:, 0], pairs[:, 1], number))

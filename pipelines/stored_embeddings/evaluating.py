@@ -86,51 +86,51 @@ def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack
     With ``codes``, binary codes (the signs of embeddings) are ranked by Hamming distance, without options of a search.
     A run is measured as after its training, unless ``metrics``, ``protocol`` or ``compat`` is given.
     """
-    source, given = Path(embeddings), dict(options)
-    outputs = _outputs(given)
-    columns: dict[str, Any] = {name: given.pop(name) for name in LabelFiles.__annotations__ if name in given}
+    source, arguments = Path(embeddings), dict(options)
+    outputs = _outputs(arguments)
+    columns: dict[str, Any] = {name: arguments.pop(name) for name in LabelFiles.__annotations__ if name in arguments}
     if kind_of(source) == "run" and columns.get("gallery") is None:
-        measured = measured_as(source)
-        if not any(map(given.get, _MEASURED_BY)):
-            codes, given = codes or measured.pop("codes"), given | measured
-    with _launched(share_work=not codes and given.get("approximate") is None) as share:
+        run_options = measured_as(source)
+        if not any(map(arguments.get, _MEASURED_BY)):
+            codes, arguments = codes or run_options.pop("codes"), arguments | run_options
+    with _launched(share_work=not codes and arguments.get("approximate") is None) as share:
         with nullcontext() if share is None else share.agreeing():
-            labeled = read_embeddings(source, in_parts=share is not None, **columns)
+            collection = read_embeddings(source, in_parts=share is not None, **columns)
         if share is not None:
             from ..training.distributed.group import local_device
 
-            given |= {"distributed": True, "device": local_device(options.get("device"))}
+            arguments |= {"distributed": True, "device": local_device(options.get("device"))}
         with naming_files(source, columns.get("gallery")):
-            result = _evaluated(labeled, codes=codes, options=given)
-        if labeled.tree is not None:
-            result = replace(result, convention=replace(result.convention, level_names=labeled.tree.level_names))
+            result = _evaluated(collection, codes=codes, options=arguments)
+        if collection.tree is not None:
+            result = replace(result, convention=replace(result.convention, level_names=collection.tree.level_names))
         if not result.has_values:
-            raise _valueless(source, labeled)
+            raise _valueless(source, collection)
     if share is not None and share.rank:
         return result
-    beside = [columns.pop(name, None) for name in ("labels", "gallery", "gallery_labels", "junk")]
-    parameters = {name: value for name, value in given.items() if name not in _NOT_RECORDED} | columns
-    read = [file for path in (source, *beside) if path is not None for file in files_read(Path(path))]
-    _deliver(result, outputs, parameters={**parameters, "codes": codes}, inputs=read)
+    other_sources = [columns.pop(name, None) for name in ("labels", "gallery", "gallery_labels", "junk")]
+    parameters = {name: value for name, value in arguments.items() if name not in _NOT_RECORDED} | columns
+    inputs = [file for path in (source, *other_sources) if path is not None for file in files_read(Path(path))]
+    _deliver(result, outputs, parameters={**parameters, "codes": codes}, inputs=inputs)
     return result
 
 
 def measured_as(run: Path) -> dict[str, Any]:
     """The metrics and conventions of a run's own results, and a line on further lists of its benchmark."""
-    whole: Complaint = {"expected": "the whole folder of a finished run", "kind": CheckpointError}
-    content, recipe = read_json_object(run / "metrics.json", **whole), read_yaml(run / "recipe.yaml")
-    with reading_file(run / "recipe.yaml", **whole):
+    complaint: Complaint = {"expected": "the whole folder of a finished run", "kind": CheckpointError}
+    content, recipe = read_json_object(run / "metrics.json", **complaint), read_yaml(run / "recipe.yaml")
+    with reading_file(run / "recipe.yaml", **complaint):
         metrics = recipe["evaluation"]["metrics"]
-    with reading_file(run / "metrics.json", **whole):
+    with reading_file(run / "metrics.json", **complaint):
         convention = content["convention"]
         codes, protocol = "Hamming" in convention["scores"], convention["protocol"]
         by_pairs = convention["self_rule"] == BY_PAIRS
     if by_pairs:
         remedy = "`hiertree embed` its test split, and give the data set's grades as --truth"
         raise OptionError(f"{run}, whose images grades of pairs compare", expected="labels that do", remedy=remedy)
-    if others := sorted(run.glob("embeddings-*.npz")):
-        listed = ", ".join(map(str, others))
-        print(f"{run / 'embeddings.npz'} alone; the other lists of its benchmark: {listed}", file=sys.stderr)
+    if further_lists := sorted(run.glob("embeddings-*.npz")):
+        names = ", ".join(map(str, further_lists))
+        print(f"{run / 'embeddings.npz'} alone; the other lists of its benchmark: {names}", file=sys.stderr)
     return {"metrics": metrics, "protocol": protocol, "codes": codes}
 
 
@@ -147,23 +147,27 @@ def _launched(*, share_work: bool) -> Iterator[Share | None]:
         yield share
 
 
-def _evaluated(labeled: LabeledEmbeddings, *, codes: bool, options: Mapping[str, Any]) -> Evaluation:
+def _evaluated(collection: LabeledEmbeddings, *, codes: bool, options: Mapping[str, Any]) -> Evaluation:
     """Every metric, by cosines or by Hamming distances."""
-    options = {**labeled.masks, **options, "relevance": _relevance_of(options.get("relevance", "hap"))}
+    options = {**collection.masks, **options, "relevance": _relevance_of(options.get("relevance", "hap"))}
     if not codes:
-        return evaluate(*labeled[:4], progress=True, **options)
+        return evaluate(*collection[:4], progress=True, **options)
     search = {name: options.pop(name, None) for name in _SEARCH}
-    if asked := [name for name, value in search.items() if value is not None]:
-        raise OptionError(f"codes with {', '.join(asked)}", expected="codes without search options")
-    return evaluate_codes(*labeled.as_codes()[:4], **options)
+    if search_options := [name for name, value in search.items() if value is not None]:
+        raise OptionError(f"codes with {', '.join(search_options)}", expected="codes without search options")
+    return evaluate_codes(*collection.as_codes()[:4], **options)
 
 
-def _valueless(source: Path, labeled: LabeledEmbeddings) -> InputError:
-    notes = [] if labeled.tree is None else [f"the columns read as levels are {', '.join(labeled.tree.level_names)}"]
+def _valueless(source: Path, collection: LabeledEmbeddings) -> InputError:
+    notes = (
+        [] if collection.tree is None else [f"the columns read as levels are {', '.join(collection.tree.level_names)}"]
+    )
     expected = "items that share labels"
-    if labeled.ids is not None:
+    if collection.ids is not None:
         expected += ", but no id"
-        notes.append(f"its {len(labeled.paths)} queries have {len(set(labeled.ids))} ids, and none retrieves its own")
+        notes.append(
+            f"its {len(collection.paths)} queries have {len(set(collection.ids))} ids, and none retrieves its own"
+        )
     return InputError(f"{source} gives no metric a value", expected=expected, remedy="; ".join(notes) or None)
 
 
@@ -186,20 +190,20 @@ def evaluate_run(
     of the queries, where these are not items. Names stand in the column ``ids``; in ``image`` or else the first unless
     given. The rest is as for :func:`hiertree.metrics.evaluate_ranking`.
     """
-    given: dict[str, Any] = {**options, "unjudged": unjudged, "negative_qrels": negative_qrels}
-    given["higher_is_better"] = not lower_is_better
-    outputs = _outputs(given)
+    arguments: dict[str, Any] = {**options, "unjudged": unjudged, "negative_qrels": negative_qrels}
+    arguments["higher_is_better"] = not lower_is_better
+    outputs = _outputs(arguments)
     if (qrels is None) == (tree is None):
         expected = "judgments (--qrels), or a table of labels (--tree)"
         raise OptionError("both or neither of qrels and tree", expected=expected)
     if qrels is not None and (query_labels is not None or levels or ids is not None):
         raise OptionError("query_labels, levels or ids together with qrels", expected="these only with tree")
-    judged = {"qrels": qrels} if tree is None else _labels(tree, query_labels, levels, ids)
-    relevance = _relevance_of(given.get("relevance", "hap"))
-    result = evaluate_ranking(Path(run), **judged, **{**given, "relevance": relevance})
+    judgments = {"qrels": qrels} if tree is None else _labels(tree, query_labels, levels, ids)
+    relevance = _relevance_of(arguments.get("relevance", "hap"))
+    result = evaluate_ranking(Path(run), **judgments, **{**arguments, "relevance": relevance})
     if not result.has_values:
         raise InputError(f"{run} gives no metric a value", expected="queries with relevant items")
-    parameters = {**given, "levels": list(levels), "ids": ids}
+    parameters = {**arguments, "levels": list(levels), "ids": ids}
     _deliver(result, outputs, parameters=parameters, inputs=[run, qrels, tree, query_labels])
     return result
 
@@ -218,15 +222,15 @@ def evaluate_pairs(
     ``revisitop`` unless ``metrics`` or ``protocol`` are given; or an ``.npy`` of grades, queries × items. Without
     ``gallery``, ``embeddings`` is a folder that ``hiertree embed`` wrote. The rest is as for :func:`evaluate_file`.
     """
-    given: dict[str, Any] = dict(options)
-    outputs = _outputs(given)
+    arguments: dict[str, Any] = dict(options)
+    outputs = _outputs(arguments)
     sides = sides_of(Path(embeddings), None if gallery is None else Path(gallery))
-    relevance = _relevance_of(given.get("relevance", "hap"))
-    result = evaluate_judged(sides, read_truth(Path(truth)), codes=codes, **{**given, "relevance": relevance})
+    relevance = _relevance_of(arguments.get("relevance", "hap"))
+    result = evaluate_judged(sides, read_truth(Path(truth)), codes=codes, **{**arguments, "relevance": relevance})
     if not result.has_values:
         raise InputError(f"{truth} gives no metric a value", expected="queries with relevant items")
     inputs = [*sides.queries, *sides.gallery, truth]
-    _deliver(result, outputs, parameters={**given, "codes": codes}, inputs=inputs)
+    _deliver(result, outputs, parameters={**arguments, "codes": codes}, inputs=inputs)
     return result
 
 
@@ -259,14 +263,14 @@ def _labels(tree: AnyPath, query_labels: AnyPath | None, levels: Sequence[str], 
     }
 
 
-def _relevance_of(given: str | Sequence[float]) -> Relevance | None:
+def _relevance_of(relevance: str | Sequence[float]) -> Relevance | None:
     """The relevance of that name, or of those weights; None for H-AP's own, which alpha belongs to."""
-    if not isinstance(given, str):
-        return partial(relevances.weighted_ap, weights=tuple(given))
-    known: dict[str, Relevance | None] = {"hap": None, "linear": relevances.linear, "gain": relevances.gain}
-    if given not in known:
-        raise OptionError(f"relevance={given!r}", expected=f"one of {', '.join(known)}, or a weight a level")
-    return known[given]
+    if not isinstance(relevance, str):
+        return partial(relevances.weighted_ap, weights=tuple(relevance))
+    choices: dict[str, Relevance | None] = {"hap": None, "linear": relevances.linear, "gain": relevances.gain}
+    if relevance not in choices:
+        raise OptionError(f"relevance={relevance!r}", expected=f"one of {', '.join(choices)}, or a weight a level")
+    return choices[relevance]
 
 
 def _outputs(options: dict[str, Any]) -> dict[str, Any]:
@@ -293,9 +297,9 @@ def _deliver(
                 result.per_query().to_csv(temporary, lineterminator="\n")
     if out is not None:
         recorded = {**parameters, "metrics": list(result.names)}
-        read = [Path(file) for file in inputs if file is not None]
-        made = manifest(command="hiertree evaluate", parameters=recorded, inputs=read)
-        files.write_json(out, {**result.as_dict(), "manifest": made})
+        input_files = [Path(file) for file in inputs if file is not None]
+        provenance = manifest(command="hiertree evaluate", parameters=recorded, inputs=input_files)
+        files.write_json(out, {**result.as_dict(), "manifest": provenance})
     print(result.to_json()) if outputs["as_json"] else print_result(result)
 
 

@@ -45,18 +45,20 @@ class Truth(NamedTuple):
 def sides_of(source: Path, gallery: Path | None) -> Sides:
     """The files of queries and gallery: two that are named, or those of a folder that ``hiertree embed`` wrote."""
     pairs = [(source / f"queries{suffix}", source / f"gallery{suffix}") for suffix in (".npy", "")]
-    both = (source, gallery) if gallery is not None else next((pair for pair in pairs if pair[0].exists()), None)
-    if both is None:
+    sources = (source, gallery) if gallery is not None else next((pair for pair in pairs if pair[0].exists()), None)
+    if sources is None:
         raise OptionError(f"{source} without a gallery", expected="--gallery, or a folder of queries and gallery")
-    found = Sides(*(shard_files(side) for side in both))
-    for file in (*found.queries, *found.gallery):
+    sides = Sides(*(shard_files(side) for side in sources))
+    for file in (*sides.queries, *sides.gallery):
         if not file.is_file() or file.suffix not in (".npy", ".parquet", ".safetensors"):
             raise InputError(f"{file}", expected="an existing .npy, .parquet or .safetensors file")
-    left_out = next((path for side in both for path in (side, *side.parents[:1]) if (path / SKIPPED).is_file()), None)
+    left_out = next(
+        (path for side in sources for path in (side, *side.parents[:1]) if (path / SKIPPED).is_file()), None
+    )
     if left_out is not None:
-        given = f"{left_out / SKIPPED}: images without embeddings, which shifts the others"
-        raise InputError(given, expected="an embedding for every image")
-    return found
+        problem = f"{left_out / SKIPPED}: images without embeddings, which shifts the others"
+        raise InputError(problem, expected="an embedding for every image")
+    return sides
 
 
 def read_truth(file: Path) -> Truth:
@@ -74,8 +76,8 @@ def read_truth(file: Path) -> Truth:
         raise ShapeError(f"{file}: grades of shape {grades.shape} and type {grades.dtype}", expected=expected)
     highest = max(1, int(grades.max(initial=0)))
     if highest > MAX_LEVELS or grades.min(initial=0) < 0:
-        given = f"{file}: grades from {grades.min(initial=0)} to {highest}"
-        raise InputError(given, expected=f"grades from 0 to {MAX_LEVELS}")
+        problem = f"{file}: grades from {grades.min(initial=0)} to {highest}"
+        raise InputError(problem, expected=f"grades from 0 to {MAX_LEVELS}")
     return Truth(grades.shape, ("",), lambda _, rows, __: {"levels": grades[rows], "num_levels": highest})
 
 
@@ -86,20 +88,20 @@ def evaluate_judged(sides: Sides, truth: Truth, *, codes: bool, **options: Any) 
     if len(queries) != truth.shape[0] or (
         len(gallery) < truth.shape[1] if of_lists else len(gallery) != truth.shape[1]
     ):
-        given = f"{len(queries)} queries and {len(gallery)} items"
+        problem = f"{len(queries)} queries and {len(gallery)} items"
         expected = f"{truth.shape[0]} and {truth.shape[1]}{' or more' if of_lists else ''}, as the judgments have"
-        raise ShapeError(given, expected=expected)
+        raise ShapeError(problem, expected=expected)
     if queries.shape[1] != gallery.shape[1]:
         raise ShapeError(f"queries of {queries.shape[1]} dimensions, items of {gallery.shape[1]}", expected="one size")
     if of_lists and options.get("metrics") is None and options.get("protocol") is None:
         options["protocol"] = "revisitop"
-    found: dict[str, list[Evaluation]] = {setup: [] for setup in truth.setups}
+    blocks: dict[str, list[Evaluation]] = {setup: [] for setup in truth.setups}
     for rows, scores in score_blocks(queries, gallery, codes=codes):
-        for setup, own in found.items():
-            own.append(evaluate_scores(scores, **truth.judged(setup, rows, len(gallery)), **options))
-    results = {setup: joined(own, bits=queries.shape[1] if codes else None) for setup, own in found.items()}
-    names = [name if setup == "" else f"{name}[{setup}]" for setup, own in results.items() for name in own.names]
-    values = np.concatenate([own.values for own in results.values()], axis=1)
+        for setup, evaluations in blocks.items():
+            evaluations.append(evaluate_scores(scores, **truth.judged(setup, rows, len(gallery)), **options))
+    results = {setup: joined(parts, bits=queries.shape[1] if codes else None) for setup, parts in blocks.items()}
+    names = [name if setup == "" else f"{name}[{setup}]" for setup, result in results.items() for name in result.names]
+    values = np.concatenate([result.values for result in results.values()], axis=1)
     return replace(next(iter(results.values())), names=tuple(names), values=values)
 
 
@@ -109,6 +111,6 @@ def _rows(files: list[Path]) -> NDArray[Any] | Shards:
         return Shards(files)
     vectors = read_array(files[0], expected="an array saved by numpy", kind=InputError, mapped=True)
     if vectors.ndim != 2 or 0 in vectors.shape or vectors.dtype.kind != "f":
-        given = f"{files[0]}: embeddings of shape {vectors.shape} and type {vectors.dtype}"
-        raise ShapeError(given, expected="floats (n, d), not empty")
+        problem = f"{files[0]}: embeddings of shape {vectors.shape} and type {vectors.dtype}"
+        raise ShapeError(problem, expected="floats (n, d), not empty")
     return vectors

@@ -52,15 +52,15 @@ class LabelColumns:
         """The required columns."""
         return [*self.levels, *filter(None, [self.ids])]
 
-    def id_column(self, present: Sequence[str]) -> str | None:
+    def id_column(self, names: Sequence[str]) -> str | None:
         """The column of ids among those of a table, if there is one."""
-        if self.ids is None and IMAGE in present and IMAGE not in self.levels and len(present) > 1:
+        if self.ids is None and IMAGE in names and IMAGE not in self.levels and len(names) > 1:
             return IMAGE
-        return present[0] if self.named and self.ids is None else self.ids
+        return names[0] if self.named and self.ids is None else self.ids
 
-    def level_columns(self, present: Sequence[str]) -> list[str]:
+    def level_columns(self, names: Sequence[str]) -> list[str]:
         """The columns of labels among those of a table."""
-        levels = list(self.levels) or [name for name in present if name not in (self.id_column(present), *ADDED)]
+        levels = list(self.levels) or [name for name in names if name not in (self.id_column(names), *ADDED)]
         if not levels:
             remedy = "hiertree tree makes such a table of edges, GraphML or Newick"
             raise OptionError("a table without labels", expected="columns beside that of the names", remedy=remedy)
@@ -112,23 +112,23 @@ def rows_with_table(embeddings: Any, file: Path, columns: LabelColumns) -> Label
 
 
 def _labeled(
-    embeddings: Any, present: Sequence[str], texts: Callable[[str], Any], columns: LabelColumns, where: Where
+    embeddings: Any, names: Sequence[str], texts: Callable[[str], Any], columns: LabelColumns, place_of: Where
 ) -> LabeledRows:
     import pandas as pd
 
-    if list(present) == [IMAGE] and not columns.levels:
+    if list(names) == [IMAGE] and not columns.levels:
         if columns.needed:
-            file = where(0).partition(",")[0]
+            file = place_of(0).partition(",")[0]
             remedy = "name a table of them by --labels, or look at it by hiertree browse"
             raise OptionError(f"{file} without labels", expected="columns of labels", remedy=remedy)
-        return LabeledRows(embeddings, (), [], where, texts(IMAGE))
-    levels, column = columns.level_columns(present), columns.id_column(present)
+        return LabeledRows(embeddings, (), [], place_of, texts(IMAGE))
+    levels, column = columns.level_columns(names), columns.id_column(names)
     ids = None if column is None else texts(column)
     unnamed: Any = [] if ids is None else np.flatnonzero(ids == "")
     if len(unnamed):  # they would all count as the same image
-        raise TableError(f"{where(int(unnamed[0]))}: no {column}", expected="an id for every row")
+        raise TableError(f"{place_of(int(unnamed[0]))}: no {column}", expected="an id for every row")
     labels = [pd.Categorical(texts(level)) for level in levels]
-    return LabeledRows(embeddings, tuple(levels), labels, where, ids, by_default=not columns.levels)
+    return LabeledRows(embeddings, tuple(levels), labels, place_of, ids, by_default=not columns.levels)
 
 
 def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> LabeledRows:
@@ -138,31 +138,31 @@ def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> LabeledRow
     """
     import pandas as pd
 
-    read = rows_with_table(np.empty(()), file, LabelColumns(tuple(levels), ids, named=True))
-    labeled = np.flatnonzero(~_unlabeled(read.labels))
-    if not len(labeled):
+    table = rows_with_table(np.empty(()), file, LabelColumns(tuple(levels), ids, named=True))
+    rows = np.flatnonzero(~_unlabeled(table.labels))
+    if not len(rows):
         raise TableError(f"{file} has no rows of labels", expected="a row for each item")
-    found = read._replace(
-        labels=[own[labeled] for own in read.labels],
-        ids=None if read.ids is None else read.ids[labeled],
-        where=lambda row: read.where(int(labeled[row])),
+    items = table._replace(
+        labels=[column[rows] for column in table.labels],
+        ids=None if table.ids is None else table.ids[rows],
+        where=lambda row: table.where(int(rows[row])),
     )
-    number = pd.factorize(found.ids)[0]
+    number = pd.factorize(items.ids)[0]
     first = np.unique(number, return_index=True)[1][number]
-    again = np.flatnonzero(first < np.arange(len(first)))
-    if found.ids is not None and len(again):
-        row = int(again[0])
-        given = f"{found.where(row)}: {found.ids[row]!r} again, as in {found.where(int(first[row]))}"
+    repeats = np.flatnonzero(first < np.arange(len(first)))
+    if items.ids is not None and len(repeats):
+        row = int(repeats[0])
+        problem = f"{items.where(row)}: {items.ids[row]!r} again, as in {items.where(int(first[row]))}"
         remedy = "remove one, or name their column by --ids"
-        raise TableError(given, expected="one row for each name", remedy=remedy)
-    return found
+        raise TableError(problem, expected="one row for each name", remedy=remedy)
+    return items
 
 
 def _unlabeled(labels: Sequence[pd.Categorical]) -> NDArray[np.bool_]:
     """(n,) booleans: all labels of the row are empty."""
-    empty = [np.array([*map(is_empty, own.categories)], np.bool_)[own.codes] for own in labels]
-    found: NDArray[np.bool_] = np.logical_and.reduce(empty)
-    return found
+    empty = [np.array([*map(is_empty, column.categories)], np.bool_)[column.codes] for column in labels]
+    mask: NDArray[np.bool_] = np.logical_and.reduce(empty)
+    return mask
 
 
 def paths_in_one_tree(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> PathsInOneTree:
@@ -170,23 +170,23 @@ def paths_in_one_tree(queries: LabeledRows, gallery: LabeledRows | None, *, dist
     from pandas.api.types import union_categoricals
 
     if gallery is not None and gallery.levels != queries.levels:
-        given = f"levels {', '.join(queries.levels)} of the queries and {', '.join(gallery.levels)} of the gallery"
-        raise OptionError(given, expected="the same columns in one order", remedy="name them with --levels")
+        problem = f"levels {', '.join(queries.levels)} of the queries and {', '.join(gallery.levels)} of the gallery"
+        raise OptionError(problem, expected="the same columns in one order", remedy="name them with --levels")
     parts = [queries] if gallery is None else [queries, gallery]
     if not queries.levels:
         zeros: Any = (np.zeros((len(part.embeddings), 1), np.int32) for part in parts)
         return PathsInOneTree(None, *zeros)
     split = len(queries.labels[0])
-    labels = [union_categoricals(list(own)) for own in zip(*(part.labels for part in parts), strict=True)]
+    labels = [union_categoricals(list(sides)) for sides in zip(*(part.labels for part in parts), strict=True)]
     unlabeled = _unlabeled(labels) if distractors else np.zeros(len(labels[0]), np.bool_)
     unlabeled[:split] = False
-    kept = np.flatnonzero(~unlabeled)
+    rows = np.flatnonzero(~unlabeled)
 
     def where(position: int) -> str:
-        row = int(kept[position])
+        row = int(rows[position])
         return queries.where(row) if gallery is None or row < split else gallery.where(row - split)
 
-    columns = [own[kept] for own in labels]
+    columns = [column[rows] for column in labels]
     try:
         tree, paths = label_paths(columns, level_names=queries.levels, leaf="path", where=where)
     except EmptyLabelError as error:  # whose remedies are options of Python
@@ -201,9 +201,9 @@ def paths_in_one_tree(queries: LabeledRows, gallery: LabeledRows | None, *, dist
             _log.warning("%s: %s", file, text)
     if gallery is None:
         return PathsInOneTree(tree, paths)
-    whole = np.full((len(unlabeled), paths.shape[1]), -1, np.int64)
-    whole[kept] = paths
-    return PathsInOneTree(tree, whole[:split], whole[split:], unlabeled[split:] if distractors else None)
+    all_paths = np.full((len(unlabeled), paths.shape[1]), -1, np.int64)
+    all_paths[rows] = paths
+    return PathsInOneTree(tree, all_paths[:split], all_paths[split:], unlabeled[split:] if distractors else None)
 
 
 def check_images(*parts: LabeledRows) -> None:
@@ -214,20 +214,20 @@ def check_images(*parts: LabeledRows) -> None:
     """
     import pandas as pd
 
-    named = [(part, pd.Series(part.ids)) for part in parts if part.ids is not None]
-    named = [(part, names) for part, names in named if names.str.contains(_IMAGE_FILE).any()]
-    for part, names in named:
+    id_columns = [(part, pd.Series(part.ids)) for part in parts if part.ids is not None]
+    id_columns = [(part, names) for part, names in id_columns if names.str.contains(_IMAGE_FILE).any()]
+    for part, names in id_columns:
         if extra := int(names[names.str.contains(_IMAGE_FILE)].duplicated().sum()):
             _log.warning("%s: %d rows repeat an image; each counts as a query", part.where(0).partition(",")[0], extra)
-    odd = {name for _, names in named for name in names[names.str.contains(_ODD_PATH)].unique()}
-    looked_at = odd.union(map(posixpath.normpath, odd))
+    odd_names = {name for _, names in id_columns for name in names[names.str.contains(_ODD_PATH)].unique()}
+    looked_at = odd_names.union(map(posixpath.normpath, odd_names))
     spelled: dict[str, tuple[str, str]] = {}
-    for part, names in named:
+    for part, names in id_columns:
         for row, name in names[names.isin(looked_at)].items():
             first, place = spelled.setdefault(posixpath.normpath(name), (name, part.where(row)))
             if first != name:
-                given = f"{place} and {part.where(row)}: {first!r} and {name!r} are one file"
-                raise TableError(given, expected="one spelling of each path")
+                problem = f"{place} and {part.where(row)}: {first!r} and {name!r} are one file"
+                raise TableError(problem, expected="one spelling of each path")
 
 
 def junk_in_table(file: AnyPath, num_queries: int) -> list[NDArray[np.int64]]:

@@ -87,12 +87,14 @@ def files_read(source: Path) -> list[Path]:
 
 def no_such(path: Path) -> OptionError:
     """The error for a path that does not exist, with a similar one that does."""
-    parent, same = path.parent, f"*/{path.name}"
-    beside = [each.name for each in islice(parent.glob("[!.]*"), _LISTED)]
-    name = nearest_name(path.name, beside)
-    near = [] if name is None else [parent / name]
-    near += [*parent.glob(same), *parent.parent.glob(same)]
-    return OptionError(f"no such run, folder or file: {path}", remedy=f"did you mean {near[0]}?" if near else None)
+    parent, pattern = path.parent, f"*/{path.name}"
+    siblings = [entry.name for entry in islice(parent.glob("[!.]*"), _LISTED)]
+    name = nearest_name(path.name, siblings)
+    suggestions = [] if name is None else [parent / name]
+    suggestions += [*parent.glob(pattern), *parent.parent.glob(pattern)]
+    return OptionError(
+        f"no such run, folder or file: {path}", remedy=f"did you mean {suggestions[0]}?" if suggestions else None
+    )
 
 
 def _of_run(run: Path) -> Location:
@@ -114,8 +116,8 @@ def _of_arrays(folder: Path) -> Location:
     sides = [StoredSide(folder / f"{name}.npy", folder / f"{name}.csv") for name in ("queries", "gallery")]
     missing = [file.name for side in sides for file in side if file is not None and not file.is_file()]
     if missing:
-        given = f"{folder} without {' and '.join(missing)}"
-        raise OptionError(given, expected="all files that `hiertree embed` wrote there")
+        problem = f"{folder} without {' and '.join(missing)}"
+        raise OptionError(problem, expected="all files that `hiertree embed` wrote there")
     queries, gallery = sides
     return Location("embedded", queries, gallery)
 

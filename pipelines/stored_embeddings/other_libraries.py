@@ -104,8 +104,8 @@ def ir_measures(queries: ScoredQueries) -> dict[str, float]:
         f"NDCG@{K}": theirs.nDCG @ K,
     }
     run, qrels = queries.named()
-    found = theirs.pytrec_eval.calc_aggregate(list(measures.values()), qrels, run)
-    return {name: float(found[measure]) for name, measure in measures.items()}
+    means = theirs.pytrec_eval.calc_aggregate(list(measures.values()), qrels, run)
+    return {name: float(means[measure]) for name, measure in measures.items()}
 
 
 def ranx(queries: ScoredQueries) -> dict[str, float]:
@@ -123,8 +123,8 @@ def ranx(queries: ScoredQueries) -> dict[str, float]:
         f"NDCG@{K}": f"ndcg_burges@{K}",
     }
     run, qrels = queries.named()
-    found = theirs.evaluate(theirs.Qrels(qrels), theirs.Run(run), list(names.values()))
-    return {name: float(found[theirs_name]) for name, theirs_name in names.items()}
+    means = theirs.evaluate(theirs.Qrels(qrels), theirs.Run(run), list(names.values()))
+    return {name: float(means[theirs_name]) for name, theirs_name in names.items()}
 
 
 def pytorch_metric_learning(queries: ScoredQueries) -> dict[str, float]:
@@ -138,13 +138,13 @@ def pytorch_metric_learning(queries: ScoredQueries) -> dict[str, float]:
         order = np.concatenate([itself, np.setdiff1d(order, itself)])
     gallery = queries.gallery[order], queries.gallery_classes[order]
     tensors = [torch.tensor(array) for array in (queries.embeddings, queries.query_classes, *gallery)]
-    found: dict[str, float] = {}
+    means: dict[str, float] = {}
     for k, names in ((None, {"mAP@R": "mean_average_precision_at_r"}), (K, {f"mAP@{K}": "mean_average_precision"})):
-        wanted = {"P@1": "precision_at_1", **names}
-        calculator = AccuracyCalculator(include=tuple(wanted.values()), k=k, device=torch.device("cpu"))
+        metric_names = {"P@1": "precision_at_1", **names}
+        calculator = AccuracyCalculator(include=tuple(metric_names.values()), k=k, device=torch.device("cpu"))
         values = calculator.get_accuracy(*tensors, ref_includes_query=queries.self_retrieval)
-        found |= {name: float(values[theirs_name]) for name, theirs_name in wanted.items()}
-    return found
+        means |= {name: float(values[theirs_name]) for name, theirs_name in metric_names.items()}
+    return means
 
 
 LIBRARIES: Mapping[str, Callable[[ScoredQueries], dict[str, float]]] = {

@@ -43,20 +43,20 @@ class Shards(StoredRows):
             require_package("pyarrow", extra="arrow")
         readers: dict[str, Any] = {".parquet": _ParquetShard, ".npy": _NumpyShard, ".safetensors": _TensorShard}
         self._read = readers[kind]
-        opened = [self._opened(file) for file in self.files]
-        first = opened[0]
-        for file, shard in zip(self.files, opened, strict=True):
-            for what in ("width", "dtype", "columns", "model"):
-                own, expected = getattr(shard, what), getattr(first, what)
-                if own != expected:
-                    raise InputError(f"{file}: {what} {own}", expected=f"{expected}, as in {self.files[0].name}")
-        if not any(shard.rows for shard in opened):
+        shards = [self._opened(file) for file in self.files]
+        first = shards[0]
+        for file, shard in zip(self.files, shards, strict=True):
+            for attribute in ("width", "dtype", "columns", "model"):
+                value, expected = getattr(shard, attribute), getattr(first, attribute)
+                if value != expected:
+                    raise InputError(f"{file}: {attribute} {value}", expected=f"{expected}, as in {self.files[0].name}")
+        if not any(shard.rows for shard in shards):
             raise InputError(f"{self.files[0]}: no rows", expected="embeddings")
-        self._starts = np.cumsum([0, *(shard.rows for shard in opened)])
+        self._starts = np.cumsum([0, *(shard.rows for shard in shards)])
         self.shape, self.dtype, self.columns = (int(self._starts[-1]), first.width), first.dtype, first.columns
         self.identity = "\n".join(map(_identity, self.files))
         self._check_names()
-        self.model = self._check_manifest(opened) or first.model
+        self.model = self._check_manifest(shards) or first.model
         if first.model not in (None, self.model):
             raise InputError(f"{self.files[0]} of model {first.model}", expected=f"{self.model}, as in {MANIFEST}")
 
@@ -69,19 +69,19 @@ class Shards(StoredRows):
 
     @override
     def __getitem__(self, rows: slice | NDArray[np.int64]) -> NDArray[Any]:
-        wanted = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
-        found = np.empty((len(wanted), self.shape[1]), self.dtype)
-        order = np.argsort(wanted, kind="stable")
-        rising = wanted[order]
+        indices = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
+        embeddings = np.empty((len(indices), self.shape[1]), self.dtype)
+        order = np.argsort(indices, kind="stable")
+        rising = indices[order]
         for file, start, stop in zip(self.files, self._starts, self._starts[1:], strict=False):
             low, high = np.searchsorted(rising, (start, stop))
             if low < high:
-                own = rising[low:high] - start
+                local_rows = rising[low:high] - start
                 with reading_file(file, **_complaint(file)):
-                    for begin, part in self._opened(file).parts(own):
-                        here = slice(*np.searchsorted(own, (begin, begin + len(part))))
-                        found[order[low:high][here]] = part[own[here] - begin]
-        return found
+                    for begin, part in self._opened(file).parts(local_rows):
+                        span = slice(*np.searchsorted(local_rows, (begin, begin + len(part))))
+                        embeddings[order[low:high][span]] = part[local_rows[span] - begin]
+        return embeddings
 
     def texts(self, column: str) -> Any:
         """Another column of all Parquet files, its cells as text: an array of pandas."""
@@ -111,33 +111,33 @@ class Shards(StoredRows):
         number = pd.factorize(ids)[0]
         first = np.unique(number, return_index=True)[1][number]  # the row of each image's first
         shard = np.repeat(np.arange(len(self.files)), np.diff(self._starts))
-        again = np.flatnonzero(shard != shard[first])
-        if len(again):
-            row = int(again[0])
-            given = f"{self.row_name(row)}: {ids[row]!r} again, as in {self.files[shard[first[row]]].name}"
-            raise TableError(given, expected="each image in one shard")
+        repeats = np.flatnonzero(shard != shard[first])
+        if len(repeats):
+            row = int(repeats[0])
+            problem = f"{self.row_name(row)}: {ids[row]!r} again, as in {self.files[shard[first[row]]].name}"
+            raise TableError(problem, expected="each image in one shard")
 
     def _check_names(self) -> None:
         """Check that all parts are there, by names such as ``part-00002-of-00008``."""
         numbered = [re.search(r"(\d+)-of-(\d+)$", file.stem) for file in self.files]
-        found = [(int(number[1]), int(number[2])) for number in numbered if number is not None]
-        if found and found != [(row, len(self.files)) for row in range(len(self.files))]:
-            held = f"{len(self.files)} shards, the last {self.files[-1].name}"
-            raise InputError(f"{self.files[0].parent} with {held}", expected="every part once, numbered from 0")
+        parts = [(int(number[1]), int(number[2])) for number in numbered if number is not None]
+        if parts and parts != [(row, len(self.files)) for row in range(len(self.files))]:
+            content = f"{len(self.files)} shards, the last {self.files[-1].name}"
+            raise InputError(f"{self.files[0].parent} with {content}", expected="every part once, numbered from 0")
 
     def _check_manifest(self, shards: Sequence[Any]) -> str | None:
         """Compare with the manifest beside the shards, if any; return the model that it names."""
         file = self.files[0].parent / MANIFEST
         if not file.exists():
             return None
-        made = read_json_object(file, expected="JSON that hiertree embed wrote", kind=InputError)
+        content = read_json_object(file, expected="JSON that hiertree embed wrote", kind=InputError)
         rows, width = self.shape
-        here = [{"name": file.name, "rows": shard.rows} for file, shard in zip(self.files, shards, strict=True)]
-        for key, own in {"parts": here, "rows": rows, "dimensions": width}.items():
-            listed = made.get(key, own)
-            if listed != own:
-                raise InputError(f"{file.parent}: {key} {own}", expected=f"{listed}, as in {MANIFEST}")
-        return made.get("model")
+        parts = [{"name": file.name, "rows": shard.rows} for file, shard in zip(self.files, shards, strict=True)]
+        for key, value in {"parts": parts, "rows": rows, "dimensions": width}.items():
+            expected = content.get(key, value)
+            if expected != value:
+                raise InputError(f"{file.parent}: {key} {value}", expected=f"{expected}, as in {MANIFEST}")
+        return content.get("model")
 
 
 class _ParquetShard:
@@ -164,18 +164,18 @@ class _ParquetShard:
         first = next(self._read.iter_batches(1, columns=[self._column]), None)
         return 0 if first is None else len(first.column(0)[0].as_py() or ())
 
-    def parts(self, wanted: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
-        """The rows of groups that hold some of those wanted, and where they begin."""
+    def parts(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
+        """The parts of the file that hold some of the rows, and where they begin."""
         start = 0
         for group in range(self._read.num_row_groups):
             stop = start + self._read.metadata.row_group(group).num_rows
-            if np.subtract(*np.searchsorted(wanted, (stop, start))):
+            if np.subtract(*np.searchsorted(rows, (stop, start))):
                 for batch in self._read.iter_batches(_ROWS_AT_ONCE, row_groups=[group], columns=[self._column]):
                     column = batch.column(0)
                     lengths = column.value_lengths().to_numpy(zero_copy_only=False)
                     if column.null_count or (lengths != self.width).any():
-                        given = f"{self._file.name} with embeddings of several lengths, or none"
-                        raise InputError(given, expected="one length")
+                        problem = f"{self._file.name} with embeddings of several lengths, or none"
+                        raise InputError(problem, expected="one length")
                     numbers = column.flatten().to_numpy(zero_copy_only=False)  # no Python object for each number
                     yield start, numbers.reshape(-1, self.width)
                     start += batch.num_rows
@@ -194,10 +194,10 @@ class _NumpyShard:
         self.width: int = self._array.shape[1] if self._array.ndim == 2 else 0
         self.dtype = self._array.dtype
 
-    def parts(self, wanted: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
+    def parts(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
         """The rows from the first that is wanted to the last, a few at a time."""
-        end = int(wanted[-1]) + 1
-        for start in range(int(wanted[0]), end, _ROWS_AT_ONCE):
+        end = int(rows[-1]) + 1
+        for start in range(int(rows[0]), end, _ROWS_AT_ONCE):
             yield start, self._array[start : min(start + _ROWS_AT_ONCE, end)]
 
 
@@ -208,8 +208,8 @@ class _TensorShard(_NumpyShard):
         require_package("safetensors", extra="clip")
         from safetensors import safe_open
 
-        opened: Any = safe_open(file, framework="numpy")
-        tensors = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
+        reader: Any = safe_open(file, framework="numpy")
+        tensors = {name: reader.get_slice(name) for name in reader.keys()}  # noqa: SIM118
         tables = [tensor for tensor in tensors.values() if len(tensor.get_shape()) == 2]
         if len(tables) != 1:
             raise InputError(f"{file.name} with tensors {', '.join(tensors)}", expected="one (n, d) of embeddings")
@@ -225,22 +225,22 @@ def _complaint(file: Path) -> Complaint:
 
 def _identity(file: Path) -> str:
     """Differs where a file has another name, size or end."""
-    with reading_file(file, **_complaint(file)), file.open("rb") as opened:
-        size = opened.seek(0, 2)
-        opened.seek(max(size - _COMPARED, 0))
-        return f"{file.name} {size} {zlib.crc32(opened.read())}"
+    with reading_file(file, **_complaint(file)), file.open("rb") as stream:
+        size = stream.seek(0, 2)
+        stream.seek(max(size - _COMPARED, 0))
+        return f"{file.name} {size} {zlib.crc32(stream.read())}"
 
 
 def shard_files(source: Path) -> list[Path]:
     """The shards in a folder, or those that a pattern names; a file alone."""
     if source.is_dir():
         for suffix in SHARDS:
-            if found := sorted(source.glob(f"[!.]*{suffix}")):
-                return found
+            if matches := sorted(source.glob(f"[!.]*{suffix}")):
+                return matches
         raise InputError(f"{source} without shards", expected=f"files that end in {', '.join(SHARDS)}")
     if not source.exists() and any(sign in str(source) for sign in "*?["):
-        found = sorted(Path(source.anchor).glob(str(source.relative_to(source.anchor))))
-        if not found or found[0].suffix not in SHARDS or len({file.suffix for file in found}) > 1:
-            raise InputError(f"{source}: {len(found)} files", expected=f"shards of one of {', '.join(SHARDS)}")
-        return found
+        matches = sorted(Path(source.anchor).glob(str(source.relative_to(source.anchor))))
+        if not matches or matches[0].suffix not in SHARDS or len({file.suffix for file in matches}) > 1:
+            raise InputError(f"{source}: {len(matches)} files", expected=f"shards of one of {', '.join(SHARDS)}")
+        return matches
     return [source]

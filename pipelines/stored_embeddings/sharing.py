@@ -38,13 +38,13 @@ def image_digests(dataset: ImageDataset, processes: Processes) -> dict[int, str]
     """Of the names, sizes and times of images, by the first of each block; two of the processes look at a block."""
     starts = range(0, len(dataset), _BLOCK)
     with processes.agreeing():
-        own = {start: _digest_of(dataset, start) for start in starts if _looks_at(start, processes)}
-    found: dict[int, str] = {}
-    for rank, blocks in enumerate(processes.from_each(own)):
+        digests = {start: _digest_of(dataset, start) for start in starts if _looks_at(start, processes)}
+    all_digests: dict[int, str] = {}
+    for rank, blocks in enumerate(processes.from_each(digests)):
         with processes.agreeing():
-            if any(found.setdefault(start, own) != own for start, own in blocks.items()):
+            if any(all_digests.setdefault(start, text) != text for start, text in blocks.items()):
                 raise _other_images(rank, processes)
-    return dict(sorted(found.items()))
+    return dict(sorted(all_digests.items()))
 
 
 def require_same_images(
@@ -67,8 +67,8 @@ def _digest_of(dataset: ImageDataset, start: int) -> str:
 
 
 def _other_images(rank: int, processes: Processes) -> CheckpointError:
-    given = f"process {rank} of {processes.size} has other images than the others"
-    return CheckpointError(given, expected="the same files in all")
+    problem = f"process {rank} of {processes.size} has other images than the others"
+    return CheckpointError(problem, expected="the same files in all")
 
 
 def embed_shards(
@@ -91,14 +91,14 @@ def embed_shards(
     with processes.agreeing():
         require_same_images(shares[processes.rank], output.dataset, digests, processes)
     steps = [sum(-(-len(shard.rows) // recipe.evaluation.batch_size) for shard in share) for share in shares]
-    most, dataset = max(steps), output.dataset
+    max_steps, dataset = max(steps), output.dataset
     views = _ReadableViews(ImageViews(dataset.images, recipe.images.model_copy(update={"cache": False})), skip=skip_bad)
-    own = _written(shares[processes.rank], views, recipe, output, _embedding(embedder, recipe, fabric))
+    image_counts = _written(shares[processes.rank], views, recipe, output, _embedding(embedder, recipe, fabric))
     total = sum(len(shard.rows) for shard in output.shards)
     left = sum(len(shard.rows) for share in shares for shard in share)
     with show_progress(description=f"embedding {dataset.name}", total=total) as advance, torch.inference_mode():
         advance(total - left, "")
-        for images in processes.in_step(chain(own, repeat(0, most - steps[processes.rank]))):
+        for images in processes.in_step(chain(image_counts, repeat(0, max_steps - steps[processes.rank]))):
             if stop.requested():
                 _end_early(output, processes)
             done = min(left, images * processes.size)  # the others are about as far
@@ -119,8 +119,8 @@ def _embedding(embedder: Embedder, recipe: Recipe, fabric: Fabric) -> Embed:
 
     def forward(images: Tensor) -> Tensor:
         with fabric.autocast():
-            found: Tensor = network(images)
-        return found.float()
+            embeddings: Tensor = network(images)
+        return embeddings.float()
 
     def embed(images: Tensor) -> NDArray[np.float32]:
         if not len(images):
@@ -168,11 +168,11 @@ class _ReadableViews(Dataset[_ReadableBatch]):
             if not self._skip:
                 raise
         tried = {row: self._tried(key._replace(indices=[row])) for row in key.indices}
-        found = [batch for batch in tried.values() if not isinstance(batch, str)]
+        batches = [batch for batch in tried.values() if not isinstance(batch, str)]
         reasons = {row: reason for row, reason in tried.items() if isinstance(reason, str)}
-        if not found:
+        if not batches:
             return _ReadableBatch(torch.empty(0, dtype=torch.int64), torch.empty(0), reasons)
-        indices, images = zip(*found, strict=True)
+        indices, images = zip(*batches, strict=True)
         return _ReadableBatch(torch.cat(indices), torch.cat(images), reasons)
 
     def _tried(self, key: BatchKey) -> ImageBatch | str:
