@@ -41,8 +41,8 @@ def main(arguments: list[str] | None = None) -> None:
         error.show()
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        where = f"; see {error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
-        _refuse(error.format_message() + where)
+        hint = f"; see {error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
+        _refuse(error.format_message() + hint)
     except (HiertreeError, OSError, ImportError) as error:
         _refuse(str(error) if _has_folder() else "the folder in which hiertree was started no longer exists")
     except MemoryError as error:

@@ -111,7 +111,7 @@ class CheckedCommand(click.Command):
     """A command whose outputs are checked before it runs, and have a manifest beside them afterwards.
 
     Its help ends with the example; ``then`` is the command that usually comes next, with parameters in braces. Several
-    processes that a launcher started run a ``shared`` one together; any other runs in the first of them.
+    processes that a launcher started run one that ``shares_work`` together; any other runs in the first of them.
     ``check_packages`` names an extra that the command, but not its help, needs.
     """
 
@@ -120,12 +120,12 @@ class CheckedCommand(click.Command):
         *arguments: Any,
         example: str,
         then: str = "",
-        shared: bool = False,
+        shares_work: bool = False,
         check_packages: Callable[[], None] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
-        self.example, self.then, self.shared, self.check_packages = example, then, shared, check_packages
+        self.example, self.then, self.shares_work, self.check_packages = example, then, shares_work, check_packages
         for param in self.params:
             if isinstance(param, click.Option) and param.show_default is None:
                 param.show_default = True
@@ -145,7 +145,7 @@ class CheckedCommand(click.Command):
         """Check the paths, run the command, write manifests, and report the files written."""
         if self.check_packages is not None:
             self.check_packages()
-        if not self.shared:
+        if not self.shares_work:
             continue_in_first(ctx)
         quiet, verbose = ctx.params.pop("quiet"), ctx.params.pop("verbose")
         try:
@@ -160,9 +160,9 @@ class CheckedCommand(click.Command):
         return result
 
     def _say_what_was_written(self, ctx: click.Context) -> None:
-        written = self._paths(ctx, lambda kind: kind.role != "input" and isinstance(kind, DeclaredPath))
-        if found := [str(path) for path in written if path.exists()]:
-            click.echo(f"written to {', '.join(found)}", err=True)
+        outputs = self._paths(ctx, lambda kind: kind.role != "input" and isinstance(kind, DeclaredPath))
+        if names := [str(path) for path in outputs if path.exists()]:
+            click.echo(f"written to {', '.join(names)}", err=True)
             if self.then:
                 values = {name: shlex.quote(str(value)) for name, value in ctx.params.items()}
                 click.echo(f"next: {self.then.format(**values)}", err=True)
@@ -180,31 +180,31 @@ class CheckedCommand(click.Command):
         for log in self._paths(ctx, lambda kind: isinstance(kind, LogPath)):
             _end_last_line(log)
         parameters = json.loads(json.dumps(ctx.params, default=str))
-        read = [path for path in inputs if path.is_file()]
-        with recording(files, command=ctx.command_path, parameters=parameters, inputs=read):
+        input_files = [path for path in inputs if path.is_file()]
+        with recording(files, command=ctx.command_path, parameters=parameters, inputs=input_files):
             return super().invoke(ctx)
 
-    def _paths(self, ctx: click.Context, wanted: Callable[..., bool]) -> list[Path]:
+    def _paths(self, ctx: click.Context, is_selected: Callable[..., bool]) -> list[Path]:
         """The given paths of the given kinds."""
-        found: list[Path] = []
+        paths: list[Path] = []
         for param in self.params:
-            if isinstance(param.type, DECLARED) and wanted(param.type):
-                given = ctx.params.get(param.name or "")
-                for value in given if isinstance(given, tuple) else () if given is None else (given,):
-                    found += param.type.paths(value)
-        return found
+            if isinstance(param.type, DECLARED) and is_selected(param.type):
+                argument = ctx.params.get(param.name or "")
+                for value in argument if isinstance(argument, tuple) else () if argument is None else (argument,):
+                    paths += param.type.paths(value)
+        return paths
 
 
 @contextmanager
 def _only_results() -> Iterator[None]:
     """Suppress standard error; if the command exits early, print it after all, since it says why."""
-    with TextIOWrapper(BytesIO(), encoding="utf-8", write_through=True) as said:
+    with TextIOWrapper(BytesIO(), encoding="utf-8", write_through=True) as messages:
         try:
-            with silent_progress(), redirect_stderr(said):
+            with silent_progress(), redirect_stderr(messages):
                 yield
         except (SystemExit, click.exceptions.Exit):
-            said.seek(0)
-            click.echo(said.read(), err=True, nl=False)
+            messages.seek(0)
+            click.echo(messages.read(), err=True, nl=False)
             raise
 
 
@@ -223,16 +223,16 @@ class CheckedGroup(click.Group):
         """The command of that name; an error names the one that was probably meant."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
-            near = nearest_name(name, self.list_commands(ctx))
-            ctx.fail(f"No such command {name!r}" + ("" if near is None else f"; did you mean {near!r}?"))
+            suggestion = nearest_name(name, self.list_commands(ctx))
+            ctx.fail(f"No such command {name!r}" + ("" if suggestion is None else f"; did you mean {suggestion!r}?"))
         return super().resolve_command(ctx, args)
 
     @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each command's name and summary, wrapped if it is long."""
-        found = {name: self.described(name) for name in self.list_commands(ctx)}
+        commands = {name: self.described(name) for name in self.list_commands(ctx)}
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.get_short_help_str(LONGEST)) for name, command in found.items()])
+            formatter.write_dl([(name, command.get_short_help_str(LONGEST)) for name, command in commands.items()])
 
     def described(self, name: str) -> click.Command:
         """A command that help lists."""
@@ -240,10 +240,10 @@ class CheckedGroup(click.Group):
 
 
 def command(
-    *, example: str, then: str = "", shared: bool = False, check_packages: Callable[[], None] | None = None
+    *, example: str, then: str = "", shares_work: bool = False, check_packages: Callable[[], None] | None = None
 ) -> Callable[[Callable[..., Any]], CheckedCommand]:
     """A decorator that makes a :class:`CheckedCommand` of a function."""
-    options: dict[str, Any] = {"then": then, "shared": shared, "check_packages": check_packages}
+    options: dict[str, Any] = {"then": then, "shares_work": shares_work, "check_packages": check_packages}
     return click.command(cls=CheckedCommand, example=example, **options)
 
 
@@ -255,8 +255,8 @@ def continue_in_first(ctx: click.Context) -> None:
     rank, size = place
     if rank:
         ctx.exit(0)
-    said = f"{ctx.command_path} runs in one process: the first of {size} does it, the others end"
-    click.echo(f"{said} (hiertree train, embed and evaluate share theirs)", err=True)
+    message = f"{ctx.command_path} runs in one process: the first of {size} does it, the others end"
+    click.echo(f"{message} (hiertree train, embed and evaluate share theirs)", err=True)
     leave_launch()
 
 

@@ -80,10 +80,10 @@ def check(
 @json_option
 def stats(name: str, root: Path, splits: tuple[str, ...], structure: bool, as_json: bool) -> None:
     """Count the nodes of each level of NAME in ROOT, and the images and children of each."""
-    chosen = splits or tuple(ht.datasets.describe(name).splits)
+    split_names = splits or tuple(ht.datasets.describe(name).splits)
     verify: Any = "structure" if structure else "published"
-    found = [ht.datasets.statistics(ht.datasets.load(name, root, split, verify=verify)) for split in chosen]
-    print_report(found, lambda _: "\n\n".join(map(_statistics_text, found)), as_json=as_json)
+    statistics = [ht.datasets.statistics(ht.datasets.load(name, root, split, verify=verify)) for split in split_names]
+    print_report(statistics, lambda _: "\n\n".join(map(_statistics_text, statistics)), as_json=as_json)
 
 
 @datasets.command(example="hiertree datasets download sop ~/data")
@@ -101,8 +101,8 @@ def download(name: str, root: Path, mirror: str | None) -> None:
         click.echo(_numbered(card.steps))
         return
     for path, state in ht.datasets.download(card, root, mirror=mirror):
-        again = f", unpacked earlier; to fetch it again, remove {root / f'.{path.name}.unpacked'}"
-        click.echo(f"{path}{again if state == 'unpacked' else f': {state}, its MD5 as published'}")
+        hint = f", unpacked earlier; to fetch it again, remove {root / f'.{path.name}.unpacked'}"
+        click.echo(f"{path}{hint if state == 'unpacked' else f': {state}, its MD5 as published'}")
     if card.by_hand:
         click.echo("left to do by hand:\n" + _numbered(card.by_hand))
     click.echo(f"to look for every image: hiertree datasets check {name} {root}")
@@ -110,8 +110,8 @@ def download(name: str, root: Path, mirror: str | None) -> None:
 
 def _card(card: Benchmark) -> dict[str, Any]:
     splits = {split: asdict(counts) for split, counts in card.splits.items()}
-    shown = {name: getattr(card, name) for name in _SHOWN}
-    return {**shown, "splits": splits, "downloads": [asdict(file) for file in card.downloads]}
+    fields = {name: getattr(card, name) for name in _SHOWN}
+    return {**fields, "splits": splits, "downloads": [asdict(file) for file in card.downloads]}
 
 
 def _found(report: SplitReport) -> str:
@@ -142,17 +142,17 @@ def _card_text(card: Benchmark) -> str:
     return "\n".join(lines)
 
 
-def _statistics_text(found: dict[str, Any]) -> str:
-    head = f"{found['name']}, {found['split']}: {found['images']:,} images"
-    if found["queries"] != found["images"]:
-        head += f", {found['queries']:,} queries in a gallery of {found['gallery']:,}"
+def _statistics_text(statistics: dict[str, Any]) -> str:
+    head = f"{statistics['name']}, {statistics['split']}: {statistics['images']:,} images"
+    if statistics["queries"] != statistics["images"]:
+        head += f", {statistics['queries']:,} queries in a gallery of {statistics['gallery']:,}"
     spread = ("least", "lower_quartile", "median", "upper_quartile", "most", "mean")
     rows = [("level", "nodes", "of a node", *(name.replace("_", " ") for name in spread))]
-    for level in found["levels"]:
+    for level in statistics["levels"]:
         for kind in ("images", "children"):
             if kind in level:
-                own = (level["name"], f"{level['nodes']:,}") if kind == "images" else ("", "")
-                rows.append((*own, kind, *(f"{level[kind][name]:g}" for name in spread)))
+                cells = (level["name"], f"{level['nodes']:,}") if kind == "images" else ("", "")
+                rows.append((*cells, kind, *(f"{level[kind][name]:g}" for name in spread)))
     return f"{head}\n{_aligned(rows, right=(1, *range(3, 9)))}"
 
 
@@ -199,14 +199,14 @@ def split(
 
     if out.suffix.lower() != ".csv":
         raise OptionError(f"out={str(out)!r}", expected="a name that ends in .csv")
-    read = read_table(table, required=levels, needs_rows=True)
-    if column in read.columns:
-        given = f"{table} has a column {column!r}"
-        raise TableError(given, expected="a new column name", remedy="choose another with --column")
-    classes = list(zip(*(read[level] for level in levels), strict=True))
+    frame = read_table(table, required=levels, needs_rows=True)
+    if column in frame.columns:
+        problem = f"{table} has a column {column!r}"
+        raise TableError(problem, expected="a new column name", remedy="choose another with --column")
+    classes = list(zip(*(frame[level] for level in levels), strict=True))
     parts = draw_parts(classes, {"test": test} | ({} if val is None else {"val": val}), by=by, seed=seed)
-    rows = ((*cells, part) for cells, part in zip(read.itertuples(index=False), parts, strict=True))
-    write_table(out, [*read.columns, column], rows)
-    images, present = Counter(parts), Counter(part for part, _ in set(zip(parts, classes, strict=True)))
+    rows = ((*cells, part) for cells, part in zip(frame.itertuples(index=False), parts, strict=True))
+    write_table(out, [*frame.columns, column], rows)
+    images, class_counts = Counter(parts), Counter(part for part, _ in set(zip(parts, classes, strict=True)))
     for part in ("train", *(("val",) if val is not None else ()), "test"):
-        click.echo(f"{part}: {images[part]} images of {present[part]} classes")
+        click.echo(f"{part}: {images[part]} images of {class_counts[part]} classes")

@@ -70,7 +70,7 @@ protocol_option = choice(
 )
 
 
-@command(example="hiertree embed runs/mine photos --out embedded", then="hiertree browse {out}", shared=True)
+@command(example="hiertree embed runs/mine photos --out embedded", then="hiertree browse {out}", shares_work=True)
 @click.argument("model", type=NAME_OR_INPUT)
 @click.argument("data", type=NAME_OR_INPUT)
 @option("--out", GROWING_FOLDER, "Folder of the embeddings.", required=True)
@@ -109,18 +109,21 @@ def embed(
     if require_slurm(launcher, slurm):
         from ..comparison.cluster_jobs import run_on_cluster
 
-        paths = [*(Path(each).absolute() if Path(each).exists() else each for each in (model, data)), out.absolute()]
+        paths = [
+            *(Path(location).absolute() if Path(location).exists() else location for location in (model, data)),
+            out.absolute(),
+        ]
         run_on_cluster(out.with_name(f"{out.name}.jobs"), slurm, f"hiertree embed {model}", run, *paths, **options)
-    made = written_in(out) if launcher == "slurm" else run(model, data, out, **options)
-    if made is None or not made.is_first:
+    result = written_in(out) if launcher == "slurm" else run(model, data, out, **options)
+    if result is None or not result.is_first:
         return
-    for array, table in zip_longest(made.embeddings, made.labels):
+    for array, table in zip_longest(result.embeddings, result.labels):
         click.echo(f"{array} with {table.name}" if table else f"{array}")
-    if made.skipped is not None:
-        click.echo(f"{made.images} images; those that do not decode are in {made.skipped}", err=True)
+    if result.skipped is not None:
+        click.echo(f"{result.images} images; those that do not decode are in {result.skipped}", err=True)
 
 
-@command(example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1", shared=True)
+@command(example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1", shares_work=True)
 @click.argument("embeddings", type=INPUT_PATH, required=False)
 @option("--run", INPUT_FILE, "Ranked lists: a TREC run (.gz too), Parquet, CSV, or JSON of ranx.")
 @option("--qrels", INPUT_FILE, "Judgments of the lists, in the same formats; grades are levels.")
@@ -236,12 +239,12 @@ def _evaluate_on_cluster(embeddings: Path, slurm: tuple[str, ...], options: dict
     """Evaluate in a job, whose result goes into files."""
     from ..comparison.cluster_jobs import run_on_cluster
 
-    written = options["out"] or options["per_query"]
-    if written is None:
+    result_file = options["out"] or options["per_query"]
+    if result_file is None:
         raise click.UsageError("--launcher slurm without --out or --per-query: expected a file for the result")
-    given = {name: value.absolute() if isinstance(value, Path) else value for name, value in options.items()}
-    label, logs = f"hiertree evaluate {embeddings}", written.with_name(f"{written.name}.jobs")
-    run_on_cluster(logs, slurm, label, _evaluate_recorded, embeddings.absolute(), **given)
+    arguments = {name: value.absolute() if isinstance(value, Path) else value for name, value in options.items()}
+    label, logs = f"hiertree evaluate {embeddings}", result_file.with_name(f"{result_file.name}.jobs")
+    run_on_cluster(logs, slurm, label, _evaluate_recorded, embeddings.absolute(), **arguments)
 
 
 def _evaluate_recorded(embeddings: Path, **options: Any) -> None:

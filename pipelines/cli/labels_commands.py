@@ -152,8 +152,8 @@ def fill(cleaned: Path, out: Path, settings: FillSettings, as_json: bool) -> Non
 @json_option
 def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) -> None:
     """Propose supercategories for the labels of CLEANED, a folder made by 'labels clean', for people to review."""
-    found = cluster_step(cleaned, out=out, settings=settings)
-    print_report(found.quality, lambda _: describe_clustered(found), as_json=as_json)
+    clusters = cluster_step(cleaned, out=out, settings=settings)
+    print_report(clusters.quality, lambda _: describe_clustered(clusters), as_json=as_json)
 
 
 @command(
@@ -185,9 +185,9 @@ def review(
     """
     from ..labels.review.serving import open_review, serve
 
-    opened = open_review(clustered, images=photos.folder(), encoder=embedding.build(), **options)
-    serve(opened, port=port, open_browser=not no_browser, say=click.echo)
-    click.get_current_context().params["log"] = opened.session.log.path  # the default one, too, is named at the end
+    cluster_review = open_review(clustered, images=photos.folder(), encoder=embedding.build(), **options)
+    serve(cluster_review, port=port, open_browser=not no_browser, say=click.echo)
+    click.get_current_context().params["log"] = cluster_review.session.log.path  # the default one is named, too
 
 
 @command(example="hiertree labels agreement clustered review-anna.jsonl review-ben.jsonl")
@@ -275,8 +275,8 @@ def build(source: Path, out: Path | None, **settings: Any) -> None:
     stand in it. Steps whose inputs have not changed are not run again.
     """
     if source.suffix in (".yaml", ".yml"):
-        if lost := [name for name in typed_options() if name not in ("source", "out")]:
-            raise OptionError(f"the option {lost[0]} together with a plan", expected="settings in the plan itself")
+        if conflicts := [name for name in typed_options() if name not in ("source", "out")]:
+            raise OptionError(f"the option {conflicts[0]} together with a plan", expected="settings in the plan itself")
         plan, out = read_plan(source), out or source.with_suffix("")
     elif out is None:
         raise click.UsageError("Missing option '--out'.")
@@ -293,20 +293,20 @@ def _scrape(landmarks: Path, store: Path, settings: ScrapeSettings, log: IO[str]
     if settings.dump is None:
         _report(pipeline.scrape(landmarks, store=store, settings=settings, log=log, **options), store)
     else:
-        found, reading = pipeline.scrape_dump(landmarks, store=store, settings=settings, **options)
-        _report(found, store, str(reading))
+        outcomes, reading = pipeline.scrape_dump(landmarks, store=store, settings=settings, **options)
+        _report(outcomes, store, str(reading))
 
 
-def _report(found: Counter[tuple[str, str]], store: Path, *more: str) -> None:
+def _report(outcomes: Counter[tuple[str, str]], store: Path, *more: str) -> None:
     """Print landmarks by status and reason, or what a store without them holds; end with status 3 if some failed."""
-    if found:
-        (failed, asked), described = pipeline.count_failed(found), pipeline.describe_outcomes(found)
-        what = f"{asked} landmarks"
+    if outcomes:
+        (failed, total), summary = pipeline.count_failed(outcomes), pipeline.describe_outcomes(outcomes)
+        subject = f"{total} landmarks"
     else:
         report = pipeline.status(store)
-        failed, described = report["to_retry"]["class"], pipeline.describe_status(report)
-        what = f"{failed + report['rows']['classes']} classes"
-    click.echo("\n".join([described, *more]))
+        failed, summary = report["to_retry"]["class"], pipeline.describe_status(report)
+        subject = f"{failed + report['rows']['classes']} classes"
+    click.echo("\n".join([summary, *more]))
     if failed:
-        click.echo(f"{failed} of {what} failed: ask again with 'hiertree labels retry'", err=True)
+        click.echo(f"{failed} of {subject} failed: ask again with 'hiertree labels retry'", err=True)
         click.get_current_context().exit(FAILED)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class CommaSeparated(click.types.StringParamType):
     """Comma-separated values; the command receives a tuple."""
 
-    def __init__(self, kind: type[str] | type[int] | type[float], what: str) -> None:
-        self.kind, self.what = kind, what
+    def __init__(self, kind: type[str] | type[int] | type[float], plural: str) -> None:
+        self.kind, self.plural = kind, plural
 
     @override
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
@@ -47,7 +47,7 @@ class CommaSeparated(click.types.StringParamType):
         except ValueError:
             values = ()
         if not values or not all(parts):
-            self.fail(f"{value!r}: expected {self.what} separated by commas", param, ctx)
+            self.fail(f"{value!r}: expected {self.plural} separated by commas", param, ctx)
         return values
 
 
@@ -85,18 +85,18 @@ def settings_options(
     default and help are those of the field: booleans are flags, literals choices, tuples options to repeat. Fields to
     ``leave_out`` keep their defaults.
     """
-    taken = {name: info for name, info in model.model_fields.items() if name not in leave_out}
+    fields = {name: info for name, info in model.model_fields.items() if name not in leave_out}
 
     def decorate(command: Command) -> Callable[..., Any]:
         @wraps(command)
-        def collected(**given: Any) -> Any:
-            values = {name: given.pop(name) for name in taken}
-            asked = {name: value for name, value in values.items() if value is not None}
-            return command(**{parameter: model(**asked)}, **given)
+        def wrapper(**given: Any) -> Any:
+            values = {name: given.pop(name) for name in fields}
+            settings = {name: value for name, value in values.items() if value is not None}
+            return command(**{parameter: model(**settings)}, **given)
 
-        for name, info in reversed(taken.items()):
-            collected = _option(name, info)(collected)
-        return collected
+        for name, info in reversed(fields.items()):
+            wrapper = _option(name, info)(wrapper)
+        return wrapper
 
     return decorate
 
@@ -111,8 +111,8 @@ def _option(name: str, info: FieldInfo) -> Option:
         extra = {"is_flag": True, "default": info.default}
     elif get_origin(info.annotation) is tuple:
         extra |= {"multiple": True}
-    own = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
-    return click.option(f"--{own.get('option', name.replace('_', '-'))}", name, help=info.description, **extra)
+    schema_extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+    return click.option(f"--{schema_extra.get('option', name.replace('_', '-'))}", name, help=info.description, **extra)
 
 
 def _type_of(info: FieldInfo) -> Any:

@@ -54,16 +54,16 @@ def recipes(context: click.Context, as_json: bool) -> None:
     """List the built-in recipes by data set, with what each trains and the tables that report it."""
     if context.invoked_subcommand is not None:
         return
-    found = list(all_built_in_recipes())
+    all_recipes = list(all_built_in_recipes())
     if as_json:
-        print_json([_described(recipe) for recipe in found])
+        print_json([_described(recipe) for recipe in all_recipes])
         return
-    wide = max(len(recipe.name) for recipe in found)
-    for dataset, about in recipe_datasets().items():
-        click.echo(f"{dataset}: {about}")
-        for recipe in found:
+    width = max(len(recipe.name) for recipe in all_recipes)
+    for dataset, description in recipe_datasets().items():
+        click.echo(f"{dataset}: {description}")
+        for recipe in all_recipes:
             if recipe.dataset == dataset:
-                click.echo(f"  {recipe.name:<{wide}}  {recipe.about}{_sources(recipe)}")
+                click.echo(f"  {recipe.name:<{width}}  {recipe.about}{_sources(recipe)}")
         click.echo()
     click.echo("Figures of the papers:")
     for sweep in sweeps():
@@ -99,8 +99,8 @@ def _described(recipe: BuiltInRecipe) -> dict[str, Any]:
         {"source": row.source, "percent": dict(row.percent), "notes": dict(row.notes)}
         for row in published_rows(recipe.name)
     ]
-    own = {"name": recipe.name, "dataset": recipe.dataset, "about": recipe.about, "note": recipe.note}
-    return {**own, "published": rows}
+    fields = {"name": recipe.name, "dataset": recipe.dataset, "about": recipe.about, "note": recipe.note}
+    return {**fields, "published": rows}
 
 
 def _sources(recipe: BuiltInRecipe) -> str:
@@ -118,16 +118,16 @@ def _head(recipe: BuiltInRecipe, text: str) -> Iterator[str]:
         values = ", ".join(f"{metric} {value}" for metric, value in row.percent.items())
         yield f"Published, percent: {values} [{row.source}]"
         yield from row.remarks
-    named = {letter for letter in PAPERS if f"[{letter}" in text} | {row.source[0] for row in rows}
+    letters = {letter for letter in PAPERS if f"[{letter}" in text} | {row.source[0] for row in rows}
     for letter, paper in PAPERS.items():
-        if letter in named:
+        if letter in letters:
             yield f"[{letter}] {paper}"
 
 
 @command(
     example="hiertree train synthetic-happier --out runs/first",
     then="hiertree report {out} --out report.html",
-    shared=True,
+    shares_work=True,
 )
 @click.argument("recipe", type=NAME_OR_INPUT)
 @option("--out", GROWING_FOLDER, "Folder of the run.", required=True)
@@ -141,19 +141,19 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
 
     policy = [f"images.on_bad_image={on_bad_image}"] if on_bad_image else []
     loaded = load_recipe(recipe, [*overrides, *policy])
-    trained = run(loaded, out, fresh=fresh)
-    if not trained.is_first:
+    result = run(loaded, out, fresh=fresh)
+    if not result.is_first:
         return
-    if trained.already_finished:
+    if result.already_finished:
         click.echo(f"{out} holds this run, finished", err=True)
-    picked = trained.best
-    if trained.best_metrics is not None:  # of the network that the validation picked, beside the last one's
-        after = f", which the validation picked after epoch {picked['epoch']:g}" if picked else ""
-        click.echo(f"{'test split':16s} {'last':>6s} {'best':>6s}{after}")
-    for name, value in trained.metrics.items():
-        best = "" if trained.best_metrics is None else f" {100 * trained.best_metrics[name]:6.2f}"
+    picked = result.best
+    if result.best_metrics is not None:  # of the network that the validation picked, beside the last one's
+        origin = f", which the validation picked after epoch {picked['epoch']:g}" if picked else ""
+        click.echo(f"{'test split':16s} {'last':>6s} {'best':>6s}{origin}")
+    for name, value in result.metrics.items():
+        best = "" if result.best_metrics is None else f" {100 * result.best_metrics[name]:6.2f}"
         click.echo(f"{name:16s} {100 * value:6.2f}{best}")
-    if trained.best_metrics is None:
+    if result.best_metrics is None:
         note = "no validation: these are the test values of the last epoch"
         if picked is not None:
             note += f"; the best {loaded.evaluation.select} on the test split, {100 * picked['value']:.2f} after epoch "
@@ -210,14 +210,14 @@ def compare(
     labels = options.pop("labels")
     place, split, levels = (options.pop(name) for name in ("data", "split", "levels"))
     images = Images(place, split, levels, None if labels is None else str(labels))
-    planned = {"out": out, "grid": read_grid(grid), "seeds": options["seeds"], "overrides": options["overrides"]}
+    plan = {"out": out, "grid": read_grid(grid), "seeds": options["seeds"], "overrides": options["overrides"]}
     jobs = _jobs(launcher, out, slurm, wait=wait)
     if jobs and not wait:
-        left = jobs.submit(plan_runs([name for name in recipes if not is_measured(name)], **planned))
+        left = jobs.submit(plan_runs([name for name in recipes if not is_measured(name)], **plan))
         if left:
             click.echo(f"{len(left)} jobs under way; the same command makes the table when they have ended", err=True)
             return
-    run(recipes, **{**options, **planned}, images=images, launch=jobs.finish if jobs else None)
+    run(recipes, **{**options, **plan}, images=images, launch=jobs.finish if jobs else None)
     click.echo((out / f"comparison.{'json' if as_json else 'md'}").read_text(encoding="utf-8").rstrip())
 
 
@@ -248,13 +248,13 @@ def export(model: Path, out: Path, index: str, **options: Any) -> None:
     """
     from ..inference.exporting import export as run
 
-    made = run(model, out, index=index, **options)
-    for path in made.files:
-        compared = made.checks.get(path.name)
-        click.echo(f"{path}" if compared is None else f"{path}  ({_difference(compared, path.name, index)})")
+    result = run(model, out, index=index, **options)
+    for path in result.files:
+        check = result.checks.get(path.name)
+        click.echo(f"{path}" if check is None else f"{path}  ({_difference(check, path.name, index)})")
 
 
-def _difference(compared: float, name: str, index: str) -> str:
+def _difference(check: float, name: str, index: str) -> str:
     if name.endswith(".faiss") and index != "Flat":
-        return f"finds {100 * compared:.1f} % of the ten nearest"
-    return f"differs by at most {compared:.1g}"
+        return f"finds {100 * check:.1f} % of the ten nearest"
+    return f"differs by at most {check:.1g}"

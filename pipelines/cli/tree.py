@@ -72,19 +72,19 @@ def tree(
     write = _WRITERS.get(out.suffix.lower())
     if write is None:
         raise OptionError(f"out={str(out)!r}", expected=f"a name that ends in {', '.join(_WRITERS)}")
-    chosen = {name: value for name, value in policies.items() if value is not None}
+    options = {name: value for name, value in policies.items() if value is not None}
     if inner_leaves is not None:
-        chosen["inner_leaves"] = "all" if inner_leaves == ("all",) else inner_leaves
+        options["inner_leaves"] = "all" if inner_leaves == ("all",) else inner_leaves
     if no_inner_names:
-        chosen["inner_names"] = False
+        options["inner_names"] = False
     try:
         with naming_file(source):
-            made = _read(source, levels or (), edges or (), chosen)
+            label_tree = _read(source, levels or (), edges or (), options)
     except HiertreeError as error:
-        given, expected, remedy = map(_with_options, (error.given, error.expected, error.remedy))
-        raise type(error)(given or "", expected=expected, remedy=remedy) from error
-    getattr(made, write)(out)
-    for name, size in zip(made.level_names, made.level_sizes, strict=True):
+        problem, expected, remedy = map(_with_options, (error.given, error.expected, error.remedy))
+        raise type(error)(problem or "", expected=expected, remedy=remedy) from error
+    getattr(label_tree, write)(out)
+    for name, size in zip(label_tree.level_names, label_tree.level_sizes, strict=True):
         click.echo(f"{name}: {size}")
 
 
@@ -96,8 +96,8 @@ def _read(source: Path, levels: tuple[str, ...], edges: tuple[str, ...], policie
     kind, names = source.suffix.lower(), levels or None
     if kind in (".csv", ".parquet"):
         if bool(levels) == bool(edges) or len(edges) not in (0, 2):
-            given = f"the table {source.name} with levels={','.join(levels)!r} and edges={','.join(edges)!r}"
-            raise OptionError(given, expected="columns of levels, coarse → fine, or two of edges, parent and child")
+            problem = f"the table {source.name} with levels={','.join(levels)!r} and edges={','.join(edges)!r}"
+            raise OptionError(problem, expected="columns of levels, coarse → fine, or two of edges, parent and child")
         if levels:
             _check_policies(policies, _OF_ROWS, "a table of levels")
             return LabelTree.from_csv(source, levels=levels, **policies)
@@ -119,12 +119,12 @@ def _read(source: Path, levels: tuple[str, ...], edges: tuple[str, ...], policie
     return LabelTree.from_edges(read_edges(source), level_names=names, **policies)
 
 
-def _check_policies(policies: dict[str, Any], known: Collection[str], files: str) -> None:
+def _check_policies(policies: dict[str, Any], choices: Collection[str], files: str) -> None:
     """Refuse a policy that does not apply to the file's format."""
     for name, value in policies.items():
-        if name not in known:
+        if name not in choices:
             raise OptionError(
-                f"{name}={value!r} for {files}", expected=f"one of {', '.join(known)}" if known else "none"
+                f"{name}={value!r} for {files}", expected=f"one of {', '.join(choices)}" if choices else "none"
             )
 
 

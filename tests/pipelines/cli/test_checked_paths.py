@@ -197,6 +197,8 @@ def test_of_several_processes_the_first_works_alone_and_the_others_end(tmp_path,
 def test_these_commands_are_shared_by_processes():
     made = dict(every_command(commands)).items()
     shared = {
-        name.removeprefix("hiertree ") for name, found in made if isinstance(found, CheckedCommand) and found.shared
+        name.removeprefix("hiertree ")
+        for name, found in made
+        if isinstance(found, CheckedCommand) and found.shares_work
     }
     assert shared == {"train", "embed", "evaluate"}
