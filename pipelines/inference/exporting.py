@@ -56,8 +56,8 @@ class FixedSizeNetwork(nn.Module):
         matrices = [getattr(self, f"resizing_{number}") for number in range(self._count)]
         if all(matrix is None for matrix in matrices):
             return cast(Tensor, self.embedder(images))
-        resized = [images if each is None else each @ images.float() @ each.T for each in matrices]
-        return normalize(torch.stack([self.embedder(each) for each in resized]).sum(dim=0), dim=1)
+        resized = [images if matrix is None else matrix @ images.float() @ matrix.T for matrix in matrices]
+        return normalize(torch.stack([self.embedder(view) for view in resized]).sum(dim=0), dim=1)
 
 
 def describe_model(model: TrainedModel) -> dict[str, Any]:
@@ -123,8 +123,8 @@ def write_network(model: TrainedModel, images: Tensor, path: Path) -> float:
             differences = [(exported(batch) - network(batch)).abs().max() for batch in (images, images[:1])]
         largest = float(torch.stack(differences).max())
         if not largest <= kind.tolerance:
-            given = f"{kind.name} embeddings that differ by {largest:.2g} from the network's"
-            raise ExportError(given, expected=f"at most {kind.tolerance:g}", remedy="nothing was written")
+            problem = f"{kind.name} embeddings that differ by {largest:.2g} from the network's"
+            raise ExportError(problem, expected=f"at most {kind.tolerance:g}", remedy="nothing was written")
     return largest
 
 
@@ -168,25 +168,25 @@ def export(
         require_package("onnx", "onnxruntime", "onnxscript", extra="export")
     model = load_model(source, device="cpu", backbone=backbone)
     checks: dict[str, float] = {}
-    read = [source / WEIGHTS, source / SETTINGS]
+    inputs = [source / WEIGHTS, source / SETTINGS]
     with files.replacing_folder(target) as folder:
         if networks:
-            compared = _compared_images(model, source, images)
-            checks = {name: write_network(model, compared, folder / name) for name in networks}
+            samples = _compared_images(model, source, images)
+            checks = {name: write_network(model, samples, folder / name) for name in networks}
         if faiss:
             embedded = source if gallery is None else Path(gallery)
-            found = read_gallery(embedded)
-            if found.embeddings.shape[1] != model.embedding_size:
-                given = f"a gallery of {found.embeddings.shape[1]} dimensions"
-                raise ShapeError(given, expected=f"{model.embedding_size}, as this model embeds")
+            named_gallery = read_gallery(embedded)
+            if named_gallery.embeddings.shape[1] != model.embedding_size:
+                problem = f"a gallery of {named_gallery.embeddings.shape[1]} dimensions"
+                raise ShapeError(problem, expected=f"{model.embedding_size}, as this model embeds")
             require_weights(embedded, source / WEIGHTS)
-            checks[INDEX] = write_index(found.embeddings, found.table, folder, kind=index)
-            read += found.files
-        written = sorted(folder.iterdir())
+            checks[INDEX] = write_index(named_gallery.embeddings, named_gallery.table, folder, kind=index)
+            inputs += named_gallery.files
+        outputs = sorted(folder.iterdir())
         parameters = {**describe_model(model), "index": index if faiss else None, "checks": checks}
-        made = manifest(command=f"hiertree export {run}", parameters=parameters, inputs=read, outputs=written)
-        files.write_json(folder / MANIFEST, made)
-    return ExportedFiles([target / path.name for path in written], checks)
+        provenance = manifest(command=f"hiertree export {run}", parameters=parameters, inputs=inputs, outputs=outputs)
+        files.write_json(folder / MANIFEST, provenance)
+    return ExportedFiles([target / path.name for path in outputs], checks)
 
 
 def _compared_images(model: TrainedModel, run: Path, images: str | os.PathLike[str] | None) -> Tensor:
@@ -198,6 +198,6 @@ def _compared_images(model: TrainedModel, run: Path, images: str | os.PathLike[s
 
 
 def _test_images(run: Path) -> ImageSource:
-    given, remedy, absent = "no images to compare on", "name others by --images", (HiertreeError, OSError)
-    with raised_as(MissingResourceError, given, expected="the recipe's", remedy=remedy, on=absent):
+    problem, remedy, errors = "no images to compare on", "name others by --images", (HiertreeError, OSError)
+    with raised_as(MissingResourceError, problem, expected="the recipe's", remedy=remedy, on=errors):
         return load_split(load_recipe(run / "recipe.yaml", trusted=False), "test").images

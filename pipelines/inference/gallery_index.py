@@ -39,16 +39,16 @@ def read_gallery(source: Path) -> NamedGallery:
     """Read the embeddings of a gallery, or of all images where there are no queries of their own."""
     import pandas as pd
 
-    found = read_embeddings(source, needs_labels=False)
-    embeddings, paths, names, ids = found.embeddings, found.paths, found.names, found.ids
-    if found.gallery_embeddings is not None and found.gallery_paths is not None:
-        embeddings, paths = found.gallery_embeddings, found.gallery_paths
-        names, ids = found.gallery_names, found.gallery_ids
+    collection = read_embeddings(source, needs_labels=False)
+    embeddings, paths, names, ids = collection.embeddings, collection.paths, collection.names, collection.ids
+    if collection.gallery_embeddings is not None and collection.gallery_paths is not None:
+        embeddings, paths = collection.gallery_embeddings, collection.gallery_paths
+        names, ids = collection.gallery_names, collection.gallery_ids
     names = ids if names is None else names
     labels: dict[str, Any] = {"image": np.arange(len(paths)).astype(str) if names is None else list(map(str, names))}
-    if found.tree is not None:
-        columns = zip(*map(found.tree.labels_of, as_paths(paths).tolist()), strict=True)
-        labels |= zip(found.tree.level_names, columns, strict=True)
+    if collection.tree is not None:
+        columns = zip(*map(collection.tree.labels_of, as_paths(paths).tolist()), strict=True)
+        labels |= zip(collection.tree.level_names, columns, strict=True)
     table = pd.DataFrame(labels)
     return NamedGallery(np.asarray(embeddings, np.float32), table, files_read(source))
 
@@ -113,8 +113,8 @@ class GalleryIndex:
         """
         check_integer("k", k)
         if embeddings.shape[1] != self.index.d:
-            given = f"embeddings of {embeddings.shape[1]} dimensions in an index of {self.index.d}"
-            raise ShapeError(given, expected="an index made with this model")
+            problem = f"embeddings of {embeddings.shape[1]} dimensions in an index of {self.index.d}"
+            raise ShapeError(problem, expected="an index made with this model")
         scores, rows = self.index.search(np.ascontiguousarray(embeddings), min(k, self.index.ntotal))
         return scores, rows
 
@@ -129,20 +129,20 @@ def write_index(embeddings: NDArray[np.float32], table: pd.DataFrame, folder: Pa
         index.train(embeddings)
         index.add(embeddings)
     except RuntimeError as error:
-        given = f"index={kind!r} ({str(error).strip().splitlines()[-1]})"
-        raise OptionError(given, expected="an index of faiss, Flat or HNSW32 for instance") from error
-    found = _compare(GalleryIndex(index, table), embeddings, exact=kind == "Flat")
+        problem = f"index={kind!r} ({str(error).strip().splitlines()[-1]})"
+        raise OptionError(problem, expected="an index of faiss, Flat or HNSW32 for instance") from error
+    check = _compare(GalleryIndex(index, table), embeddings, exact=kind == "Flat")
     with files.replacing(folder / INDEX) as temporary:
         faiss.write_index(index, str(temporary))
     write_table(folder / TABLE, list(table.columns), table.itertuples(index=False))
-    return found
+    return check
 
 
-def _compare(made: GalleryIndex, embeddings: NDArray[np.float32], *, exact: bool) -> float:
+def _compare(index: GalleryIndex, embeddings: NDArray[np.float32], *, exact: bool) -> float:
     """The largest difference of scores; of an approximate index the share of neighbors that it finds."""
     queries = embeddings[:: max(1, len(embeddings) // 100)][:100]
     products = queries @ embeddings.T
-    scores, rows = made.search(queries, k=10)
+    scores, rows = index.search(queries, k=10)
     best = -np.sort(-products, axis=1)[:, : scores.shape[1]]
     if not exact:
         return float(np.mean(scores >= best[:, -1:] - _TOLERANCE))

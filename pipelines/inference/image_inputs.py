@@ -55,8 +55,8 @@ class ImagesInMemory:
 
 def _check_pixels(image: NDArray[Any], name: str) -> None:
     if image.ndim not in (2, 3) or not image.size or image.shape[2:] not in ((), (1,), (3,), (4,)):
-        given = f"{name} of shape (height, width, channels) = {image.shape}"
-        raise ShapeError(given, expected="1, 3 or 4 channels, last in an array and first in a tensor")
+        problem = f"{name} of shape (height, width, channels) = {image.shape}"
+        raise ShapeError(problem, expected="1, 3 or 4 channels, last in an array and first in a tensor")
     if image.dtype == np.uint8:
         return
     if image.dtype.kind != "f":
@@ -77,17 +77,17 @@ def as_image_source(images: object) -> ImageSource:
         return FileImages(Path(), [os.fspath(path)]) if path.is_file() else FileImages(path, image_files(path))
     if callable(getattr(images, "name", None)) and hasattr(images, "__getitem__") and hasattr(images, "__len__"):
         return cast(ImageSource, images)
-    listed = _as_list(images)
-    if listed is None:
+    items = _as_list(images)
+    if items is None:
         raise InputError(f"images of type {type(images).__name__}", expected=_TAKEN)
-    if not listed:
+    if not items:
         raise InputError("no images: an empty list", expected="at least one image")
-    if all(isinstance(image, (str, os.PathLike)) for image in listed):
-        return FileImages(Path(), [os.fspath(file) for file in listed])
-    pictures = [_channels_last(image) for image in listed]
+    if all(isinstance(image, (str, os.PathLike)) for image in items):
+        return FileImages(Path(), [os.fspath(file) for file in items])
+    pictures = [_channels_last(image) for image in items]
     if all(isinstance(picture, (Image.Image, np.ndarray)) for picture in pictures):
         return ImagesInMemory(pictures)
-    kinds = ", ".join(sorted({type(image).__name__ for image in listed}))
+    kinds = ", ".join(sorted({type(image).__name__ for image in items}))
     raise InputError(f"a list of {kinds}", expected=_TAKEN)
 
 

@@ -61,23 +61,23 @@ def save_model(
     target, recipe = Path(folder), with_texts(record.recipe, _without_place)
     if target.exists() and not _is_replaceable(target):
         raise OptionError(f"{target} holds other files", expected="a new or empty folder, or that of a saved model")
-    with files.replacing_folder(target) as made:
-        save_embedder(network, made, preprocessing)
+    with files.replacing_folder(target) as new_folder:
+        save_embedder(network, new_folder, preprocessing)
         if tree is not None:
-            tree.to_json(made / TREE)
+            tree.to_json(new_folder / TREE)
         if recipe is not None:
-            files.write_text(made / RECIPE, _yaml(recipe))
+            files.write_text(new_folder / RECIPE, _yaml(recipe))
         if record.metrics is not None:
-            files.write_json(made / METRICS, record.metrics)
+            files.write_json(new_folder / METRICS, record.metrics)
         introduction = _INTRODUCTION.format(size=network.embedding_size, backbone=network.settings.backbone)
-        used = f"## Preprocessing\n\n```yaml\n{yaml.safe_dump(preprocessing.model_dump(mode='json'))}```\n"
-        parts = [_header(recipe), introduction, _metrics_section(record), _tree_section(tree), used]
+        settings_text = f"## Preprocessing\n\n```yaml\n{yaml.safe_dump(preprocessing.model_dump(mode='json'))}```\n"
+        parts = [_header(recipe), introduction, _metrics_section(record), _tree_section(tree), settings_text]
         parts += [f"## Recipe\n\n```yaml\n{_yaml(recipe)}```\n"] if recipe is not None else []
-        files.write_text(made / CARD, "\n".join(filter(None, parts)))
-        written = sorted(made.iterdir())
-        content = manifest(command="TrainedModel.save", parameters=recipe or {}, outputs=written)
-        files.write_json(made / MANIFEST, content)
-    return [target / path.name for path in written]
+        files.write_text(new_folder / CARD, "\n".join(filter(None, parts)))
+        outputs = sorted(new_folder.iterdir())
+        content = manifest(command="TrainedModel.save", parameters=recipe or {}, outputs=outputs)
+        files.write_json(new_folder / MANIFEST, content)
+    return [target / path.name for path in outputs]
 
 
 def _header(recipe: dict[str, Any] | None) -> str:
@@ -97,7 +97,7 @@ def download_model(name: str, *, revision: str | None = None, token: str | None 
     from huggingface_hub import snapshot_download
 
     repository, _, tagged = name.removeprefix(HUB).partition("@")
-    wanted = [WEIGHTS, SETTINGS, TREE, RECIPE, METRICS]
+    patterns = [WEIGHTS, SETTINGS, TREE, RECIPE, METRICS]
     with raised_as(
         MissingResourceError,
         f"{HUB}{repository}",
@@ -105,8 +105,10 @@ def download_model(name: str, *, revision: str | None = None, token: str | None 
         remedy=f"where there is a connection, `hf download {repository}` brings it",
         on=Exception,
     ):
-        found = snapshot_download(repository, revision=revision or tagged or None, token=token, allow_patterns=wanted)
-    return Path(found)
+        snapshot = snapshot_download(
+            repository, revision=revision or tagged or None, token=token, allow_patterns=patterns
+        )
+    return Path(snapshot)
 
 
 def upload_model(
@@ -156,7 +158,7 @@ def _tree_section(tree: LabelTree | None) -> str:
         return ""
     rows, paths = [], tree.paths(tree.leaves).tolist()
     for level, (name, size) in enumerate(zip(tree.level_names, tree.level_sizes, strict=True)):
-        found = list(dict.fromkeys(str(tree.labels_of(path)[level]) for path in paths))
-        shown = ", ".join(label.replace("|", "\\|") for label in found[:_LABELS_SHOWN])
-        rows.append(f"| {name} | {size} | {shown}{', …' if len(found) > _LABELS_SHOWN else ''} |")
+        labels = list(dict.fromkeys(str(tree.labels_of(path)[level]) for path in paths))
+        text = ", ".join(label.replace("|", "\\|") for label in labels[:_LABELS_SHOWN])
+        rows.append(f"| {name} | {size} | {text}{', …' if len(labels) > _LABELS_SHOWN else ''} |")
     return "\n".join(["## Classes it has learned\n", "| level | labels | |", "|---|---|---|", *rows, ""])

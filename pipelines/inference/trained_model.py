@@ -62,8 +62,8 @@ class TrainedModel:
     def __repr__(self) -> str:
         settings, tree = self.preprocessing, self.tree
         image = f"{settings.channels}×{settings.size}×{settings.size}"
-        named = () if tree is None else zip(tree.level_names, tree.level_sizes, strict=True)
-        levels = "".join(f", {size} {name}" for name, size in named)
+        level_sizes = () if tree is None else zip(tree.level_names, tree.level_sizes, strict=True)
+        levels = "".join(f", {size} {name}" for name, size in level_sizes)
         backbone = self.network.settings.backbone
         return f"TrainedModel({backbone}, {image} → {self.embedding_size}{levels}, on {self.device})"
 
@@ -227,11 +227,11 @@ class TrainedModel:
         embeddings = self.embed(source, batch_size=batch_size, progress=progress)
         scores, rows = gallery.search(embeddings, k=k)
         names = [f"image {row}" if isinstance(source, DataLoader) else source.name(row) for row in range(len(rows))]
-        found = rows.ravel() >= 0  # an approximate index may find fewer
+        matches = rows.ravel() >= 0  # an approximate index may find fewer
         photo, rank = np.repeat(names, rows.shape[1]), np.tile(np.arange(1, rows.shape[1] + 1), len(rows))
-        table = gallery.table.iloc[rows.ravel()[found]].reset_index(drop=True)
-        head = pd.DataFrame({"photo": photo[found], "rank": rank[found]})
-        head["image"], head["score"] = table.pop("image"), scores.ravel()[found]
+        table = gallery.table.iloc[rows.ravel()[matches]].reset_index(drop=True)
+        head = pd.DataFrame({"photo": photo[matches], "rank": rank[matches]})
+        head["image"], head["score"] = table.pop("image"), scores.ravel()[matches]
         result: pd.DataFrame = pd.concat([head, table], axis=1)
         return result
 
