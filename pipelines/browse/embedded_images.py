@@ -39,8 +39,8 @@ class Model:
     def vector(self, row: int) -> NDArray[Any]:
         """(1, d) the embedding of one image; rows of a separate gallery follow those of the queries."""
         number = len(self.queries)
-        side, own = (self.queries, row) if row < number else (self.gallery, row - number)
-        return np.array(side[own : own + 1])
+        side, side_row = (self.queries, row) if row < number else (self.gallery, row - number)
+        return np.array(side[side_row : side_row + 1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,41 +76,41 @@ def read_embedded(sources: Sequence[AnyPath], *, images: AnyPath | None = None) 
     """
     paths = [Path(source) for source in sources]
     called = _model_names(paths)
-    read = [read_embeddings(path, in_parts=True, needs_labels=False) for path in paths]
-    models = tuple(_model(*known) for known in zip(called, paths, read, strict=True))
-    first, sides = read[0], _names(read[0])
-    for path, other in zip(paths[1:], read[1:], strict=True):
-        if _names(other) != sides:
-            given, remedy = f"the images of {paths[0]} and of {path}", "embed one split with both"
-            raise OptionError(given, expected="the same images in the same order", remedy=remedy)
+    collections = [read_embeddings(path, in_parts=True, needs_labels=False) for path in paths]
+    models = tuple(_model(*arguments) for arguments in zip(called, paths, collections, strict=True))
+    first, sides = collections[0], _names(collections[0])
+    for path, collection in zip(paths[1:], collections[1:], strict=True):
+        if _names(collection) != sides:
+            problem, remedy = f"the images of {paths[0]} and of {path}", "embed one split with both"
+            raise OptionError(problem, expected="the same images in the same order", remedy=remedy)
     names = [name for side in sides for name in side]
-    pictures, without = find_pictures(paths[0], names, images)
-    labeled = [as_paths(own) for own in (first.paths, first.gallery_paths) if own is not None]
+    pictures, reason = find_pictures(paths[0], names, images)
+    side_paths = [as_paths(array) for array in (first.paths, first.gallery_paths) if array is not None]
     return EmbeddedImages(
         models=models,
         names=names,
         tree=first.tree,
-        paths=np.concatenate(labeled).astype(np.int32),
+        paths=np.concatenate(side_paths).astype(np.int32),
         separate=first.gallery_embeddings is not None,
         images=pictures,
-        without=without,
+        without=reason,
     )
 
 
-def _names(labeled: LabeledEmbeddings) -> list[list[str]]:
+def _names(collection: LabeledEmbeddings) -> list[list[str]]:
     """The names of the images, or of the queries and of their gallery; numbers where a file has none."""
-    sides = [("query", labeled.ids if labeled.ids is not None else labeled.names, labeled.embeddings)]
-    if labeled.gallery_embeddings is not None:
-        own = labeled.gallery_ids if labeled.gallery_ids is not None else labeled.gallery_names
-        sides.append(("item", own, labeled.gallery_embeddings))
+    sides = [("query", collection.ids if collection.ids is not None else collection.names, collection.embeddings)]
+    if collection.gallery_embeddings is not None:
+        names = collection.gallery_ids if collection.gallery_ids is not None else collection.gallery_names
+        sides.append(("item", names, collection.gallery_embeddings))
     return [
-        [f"{what} {row}" for row in range(len(embeddings))] if own is None else list(map(str, own))
-        for what, own, embeddings in sides
+        [f"{kind} {row}" for row in range(len(embeddings))] if names is None else list(map(str, names))
+        for kind, names, embeddings in sides
     ]
 
 
-def _model(name: str, source: Path, labeled: LabeledEmbeddings) -> Model:
-    queries, gallery = labeled.embeddings, labeled.gallery_embeddings
+def _model(name: str, source: Path, collection: LabeledEmbeddings) -> Model:
+    queries, gallery = collection.embeddings, collection.gallery_embeddings
     if queries.dtype.kind != "f":
         raise InputError(f"{source}: embeddings of {queries.dtype}", expected="floats")
     return Model(name, queries, queries if gallery is None else gallery)

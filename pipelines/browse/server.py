@@ -39,39 +39,45 @@ Node = tuple[int, ...]  # the first numbers of a path; empty for the whole tree
 class Searching:
     """Answers the requests of the page; each is answered in a thread of its own."""
 
-    def __init__(self, shown: EmbeddedImages) -> None:
-        self.shown = shown
+    def __init__(self, collection: EmbeddedImages) -> None:
+        self.collection = collection
 
     @cached_property
     def _mixed_order(self) -> NDArray[np.int64]:
         """The queries in a fixed random order, which mixes classes."""
-        return np.random.default_rng(0).permutation(len(self.shown.models[0].queries))
+        return np.random.default_rng(0).permutation(len(self.collection.models[0].queries))
 
     @cached_property
     def _photograph(self) -> NDArray[np.int64]:
         """(n,) a number for each photograph, equal if it is both a query and in the gallery."""
-        return np.unique(np.asarray(self.shown.names, dtype=str), return_inverse=True)[1].reshape(-1)
+        return np.unique(np.asarray(self.collection.names, dtype=str), return_inverse=True)[1].reshape(-1)
 
     def everything(self, _: Request) -> Response:
         """The initial data of the page."""
-        shown = self.shown
-        sizes = {"images": len(shown.names), "gallery": len(shown.gallery_rows) if shown.separate else None}
-        names = {"models": [model.name for model in shown.models], "levels": list(self._level_names)}
-        return JSONResponse({**names, **sizes, "without": shown.without})
+        collection = self.collection
+        sizes = {
+            "images": len(collection.names),
+            "gallery": len(collection.gallery_rows) if collection.separate else None,
+        }
+        names = {"models": [model.name for model in collection.models], "levels": list(self._level_names)}
+        return JSONResponse({**names, **sizes, "without": collection.without})
 
     def children(self, request: Request) -> Response:
         """The nodes below a node, sorted by label: number, label and number of images."""
-        node, tree, paths = _node(request, "node"), self.shown.tree, self.shown.paths
+        node, tree, paths = _node(request, "node"), self.collection.tree, self.collection.paths
         if tree is None or len(node) >= tree.num_levels:
             return JSONResponse([])
         numbers, counts = np.unique(paths[self._inside(node), len(node)], return_counts=True)
         labels = [str(tree.labels_of([*node, number])[-1]) for number in numbers.tolist()]
-        found = sorted(zip(labels, numbers.tolist(), counts.tolist(), strict=True))
-        return JSONResponse([{"label": label, "number": number, "images": count} for label, number, count in found])
+        nodes = sorted(zip(labels, numbers.tolist(), counts.tolist(), strict=True))
+        return JSONResponse([{"label": label, "number": number, "images": count} for label, number, count in nodes])
 
     def images(self, request: Request) -> Response:
         """Some queries of a node, and their total number."""
-        start, rows = number_of(request, "start", below=len(self.shown.names)), self._queries(_node(request, "node"))
+        start, rows = (
+            number_of(request, "start", limit=len(self.collection.names)),
+            self._queries(_node(request, "node")),
+        )
         images = [self._image(row) for row in rows[start : start + AT_ONCE].tolist()]
         return JSONResponse({"images": images, "of": len(rows)})
 
@@ -88,35 +94,43 @@ class Searching:
         ``query`` and each of ``neighbors`` have the row, name and labels; a neighbor also its ``similarity``
         and its ``level``, the depth of the lowest common ancestor. ``at_level`` counts those at each level, 0 … L.
         """
-        shown, rows = self.shown, self.shown.gallery_rows
-        query = number_of(request, "query", below=len(shown.names))
-        model = shown.models[number_of(request, "model", below=len(shown.models))]
-        kept = self._inside(_node(request, "within"))[rows] & (self._photograph[rows] != self._photograph[query])
-        vector, left_out = model.vector(query), [np.flatnonzero(~kept)]
+        collection, rows = self.collection, self.collection.gallery_rows
+        query = number_of(request, "query", limit=len(collection.names))
+        model = collection.models[number_of(request, "model", limit=len(collection.models))]
+        is_candidate = self._inside(_node(request, "within"))[rows] & (
+            self._photograph[rows] != self._photograph[query]
+        )
+        vector, left_out = model.vector(query), [np.flatnonzero(~is_candidate)]
         (nearest,) = nearest_images(vector, model.gallery, count=AT_ONCE, left_out=left_out)
-        depths = levels(shown.paths[[query]], shown.paths[rows])[0] if shown.tree else np.zeros(len(rows), np.uint8)
+        depths = (
+            levels(collection.paths[[query]], collection.paths[rows])[0]
+            if collection.tree
+            else np.zeros(len(rows), np.uint8)
+        )
         similarities = _cosines(vector[0], model.gallery[nearest])
-        found = zip(rows[nearest].tolist(), depths[nearest].tolist(), similarities.tolist(), strict=True)
-        neighbors = [{**self._image(row), "level": level, "similarity": similarity} for row, level, similarity in found]
-        at_level = np.bincount(depths[kept], minlength=len(self._level_names) + 1).tolist()
+        hits = zip(rows[nearest].tolist(), depths[nearest].tolist(), similarities.tolist(), strict=True)
+        neighbors = [{**self._image(row), "level": level, "similarity": similarity} for row, level, similarity in hits]
+        at_level = np.bincount(depths[is_candidate], minlength=len(self._level_names) + 1).tolist()
         return JSONResponse({"query": self._image(query), "neighbors": neighbors, "at_level": at_level})
 
     def picture(self, request: Request) -> Response:
         """One image: small and square, or larger and whole."""
         text = request.path_params["row"]
-        row = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else len(self.shown.names)
-        if self.shown.images is None or row >= len(self.shown.names):
+        row = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else len(self.collection.names)
+        if self.collection.images is None or row >= len(self.collection.names):
             raise HTTPException(404, "no image")
         large = request.url.path.startswith("/large/")
-        return image_response(picture_of(self.shown.images, row, side=LARGE if large else THUMBNAIL, crop=not large))
+        return image_response(
+            picture_of(self.collection.images, row, side=LARGE if large else THUMBNAIL, crop=not large)
+        )
 
     @property
     def _level_names(self) -> Sequence[str]:
         """Names of the levels, coarse → fine; none without labels."""
-        return () if self.shown.tree is None else self.shown.tree.level_names
+        return () if self.collection.tree is None else self.collection.tree.level_names
 
     def _image(self, row: int) -> dict[str, Any]:
-        return {"row": row, "name": self.shown.names[row], "labels": self.shown.labels(row)}
+        return {"row": row, "name": self.collection.names[row], "labels": self.collection.labels(row)}
 
     def _queries(self, node: Node) -> NDArray[np.int64]:
         return self._mixed_order[self._inside(node)[self._mixed_order]]
@@ -125,19 +139,19 @@ class Searching:
         """(n,) booleans: the images below a node."""
         if len(node) > len(self._level_names):
             raise OptionError(f"node {node}", expected=f"at most {len(self._level_names)} numbers, one per level")
-        return np.asarray((self.shown.paths[:, : len(node)] == np.array(node, np.int32)).all(axis=1))
+        return np.asarray((self.collection.paths[:, : len(node)] == np.array(node, np.int32)).all(axis=1))
 
 
-def _cosines(vector: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
+def _cosines(vector: NDArray[Any], vectors: NDArray[Any]) -> NDArray[np.float64]:
     """(k,) cosines, 0 for vectors of zero norm."""
-    own, rest = np.asarray(vector, np.float64), np.asarray(others, np.float64)
-    lengths = np.linalg.norm(own) * np.linalg.norm(rest, axis=1)
-    return (rest @ own) / np.where(lengths > 0, lengths, 1.0)
+    query, rest = np.asarray(vector, np.float64), np.asarray(vectors, np.float64)
+    lengths = np.linalg.norm(query) * np.linalg.norm(rest, axis=1)
+    return (rest @ query) / np.where(lengths > 0, lengths, 1.0)
 
 
-def search_app(shown: EmbeddedImages, *, token: str, port: int) -> ASGIApp:
+def search_app(collection: EmbeddedImages, *, token: str, port: int) -> ASGIApp:
     """The page behind its guard."""
-    page = Searching(shown)
+    page = Searching(collection)
     answers = (page.everything, page.children, page.images, page.random, page.neighbors)
     routes = [Route(f"/api/{answer.__name__}", answer) for answer in answers]
     routes += [Route(f"/{size}/{{row}}", page.picture) for size in ("images", "large")]
@@ -145,22 +159,22 @@ def search_app(shown: EmbeddedImages, *, token: str, port: int) -> ASGIApp:
 
 
 def serve(
-    shown: EmbeddedImages, *, port: int = 0, open_browser: bool = True, say: Callable[[str], object] = print
+    collection: EmbeddedImages, *, port: int = 0, open_browser: bool = True, say: Callable[[str], object] = print
 ) -> None:
     """Show the page on 127.0.0.1 until Ctrl-C, on any free port if that is 0; ``say`` prints the address."""
 
     def announce(url: str) -> None:
-        if shown.without:
-            say(f"{shown.without} The page shows names instead; --images names the folder of the images.")
-        say(f"{len(shown.names):,} images, {', '.join(model.name for model in shown.models)}: {url}")
+        if collection.without:
+            say(f"{collection.without} The page shows names instead; --images names the folder of the images.")
+        say(f"{len(collection.names):,} images, {', '.join(model.name for model in collection.models)}: {url}")
         say("Ctrl-C ends it.")
 
-    serve_until_interrupted(partial(search_app, shown), announce=announce, port=port, open_browser=open_browser)
+    serve_until_interrupted(partial(search_app, collection), announce=announce, port=port, open_browser=open_browser)
 
 
-def served(shown: EmbeddedImages) -> AbstractContextManager[str]:
+def served(collection: EmbeddedImages) -> AbstractContextManager[str]:
     """The address of the page, served in the background until the block ends."""
-    return served_in_background(partial(search_app, shown))
+    return served_in_background(partial(search_app, collection))
 
 
 def _node(request: Request, name: str) -> Node:

@@ -88,11 +88,11 @@ def local_app(
     return Guard(app, token=token, port=port)
 
 
-def number_of(request: Request, name: str, *, below: int, default: str = "0") -> int:
+def number_of(request: Request, name: str, *, limit: int, default: str = "0") -> int:
     """The whole number of a query's parameter; status 400 for any other text."""
     text = request.query_params.get(name, default)
-    if not (text.isascii() and text.isdigit() and len(text) < 12 and int(text) < below):
-        raise HTTPException(400, f"{name}={text[:40]!r}: expected an integer below {below}")
+    if not (text.isascii() and text.isdigit() and len(text) < 12 and int(text) < limit):
+        raise HTTPException(400, f"{name}={text[:40]!r}: expected an integer below {limit}")
     return int(text)
 
 
@@ -101,9 +101,9 @@ def page_files(package: str) -> Mapping[str, bytes]:
     """The files of a page by name: the shared ones and its own, with ``index.html`` inside the common frame."""
     from jinja2 import DictLoader, Environment
 
-    folders = [resources(home) / "page" for home in (__package__, package)]
-    found = [file for folder in folders for file in folder.iterdir() if Path(file.name).suffix in _TYPES]
-    files = {file.name: file.read_bytes() for file in found}
+    folders = [resources(owner) / "page" for owner in (__package__, package)]
+    sources = [file for folder in folders for file in folder.iterdir() if Path(file.name).suffix in _TYPES]
+    files = {file.name: file.read_bytes() for file in sources}
     templates = DictLoader({name: files.pop(name).decode() for name in ("frame.html", "index.html")})
     page = Environment(autoescape=True, loader=templates).get_template("index.html").render()
     return {**files, "index.html": page.encode()}
@@ -142,8 +142,8 @@ class Guard(BaseHTTPMiddleware):
             return PlainTextResponse("Open the address that the terminal printed: it holds the token.", 403)
         return None
 
-    def _is_token(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(), self._token.encode())
+    def _is_token(self, text: str) -> bool:
+        return hmac.compare_digest(text.encode(), self._token.encode())
 
 
 def serve_until_interrupted(

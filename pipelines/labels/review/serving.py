@@ -104,7 +104,7 @@ class Review:
 
     async def news(self, request: Request) -> Response:
         """What happened since an event."""
-        seq = number_of(request, "since", below=1 << 31, default="")
+        seq = number_of(request, "since", limit=1 << 31, default="")
         return JSONResponse(_news_json(await run_in_threadpool(self.session.news, seq)))
 
     async def act(self, request: Request) -> Response:
