@@ -24,8 +24,8 @@ def clip_identity(model: str, weights: str) -> dict[str, Any]:
     """What the vectors depend on, as JSON values: names, and the SHA-256 of local files."""
     if model.startswith(LOCAL):
         folder = Path(model.removeprefix(LOCAL))
-        found = sorted(path for path in folder.glob("open_clip_*") if path.is_file())
-        return {"model": f"{LOCAL}{folder.name}", "weights": {path.name: sha256(path) for path in found}}
+        paths = sorted(path for path in folder.glob("open_clip_*") if path.is_file())
+        return {"model": f"{LOCAL}{folder.name}", "weights": {path.name: sha256(path) for path in paths}}
     file = Path(weights)
     return {"model": model, "weights": {file.name: sha256(file)} if file.is_file() else weights}
 
@@ -44,18 +44,21 @@ def load_clip(model: str, weights: str | None, device: str, *, image_size: int |
     _check_known(open_clip, model, weights)
     if torch.device(device).type == "cuda" and not torch.cuda.is_available():
         raise DeviceError(f"device={device!r}", expected="a CUDA GPU", remedy="use device='cpu'")
-    named = not model.startswith(LOCAL)
+    is_named = not model.startswith(LOCAL)
     damaged = (*_DAMAGED, SafetensorError)
     try:
         with without_log():
-            given = {"pretrained": weights if named else None, "require_pretrained": not named or weights is not None}
-            loaded = open_clip.create_model(model, **given, force_image_size=image_size, device=device)
+            options = {
+                "pretrained": weights if is_named else None,
+                "require_pretrained": not is_named or weights is not None,
+            }
+            loaded = open_clip.create_model(model, **options, force_image_size=image_size, device=device)
     except damaged as error:
         if weights is None:
             raise OptionError(f"model={model!r} ({_reason(error)})", expected="a model and size that build") from error
-        if named and not Path(weights).is_file():
+        if is_named and not Path(weights).is_file():
             raise _unreachable(open_clip, model, weights) from error
-        problem = f"weights {weights if named else model!r} do not load into {model!r} ({_reason(error)})"
+        problem = f"weights {weights if is_named else model!r} do not load into {model!r} ({_reason(error)})"
         raise OptionError(problem, expected="weights of that model") from error
     return loaded.eval()
 

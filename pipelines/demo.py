@@ -80,7 +80,7 @@ def run_demo(
     from rich.console import Console
     from threadpoolctl import threadpool_limits
 
-    console, folder, started = Console(), Path(out), time.monotonic()
+    console, folder, start = Console(), Path(out), time.monotonic()
     table, landmarks = folder / "landmarks.csv", LANDMARKS.read_text(encoding="utf-8")
     is_begun = table.is_file() and table.read_text(encoding="utf-8", errors="replace") == landmarks
     check_outputs([], folders=[folder], marks=("labels/cleaned/manifest.json", *([table.name] if is_begun else [])))
@@ -96,24 +96,24 @@ def run_demo(
         way = (f"-seed{seed}" if seed else "") + (
             "-quick" if quick else ""
         )  # so that runs with other settings are kept
-        trained = [train(recipe, folder / "runs" / f"{recipe.name}{way}", fresh=fresh) for recipe in recipes]
+        runs = [train(recipe, folder / "runs" / f"{recipe.name}{way}", fresh=fresh) for recipe in recipes]
     console.rule(f"[bold]3  {_TITLE}", align="left")
-    rows = side_by_side([run.metrics for run in trained], level_names=images.tree.level_names)
+    rows = side_by_side([run.metrics for run in runs], level_names=images.tree.level_names)
     _print_metrics(rows, [recipe.loss.name for recipe in recipes])
     console.print(_differences(rows, recipes))
     page = write_demo_page(
         folder / "index.html",
-        [run.folder for run in trained],
+        [run.folder for run in runs],
         title=_TITLE,
         lead=[_LEAD, _differences(rows, recipes)],
         dataset=images,
         tree=tree,
         tree_lead=[_in_words(labels.report)],
-        commands=_commands(folder, data, trained, seed=seed, quick=quick),
+        commands=_commands(folder, data, runs, seed=seed, quick=quick),
         seed=seed,
     )
-    console.print(f"{page} shows it all; made in {time.monotonic() - started:.0f} s.", soft_wrap=True)
-    return Demo(page, labels.folder, tuple(run.folder for run in trained))
+    console.print(f"{page} shows it all; made in {time.monotonic() - start:.0f} s.", soft_wrap=True)
+    return Demo(page, labels.folder, tuple(run.folder for run in runs))
 
 
 def _recipes(data: str | os.PathLike[str] | None, *, seed: int, quick: bool) -> list[Recipe]:
@@ -129,14 +129,14 @@ def _drawn(root: TreeNode) -> Tree:
     from rich.text import Text
     from rich.tree import Tree
 
-    drawn = Tree(Text(f"{root.count} landmarks", style="bold"))
+    diagram = Tree(Text(f"{root.count} landmarks", style="bold"))
     for kind in root.children:
-        below = drawn.add(Text.assemble((kind.name, "bold"), f" {kind.count}"))
+        branch = diagram.add(Text.assemble((kind.name, "bold"), f" {kind.count}"))
         for category in kind.children:
             landmarks = (", ".join(name for _, name in category.examples), "dim")
             line = Text.assemble(f"{category.name} {category.count}  ", landmarks, no_wrap=True, overflow="ellipsis")
-            below.add(line)
-    return drawn
+            branch.add(line)
+    return diagram
 
 
 def _in_words(report: dict[str, Any]) -> str:
@@ -177,11 +177,13 @@ def _differences(rows: Sequence[MetricRow], recipes: Sequence[Recipe]) -> str:
 
 
 def _commands(
-    folder: Path, data: str | os.PathLike[str] | None, trained: Sequence[TrainedRun], *, seed: int, quick: bool
+    folder: Path, data: str | os.PathLike[str] | None, trained_runs: Sequence[TrainedRun], *, seed: int, quick: bool
 ) -> list[str]:
     """The commands that reproduce the demo, as a whole or run by run."""
     demo = ["hiertree", "demo", "--out", str(folder), "--seed", str(seed)]
     demo += ["--data", os.fspath(data)] if data is not None else []
     demo += ["--quick"] if quick else []
-    runs = [["hiertree", "train", str(run.folder / "recipe.yaml"), "--out", f"{run.folder}-again"] for run in trained]
+    runs = [
+        ["hiertree", "train", str(run.folder / "recipe.yaml"), "--out", f"{run.folder}-again"] for run in trained_runs
+    ]
     return [shlex.join(command) for command in [demo, *runs]]

@@ -123,8 +123,8 @@ def inline_svg(figure: Figure, *, name: str) -> str:
 def _in_page(tag: str, prefix: str) -> str:
     """A tag of a drawing with the page's colors, and ids of its own."""
     colored = re.sub(r"#0000([0-9a-f]{2})\b", lambda found: f"var(--run-{int(found[1], 16) - 15})", tag)
-    named = re.sub(r'\bid="', f'id="{prefix}-', colored.replace(INK, "currentColor"))
-    return re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}-", named)
+    markup = re.sub(r'\bid="', f'id="{prefix}-', colored.replace(INK, "currentColor"))
+    return re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}-", markup)
 
 
 def markdown_text(text: str) -> str:

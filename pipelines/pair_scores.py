@@ -72,9 +72,9 @@ def nearest_images(
 def joined(blocks: Sequence[Evaluation], *, bits: int | None) -> Evaluation:
     """One result of those of :func:`score_blocks`, one after another; ``bits`` are those of codes."""
     values, card = np.concatenate([block.values for block in blocks]), blocks[0].convention
-    said, mark, note = card.scores.partition(";")
-    said = f"Hamming distance, {bits} bits" if bits else said.replace("as given", "cosine similarity")
-    card = replace(card, self_rule=BY_PAIRS, scores=f"{said}{mark}{note}")
+    measure, mark, note = card.scores.partition(";")
+    measure = f"Hamming distance, {bits} bits" if bits else measure.replace("as given", "cosine similarity")
+    card = replace(card, self_rule=BY_PAIRS, scores=f"{measure}{mark}{note}")
     return Evaluation(blocks[0].names, values, range(len(values)), card)
 
 

@@ -23,11 +23,11 @@ class Section(BaseModel):
     @classmethod
     def _check_keys(cls, values: Any) -> Any:
         """Refuse keys that do not exist, and truth values where a number is meant."""
-        given = values if isinstance(values, dict) else {}
+        options = values if isinstance(values, dict) else {}
         fields = {field.alias or name: field for name, field in cls.model_fields.items()}
-        if unknown := [key for key in given if key not in fields]:
-            raise custom_error("unknown_key", unknown_names(unknown, fields))
-        for key, value in given.items():
+        if unknown_keys := [key for key in options if key not in fields]:
+            raise custom_error("unknown_key", unknown_names(unknown_keys, fields))
+        for key, value in options.items():
             kinds = list(_kinds_of(fields[key].annotation))
             if isinstance(value, bool) and (int in kinds or float in kinds) and bool not in kinds:
                 problem = "expected a number; YAML reads yes and on as true, no and off as false"
@@ -40,7 +40,7 @@ def custom_error(kind: str, problem: str) -> PydanticCustomError:
     return PydanticCustomError(kind, "{problem}", {"problem": problem})
 
 
-def unknown_names(given: Iterable[object], known: Iterable[str], what: str = "key") -> str:
+def unknown_names(names: Iterable[object], choices: Iterable[str], kind: str = "key") -> str:
     """Say which names do not exist, and which ones were probably meant.
 
     >>> unknown_names(["epoch"], ["epochs", "device"])
@@ -48,23 +48,23 @@ def unknown_names(given: Iterable[object], known: Iterable[str], what: str = "ke
     >>> unknown_names(["Happier"], ["HAPPIER", "ROADMAP"], "name")
     "unknown name 'Happier', did you mean 'HAPPIER'?"
     """
-    known, parts = list(known), []
-    for name in map(str, given):
-        near = nearest_name(name, known, cutoff=0.5)
-        hint = f"did you mean {near!r}?" if near else f"there are {', '.join(known)}"
-        parts.append(f"unknown {what} {name!r}, {hint}")
+    choices, parts = list(choices), []
+    for name in map(str, names):
+        suggestion = nearest_name(name, choices, cutoff=0.5)
+        hint = f"did you mean {suggestion!r}?" if suggestion else f"there are {', '.join(choices)}"
+        parts.append(f"unknown {kind} {name!r}, {hint}")
     return "; ".join(parts)
 
 
 def complaint(error: Any) -> str:
     """One of pydantic's errors in words: the place, what is wrong, what was given."""
     place = ".".join(map(str, error["loc"]))
-    given = "" if isinstance(error["input"], dict) else f" (given {error['input']!r})"
-    problem = f"{_IN_WORDS.get(error['type'], error['msg'])}{given}"
+    note = "" if isinstance(error["input"], dict) else f" (given {error['input']!r})"
+    problem = f"{_IN_WORDS.get(error['type'], error['msg'])}{note}"
     if error["type"] == "literal_error":
-        known = re.findall("'([^']+)'", error["ctx"]["expected"])
-        near = nearest_name(error["input"], known)
-        problem += f"; did you mean {near!r}?" if near else ""
+        choices = re.findall("'([^']+)'", error["ctx"]["expected"])
+        suggestion = nearest_name(error["input"], choices)
+        problem += f"; did you mean {suggestion!r}?" if suggestion else ""
     return f"{place}: {problem}" if place else problem
 
 
