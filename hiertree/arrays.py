@@ -30,6 +30,7 @@ from .options import is_integer
 
 MAX_LEVELS = 255  # a level is a uint8
 _SAMPLE = 1000  # rows; usually enough to see that the levels are in order
+_MOST_LOCAL_COLUMNS = 4  # of a binary tree whose ids are numbered within each parent
 _CHANCE = 1e-4  # below it, independent labels rarely look as if given fine → coarse
 _INSIDE = {  # what holds an array, by an attribute, and how to get at it
     "todense": "it is sparse: call its toarray()",
@@ -348,11 +349,16 @@ def _holds_rows(cells: NDArray[Any]) -> bool:
 
 
 def _refuse_indicators(array: NDArray[Any], name: str) -> None:
-    """Refuse one-hot and multi-hot labels: at most two paths hold but 0 and 1, where ids differ within a level."""
+    """Refuse one-hot labels, and multi-hot ones of many columns: few may be ids numbered within each parent."""
     if array.shape[1] < 3 or array.dtype.kind not in "biuf" or not array.size or array.max() > 1:
         return
     rows = array.astype(np.bool_)
-    if (rows == array).all() and len(np.unique(np.packbits(rows, axis=1), axis=0)) > 2:
+    one_hot = (rows.sum(axis=1) == 1).all()
+    if (
+        (rows == array).all()
+        and (one_hot or array.shape[1] > _MOST_LOCAL_COLUMNS)
+        and len(np.unique(np.packbits(rows, axis=1), axis=0)) > 2
+    ):
         problem = f"{name} of {array.shape[1]} columns that are 0 or 1"
         remedy = "pass labels.argmax(axis=1) if they are one-hot; judge pairs (evaluate_scores) if images have several"
         raise PathError(problem, expected="class ids, a column for each level", remedy=remedy)

@@ -7,6 +7,7 @@ paths; when it ends, it says what it has written, and what usually comes next.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shlex
 import traceback
@@ -149,12 +150,14 @@ class CheckedCommand(click.Command):
             continue_in_first(ctx)
         quiet, verbose = ctx.params.pop("quiet"), ctx.params.pop("verbose")
         try:
-            with _only_results() if quiet else nullcontext():
+            with _only_results() if quiet else nullcontext(), _collected_notes() as notes:
                 result = self._invoke_checked(ctx)
         except (HiertreeError, OSError):
             if verbose:
                 traceback.print_exc()
             raise
+        for note in [] if quiet else notes:
+            click.echo(note, err=True)
         if not quiet and is_progress_shown() and not (launched() or (0,))[0]:
             self._say_what_was_written(ctx)
         return result
@@ -206,6 +209,28 @@ def _only_results() -> Iterator[None]:
             messages.seek(0)
             click.echo(messages.read(), err=True, nl=False)
             raise
+
+
+@contextmanager
+def _collected_notes() -> Iterator[list[str]]:
+    """What hiertree logs as information, to be printed where the command succeeds: an error is a single line."""
+    notes: list[str] = []
+    logger, handler = logging.getLogger("hiertree"), logging.Handler(logging.INFO)
+    level = logger.level
+
+    def collect(record: logging.LogRecord) -> bool:
+        if record.levelno == logging.INFO:
+            notes.append(record.getMessage())
+        return False
+
+    handler.addFilter(collect)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield notes
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 class CheckedGroup(click.Group):

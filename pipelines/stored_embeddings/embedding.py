@@ -24,7 +24,6 @@ from hiertree.io.provenance import MANIFEST, manifest
 from hiertree.io.reading import read_json_object
 from hiertree.options import check_integer
 
-from ..training.data.batches import worker_errors
 from ..training.data.splits import load_learning_splits, load_split
 from ..training.distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
 from ..training.distributed.group import ending_together
@@ -169,6 +168,8 @@ def _embed_as_one_of_several(call: _Call) -> None:
 
 def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
     """Take part in a call, alone or as one of several processes."""
+    from ..training.data.batches import worker_errors
+
     fabric = build_fabric(recipe.training, launch)
     processes = Processes(None if launch is None else fabric)
     stop = StopRequest(processes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import posixpath
 import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,7 +195,7 @@ def paths_in_one_tree(queries: LabeledRows, gallery: LabeledRows | None, *, dist
     check_order([codes], queries.levels)
     if queries.by_default:
         file = queries.where(0).partition(",")[0]
-        print(f"{file}: levels {' → '.join(queries.levels)}; name others by --levels", file=sys.stderr)
+        _log.info("%s: levels %s; name others by --levels", file, " → ".join(queries.levels))
         if text := repeated_labels(queries.levels, codes):
             _log.warning("%s: %s", file, text)
     if gallery is None:

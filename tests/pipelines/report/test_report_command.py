@@ -369,7 +369,7 @@ def test_sources_that_make_no_page_are_refused(
     assert "expected the folder of a finished run" in capsys.readouterr().err
     main_exits(["report", str(file), "--out", str(out)], 0)
     assert capsys.readouterr().out == ""  # every command says on standard error what it has written
-    assert "level 3 (18)" in parsed(out).select_one(".facts").text
+    assert "instance (18)" in parsed(out).select_one(".facts").text
 
 
 def main_exits(arguments: list[str], status: int) -> None:
