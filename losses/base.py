@@ -106,8 +106,10 @@ class Loss(nn.Module):
         check_integer("highest", highest)
         for part in self.with_parts():
             if len(part.with_parts()) == 1 and not part._compares_pairs:
-                given = f"{next(iter(part.weights), type(part).__name__)} of images whose pairs are graded"
-                raise OptionError(given, expected="a loss of pairs of images alone, TieAwareNDCG or SupAP for instance")
+                problem = f"{next(iter(part.weights), type(part).__name__)} of images whose pairs are graded"
+                raise OptionError(
+                    problem, expected="a loss of pairs of images alone, TieAwareNDCG or SupAP for instance"
+                )
             part._grades = RowGrades(grades, highest)
         return self
 

@@ -66,8 +66,8 @@ class PairDecomposability(PairLoss):
         counts, positives, negatives = self._terms(pairs)
         num_negatives, num_positives = counts.T
         values = positives.sum(dim=1) / num_positives.clamp(min=1) + negatives.sum(dim=1) / num_negatives.clamp(min=1)
-        counted = num_positives > 0
-        return LossPerQuery(values * counted, counted)
+        has_positive = num_positives > 0
+        return LossPerQuery(values * has_positive, has_positive)
 
     def _terms(self, pairs: ScoredPairs) -> tuple[Tensor, Tensor, Tensor]:
         """The numbers of negatives and positives, [α − s]₊ of the positives and [s − β]₊ of the negatives."""

@@ -72,16 +72,18 @@ def decomposability_gap(
     >>> decomposability_gap(scores, levels, batches)  # 1 − (1/1 + 2/4)/2
     array([0.25])
     """
-    given = _checked(scores, levels, batches, level, valid)
-    positive = given.positive.astype(np.uint8)
-    members = [given.batch == batch for batch in range(given.num_batches)]
+    batched = _checked(scores, levels, batches, level, valid)
+    positive = batched.positive.astype(np.uint8)
+    members = [batched.batch == batch for batch in range(batched.num_batches)]
     by_batch = [
-        average_precision(given.scores[:, inside], positive[:, inside], level=1, valid=given.valid[:, inside])
-        for inside in members
+        average_precision(
+            batched.scores[:, is_member], positive[:, is_member], level=1, valid=batched.valid[:, is_member]
+        )
+        for is_member in members
     ]
-    found = ~np.isnan(by_batch)
-    mean = np.where(found, by_batch, 0).sum(axis=0) / np.maximum(found.sum(axis=0), 1)
-    gap: NDArray[np.float64] = mean - average_precision(given.scores, positive, level=1, valid=given.valid)
+    is_defined = ~np.isnan(by_batch)
+    mean = np.where(is_defined, by_batch, 0).sum(axis=0) / np.maximum(is_defined.sum(axis=0), 1)
+    gap: NDArray[np.float64] = mean - average_precision(batched.scores, positive, level=1, valid=batched.valid)
     return gap
 
 
@@ -99,11 +101,11 @@ def smooth_ap_error(
     >>> [round(float(smooth_ap_error(scores, levels, tau=tau)[0]), 3) for tau in (0.01, 0.1)]
     [0.0, 0.065]
     """
-    given = _checked(scores, levels, np.zeros(np.shape(to_numpy(scores, name="scores"))[1:]), level, valid)
-    positive = given.positive.astype(np.uint8)
-    tensors = torch.as_tensor(given.scores), torch.as_tensor(positive), torch.ones(len(positive), 2)
-    losses = smooth_ap(*tensors, tau=tau, valid=torch.as_tensor(given.valid), reduction="none")
-    exact = average_precision(given.scores, positive, level=1, valid=given.valid)
+    batched = _checked(scores, levels, np.zeros(np.shape(to_numpy(scores, name="scores"))[1:]), level, valid)
+    positive = batched.positive.astype(np.uint8)
+    tensors = torch.as_tensor(batched.scores), torch.as_tensor(positive), torch.ones(len(positive), 2)
+    losses = smooth_ap(*tensors, tau=tau, valid=torch.as_tensor(batched.valid), reduction="none")
+    exact = average_precision(batched.scores, positive, level=1, valid=batched.valid)
     error: NDArray[np.float64] = abs(1 - losses.numpy() - exact)
     return error
 
@@ -119,8 +121,8 @@ def decomposability_bound(levels: Any, batches: Any, *, level: int = 1, valid: A
     >>> decomposability_bound([[1, 0, 0, 1, 0, 0]], [0, 0, 0, 1, 1, 1])
     array([0.25])
     """
-    alike = np.zeros(np.shape(to_numpy(levels, name="levels")))  # all positives below α, all negatives above β
-    return decomposability_bound_with_margins(alike, levels, batches, alpha=1, beta=-1, level=level, valid=valid)
+    equal_scores = np.zeros(np.shape(to_numpy(levels, name="levels")))  # all positives below α, all negatives above β
+    return decomposability_bound_with_margins(equal_scores, levels, batches, alpha=1, beta=-1, level=level, valid=valid)
 
 
 def decomposability_bound_with_margins(
@@ -140,24 +142,24 @@ def decomposability_bound_with_margins(
     check_number("beta", beta)
     if beta >= alpha:
         raise OptionError(f"alpha={alpha!r}, beta={beta!r}", expected="alpha above beta")
-    given = _checked(scores, levels, batches, level, valid)
-    easy, hard = given.scores >= alpha, given.scores > beta
+    batched = _checked(scores, levels, batches, level, valid)
+    easy, hard = batched.scores >= alpha, batched.scores > beta
     counts = zip(
-        _per_batch(given, given.positive & easy),
-        _per_batch(given, given.positive & ~easy),
-        _per_batch(given, ~given.positive & hard),
-        _per_batch(given, ~given.positive),
+        _per_batch(batched, batched.positive & easy),
+        _per_batch(batched, batched.positive & ~easy),
+        _per_batch(batched, ~batched.positive & hard),
+        _per_batch(batched, ~batched.positive),
         strict=True,
     )
-    return np.array([_loss(np.concatenate(list(_most_ahead_with_margins(*own)))) for own in counts])
+    return np.array([_loss(np.concatenate(list(_most_ahead_with_margins(*query_counts)))) for query_counts in counts])
 
 
 def _most_ahead_with_margins(
     good: NDArray[np.int64], bad: NDArray[np.int64], hard: NDArray[np.int64], negatives: NDArray[np.int64]
 ) -> Iterator[NDArray[np.int64]]:
     """Bounds for the positives with s ≥ α, then for the others, which rank behind all of those."""
-    whole = bad == 0
-    yield _most_ahead(good[whole], hard[whole], good.sum())
+    all_good = bad == 0
+    yield _most_ahead(good[all_good], hard[all_good], good.sum())
     yield _most_ahead(bad, negatives, bad.sum())
 
 
@@ -178,10 +180,10 @@ def _loss(negatives_ahead: NDArray[np.int64]) -> float:
     return float(np.mean(negatives_ahead / (ranks + negatives_ahead)))
 
 
-def _per_batch(given: _Batched, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _per_batch(batched: _Batched, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
     """(Q, K) the number of chosen valid candidates."""
-    members = (given.batch[:, None] == np.arange(given.num_batches)).astype(np.int64)
-    counts: NDArray[np.int64] = (chosen & given.valid).astype(np.int64) @ members
+    members = (batched.batch[:, None] == np.arange(batched.num_batches)).astype(np.int64)
+    counts: NDArray[np.int64] = (mask & batched.valid).astype(np.int64) @ members
     return counts
 
 

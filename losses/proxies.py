@@ -81,10 +81,12 @@ class ProxyLoss(Loss):
         else:
             check_number("initial", initial, above=0)
         self.num_classes, self.embedding_size, self.centers = num_classes, embedding_size, centers
-        shape, most = (num_classes * centers, embedding_size), embedding_size**-0.5
+        shape, bound = (num_classes * centers, embedding_size), embedding_size**-0.5
         deviation = 1.0 if isinstance(initial, str) else float(initial)
-        drawn = torch.empty(shape).uniform_(-most, most) if initial == "uniform" else deviation * torch.randn(shape)
-        self.proxies = nn.Parameter(drawn)
+        initial_proxies = (
+            torch.empty(shape).uniform_(-bound, bound) if initial == "uniform" else deviation * torch.randn(shape)
+        )
+        self.proxies = nn.Parameter(initial_proxies)
         self.weights = {type(self).__name__: 1.0}
 
     def terms(
@@ -97,8 +99,8 @@ class ProxyLoss(Loss):
         if not isinstance(embeddings, CheckedEmbeddings):
             self._check_parameters()
         values = self._item_losses(vectors, checked_paths(paths, vectors))
-        counted = has_candidate(valid, vectors, ref_embeddings)
-        return {type(self).__name__: self._mean(LossPerQuery(torch.where(counted, values, 0), counted))}
+        is_query = has_candidate(valid, vectors, ref_embeddings)
+        return {type(self).__name__: self._mean(LossPerQuery(torch.where(is_query, values, 0), is_query))}
 
     def _item_losses(self, vectors: Tensor, paths: CheckedPaths) -> Tensor:
         """(B,) of (B, d) unit vectors and their (B, L) paths."""
@@ -157,8 +159,8 @@ class ProxyDecomposability(ProxyLoss):
         proxies: Tensor = self.proxies
         classes: Tensor = paths.tensor[:, -1]
         if self.training and self.sampled_classes is not None and self.sampled_classes < self.num_classes:
-            own = len(np.unique(paths.ids[:, -1]))
-            sample, classes = self._sample(classes, max(self.sampled_classes, own))
+            num_present = len(np.unique(paths.ids[:, -1]))
+            sample, classes = self._sample(classes, max(self.sampled_classes, num_present))
             proxies = proxies.view(self.num_classes, self.centers, -1)[sample].flatten(0, 1)
         options = (self.centers, self.eta, self.center_temperature)
         losses: Tensor = _ProxyCrossEntropy.apply(vectors, proxies.to(vectors.dtype), classes, *options)[0]
@@ -180,14 +182,14 @@ class _ProxyCrossEntropy(OneBatch):
         vectors: Tensor, proxies: Tensor, classes: Tensor, centers: int, eta: float, temperature: float | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         log_all = vectors.new_full((len(vectors),), -torch.inf)
-        own = vectors.new_full((len(vectors), centers if temperature is None else 1), -torch.inf)
+        own_logits = vectors.new_full((len(vectors), centers if temperature is None else 1), -torch.inf)
         with in_full_precision(vectors.device):
             for chunk in _chunks(len(vectors), proxies, centers):
                 logits, _ = _logits(vectors @ _unit(proxies[chunk])[0].T, centers, eta, temperature)
                 log_all = torch.logaddexp(log_all, logits.logsumexp(dim=1))
-                inside, columns = _own_columns(classes - chunk.start // centers, logits.shape[1], own.shape[1])
-                own = torch.where(inside, logits.gather(1, columns), own)
-        log_own = own.logsumexp(dim=1)
+                in_chunk, columns = _own_columns(classes - chunk.start // centers, logits.shape[1], own_logits.shape[1])
+                own_logits = torch.where(in_chunk, logits.gather(1, columns), own_logits)
+        log_own = own_logits.logsumexp(dim=1)
         return (log_all - log_own).clamp(min=0), log_all, log_own  # rounding alone makes it negative
 
     @staticmethod
@@ -198,23 +200,23 @@ class _ProxyCrossEntropy(OneBatch):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        saved = ctx.saved_tensors  # once, as checkpointing demands
-        vectors, proxies = saved[:2]
+        tensors = ctx.saved_tensors  # once, as checkpointing demands
+        vectors, proxies = tensors[:2]
         with torch.no_grad(), in_full_precision(vectors.device):
-            to_vectors, to_proxies = _gradients(saved, ctx.options, whole_batch(upstream))
+            to_vectors, to_proxies = _gradients(tensors, ctx.options, whole_batch(upstream))
         return first_derivative(to_vectors, vectors), first_derivative(to_proxies, proxies), None, None, None, None
 
 
-def _gradients(saved: tuple[Tensor, ...], options: tuple[Any, ...], upstream: Tensor) -> tuple[Tensor, Tensor]:
-    vectors, proxies, classes, log_all, log_own = saved
+def _gradients(tensors: tuple[Tensor, ...], options: tuple[Any, ...], upstream: Tensor) -> tuple[Tensor, Tensor]:
+    vectors, proxies, classes, log_all, log_own = tensors
     centers, eta, temperature = options
     to_vectors, to_proxies = torch.zeros_like(vectors), torch.empty_like(proxies)
     width = centers if temperature is None else 1
     for chunk in _chunks(len(vectors), proxies, centers):
         unit, norm = _unit(proxies[chunk])
         logits, by_center = _logits(vectors @ unit.T, centers, eta, temperature)
-        inside, columns = _own_columns(classes - chunk.start // centers, logits.shape[1], width)
-        own_share = torch.where(inside, (logits.gather(1, columns) - log_own[:, None]).exp(), 0)
+        in_chunk, columns = _own_columns(classes - chunk.start // centers, logits.shape[1], width)
+        own_share = torch.where(in_chunk, (logits.gather(1, columns) - log_own[:, None]).exp(), 0)
         slope = logits.sub_(log_all[:, None]).exp_()
         slope.scatter_(1, columns, slope.gather(1, columns) - own_share)
         slope.mul_((upstream / eta)[:, None])
@@ -222,8 +224,8 @@ def _gradients(saved: tuple[Tensor, ...], options: tuple[Any, ...], upstream: Te
             slope = (slope[:, :, None] * by_center).flatten(1)
         to_vectors.addmm_(slope, unit)
         to_unit = slope.T @ vectors
-        along = (to_unit * unit).sum(dim=1, keepdim=True)
-        to_proxies[chunk] = to_unit.addcmul_(along, unit, value=-1.0).div_(norm)
+        projection = (to_unit * unit).sum(dim=1, keepdim=True)
+        to_proxies[chunk] = to_unit.addcmul_(projection, unit, value=-1.0).div_(norm)
     return to_vectors, to_proxies
 
 
@@ -255,5 +257,5 @@ def _own_columns(classes: Tensor, num_columns: int, width: int) -> tuple[Tensor,
     Rows are not chosen by what they hold: their number would have to be read from the device.
     """
     first = (classes * width)[:, None]
-    inside = (first >= 0) & (first < num_columns)
-    return inside, first.clamp(0, num_columns - width) + torch.arange(width, device=classes.device)
+    in_chunk = (first >= 0) & (first < num_columns)
+    return in_chunk, first.clamp(0, num_columns - width) + torch.arange(width, device=classes.device)

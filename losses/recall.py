@@ -74,10 +74,10 @@ class SupRecall(PairLoss):
         num_positives, rank = positive.sum(dim=1), SoftRanks(binary, self.step).rank()
         recalls = []
         for k in self.ks:
-            found = (torch.sigmoid((k - rank) / self.tau_star) * positive).sum(dim=1)
-            recalls.append((found / num_positives.clamp(min=1, max=k)).clamp(max=1))
-        counted = num_positives > 0
-        return LossPerQuery((1 - torch.stack(recalls).mean(dim=0)) * counted, counted)
+            num_hits = (torch.sigmoid((k - rank) / self.tau_star) * positive).sum(dim=1)
+            recalls.append((num_hits / num_positives.clamp(min=1, max=k)).clamp(max=1))
+        has_positive = num_positives > 0
+        return LossPerQuery((1 - torch.stack(recalls).mean(dim=0)) * has_positive, has_positive)
 
 
 class SmoothRecall(SupRecall):
@@ -147,7 +147,7 @@ def mixed_pairs_of(
         check_same_paths(classes, checked_paths(ref_paths, vectors, name="ref_paths"))
     if valid is not None:
         shape = len(vectors), len(vectors) if within_batch else len(ref_embeddings)
-        valid = _extended(full_mask(valid, shape, vectors.device), x, z, both=within_batch)
+        valid = _extended(full_mask(valid, shape, vectors.device), x, z, extend_columns=within_batch)
     references = (None, None) if within_batch else (unit_vectors(ref_embeddings, name="ref_embeddings"), ref_paths)
     return pairs_of(mixed, mixed_paths, *references, valid=valid, include_self=include_self, to_vectors=float_vectors)
 
@@ -155,14 +155,14 @@ def mixed_pairs_of(
 def _same_class(ids: NDArray[np.int64], level: int | None) -> NDArray[np.int64]:
     """(2, n) all pairs of rows of one class, the smaller row first."""
     require(level is None or 1 <= level <= ids.shape[1], "level", level, f"None, or 1 to {ids.shape[1]}")
-    same = np.unique(ids[:, :level], axis=0, return_inverse=True)[1].ravel()
-    return np.stack(np.nonzero(np.triu(same[:, None] == same, k=1)))
+    classes = np.unique(ids[:, :level], axis=0, return_inverse=True)[1].ravel()
+    return np.stack(np.nonzero(np.triu(classes[:, None] == classes, k=1)))
 
 
-def _extended(valid: Tensor, x: Tensor, z: Tensor, *, both: bool) -> Tensor:
+def _extended(valid: Tensor, x: Tensor, z: Tensor, *, extend_columns: bool) -> Tensor:
     """The mask extended by rows for virtual images, and by columns if the batch is compared with itself."""
     valid = torch.cat([valid, valid[x] & valid[z]])
-    return torch.cat([valid, valid[:, x] & valid[:, z]], dim=1) if both else valid
+    return torch.cat([valid, valid[:, x] & valid[:, z]], dim=1) if extend_columns else valid
 
 
 @with_options_of(SupStep, loss_of_scores)
@@ -205,5 +205,5 @@ def smooth_recall(
     >>> 0 < float(smooth_recall(scores, levels, torch.ones(1, 2), ks=(1, 2))) < 1
     True
     """
-    own = {"ks": ks, "tau_star": tau_star, "level": level, "tau": tau}
-    return loss_of_scores(SmoothRecall, scores, levels, table, **own, **options)
+    loss_options = {"ks": ks, "tau_star": tau_star, "level": level, "tau": tau}
+    return loss_of_scores(SmoothRecall, scores, levels, table, **loss_options, **options)

@@ -75,10 +75,10 @@ def soft_histogram(pairs: ScoredPairs, bins: Bins) -> Tensor:
     costs O(B·M) for all bins together. Where a distance is a center, the derivative is the one to its right.
     """
     place = pairs.scores / -bins.width
-    below = place.detach().floor().clamp_(0, bins.num - 1)
+    lower_bin = place.detach().floor().clamp_(0, bins.num - 1)
     share = pairs.valid.to(place.dtype)
-    above_share = (place - below) * share
-    cell = pairs.levels.long() * (bins.num + 1) + below.long()
+    above_share = (place - lower_bin) * share
+    cell = pairs.levels.long() * (bins.num + 1) + lower_bin.long()
     counts = place.new_zeros(len(place), (pairs.num_levels + 1) * (bins.num + 1))
     counts = counts.scatter_add(1, cell, share - above_share).scatter_add(1, cell + 1, above_share)
     return counts.double().view(len(place), pairs.num_levels + 1, bins.num + 1)
@@ -206,44 +206,44 @@ def _ahead(counts: Tensor) -> Tensor:
     return torch.cumsum(counts, dim=-1) - counts
 
 
-def mean_reciprocal(before: Tensor, size: Tensor) -> Tensor:
+def mean_reciprocal(num_before: Tensor, size: Tensor) -> Tensor:
     r"""λ = (1/n)·Σ_{t=N+1..N+n} 1/t = (ψ(N+n+1) − ψ(N+1)) / n, with ψ the digamma function; ψ′(N+1) at n = 0."""
-    start = before + 1
+    start = num_before + 1
     derivatives = [torch.polygamma(order, start) for order in (1, 2, 3)]
     return _difference_quotient(torch.digamma, start, size, derivatives)
 
 
-def mean_rise(before: Tensor, size: Tensor, reciprocal: Tensor) -> Tensor:
+def mean_rise(num_before: Tensor, size: Tensor, reciprocal: Tensor) -> Tensor:
     r"""κ = (1/n)·Σ_{t=N+1..N+n} (t − N − 1)/(n − 1) / t = (1 − (N+1)·λ) / (n − 1), for λ; its limit at n = 1.
 
     The mean over the ranks t of the fraction of the other members that are ahead, divided by t.
     """
-    start = before + 1
+    start = num_before + 1
     step = size - 1
-    near = step.abs() < NEAR * start
-    exact = (1 - start * reciprocal) / torch.where(near, 1, step)
+    is_near = step.abs() < NEAR * start
+    exact = (1 - start * reciprocal) / torch.where(is_near, 1, step)
     single, first, second, third = 1 / start, *(torch.polygamma(order, start + 1) for order in (1, 2, 3))
     slope = first - single  # derivatives of λ at n = 1
     curvature = second - 2 * first + 2 * single
     third_derivative = third - 3 * second + 6 * first - 6 * single
     series = -start * (slope + step / 2 * (curvature + step / 3 * third_derivative))
-    return torch.where(near, series, exact)
+    return torch.where(is_near, series, exact)
 
 
-def mean_discount(before: Tensor, size: Tensor) -> Tensor:
+def mean_discount(num_before: Tensor, size: Tensor) -> Tensor:
     r"""(1/n)·∫ dt / log2(1 + t) over N+½ … N+n+½ = ln 2·(li(N+n+3/2) − li(N+3/2)) / n; 1/log2(N+3/2) at n = 0.
 
     The integral of the convex discount is at least its sum over the ranks N+1 … N+n (the midpoint rule).
     """
-    start = before + 1.5
+    start = num_before + 1.5
     log = start.log()
     derivatives = [1 / log, -1 / (start * log**2), (log + 2) / (start**2 * log**3)]
     return math.log(2) * _difference_quotient(logarithmic_integral, start, size, derivatives)
 
 
-def discount_of_mean(before: Tensor, size: Tensor) -> Tensor:
+def discount_of_mean(num_before: Tensor, size: Tensor) -> Tensor:
     """1 / log2(1 + mean rank), the mean rank being N + (n+1)/2; at most the mean of the discounts (Jensen)."""
-    return 1 / torch.log2(1 + before + (size + 1) / 2)
+    return 1 / torch.log2(1 + num_before + (size + 1) / 2)
 
 
 def logarithmic_integral(x: Tensor) -> Tensor:
@@ -282,8 +282,8 @@ def _difference_quotient(
     function: Callable[[Tensor], Tensor], start: Tensor, step: Tensor, derivatives: list[Tensor]
 ) -> Tensor:
     """(F(start + step) − F(start)) / step, by its Taylor series where the step is small."""
-    near = step < NEAR * start
-    safe = torch.where(near, 1, step)
+    is_near = step < NEAR * start
+    safe = torch.where(is_near, 1, step)
     first, second, third = derivatives
     series = first + step / 2 * (second + step / 3 * third)
-    return torch.where(near, series, (function(start + safe) - function(start)) / safe)
+    return torch.where(is_near, series, (function(start + safe) - function(start)) / safe)

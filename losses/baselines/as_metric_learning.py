@@ -54,18 +54,18 @@ class MetricLearningLoss(BaseMetricLossFunction):  # type: ignore[misc] # the li
 
     def _paths(self, labels: Any, ref_labels: Any) -> tuple[Tensor, Tensor | None]:
         """Paths of integers ≥ 0 for labels of any type; labels that are such integers stay."""
-        both = [torch.as_tensor(each) for each in (labels, ref_labels) if each is not None]
-        if len({each.ndim for each in both}) > 1 or both[0].ndim not in (1, 2):
-            shapes = ", ".join(str(tuple(each.shape)) for each in both)
+        label_sets = [torch.as_tensor(tensor) for tensor in (labels, ref_labels) if tensor is not None]
+        if len({tensor.ndim for tensor in label_sets}) > 1 or label_sets[0].ndim not in (1, 2):
+            shapes = ", ".join(str(tuple(tensor.shape)) for tensor in label_sets)
             raise ShapeError(f"labels of shapes {shapes}", expected="(B,) or (B, L), and (M,) or (M, L)")
-        joined = _as_ids(torch.cat([each.to(both[0].device) for each in both]))
+        all_labels = _as_ids(torch.cat([tensor.to(label_sets[0].device) for tensor in label_sets]))
         if self.class_paths is not None:
-            if joined.ndim == 2:
-                raise ShapeError(f"labels of shape {tuple(both[0].shape)}", expected="(B,), with class_paths")
-            check_classes(joined.cpu().numpy(), len(self.class_paths), expected_for="row of class_paths")
-            joined = self.class_paths.to(joined.device)[joined]
-        own, *others = torch.split(joined, [len(each) for each in both])
-        return own, others[0] if others else None
+            if all_labels.ndim == 2:
+                raise ShapeError(f"labels of shape {tuple(label_sets[0].shape)}", expected="(B,), with class_paths")
+            check_classes(all_labels.cpu().numpy(), len(self.class_paths), expected_for="row of class_paths")
+            all_labels = self.class_paths.to(all_labels.device)[all_labels]
+        batch_paths, *ref_paths = torch.split(all_labels, [len(tensor) for tensor in label_sets])
+        return batch_paths, ref_paths[0] if ref_paths else None
 
     def _get_name(self) -> str:
         return "MetricLearningLoss"
@@ -78,20 +78,20 @@ MetricLearningLoss.__name__ = "ContrastiveLoss"
 def _as_ids(labels: Tensor) -> Tensor:
     """Keep labels that equal integers ≥ 0; number the others from the highest of these on."""
     ids = labels.long()
-    known = ids >= 0
+    is_id = ids >= 0
     if labels.is_floating_point():
-        known &= (ids == labels) & (labels < LARGEST_ID)
-    if not bool(known.all()):
-        highest = ids[known].max() if bool(known.any()) else -1
-        ids[~known] = highest + 1 + torch.unique(labels[~known], return_inverse=True)[1]
+        is_id &= (ids == labels) & (labels < LARGEST_ID)
+    if not bool(is_id.all()):
+        highest = ids[is_id].max() if bool(is_id.any()) else -1
+        ids[~is_id] = highest + 1 + torch.unique(labels[~is_id], return_inverse=True)[1]
     return ids
 
 
 def _masks(indices: Any, shape: tuple[int, int], device: torch.device) -> tuple[Tensor, Tensor]:
     """(B, M) booleans, positive pairs and negative ones, of three tensors of triplets or four of pairs."""
     if not isinstance(indices, tuple) or len(indices) not in (3, 4):
-        given = f"a tuple of {len(indices)}" if isinstance(indices, tuple) else type(indices).__name__
-        raise ShapeError(f"indices_tuple that is {given}", expected="3 or 4 tensors of rows, as a miner returns")
+        description = f"a tuple of {len(indices)}" if isinstance(indices, tuple) else type(indices).__name__
+        raise ShapeError(f"indices_tuple that is {description}", expected="3 or 4 tensors of rows, as a miner returns")
     anchors, positives, *rest = (torch.as_tensor(rows, device=device) for rows in indices)
     other_anchors, negatives = (anchors, rest[0]) if len(rest) == 1 else rest
     masks = torch.zeros((2, *shape), dtype=torch.bool, device=device)

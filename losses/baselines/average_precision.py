@@ -138,8 +138,8 @@ class BlackboxAP(PairLoss):
         binary = pairs.binary(self.level)
         positive = binary.positives()
         by = torch.zeros_like(binary.scores) if lowered is None else lowered
-        moved = torch.where(positive, binary.scores - by, binary.scores + by)
-        scores = moved.masked_fill(~binary.valid, -torch.inf)
+        shifted_scores = torch.where(positive, binary.scores - by, binary.scores + by)
+        scores = shifted_scores.masked_fill(~binary.valid, -torch.inf)
         num_candidates = binary.valid.sum(dim=1, keepdim=True)
         strength = self.blackbox_lambda if strength is None else strength
         rank: Tensor = _NormalizedRanks.apply(scores, num_candidates.clamp(min=1), strength)

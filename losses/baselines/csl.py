@@ -69,16 +69,18 @@ class CSL(ProxyLoss):
         self.register_buffer("class_paths", torch.tensor(paths), persistent=False)
 
     def _item_losses(self, vectors: Tensor, paths: CheckedPaths) -> Tensor:
-        own = sent(self._proxies_of(paths.ids), vectors.device)
+        item_rows = sent(self._proxies_of(paths.ids), vectors.device)
         logits = self.scale * cosine(vectors, unit_vectors(self.proxies, name="proxies"))
-        ahead = logits - logits.gather(1, own[:, None])
-        total = torch.zeros_like(ahead[:, 0])
-        same = torch.ones_like(ahead, dtype=torch.bool)
+        differences = logits - logits.gather(1, item_rows[:, None])
+        total = torch.zeros_like(differences[:, 0])
+        in_same_node = torch.ones_like(differences, dtype=torch.bool)
         for level, margin in enumerate(self.margins, start=1):
             column = self.class_paths[:, level - 1]
-            same = same & (column[own, None] == column)
-            others = ahead.masked_fill(same, torch.finfo(ahead.dtype).min / 4)  # finite, as gradients must be
-            total = total + nn_functional.softplus(others.logsumexp(dim=1) + self.scale * margin)
+            in_same_node = in_same_node & (column[item_rows, None] == column)
+            other_differences = differences.masked_fill(
+                in_same_node, torch.finfo(differences.dtype).min / 4
+            )  # finite, as gradients must be
+            total = total + nn_functional.softplus(other_differences.logsumexp(dim=1) + self.scale * margin)
         return total
 
     def _proxies_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -86,9 +88,9 @@ class CSL(ProxyLoss):
         if ids.shape[1] != len(self.margins):
             raise ShapeError(f"paths of {ids.shape[1]} levels", expected=f"{len(self.margins)}, as class_paths have")
         rows = np.searchsorted(self._ids[:, -1], ids[:, -1]).clip(max=len(self._ids) - 1)
-        unknown = np.flatnonzero((self._ids[rows] != ids).any(axis=1))
-        if len(unknown):
-            row = int(unknown[0])
+        unknown_rows = np.flatnonzero((self._ids[rows] != ids).any(axis=1))
+        if len(unknown_rows):
+            row = int(unknown_rows[0])
             raise PathError(f"path {tuple(ids[row].tolist())} in row {row}", expected="one of class_paths")
         return rows
 
@@ -97,16 +99,16 @@ def _by_finest_id(paths: NDArray[np.int64]) -> NDArray[np.int64]:
     """The paths ordered by their finest ids, which must be distinct."""
     if not len(paths):
         raise PathError("class_paths without a row", expected="a path for each class")
-    ordered = paths[paths[:, -1].argsort()]
-    twice = np.flatnonzero(ordered[1:, -1] == ordered[:-1, -1])
-    if len(twice):
-        raise PathError(f"class_paths with finest id {ordered[twice[0], -1]} twice", expected="each id once")
-    return ordered
+    sorted_paths = paths[paths[:, -1].argsort()]
+    repeats = np.flatnonzero(sorted_paths[1:, -1] == sorted_paths[:-1, -1])
+    if len(repeats):
+        raise PathError(f"class_paths with finest id {sorted_paths[repeats[0], -1]} twice", expected="each id once")
+    return sorted_paths
 
 
 def _margins(margins: Sequence[float] | None, num_levels: int) -> tuple[float, ...]:
     if margins is None:
-        return tuple(round(FINEST_MARGIN + MARGIN_PER_LEVEL * above, 10) for above in reversed(range(num_levels)))
+        return tuple(round(FINEST_MARGIN + MARGIN_PER_LEVEL * height, 10) for height in reversed(range(num_levels)))
     expected = f"{num_levels} finite numbers, coarse → fine"
     margins = check_each("margins", margins, check_number, expected)
     require(len(margins) == num_levels, "margins", margins, expected)

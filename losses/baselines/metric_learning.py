@@ -94,37 +94,37 @@ class PytorchMetricLearning(Loss):
                 return {type(self.loss).__name__: vectors.sum()}
         elif ref_embeddings is not None and ref_embeddings is not embeddings:
             refs, ref_columns = self._labeled(ref_embeddings, ref_paths, "ref_embeddings", "ref_paths")
-            shapes = [tuple(each.shape) for each in (vectors, refs)]
+            shapes = [tuple(tensor.shape) for tensor in (vectors, refs)]
             if shapes[0][1] != shapes[1][1]:
                 raise ShapeError(f"embeddings and ref_embeddings of shapes {shapes}", expected="the same d")
         labels, ref_labels = columns[:, -1], None if ref_columns is None else ref_columns[:, -1]
-        seen = (columns, ref_columns) if isinstance(self.miner, TreeMiner) else (labels, ref_labels)
+        miner_labels = (columns, ref_columns) if isinstance(self.miner, TreeMiner) else (labels, ref_labels)
         with in_full_precision(vectors.device):
-            chosen = self._indices(vectors, refs, *seen, valid)
-            value: Tensor = self.loss(vectors, labels, chosen, refs, ref_labels)
+            indices = self._indices(vectors, refs, *miner_labels, valid)
+            value: Tensor = self.loss(vectors, labels, indices, refs, ref_labels)
         return {type(self.loss).__name__: value}
 
     def _indices(
         self, vectors: Tensor, refs: Tensor | None, labels: Tensor, ref_labels: Tensor | None, valid: Any
     ) -> Indices | None:
         """The pairs or triplets that the miner chose and the mask allows; None lets the loss take all."""
-        chosen: Indices | None = None if self.miner is None else self.miner(vectors, labels, refs, ref_labels)
+        indices: Indices | None = None if self.miner is None else self.miner(vectors, labels, refs, ref_labels)
         if valid is None:
-            return chosen
-        if chosen is None:
-            chosen = _all_pairs(labels, ref_labels)
+            return indices
+        if indices is None:
+            indices = _all_pairs(labels, ref_labels)
         shape = len(vectors), len(vectors if refs is None else refs)
-        return _within(chosen, full_mask(valid, shape, vectors.device))
+        return _within(indices, full_mask(valid, shape, vectors.device))
 
     def _labeled(self, embeddings: Any, paths: Any, name: str, paths_name: str) -> tuple[Tensor, Tensor]:
         vectors = finite_vectors(embeddings, name=name)
-        checked = checked_paths(paths, vectors, name=paths_name)
-        num_levels = checked.tensor.shape[1]
+        label_paths = checked_paths(paths, vectors, name=paths_name)
+        num_levels = label_paths.tensor.shape[1]
         level = num_levels if self.level is None else self.level
         require(level <= num_levels, "level", level, f"a level of these labels, 1 to {num_levels}")
         if self.num_classes is not None and _learns_proxies(type(self.loss)):
-            check_classes(checked.ids[:, level - 1], self.num_classes)
-        return vectors, checked.tensor[:, :level]
+            check_classes(label_paths.ids[:, level - 1], self.num_classes)
+        return vectors, label_paths.tensor[:, :level]
 
     def _sizes(self, loss: Any, embedding_size: int | None) -> dict[str, int]:
         if not isinstance(loss, str) or not _learns_proxies(library_class("losses", loss)):
@@ -171,12 +171,12 @@ class LevelSum(Loss):
     ) -> dict[str, Tensor]:
         """The loss of each level."""
         vectors, paths, ref_vectors, ref_paths = self._checked_batch(embeddings, paths, ref_embeddings, ref_paths)
-        own = self._checked(paths, vectors, "paths")
+        query_paths = self._checked(paths, vectors, "paths")
         refs = None if ref_paths is None else self._checked(ref_paths, ref_vectors, "ref_paths")
         terms = {}
         for column, (name, loss) in enumerate(self._by_level().items()):
             ref_column = None if refs is None else refs.column(column)
-            terms[name] = loss(vectors, own.column(column), ref_vectors, ref_column, valid=valid)
+            terms[name] = loss(vectors, query_paths.column(column), ref_vectors, ref_column, valid=valid)
         return terms
 
     def _by_level(self) -> Mapping[str, Loss]:
@@ -184,15 +184,15 @@ class LevelSum(Loss):
         return losses
 
     def _checked(self, paths: Any, embeddings: Any, name: str) -> CheckedPaths:
-        checked = checked_paths(paths, float_vectors(embeddings), name=name)
-        given = checked.tensor.shape[1]
-        if given != len(self.losses):
-            raise ShapeError(f"{name} of {given} levels", expected=f"{len(self.losses)}, as level_sizes has")
-        return checked
+        level_paths = checked_paths(paths, float_vectors(embeddings), name=name)
+        num_levels = level_paths.tensor.shape[1]
+        if num_levels != len(self.losses):
+            raise ShapeError(f"{name} of {num_levels} levels", expected=f"{len(self.losses)}, as level_sizes has")
+        return level_paths
 
 
-def _as_loss(made: nn.Module) -> Loss:
-    return made if isinstance(made, Loss) else PytorchMetricLearning(made)
+def _as_loss(module: nn.Module) -> Loss:
+    return module if isinstance(module, Loss) else PytorchMetricLearning(module)
 
 
 def as_pytorch_metric_learning(loss: Loss, *, class_paths: Any = None) -> MetricLearningLoss:
@@ -242,18 +242,18 @@ def _num_classes(level_sizes: Sequence[int] | None, level: int | None) -> int | 
 
 
 def _all_pairs(labels: Tensor, ref_labels: Tensor | None) -> Indices:
-    same = labels[:, None] == (labels if ref_labels is None else ref_labels)[None, :]
-    different = ~same
+    positive_mask = labels[:, None] == (labels if ref_labels is None else ref_labels)[None, :]
+    negative_mask = ~positive_mask
     if ref_labels is None:
-        same = same.fill_diagonal_(False)
-    return (*same.nonzero(as_tuple=True), *different.nonzero(as_tuple=True))
+        positive_mask = positive_mask.fill_diagonal_(False)
+    return (*positive_mask.nonzero(as_tuple=True), *negative_mask.nonzero(as_tuple=True))
 
 
 def _within(indices: Indices, mask: Tensor) -> Indices:
     """The pairs, or triplets, of valid candidates."""
     if len(indices) == 3:
         anchors, positives, negatives = indices
-        kept = mask[anchors, positives] & mask[anchors, negatives]
-        return anchors[kept], positives[kept], negatives[kept]
+        valid_triplets = mask[anchors, positives] & mask[anchors, negatives]
+        return anchors[valid_triplets], positives[valid_triplets], negatives[valid_triplets]
     pairs = [(a[mask[a, b]], b[mask[a, b]]) for a, b in (indices[:2], indices[2:])]
     return (*pairs[0], *pairs[1])

@@ -65,13 +65,13 @@ class TreeMiner(nn.Module):
         paths = checked_paths(labels, vectors, name="labels").tensor
         refs = None if ref_emb is None else finite_vectors(ref_emb, name="ref_emb")
         ref_paths = None if refs is None else checked_paths(ref_labels, refs, name="ref_labels").tensor
-        chosen = []
+        level_triplets = []
         for level in self.levels or range(1, paths.shape[1] + 1):
             require(level <= paths.shape[1], "level", level, f"a level of these labels, 1 to {paths.shape[1]}")
             nodes, ref_nodes = _nodes(paths, ref_paths, level)
             mined = self.miner(vectors, nodes, refs, ref_nodes)
-            chosen.append(torch.stack(convert_to_triplets(mined, nodes, ref_nodes)))
-        triplets = torch.cat(chosen, dim=1)
+            level_triplets.append(torch.stack(convert_to_triplets(mined, nodes, ref_nodes)))
+        triplets = torch.cat(level_triplets, dim=1)
         anchors, positives, negatives = torch.unique(triplets, dim=1) if triplets.shape[1] else triplets
         return anchors, positives, negatives
 
@@ -87,24 +87,29 @@ def library_class(part: str, name: str) -> type:
     """The class of this name in a part of the library, or an error that names a similar one."""
     require_package(LIBRARY, extra="interop")
     module = import_module(f"{LIBRARY}.{part}")
-    known = [other for other, value in vars(module).items() if inspect.isclass(value)]
-    if name in known:
-        found: type = getattr(module, name)
-        return found
-    near = nearest_name(name, known, cutoff=0.5)
-    remedy = f"did you mean {near!r}?" if near else None
+    class_names = [class_name for class_name, value in vars(module).items() if inspect.isclass(value)]
+    if name in class_names:
+        matching_class: type = getattr(module, name)
+        return matching_class
+    similar_name = nearest_name(name, class_names, cutoff=0.5)
+    remedy = f"did you mean {similar_name!r}?" if similar_name else None
     raise OptionError(repr(name), expected=f"a class of {LIBRARY}.{part}", remedy=remedy)
 
 
-def built(part: str, given: Any, options: Mapping[str, Any]) -> nn.Module:
+def built(part: str, specification: Any, options: Mapping[str, Any]) -> nn.Module:
     """An object of a named class; an object is returned as it is."""
-    if isinstance(given, nn.Module):
-        require(not options, "options", options, f"none for a {type(given).__name__} that is already made")
-        return given
-    require(isinstance(given, str), part, given, f"the name of a class of {LIBRARY}.{part}, or an object of one")
-    found = library_class(part, given)
+    if isinstance(specification, nn.Module):
+        require(not options, "options", options, f"none for a {type(specification).__name__} that is already made")
+        return specification
+    require(
+        isinstance(specification, str),
+        part,
+        specification,
+        f"the name of a class of {LIBRARY}.{part}, or an object of one",
+    )
+    module_class = library_class(part, specification)
     try:
-        built: nn.Module = found(**options)
+        module: nn.Module = module_class(**options)
     except TypeError as error:
-        raise OptionError(f"options {sorted(options)} of {given}", expected=f"its own ({error})") from error
-    return built
+        raise OptionError(f"options {sorted(options)} of {specification}", expected=f"its own ({error})") from error
+    return module

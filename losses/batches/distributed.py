@@ -87,9 +87,9 @@ def gather(rows: Tensor, sizes: list[int] | None = None) -> Tensor:
 
 def _sizes(rows: Tensor) -> list[int]:
     """The number of rows of each process."""
-    own = torch.tensor([len(rows)], device=rows.device)
-    sizes = [torch.empty_like(own) for _ in range(distributed.get_world_size())]
-    distributed.all_gather(sizes, own)
+    num_rows = torch.tensor([len(rows)], device=rows.device)
+    sizes = [torch.empty_like(num_rows) for _ in range(distributed.get_world_size())]
+    distributed.all_gather(sizes, num_rows)
     return [int(size) for size in sizes]
 
 
@@ -124,8 +124,8 @@ class DistributedLoss(Loss):
         self.loss, self.queries, self.weights = loss, queries, loss.weights
         for part in loss.with_parts() if queries == "own" else ():
             if not part.is_mean_over_queries:
-                given = f"queries='own' for {type(part).__name__}, which is no mean over queries"
-                raise OptionError(given, expected="queries='all'")
+                problem = f"queries='own' for {type(part).__name__}, which is no mean over queries"
+                raise OptionError(problem, expected="queries='all'")
             part.average = mean_over_processes
 
     @property
@@ -141,16 +141,18 @@ class DistributedLoss(Loss):
             raise ShapeError("reference embeddings or a mask with a gathered batch", expected="none")
         if num_processes() == 1:
             return self.loss.terms(embeddings, paths)
-        everything, all_paths = all_gather(embeddings, paths)
+        all_embeddings, all_paths = all_gather(embeddings, paths)
         if self.queries == "all":
-            return self.loss.terms(everything, all_paths)
-        finite_vectors(everything)  # all processes refuse, so that none waits for another
+            return self.loss.terms(all_embeddings, all_paths)
+        finite_vectors(all_embeddings)  # all processes refuse, so that none waits for another
         first = first_row(embeddings)
-        own = slice(first, first + len(embeddings))
-        candidates = full_mask(None, (len(embeddings), len(everything)), everything.device)
+        own_rows = slice(first, first + len(embeddings))
+        candidates = full_mask(None, (len(embeddings), len(all_embeddings)), all_embeddings.device)
         if not any(part.include_self for part in self.loss.with_parts()):
-            candidates[:, own].fill_diagonal_(False)
-        return self.loss.terms(everything[own], all_paths[own], everything, all_paths, valid=candidates)
+            candidates[:, own_rows].fill_diagonal_(False)
+        return self.loss.terms(
+            all_embeddings[own_rows], all_paths[own_rows], all_embeddings, all_paths, valid=candidates
+        )
 
 
 def mean_over_processes(losses: LossPerQuery) -> Tensor:
@@ -158,9 +160,9 @@ def mean_over_processes(losses: LossPerQuery) -> Tensor:
     processes = num_processes()
     if processes == 1:
         return losses.mean()
-    own = losses.values.sum()
-    total = torch.stack([own.detach(), losses.counted.sum().to(own)])
+    loss_sum = losses.values.sum()
+    total = torch.stack([loss_sum.detach(), losses.counted.sum().to(loss_sum)])
     distributed.all_reduce(total)
     num_counted = total[1].clamp(min=1)
-    share = processes * own / num_counted
+    share = processes * loss_sum / num_counted
     return total[0] / num_counted + (share - share.detach())

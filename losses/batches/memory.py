@@ -108,64 +108,66 @@ class CrossBatchMemory(Loss):
         """
         if ref_embeddings is not None or ref_paths is not None:
             raise ShapeError("reference embeddings with a memory", expected="none", remedy="call the loss itself")
-        checked, own, *_ = self._checked_batch(embeddings, paths, None, None)
-        own = checked_paths(own, checked.tensor)
-        self._check(finite_vectors(checked), own.tensor)
+        batch_embeddings, batch_paths, *_ = self._checked_batch(embeddings, paths, None, None)
+        batch_paths = checked_paths(batch_paths, batch_embeddings.tensor)
+        self._check(finite_vectors(batch_embeddings), batch_paths.tensor)
         warming_up = self.training and self._batches < self.warm_up
         enters_first = self.training and self.enqueue == "before"
         early = self.training and self._epoch < self.from_epoch
         if warming_up or early or (self.num_remembered == 0 and not enters_first):
-            terms = self.loss.terms(checked, own, valid=valid)
+            terms = self.loss.terms(batch_embeddings, batch_paths, valid=valid)
         else:
-            terms = self._with_memory(checked, own, valid)
+            terms = self._with_memory(batch_embeddings, batch_paths, valid)
             if self.batch_loss:
-                alone = self.loss.terms(checked, own, valid=valid)
-                terms = {name: (value + alone[name]) / 2 for name, value in terms.items()}
+                batch_terms = self.loss.terms(batch_embeddings, batch_paths, valid=valid)
+                terms = {name: (value + batch_terms[name]) / 2 for name, value in terms.items()}
         if self.training:
             self.num_batches += 1
             self._batches += 1
             if (self.enqueue == "after" or early) and not warming_up:
-                self._enqueue(checked.tensor, own.tensor)
+                self._enqueue(batch_embeddings.tensor, batch_paths.tensor)
         return terms
 
-    def _with_memory(self, checked: CheckedEmbeddings, own: CheckedPaths, valid: Any) -> dict[str, Tensor]:
-        vectors = checked.tensor
-        within = full_mask(valid, (len(vectors), len(vectors)), vectors.device)
-        sees_memory = within.any(dim=1)
+    def _with_memory(
+        self, batch_embeddings: CheckedEmbeddings, batch_paths: CheckedPaths, valid: Any
+    ) -> dict[str, Tensor]:
+        vectors = batch_embeddings.tensor
+        batch_mask = full_mask(valid, (len(vectors), len(vectors)), vectors.device)
+        sees_memory = batch_mask.any(dim=1)
         if not self.include_self:
-            within.fill_diagonal_(False)
+            batch_mask.fill_diagonal_(False)
         if self.enqueue == "after":
             memory, memory_paths = self._remembered()
-            mask = torch.cat([within, sees_memory[:, None].expand(-1, len(memory))], dim=1)
-            candidates = torch.cat([vectors, memory]), CheckedPaths(torch.cat([own.tensor, memory_paths]))
-            return self.loss.terms(checked, own, *candidates, valid=mask)
-        rows = self._enqueue(vectors, own.tensor) if self.training else None
+            mask = torch.cat([batch_mask, sees_memory[:, None].expand(-1, len(memory))], dim=1)
+            candidates = torch.cat([vectors, memory]), CheckedPaths(torch.cat([batch_paths.tensor, memory_paths]))
+            return self.loss.terms(batch_embeddings, batch_paths, *candidates, valid=mask)
+        rows = self._enqueue(vectors, batch_paths.tensor) if self.training else None
         memory, memory_paths = self._remembered()
         mask = sees_memory[:, None].repeat(1, len(memory))
         if rows is not None:
-            mask[:, rows] = within
-        return self.loss.terms(checked, own, memory, CheckedPaths(memory_paths), valid=mask)
+            mask[:, rows] = batch_mask
+        return self.loss.terms(batch_embeddings, batch_paths, memory, CheckedPaths(memory_paths), valid=mask)
 
     def _remembered(self) -> tuple[Tensor, Tensor]:
         num = self.num_remembered
         return self.embeddings[:num].clone(), self.paths[:num].clone()
 
     @torch.no_grad()
-    def _enqueue(self, vectors: Tensor, own: Tensor) -> Tensor:
+    def _enqueue(self, vectors: Tensor, paths: Tensor) -> Tensor:
         """Let the batch in; returns the rows it has now."""
         rows = (self._enqueued + torch.arange(len(vectors), device=self.embeddings.device)) % self.size
         self.embeddings[rows] = vectors.detach().to(self.embeddings)
-        self.paths[rows] = own.to(self.paths.device)
+        self.paths[rows] = paths.to(self.paths.device)
         self.num_enqueued += len(vectors)
         self._enqueued += len(vectors)
         return rows
 
-    def _check(self, vectors: Tensor, own: Tensor) -> None:
-        given = f"a batch of {len(vectors)} embeddings of {vectors.shape[1]} dimensions, {own.shape[1]} levels"
+    def _check(self, vectors: Tensor, paths: Tensor) -> None:
+        problem = f"a batch of {len(vectors)} embeddings of {vectors.shape[1]} dimensions, {paths.shape[1]} levels"
         size, dimensions, num_levels = len(self.embeddings), self.embeddings.shape[1], self.paths.shape[1]
-        if len(vectors) > size or vectors.shape[1] != dimensions or own.shape[1] != num_levels:
+        if len(vectors) > size or vectors.shape[1] != dimensions or paths.shape[1] != num_levels:
             expected = f"at most {size} of {dimensions} dimensions, {num_levels} levels: the memory's"
-            raise ShapeError(given, expected=expected)
+            raise ShapeError(problem, expected=expected)
 
 
 def _read_counts(memory: Any, _keys: object) -> None:

@@ -36,12 +36,12 @@ class AllPairs(PairKernel):
         """Sums over steps, and what the gradient needs."""
         return self._sums(weights, step.value), SavedPairs(weights, step)
 
-    def backward(self, upstream: Tensor, saved: SavedPairs) -> Tensor:
+    def backward(self, upstream: Tensor, context: SavedPairs) -> Tensor:
         """The gradient with respect to the scores."""
-        weights = self._by_candidate(saved.weights)
+        weights = self._by_candidate(context.weights)
         gradient = torch.zeros_like(self._scores)
         for rows, targets in self._parts():
-            slopes = saved.step.slope(self._differences(rows, targets)).mul_(self._of_pairs(weights, rows, targets))
+            slopes = context.step.slope(self._differences(rows, targets)).mul_(self._of_pairs(weights, rows, targets))
             slopes *= upstream[rows, targets, None]
             gradient[rows] += slopes.sum(dim=1)
             gradient[rows, targets] -= slopes.sum(dim=2)

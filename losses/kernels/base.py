@@ -57,5 +57,5 @@ class PairKernel(Protocol):
     def steps(self, weights: Tensor, step: StepParameters) -> tuple[Tensor, Any]:
         """Σ_j weight·step(s_j − s_k), without its jump at 0, j = k included; and what the gradient needs."""
 
-    def backward(self, upstream: Tensor, saved: Any) -> Tensor:
+    def backward(self, upstream: Tensor, context: Any) -> Tensor:
         """The gradient with respect to the scores, for the gradient with respect to these sums."""

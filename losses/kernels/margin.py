@@ -30,24 +30,26 @@ class BeyondMargin:
     """The pairs of sorted rows whose scores differ by more than a margin.
 
     Args:
-        falling: (B, M) −s in rising order; infinite for items that have no mass.
+        negated_scores: (B, M) −s in rising order; infinite for items that have no mass.
         step: the step function, with a finite margin.
         span: how much the scores of a row differ at most.
     """
 
-    def __init__(self, falling: Tensor, step: StepParameters, span: float) -> None:
-        self._step, self._span, self._dtype = step, span, falling.dtype
-        self._sigmoid, self._bell = decay_series(step.margin / step.tau, ERROR[falling.dtype])
-        self._num_above = torch.searchsorted(falling, falling - step.margin)  # items with t > δ, for each as a target
-        depth = falling.double() - falling[:, :1].double()
-        self._depth = torch.where(falling < torch.inf, depth, span)
+    def __init__(self, negated_scores: Tensor, step: StepParameters, span: float) -> None:
+        self._step, self._span, self._dtype = step, span, negated_scores.dtype
+        self._sigmoid, self._bell = decay_series(step.margin / step.tau, ERROR[negated_scores.dtype])
+        self._num_above = torch.searchsorted(
+            negated_scores, negated_scores - step.margin
+        )  # items with t > δ, for each as a target
+        depth = negated_scores.double() - negated_scores[:, :1].double()
+        self._depth = torch.where(negated_scores < torch.inf, depth, span)
 
     def sums(self, masses: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """(B, M) the sum and its slope; target k reads row ``rows[b, k]`` of the masses (B, R, M) of candidates."""
-        step, masses, read = self._step, masses.double(), reader(rows, self._num_above)
-        number = read(masses)
-        line = number * (self._depth - step.margin) - read(masses * self._depth[:, None])
-        rest, bells = self._decayed(masses, self._depth, read, (self._sigmoid, self._bell))
+        step, masses, running_sum = self._step, masses.double(), reader(rows, self._num_above)
+        number = running_sum(masses)
+        line = number * (self._depth - step.margin) - running_sum(masses * self._depth[:, None])
+        rest, bells = self._decayed(masses, self._depth, running_sum, (self._sigmoid, self._bell))
         value = step.rho * line + (step.offset - step.start - 1) * number + rest
         return value.to(self._dtype), (step.rho * number - bells / step.tau).to(self._dtype)
 
@@ -57,13 +59,17 @@ class BeyondMargin:
         num_below = torch.zeros_like(rows).scatter_add_(
             1, (self._num_above - 1).clamp_(min=0), (self._num_above > 0).long()
         )
-        read = reader(rows.flip(1), num_below.flip(1).cumsum(dim=1))
-        (bells,) = self._decayed(masses, height, read, (self._bell,))
-        slopes = self._step.rho * read(masses) - bells / self._step.tau
+        running_sum = reader(rows.flip(1), num_below.flip(1).cumsum(dim=1))
+        (bells,) = self._decayed(masses, height, running_sum, (self._bell,))
+        slopes = self._step.rho * running_sum(masses) - bells / self._step.tau
         return slopes.flip(1).to(self._dtype)
 
     def _decayed(
-        self, masses: Tensor, depth: Tensor, read: Callable[[Tensor], Tensor], series: tuple[tuple[float, ...], ...]
+        self,
+        masses: Tensor,
+        depth: Tensor,
+        running_sum: Callable[[Tensor], Tensor],
+        series: tuple[tuple[float, ...], ...],
     ) -> list[Tensor]:
         """Σ_j m_j·Σ_n c_n·e^{−n·t/τ} for the coefficients c of each series, at every item."""
         half = LARGEST_POWER / len(series[0])  # of a window, in τ
@@ -74,7 +80,7 @@ class BeyondMargin:
             growth, decay = place.clamp(max=half).exp_(), place.clamp(min=-half).neg_().exp_()
             powers, factor, parts = masses.clone(), torch.ones_like(decay), [torch.zeros_like(depth) for _ in series]
             for coefficients in zip(*series, strict=True):
-                term = read(powers.mul_(growth[:, None])).mul_(factor.mul_(decay))
+                term = running_sum(powers.mul_(growth[:, None])).mul_(factor.mul_(decay))
                 for part, coefficient in zip(parts, coefficients, strict=True):
                     part.add_(term, alpha=coefficient)
             if num_windows == 1:

@@ -35,22 +35,22 @@ class SigmoidGrid:
     """The cells of sorted rows.
 
     Args:
-        falling: (B, M) −s in rising order; infinite for items that have no mass.
+        negated_scores: (B, M) −s in rising order; infinite for items that have no mass.
         tau: τ.
         span: how much the scores of a row differ at most.
     """
 
-    def __init__(self, falling: Tensor, tau: float, span: float) -> None:
-        self._tau, self._accuracy = tau, ACCURACY[falling.dtype]
-        self._num_cells = num_cells(tau, span, falling.dtype)
-        num_rows, num_items = falling.shape
-        place = (falling.double() - falling[:, :1].double()) / (WIDTH * tau)
-        place = torch.where(falling < torch.inf, place, self._num_cells - 0.5)
+    def __init__(self, negated_scores: Tensor, tau: float, span: float) -> None:
+        self._tau, self._accuracy = tau, ACCURACY[negated_scores.dtype]
+        self._num_cells = num_cells(tau, span, negated_scores.dtype)
+        num_rows, num_items = negated_scores.shape
+        place = (negated_scores.double() - negated_scores[:, :1].double()) / (WIDTH * tau)
+        place = torch.where(negated_scores < torch.inf, place, self._num_cells - 0.5)
         self._cells = place.long().clamp_(max=self._num_cells - 1)
-        self._basis = chebyshev((2 * (place - self._cells) - 1).to(falling.dtype), self._accuracy.terms)
-        edges = torch.arange(self._num_cells, device=falling.device).expand(num_rows, -1)
+        self._basis = chebyshev((2 * (place - self._cells) - 1).to(negated_scores.dtype), self._accuracy.terms)
+        edges = torch.arange(self._num_cells, device=negated_scores.device).expand(num_rows, -1)
         self._first = torch.searchsorted(self._cells, edges.contiguous())
-        self._items = torch.arange(num_rows * num_items, device=falling.device).view(num_rows, 1, num_items)
+        self._items = torch.arange(num_rows * num_items, device=negated_scores.device).view(num_rows, 1, num_items)
 
     def sigmoids(self, masses: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """(B, M) Σ_j m_j·σ and Σ_j m_j·σ(1 − σ)/τ; item k reads row ``rows[b, k]`` of the masses (B, R, M)."""
@@ -64,9 +64,9 @@ class SigmoidGrid:
         return self._read(self._polynomials(masses, curves, has_far=False), rows)[0] / self._tau
 
     def _polynomials(self, masses: Tensor, curves: Tensor, *, has_far: bool) -> Tensor:
-        """(B, R, cells, curves·terms) the coefficients in each cell, ``reach`` cells taken together."""
-        terms, reach = self._accuracy
-        (num_rows, per_row, num_items), groups = masses.shape, self._num_cells // reach
+        """(B, R, cells, curves·terms) the coefficients in each cell, ``group_size`` cells taken together."""
+        terms, group_size = self._accuracy
+        (num_rows, per_row, num_items), groups = masses.shape, self._num_cells // group_size
         parts = torch.arange(num_rows * per_row, device=masses.device).view(num_rows, per_row, 1) * num_items
         moments = embedding_bag(
             self._items.expand(-1, per_row, -1).reshape(-1),
@@ -74,12 +74,12 @@ class SigmoidGrid:
             (parts + self._first[:, None]).view(-1),
             mode="sum",
             per_sample_weights=masses.reshape(-1),
-        ).view(num_rows * per_row, groups, reach * terms)
-        near = pad(moments, (0, 0, 1, 1)).unfold(1, 3, 1).transpose(2, 3).reshape(-1, 3 * reach * terms)
-        polynomials = (near @ curves).view(num_rows * per_row, groups, reach, -1)
+        ).view(num_rows * per_row, groups, group_size * terms)
+        near_moments = pad(moments, (0, 0, 1, 1)).unfold(1, 3, 1).transpose(2, 3).reshape(-1, 3 * group_size * terms)
+        polynomials = (near_moments @ curves).view(num_rows * per_row, groups, group_size, -1)
         if has_far:  # groups of cells that are two above, or more, add their mass
-            above = moments.view(*polynomials.shape[:3], terms)[..., 0].sum(dim=2).cumsum(dim=1)
-            polynomials[:, 2:, :, 0] += above[:, :-2, None]
+            mass_above = moments.view(*polynomials.shape[:3], terms)[..., 0].sum(dim=2).cumsum(dim=1)
+            polynomials[:, 2:, :, 0] += mass_above[:, :-2, None]
         return polynomials.view(num_rows, per_row, self._num_cells, -1)
 
     def _read(self, polynomials: Tensor, rows: Tensor) -> list[Tensor]:
@@ -94,8 +94,8 @@ class SigmoidGrid:
 
 def num_cells(tau: float, span: float, dtype: torch.dtype) -> int:
     """How many cells cover a span, a multiple of the reach."""
-    reach = ACCURACY[dtype].reach
-    return reach * math.ceil((span / (WIDTH * tau) + 1) / reach)
+    group_size = ACCURACY[dtype].reach
+    return group_size * math.ceil((span / (WIDTH * tau) + 1) / group_size)
 
 
 def chebyshev(place: Tensor, terms: int) -> Tensor:
@@ -108,18 +108,20 @@ def chebyshev(place: Tensor, terms: int) -> Tensor:
 
 
 @cache
-def near_cells(terms: int, reach: int, dtype: torch.dtype, device: torch.device, *, bell_alone: bool) -> Tensor:
-    """(3·reach·terms, reach·curves·terms): from the moments of three groups of cells to the middle one's cells.
+def near_cells(terms: int, group_size: int, dtype: torch.dtype, device: torch.device, *, bell_alone: bool) -> Tensor:
+    """(3·group_size·terms, group_size·curves·terms): from moments of three groups of cells to the middle one's cells.
 
     The curves are σ and σ(1 − σ), or the latter alone.
     """
     nodes = np.cos((np.arange(terms) + 0.5) * np.pi / terms)
     fit = np.polynomial.chebyshev.chebvander(nodes, terms - 1).T * 2 / terms  # from values at the nodes to coefficients
     fit[0] /= 2
-    distance = np.arange(reach) - np.arange(-reach, 2 * reach)[:, None]  # of the cell of k below that of j
+    distance = (
+        np.arange(group_size) - np.arange(-group_size, 2 * group_size)[:, None]
+    )  # of the cell of k below that of j
     difference = WIDTH * distance[..., None, None] + WIDTH / 2 * (nodes - nodes[:, None])
     sigmoid = 1 / (1 + np.exp(-difference))
     bell = sigmoid * (1 - sigmoid)
     curves = np.stack([bell] if bell_alone else [sigmoid, bell], axis=2)
     coefficients = np.einsum("ma,ijcab,nb->imjcn", fit, curves, fit)
-    return torch.from_numpy(coefficients.reshape(3 * reach * terms, -1)).to(device, dtype)
+    return torch.from_numpy(coefficients.reshape(3 * group_size * terms, -1)).to(device, dtype)

@@ -50,25 +50,25 @@ class SortedPairs(PairKernel):
         """Sums over steps, and what the gradient needs."""
         weights = self._padded(weights)
         masses = self._masses(weights[:, 1:-1])
-        grid, beyond = SigmoidGrid(self._falling, step.tau, self._span), None
+        grid, beyond_margin = SigmoidGrid(self._falling, step.tau, self._span), None
         sums, slopes = grid.sigmoids(masses, self._target_rows)
         if step.margin < math.inf:
-            beyond = BeyondMargin(self._falling, step, self._span)
-            rest, more = beyond.sums(masses, self._target_rows)
-            sums, slopes = sums + rest, slopes + more
-        return self._unsorted(sums * self._is_target), SavedSums(weights, slopes, grid, beyond)
+            beyond_margin = BeyondMargin(self._falling, step, self._span)
+            rest, rest_slopes = beyond_margin.sums(masses, self._target_rows)
+            sums, slopes = sums + rest, slopes + rest_slopes
+        return self._unsorted(sums * self._is_target), SavedSums(weights, slopes, grid, beyond_margin)
 
-    def backward(self, upstream: Tensor, saved: SavedSums) -> Tensor:
+    def backward(self, upstream: Tensor, context: SavedSums) -> Tensor:
         """The gradient with respect to the scores."""
         upstream = upstream.gather(1, self._order) * self._is_target
-        candidate_levels = self._num_levels + (saved.beyond is None)  # a step with a margin: of lower levels
-        masses = self._masses(saved.weights.transpose(1, 2)[:, :candidate_levels]) * upstream[:, None]
+        candidate_levels = self._num_levels + (context.beyond is None)  # a step with a margin: of lower levels
+        masses = self._masses(context.weights.transpose(1, 2)[:, :candidate_levels]) * upstream[:, None]
         rows = self._levels.clamp(max=candidate_levels - 1)
-        slopes = saved.grid.bells(masses, rows)
-        if saved.beyond is not None:
-            slopes += saved.beyond.slopes(masses, rows)
+        slopes = context.grid.bells(masses, rows)
+        if context.beyond is not None:
+            slopes += context.beyond.slopes(masses, rows)
         slopes *= self._levels < candidate_levels
-        return self._unsorted(slopes.addcmul_(upstream, saved.slopes, value=-1))
+        return self._unsorted(slopes.addcmul_(upstream, context.slopes, value=-1))
 
     def _padded(self, weights: Tensor) -> Tensor:
         """(B, L+2, L+2) weights that are 0 for targets of level 0 and for items that are not valid."""

@@ -50,15 +50,17 @@ Mapped: TypeAlias = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable
 def in_blocks(objective: Objective, pairs: ScoredPairs, per_query: Tensor | None = None) -> LossPerQuery:
     """The losses, differentiable in the scores, once (no double backward); the objective also gets rows of a tensor."""
     anchor = pairs.scores[:1, :1].clone()  # tied to the scores, without keeping them
-    wanted = _gets_gradient(pairs.scores)
-    return LossPerQuery(*_OfScores.apply(anchor, pairs.scores, pairs, objective, per_query, wanted)[:2])
+    needs_gradient = _gets_gradient(pairs.scores)
+    return LossPerQuery(*_OfScores.apply(anchor, pairs.scores, pairs, objective, per_query, needs_gradient)[:2])
 
 
 def in_chunks(objective: Objective, pairs: VectorPairs) -> LossPerQuery:
     """The losses, differentiable in the vectors, once (no double backward)."""
     anchor = pairs.queries[:1, :1] + pairs.candidates[:1, :1]
-    wanted = _gets_gradient(pairs.queries), _gets_gradient(pairs.candidates)
-    return LossPerQuery(*_OfVectors.apply(anchor, pairs.queries, pairs.candidates, pairs, objective, wanted, None)[:2])
+    needs_gradients = _gets_gradient(pairs.queries), _gets_gradient(pairs.candidates)
+    return LossPerQuery(
+        *_OfVectors.apply(anchor, pairs.queries, pairs.candidates, pairs, objective, needs_gradients, None)[:2]
+    )
 
 
 class _WithGradients(OneBatch):
@@ -66,8 +68,8 @@ class _WithGradients(OneBatch):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        _, counted, *gradients = output
-        ctx.mark_non_differentiable(*(each for each in (counted, *gradients) if each is not None))
+        _, is_counted, *gradients = output
+        ctx.mark_non_differentiable(*(tensor for tensor in (is_counted, *gradients) if tensor is not None))
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(inputs[0], *gradients)
 
@@ -80,10 +82,10 @@ class _OfScores(_WithGradients):
         pairs: ScoredPairs,
         objective: Objective,
         per_query: Tensor | None,
-        wanted: bool,
+        needs_gradient: bool,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         losses = _empty_losses(scores)
-        gradient = torch.empty_like(scores) if wanted else None
+        gradient = torch.empty_like(scores) if needs_gradient else None
         keep = None if gradient is None else gradient.__setitem__
         evaluate = _evaluator(objective, per_query, pairs.of_queries, losses, keep)
         rows_at_once, threads = blocks_of(scores.shape[0], scores.shape[1], scores.device)
@@ -106,7 +108,7 @@ class _OfVectors(_WithGradients):
         candidates: Tensor,
         pairs: VectorPairs,
         objective: Objective,
-        wanted: tuple[bool, bool],
+        needs_gradients: tuple[bool, bool],
         weights: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """Losses, which of them count, and the gradient of their weighted sum by the queries and by the candidates.
@@ -117,18 +119,18 @@ class _OfVectors(_WithGradients):
         dtype = torch.promote_types(queries.dtype, candidates.dtype)
         queries, candidates = queries.detach().to(dtype), candidates.detach().to(dtype)
         pairs = pairs._replace(queries=queries, candidates=queries if itself else candidates)
-        by_queries = torch.zeros_like(queries) if wanted[0] else None
-        by_candidates = by_queries if itself else torch.zeros_like(candidates) if wanted[1] else None
+        by_queries = torch.zeros_like(queries) if needs_gradients[0] else None
+        by_candidates = by_queries if itself else torch.zeros_like(candidates) if needs_gradients[1] else None
         losses = _empty_losses(queries)
         rows_at_once, threads = blocks_of(len(queries), len(candidates), candidates.device)
         at_once = SCORES_KEPT.get(candidates.device.type, SCORES_KEPT["cuda"])
         kept_at_once = min(max(at_once // len(candidates), rows_at_once * threads), len(queries))
-        kept = queries.new_empty(kept_at_once if any(wanted) else 0, len(candidates))
-        in_one_product = itself and any(wanted) and kept_at_once == len(queries)
+        gradient_buffer = queries.new_empty(kept_at_once if any(needs_gradients) else 0, len(candidates))
+        in_one_product = itself and any(needs_gradients) and kept_at_once == len(queries)
 
         def gradient_of(rows: slice) -> Tensor:
             first = rows.start % kept_at_once
-            return kept[first : first + rows.stop - rows.start]
+            return gradient_buffer[first : first + rows.stop - rows.start]
 
         def keep(rows: slice, gradient: Tensor) -> None:
             gradient_of(rows).copy_(gradient if weights is None else gradient.mul_(weights[rows, None]))
@@ -142,12 +144,12 @@ class _OfVectors(_WithGradients):
         def add_by_candidates(columns: slice, sums: Tensor, chunk: slice) -> None:
             sums[columns].addmm_(gradient_of(chunk)[:, columns].T, queries[chunk])
 
-        evaluate = _evaluator(objective, None, pairs.compared, losses, keep if any(wanted) else None)
+        evaluate = _evaluator(objective, None, pairs.compared, losses, keep if any(needs_gradients) else None)
         with in_full_precision(candidates.device), sharing(threads) as mapped:
             for chunk in ranges(0, len(queries), kept_at_once):
                 list(mapped(evaluate, ranges(chunk.start, chunk.stop, rows_at_once)))
                 if in_one_product:
-                    kept += kept.T.contiguous()
+                    gradient_buffer += gradient_buffer.T.contiguous()
                     list(mapped(add_by_queries, ranges(0, len(queries), rows_at_once)))
                 elif by_candidates is not None:
                     columns = ranges(0, len(candidates), math.ceil(len(candidates) / threads))
@@ -166,27 +168,29 @@ class _OfVectors(_WithGradients):
             return (None,) * 7
         weight = upstream[:1]
         if upstream.stride() != (0,) and bool((upstream != weight).any()):  # not a mean
-            again: tuple[Any, ...] = (*ctx.inputs[:-1], upstream)
-            gradients = list(_OfVectors.forward(*again)[2:])
+            arguments: tuple[Any, ...] = (*ctx.inputs[:-1], upstream)
+            gradients = list(_OfVectors.forward(*arguments)[2:])
             weight = torch.ones_like(weight)
-        by_vectors = [None if each is None else first_derivative(each * weight, anchor) for each in gradients]
+        by_vectors = [
+            None if gradient is None else first_derivative(gradient * weight, anchor) for gradient in gradients
+        ]
         return None, *by_vectors, None, None, None, None
 
 
 def _evaluator(
     objective: Objective,
     per_query: Tensor | None,
-    compared: Callable[[slice], ScoredPairs],
+    compare: Callable[[slice], ScoredPairs],
     losses: LossPerQuery,
     keep: Keep | None,
 ) -> Callable[[slice], None]:
     """A function that computes a block: it writes the losses of its queries and keeps the gradient by its scores."""
 
     def evaluate(rows: slice) -> None:
-        pairs, given = compared(rows), () if per_query is None else (per_query[rows],)
+        pairs, query_values = compare(rows), () if per_query is None else (per_query[rows],)
         scores = pairs.scores.detach().requires_grad_(keep is not None)
         with torch.set_grad_enabled(keep is not None):
-            values, losses.counted[rows] = objective(pairs._replace(scores=scores), *given)
+            values, losses.counted[rows] = objective(pairs._replace(scores=scores), *query_values)
             total = values.sum()  # given a gradient for each of the values, torch would first import sympy, in 0.4 s
         losses.values[rows] = values.detach()
         if keep is not None:

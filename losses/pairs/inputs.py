@@ -56,8 +56,8 @@ class CheckedPaths:
 
     def column(self, level: int) -> CheckedPaths:
         """The ids of one level, counted from 0."""
-        read = None if self.read is None else self.read[:, level, None]
-        return CheckedPaths(self.tensor[:, level, None], read)
+        ids = None if self.read is None else self.read[:, level, None]
+        return CheckedPaths(self.tensor[:, level, None], ids)
 
 
 def unit_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
@@ -90,8 +90,8 @@ class _Normalized(OneBatch):
     @staticmethod
     def backward(ctx: Any, by_unit: Tensor, by_inverse: Tensor, _: Tensor) -> Tensor:
         unit, inverse = ctx.saved_tensors
-        along = torch.linalg.vecdot(by_unit, unit)[:, None] + by_inverse * inverse
-        gradient: Tensor = (by_unit * inverse).addcmul_(unit, along * inverse, value=-1)
+        projection = torch.linalg.vecdot(by_unit, unit)[:, None] + by_inverse * inverse
+        gradient: Tensor = (by_unit * inverse).addcmul_(unit, projection * inverse, value=-1)
         return gradient
 
 
@@ -110,8 +110,8 @@ def float_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
     if vectors.ndim != 2 or 0 in vectors.shape:
         raise ShapeError(f"{name} of shape {tuple(vectors.shape)}", expected="shape (n, d) with n, d ≥ 1")
     if not vectors.is_floating_point():
-        given = f"{name} of type {vectors.dtype}"
-        raise EmbeddingError(given, expected="floating-point numbers", remedy="call .float() on them")
+        problem = f"{name} of type {vectors.dtype}"
+        raise EmbeddingError(problem, expected="floating-point numbers", remedy="call .float() on them")
     return whole_batch(vectors.to(torch.promote_types(vectors.dtype, torch.float32)))
 
 
@@ -126,9 +126,9 @@ def real_tensor(values: Any, name: str, device: torch.device | None = None) -> T
         raise
     except (TypeError, ValueError, RuntimeError) as error:  # the last of objects that torch takes for numbers
         refuse_containers(values, name)
-        given = f"{name} that cannot be read as numbers ({type(values).__name__})"
+        problem = f"{name} that cannot be read as numbers ({type(values).__name__})"
         expected = "a tensor, an array, or nested lists whose rows have one length"
-        raise ShapeError(given, expected=expected) from error
+        raise ShapeError(problem, expected=expected) from error
     if tensor.is_complex():
         raise EmbeddingError(f"{name} of type {tensor.dtype}", expected="real numbers")
     return tensor
@@ -152,8 +152,8 @@ def check_references(ref_embeddings: Any, ref_paths: Any, indices_tuple: object 
             remedy="for these pairs call as_pytorch_metric_learning(loss)(embeddings, labels, indices_tuple)",
         )
     if (ref_embeddings is None) != (ref_paths is None):
-        given = "only one of ref_embeddings and ref_paths"
-        raise ShapeError(given, expected="both or neither", remedy="pass the paths too")
+        problem = "only one of ref_embeddings and ref_paths"
+        raise ShapeError(problem, expected="both or neither", remedy="pass the paths too")
 
 
 def check_same_paths(paths: CheckedPaths, ref_paths: CheckedPaths) -> None:
@@ -179,12 +179,12 @@ class RowGrades(NamedTuple):
         """(B, M) uint8, from (B, 1) and (M, 1) rows, on their device."""
         if queries.shape[1] != 1:
             raise ShapeError(f"paths of {queries.shape[1]} columns", expected="the row of each image in its data set")
-        found = np.asarray(self.of_rows(*(rows[:, 0].cpu().numpy() for rows in (queries, candidates))))
-        is_whole = found.dtype.kind in "iub" and found.shape == (len(queries), len(candidates))
-        if not (is_whole and 0 <= found.min() <= found.max() <= self.highest):
-            given = f"grades of shape {found.shape} and type {found.dtype}, from {found.min()} to {found.max()}"
-            raise PathError(given, expected=f"({len(queries)}, {len(candidates)}) integers from 0 to {self.highest}")
-        return torch.from_numpy(found.astype(np.uint8)).to(queries.device)
+        grades = np.asarray(self.of_rows(*(rows[:, 0].cpu().numpy() for rows in (queries, candidates))))
+        is_whole = grades.dtype.kind in "iub" and grades.shape == (len(queries), len(candidates))
+        if not (is_whole and 0 <= grades.min() <= grades.max() <= self.highest):
+            problem = f"grades of shape {grades.shape} and type {grades.dtype}, from {grades.min()} to {grades.max()}"
+            raise PathError(problem, expected=f"({len(queries)}, {len(candidates)}) integers from 0 to {self.highest}")
+        return torch.from_numpy(grades.astype(np.uint8)).to(queries.device)
 
 
 class GivenLevels(NamedTuple):
@@ -199,37 +199,39 @@ def checked_paths(paths: Any, vectors: Tensor, *, name: str = "paths") -> Checke
         return paths
     if isinstance(paths, GivenLevels):
         raise OptionError("labels=None", expected="labels, for a loss that compares with more than mined pairs")
-    read: list[NDArray[np.int64]] = []
+    host_paths: list[NDArray[np.int64]] = []
 
-    def read_and_sent(given: Any) -> Tensor:
-        read.append(as_integer_paths(given, name=name, num_items=len(vectors)))
-        return sent(read[0].copy(), vectors.device)
+    def read_and_sent(labels: Any) -> Tensor:
+        host_paths.append(as_integer_paths(labels, name=name, num_items=len(vectors)))
+        return sent(host_paths[0].copy(), vectors.device)
 
-    return CheckedPaths(plain(read_and_sent, paths), *read)
+    return CheckedPaths(plain(read_and_sent, paths), *host_paths)
 
 
 def checked_batch(embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any) -> tuple[Any, Any, Any, Any]:
     """What a loss is called with, to be checked once for all of its parts."""
     check_references(ref_embeddings, ref_paths)
     within_batch = ref_embeddings is embeddings
-    own = _checked(embeddings, paths, "")
+    batch = _checked(embeddings, paths, "")
     refs = (None, None) if ref_embeddings is None else _checked(ref_embeddings, ref_paths, "ref_")
-    return *own, own[0] if within_batch else refs[0], refs[1]
+    return *batch, batch[0] if within_batch else refs[0], refs[1]
 
 
 def _checked(embeddings: Any, paths: Any, prefix: str) -> tuple[CheckedEmbeddings, CheckedPaths | GivenLevels]:
     name = f"{prefix}embeddings"
-    checked, is_known = embeddings, isinstance(paths, GivenLevels)
+    checked_embeddings, is_known = embeddings, isinstance(paths, GivenLevels)
     if not isinstance(embeddings, CheckedEmbeddings):
-        checked = CheckedEmbeddings(float_vectors(embeddings, name=name), name)
-    return checked, paths if is_known else checked_paths(paths, checked.tensor, name=f"{prefix}paths")
+        checked_embeddings = CheckedEmbeddings(float_vectors(embeddings, name=name), name)
+    return checked_embeddings, paths if is_known else checked_paths(
+        paths, checked_embeddings.tensor, name=f"{prefix}paths"
+    )
 
 
 def checked_mask(valid: Any, shape: tuple[int, int], device: torch.device) -> Tensor:
     """Booleans that broadcast to this shape."""
     mask = real_tensor(valid, "valid", device)
-    fits = mask.ndim == 2 and all(a in (1, b) for a, b in zip(mask.shape, shape, strict=True))
-    if mask.dtype != torch.bool or not fits:
+    is_broadcastable = mask.ndim == 2 and all(a in (1, b) for a, b in zip(mask.shape, shape, strict=True))
+    if mask.dtype != torch.bool or not is_broadcastable:
         raise ShapeError(
             f"valid of shape {tuple(mask.shape)} and type {mask.dtype}",
             expected=f"booleans that broadcast to {shape}",
@@ -253,14 +255,14 @@ def has_candidate(valid: Any, vectors: Tensor, ref_embeddings: Any) -> Tensor:
     return full_mask(valid, (len(vectors), num_candidates), vectors.device).any(dim=1)
 
 
-def refuse_rows(bad: Tensor, given: str) -> None:
+def refuse_rows(bad: Tensor, problem: str) -> None:
     """Refuse embeddings that have bad rows, and name these."""
     if not bool(bad.any()):
         return
     rows = bad.nonzero()[:, 0].tolist()
-    shown = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
+    row_list = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
     raise EmbeddingError(
-        f"{given} ({len(rows)} rows: {shown})",
+        f"{problem} ({len(rows)} rows: {row_list})",
         expected="finite vectors that can be normalized",
         remedy="lower the learning rate, or fix these rows",
     )

@@ -136,10 +136,10 @@ class SoftRanks:
 
         The sums include the term of k itself, in the Smooth family with σ(0) for a factor.
         """
-        shared = torch.minimum(table[:, :, None], table[:, None])
+        shared_relevance = torch.minimum(table[:, :, None], table[:, None])
         if isinstance(self._step, SupStep):
-            return self._kernel.ahead(shared)
-        return 0.5 * self._pairs.by_item(table) + self._steps(shared)
+            return self._kernel.ahead(shared_relevance)
+        return 0.5 * self._pairs.by_item(table) + self._steps(shared_relevance)
 
     def _steps(self, weights: Tensor) -> Tensor:
         sums: Tensor = _Steps.apply(self._pairs.scores, self._kernel, weights, self._step.parameters)
@@ -203,5 +203,5 @@ def ideal_dcg(gains: Tensor, counts: Tensor, discounts: Tensor) -> Tensor:
 
 def one_minus(reached: Tensor, best: Tensor) -> LossPerQuery:
     """1 − reached/best, for queries whose best is above 0."""
-    counted = best > 0
-    return LossPerQuery((1 - reached / torch.where(counted, best, 1)) * counted, counted)
+    is_counted = best > 0
+    return LossPerQuery((1 - reached / torch.where(is_counted, best, 1)) * is_counted, is_counted)

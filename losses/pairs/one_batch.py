@@ -52,8 +52,8 @@ class _Whole(OneBatch):
 class _Plain(_Whole):
     @staticmethod
     def forward(*arguments: Any) -> Tensor:
-        function, *given = arguments
-        result: Tensor = function(*given)
+        function, *operands = arguments
+        result: Tensor = function(*operands)
         return result
 
 

@@ -138,13 +138,15 @@ def pairs_of(
     candidates = queries if within_batch else to_vectors(ref_embeddings, name="ref_embeddings")
     if isinstance(paths, GivenLevels):
         return VectorPairs(queries, candidates, paths, None, valid, excludes_self=False)
-    own = checked_paths(paths, queries)
-    others = own if ref_paths is None else checked_paths(ref_paths, candidates, name="ref_paths")
-    check_same_depth(own.tensor, others.tensor)
+    query_paths = checked_paths(paths, queries)
+    candidate_paths = query_paths if ref_paths is None else checked_paths(ref_paths, candidates, name="ref_paths")
+    check_same_depth(query_paths.tensor, candidate_paths.tensor)
     if within_batch:
-        check_same_paths(own, others)
+        check_same_paths(query_paths, candidate_paths)
     mask = None if valid is None else checked_mask(valid, (len(queries), len(candidates)), queries.device)
-    return VectorPairs(queries, candidates, own.tensor, others.tensor, mask, within_batch and not include_self)
+    return VectorPairs(
+        queries, candidates, query_paths.tensor, candidate_paths.tensor, mask, within_batch and not include_self
+    )
 
 
 def cosine(queries: Tensor, candidates: Tensor) -> Tensor:
