@@ -1,4 +1,4 @@
-"""Every pair, a bounded number at a time: for few items, and for scores that differ by many thousand τ."""
+"""Every pair, a bounded number at a time: for few positives, and for scores that differ by many thousand τ."""
 
 from __future__ import annotations
 
@@ -21,12 +21,24 @@ class SavedPairs(NamedTuple):
 
 
 class AllPairs(PairKernel):
-    """See :class:`hiertree.losses.kernels.base.PairKernel`."""
+    """See :class:`hiertree.losses.kernels.base.PairKernel`; no query has more than ``num_targets`` positives."""
 
-    def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int, span: float) -> None:  # noqa: ARG002
+    def __init__(
+        self,
+        scores: Tensor,
+        levels: Tensor,
+        valid: Tensor,
+        num_levels: int,
+        span: float,  # noqa: ARG002
+        num_targets: int | None = None,
+    ) -> None:
         self._scores = scores.detach().masked_fill(~valid, 0)
         self._levels, self._valid = levels.masked_fill(~valid, 0).long(), valid
         self._num_levels = num_levels
+        positives_first = (self._levels == 0).to(torch.uint8).sort(dim=1, stable=True).indices
+        self._targets = positives_first[:, :num_targets]
+        self._target_scores = self._scores.gather(1, self._targets)
+        self._target_levels = self._levels.gather(1, self._targets)
 
     def ahead(self, weights: Tensor) -> Tensor:
         """Counts."""
@@ -39,36 +51,41 @@ class AllPairs(PairKernel):
     def backward(self, upstream: Tensor, context: SavedPairs) -> Tensor:
         """The gradient with respect to the scores."""
         weights = self._by_candidate(context.weights)
-        gradient = torch.zeros_like(self._scores)
+        gradient, of_targets = torch.zeros_like(self._scores), torch.empty_like(self._target_scores)
+        upstream_of_targets = upstream.gather(1, self._targets)
         for rows, targets in self._parts():
             slopes = context.step.slope(self._differences(rows, targets)).mul_(self._of_pairs(weights, rows, targets))
-            slopes *= upstream[rows, targets, None]
+            slopes *= upstream_of_targets[rows, targets, None]
             gradient[rows] += slopes.sum(dim=1)
-            gradient[rows, targets] -= slopes.sum(dim=2)
-        return gradient
+            torch.sum(slopes, dim=2, out=of_targets[rows, targets])
+        return gradient - self._by_item(of_targets)
 
     def _sums(self, weights: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
-        weights, sums = self._by_candidate(weights), torch.empty_like(self._scores)
+        weights, sums = self._by_candidate(weights), torch.empty_like(self._target_scores)
         for rows, targets in self._parts():
             values = step(self._differences(rows, targets)).mul_(self._of_pairs(weights, rows, targets))
             torch.sum(values, dim=2, out=sums[rows, targets])
-        return sums
+        return self._by_item(sums)
+
+    def _by_item(self, values: Tensor) -> Tensor:
+        """(B, M) values of the targets where these stand, 0 elsewhere."""
+        return torch.zeros_like(self._scores).scatter_(1, self._targets, values)
 
     def _parts(self) -> list[tuple[slice, slice]]:
         """Some queries with all targets, or one query with some."""
-        num_rows, num_items = self._scores.shape
+        (num_rows, num_items), num_targets = self._scores.shape, self._targets.shape[1]
         at_once = PAIRS_AT_ONCE.get(self._scores.device.type, PAIRS_AT_ONCE["cuda"])
-        targets = min(num_items, max(1, at_once // num_items))
+        targets = max(1, min(num_targets, at_once // num_items))
         rows = max(1, at_once // (num_items * targets))
         return [
             (slice(row, row + rows), slice(target, target + targets))
             for row in range(0, num_rows, rows)
-            for target in range(0, num_items, targets)
+            for target in range(0, num_targets, targets)
         ]
 
     def _differences(self, rows: slice, targets: slice) -> Tensor:
         """(rows, targets, M) s_j − s_k."""
-        return self._scores[rows, None] - self._scores[rows, targets, None]
+        return self._scores[rows, None] - self._target_scores[rows, targets, None]
 
     def _by_candidate(self, weights: Tensor) -> Tensor:
         """(B, L+1, M) the weight of each candidate for the targets of each level: none for level 0."""
@@ -79,5 +96,5 @@ class AllPairs(PairKernel):
 
     def _of_pairs(self, weights: Tensor, rows: slice, targets: slice) -> Tensor:
         """(rows, targets, M) the weight of each pair."""
-        levels = self._levels[rows, targets]
+        levels = self._target_levels[rows, targets]
         return weights[rows][torch.arange(len(levels), device=levels.device)[:, None], levels]

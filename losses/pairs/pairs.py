@@ -80,16 +80,19 @@ class ScoredPairs(NamedTuple):
         return self._replace(levels=(self.levels >= level).to(torch.uint8), num_levels=1)
 
     def kernel(self, step: StepParameters) -> PairKernel:
-        """What evaluates these pairs: a grid, unless there are few, or the scores need too many cells."""
+        """What evaluates these pairs: a grid, unless positives are few, or the scores need too many cells."""
         scores, span, num_items = self.scores.detach(), self.span, self.scores.shape[1]
+        num_targets = num_items
         if scores.device.type == "cpu":  # where a look does not wait
             span = measured_span(scores, self.valid)
-        by_pairs = PAIR * num_items
+            num_targets = int(self.positives().sum(dim=1).max()) if scores.numel() else 0
+        by_pairs = PAIR * num_targets
         sorted_first = ITEM + LEVEL * self.num_levels
         if span < math.inf:
             sorted_first += CELL * self.num_levels * num_cells(step.tau, span, scores.dtype) / num_items
-        kernel = SortedPairs if sorted_first < by_pairs and span < math.inf else AllPairs
-        return kernel(scores, self.levels, self.valid, self.num_levels, span)
+        if sorted_first < by_pairs and span < math.inf:
+            return SortedPairs(scores, self.levels, self.valid, self.num_levels, span)
+        return AllPairs(scores, self.levels, self.valid, self.num_levels, span, num_targets)
 
 
 class VectorPairs(NamedTuple):
