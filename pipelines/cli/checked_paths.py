@@ -221,6 +221,8 @@ def _collected_notes() -> Iterator[list[str]]:
     def collect(record: logging.LogRecord) -> bool:
         if record.levelno == logging.INFO:
             notes.append(record.getMessage())
+        elif logging.lastResort is not None and not logging.getLogger().handlers:  # as without this handler
+            logging.lastResort.handle(record)
         return False
 
     handler.addFilter(collect)

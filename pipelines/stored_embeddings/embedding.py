@@ -27,7 +27,7 @@ from hiertree.options import check_integer
 from ..training.data.splits import load_learning_splits, load_split
 from ..training.distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
 from ..training.distributed.group import ending_together
-from ..training.distributed.processes import Processes
+from ..training.distributed.processes import Processes, worker_errors
 from ..training.distributed.starting import run_processes
 from ..training.learning.starting_weights import initialize_projection, start_from_earlier
 from ..training.network.embedder import Embedder, require_sizes, warn_of_cut_images
@@ -168,8 +168,6 @@ def _embed_as_one_of_several(call: _Call) -> None:
 
 def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
     """Take part in a call, alone or as one of several processes."""
-    from ..training.data.batches import worker_errors
-
     fabric = build_fabric(recipe.training, launch)
     processes = Processes(None if launch is None else fabric)
     stop = StopRequest(processes)

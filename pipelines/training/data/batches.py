@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from typing_extensions import override
 
-from hiertree.errors import DeviceError
 from hiertree.samplers import DistributedBatches
 from hiertree.samplers.epochs import PlannedBatches
+
+from ..distributed.processes import worker_errors
 
 Batch = TypeVar("Batch")
 
@@ -103,21 +104,6 @@ def _without_signals() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
-
-
-@contextmanager
-def worker_errors() -> Iterator[None]:
-    """A block in which torch, when a worker has ended too early, raises a DeviceError: in a step, or between two."""
-    try:
-        yield
-    except RuntimeError as error:
-        if not str(error).startswith("DataLoader worker (pid"):
-            raise
-        raise DeviceError(
-            f"a process that decodes images has ended ({str(error).splitlines()[0].rstrip('. ')})",
-            expected="all of them until the work is done",
-            remedy="where memory is short, lower images.workers or the size of batches; the same command goes on",
-        ) from error
 
 
 @atexit.register

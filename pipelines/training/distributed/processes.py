@@ -185,3 +185,18 @@ def randomness_by_rank(processes: Processes, device: torch.device, *numbers: int
     with forked_rng(device):
         seed_torch(*numbers, processes.rank)
         yield
+
+
+@contextmanager
+def worker_errors() -> Iterator[None]:
+    """A block in which torch, when a worker has ended too early, raises a DeviceError: in a step, or between two."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not str(error).startswith("DataLoader worker (pid"):
+            raise
+        raise DeviceError(
+            f"a process that decodes images has ended ({str(error).splitlines()[0].rstrip('. ')})",
+            expected="all of them until the work is done",
+            remedy="where memory is short, lower images.workers or the size of batches; the same command goes on",
+        ) from error

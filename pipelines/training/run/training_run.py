@@ -19,9 +19,9 @@ from hiertree.losses import Loss
 from hiertree.samplers import DistributedBatches
 from hiertree.samplers.epochs import PlannedBatches
 
-from ..data.batches import EpochKeys, ImageBatch, batch_loader, worker_errors
+from ..data.batches import EpochKeys, ImageBatch, batch_loader
 from ..data.views import ImageViews
-from ..distributed.processes import ALONE, Processes
+from ..distributed.processes import ALONE, Processes, worker_errors
 from ..learning.learner import Learner
 from ..learning.starting_weights import initialize_projection, start_from_earlier
 from ..recipe.schema import Recipe
