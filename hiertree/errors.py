@@ -22,6 +22,8 @@ from functools import partial
 from importlib.util import find_spec
 
 _LONGEST = 960  # characters of a message
+# What torch puts before the message of an error that it raises again for a loader's worker: the worker's traceback.
+_WORKER = re.compile(r"\ACaught \w+ in DataLoader worker.*^hiertree\.errors\.\w+: ", re.DOTALL | re.MULTILINE)
 _CREDENTIALS = re.compile(r"(?<=://)[^/?#\s]+@")
 
 
@@ -35,6 +37,7 @@ class HiertreeError(Exception):
     """
 
     def __init__(self, given: str, *, expected: str | None = None, remedy: str | None = None) -> None:
+        given = _WORKER.sub("", given).rstrip("\n")
         is_long = len(given) + len(expected or "") + len(remedy or "") > _LONGEST
         self.given = _printable(given, is_long)
         self.expected = None if expected is None else _printable(expected, is_long)

@@ -23,7 +23,7 @@ import numpy as np
 from hiertree.arrays import MAX_LEVELS, plain_float, to_numpy
 from hiertree.errors import EmbeddingError, HiertreeError, InputError, PathError, ShapeError, TableError
 from hiertree.io.reading import not_utf8, reading_file
-from hiertree.io.tables import is_missing
+from hiertree.io.tables import LONGEST_LINE, is_missing
 from hiertree.options import check_choice
 
 if TYPE_CHECKING:
@@ -64,7 +64,6 @@ QRELS = Side(
     field="relevance",
     kind=PathError,
 )
-LONGEST_LINE = 1 << 26  # bytes; a small .gz may hold one that fills the memory
 _PACKED = (".bz2", ".lz4", ".xz", ".zip", ".zst")
 _INTEGER = re.compile("[+-]?[0-9]+")
 

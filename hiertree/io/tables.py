@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LONGEST_CELL = 1 << 22  # characters; GLDv2 lists all photos of a landmark in one cell of about 170,000
-_LONGEST_LINE = 1 << 26  # characters; a packed file may hold a line of any length
+LONGEST_LINE = 1 << 26  # characters; a packed file may hold a line of any length
 _PART = 20_000  # rows of a table read in parts
 _BLOCK = 1 << 24  # bytes read at once; must exceed the longest row, a landmark with thousands of photographs
 DELIMITERS = ";\t|"  # other delimiters, for a hint
@@ -170,9 +170,9 @@ def _is_packed(path: Path) -> bool:
 
 def _bounded_lines(file: IO[str], path: Path) -> Iterator[str]:
     """The lines, each refused before it is longer than a table's rows are."""
-    while line := file.readline(_LONGEST_LINE):
-        if len(line) == _LONGEST_LINE:
-            raise TableError(f"{path}: a line of {_LONGEST_LINE:,} characters or more", expected="a row on each line")
+    while line := file.readline(LONGEST_LINE):
+        if len(line) == LONGEST_LINE:
+            raise TableError(f"{path}: a line of {LONGEST_LINE:,} characters or more", expected="a row on each line")
         yield line
 
 

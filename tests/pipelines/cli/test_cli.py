@@ -87,7 +87,18 @@ def test_quiet_keeps_warnings_and_logs_back(tmp_path):
         for more in ([], ["--quiet"])
     )
     assert "1 rows repeat an image" in loud.stderr
+    assert loud.stderr.count("a.csv: levels kind; name others by --levels\n") == 1
     assert (quiet.stdout, quiet.stderr) == (loud.stdout, "")
+
+
+def test_a_command_that_fails_prints_its_error_and_no_note(tmp_path, capsys):
+    np.save(tmp_path / "a.npy", np.eye(6))
+    (tmp_path / "a.csv").write_text("kind\n" + "k\n" * 6)
+    arguments = ["evaluate", tmp_path / "a.npy", "--labels", tmp_path / "a.csv", "--ids", "image"]
+    with pytest.raises(SystemExit) as ended:
+        main(list(map(str, arguments)))
+    errors = capsys.readouterr().err
+    assert (ended.value.code, errors.count("\n"), errors[:7]) == (2, 1, "error: ")
 
 
 @pytest.mark.parametrize(("status", "said"), [(0, ""), (3, "2 landmarks failed\n")])
