@@ -87,7 +87,7 @@ def losses_at(size: int) -> dict[str, Callable[[], Timing]]:
         theirs(embeddings, paths[:, -1]).backward()
 
     works = {"product": implementation("products", "SupHAP", embeddings, paths, ())}
-    works["hiertree"] = implementation("auto", "SupHAP", embeddings, paths, ())
+    works["hiertree"] = implementation("hiertree", "SupHAP", embeddings, paths, ())
     if size <= CUBIC_UP_TO:
         works["dense"] = implementation("dense", "SupHAP", embeddings, paths, ())
         works["Smooth-AP"] = smooth_ap

@@ -54,17 +54,18 @@ class AllPairs(PairKernel):
         gradient, of_targets = torch.zeros_like(self._scores), torch.empty_like(self._target_scores)
         upstream_of_targets = upstream.gather(1, self._targets)
         for rows, targets in self._parts():
-            slopes = context.step.slope(self._differences(rows, targets)).mul_(self._of_pairs(weights, rows, targets))
-            slopes *= upstream_of_targets[rows, targets, None]
-            gradient[rows] += slopes.sum(dim=1)
-            torch.sum(slopes, dim=2, out=of_targets[rows, targets])
+            slopes = context.step.slope(self._differences(rows, targets))
+            part_upstream = upstream_of_targets[rows, targets]
+            of_targets[rows, targets] = self._of_levels(slopes, weights, rows, targets).mul_(part_upstream)
+            by_level = part_upstream.new_zeros(len(slopes), self._num_levels + 1, slopes.shape[1])
+            by_level.scatter_(1, self._target_levels[rows, None, targets], part_upstream[:, None])
+            gradient[rows] += (by_level @ slopes).mul_(weights[rows]).sum(dim=1)
         return gradient - self._by_item(of_targets)
 
     def _sums(self, weights: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
         weights, sums = self._by_candidate(weights), torch.empty_like(self._target_scores)
         for rows, targets in self._parts():
-            values = step(self._differences(rows, targets)).mul_(self._of_pairs(weights, rows, targets))
-            torch.sum(values, dim=2, out=sums[rows, targets])
+            sums[rows, targets] = self._of_levels(step(self._differences(rows, targets)), weights, rows, targets)
         return self._by_item(sums)
 
     def _by_item(self, values: Tensor) -> Tensor:
@@ -94,7 +95,7 @@ class AllPairs(PairKernel):
         weights[:, 0] = 0
         return weights
 
-    def _of_pairs(self, weights: Tensor, rows: slice, targets: slice) -> Tensor:
-        """(rows, targets, M) the weight of each pair."""
-        levels = self._target_levels[rows, targets]
-        return weights[rows][torch.arange(len(levels), device=levels.device)[:, None], levels]
+    def _of_levels(self, values: Tensor, weights: Tensor, rows: slice, targets: slice) -> Tensor:
+        """(rows, targets) the values of the pairs (rows, targets, M), summed by the weights of each target's level."""
+        sums = values @ weights[rows].transpose(1, 2)
+        return sums.gather(2, self._target_levels[rows, targets, None]).squeeze(2)
