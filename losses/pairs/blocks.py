@@ -27,7 +27,7 @@ SCORES_KEPT = {"cpu": 1 << 20, "cuda": 1 << 26}  # whose gradients wait for the 
 
 
 SCORES_AT_ONCE = {"cpu": 1 << 16, "cuda": 1 << 24}  # of a block: what a CPU's cache holds, what keeps a GPU busy
-FEW_SCORES = 1 << 13  # for which threads are not worth starting
+FEW_SCORES = 1 << 15  # for which threads are not worth starting
 
 
 class LossPerQuery(NamedTuple):
