@@ -116,7 +116,7 @@ class RODNDCG(_Decomposable):
 class RODRecall(_Decomposable):
     r"""(1 − λ)·Sup-R@K + λ·L*_DG, or with L_DG: robust and decomposable recall.
 
-    Source: Ramzi et al. (TPAMI 2025), Eq. 16, 7 and 8. Arguments as in :class:`ROADMAP`, but ``decomposability`` is
+    Source: Ramzi et al. (TPAMI 2025), Eq. 17. Arguments as in :class:`ROADMAP`, but ``decomposability`` is
     "proxy" unless given, and ``ks``, ``tau_star`` as in :class:`SupRecall`.
 
     >>> import torch
@@ -153,7 +153,7 @@ class ROADMAP(_Decomposable):
     r"""(1 − λ)·Sup-AP + λ·L_DG, or with L*_DG: robust and decomposable average precision.
 
     Source: Ramzi et al., *Robust and Decomposable Average Precision for Image Retrieval* (NeurIPS 2021), with pairs and
-    λ = 0.5; TPAMI 2025, with proxies and λ = 0.1.
+    λ = 0.5; TPAMI 2025, Eq. 12, with proxies and λ = 0.1.
 
     Args:
         num_classes: finest classes; with ``decomposability="proxy"`` only.
