@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -81,11 +80,6 @@ protocol_option = choice(
 )
 @set_option("Override of the recipe.")
 @flag("--no-labels", "Look for none: embed every image of DATA.")
-@choice(
-    "--format",
-    ["npy", "parquet"],
-    "Arrays and tables, or a Parquet file a shard; default: parquet of several processes.",
-)
 @choice("--dtype", ["float32", "float16"], "Of the numbers that are written.", default="float32")
 @option("--devices", COUNT, "Processes to share the work, one GPU of this machine each.", default=1)
 @flag("--skip-bad", "Leave out images that do not decode; OUT/skipped.csv names them.")
@@ -105,7 +99,7 @@ def embed(
     from ..stored_embeddings.embedded_files import written_in
     from ..stored_embeddings.embedding import embed as run
 
-    options |= {"labeled": not no_labels, "file_format": options.pop("format")}
+    options |= {"labeled": not no_labels}
     if require_slurm(launcher, slurm):
         from ..comparison.cluster_jobs import run_on_cluster
 
@@ -117,10 +111,9 @@ def embed(
     result = written_in(out) if launcher == "slurm" else run(model, data, out, **options)
     if result is None or not result.is_first:
         return
-    for array, table in zip_longest(result.embeddings, result.labels):
-        click.echo(f"{array} with {table.name}" if table else f"{array}")
+    click.echo(f"{result.folder} holds {result.images} embeddings")
     if result.skipped is not None:
-        click.echo(f"{result.images} images; those that do not decode are in {result.skipped}", err=True)
+        click.echo(f"images that do not decode are in {result.skipped}", err=True)
 
 
 @command(example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1", shares_work=True)

@@ -1,4 +1,4 @@
-"""Embed images with a trained or a pretrained network: arrays and tables that ``hiertree evaluate`` reads."""
+"""Embed images with a trained or a pretrained network: a Parquet data set that ``hiertree evaluate`` reads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from ..training.recipe.built_in import built_in_recipes
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.stopping import StopRequest
-from .embedded_files import KINDS, SHARDS, Embedded, EmbeddingFiles, FileFormat, Numbers, written_in
+from .embedded_files import SHARDS, Embedded, EmbeddingFiles, Numbers, written_in
 from .locations import no_such
 from .sharing import embed_shards, image_digests
 
@@ -58,7 +58,6 @@ class _Call(NamedTuple):
     own_format: bool
     shard_size: int = 16_384
     backbone: Backbone | None = None
-    kind: FileFormat = "npy"
     dtype: Numbers = "float32"
     skip_bad: bool = False
 
@@ -95,7 +94,6 @@ def embed(
     overrides: Sequence[str] = (),
     labeled: bool = True,
     backbone: Backbone | None = None,
-    file_format: FileFormat | None = None,
     dtype: Numbers = "float32",
     devices: int | Literal["auto"] = 1,
     skip_bad: bool = False,
@@ -112,12 +110,9 @@ def embed(
     :func:`hiertree.datasets.input_images.load_input_images` reads, with the labels that are there, or those of
     ``levels``, unless ``labeled`` is False. A line on standard error says which.
 
-    With ``file_format="npy"``, ``out`` then holds ``embeddings.npy`` (n, d) and ``labels.csv``, or ``queries.npy``,
-    ``queries.csv``, ``gallery.npy`` and ``gallery.csv`` of a split with a gallery of its own, and ``manifest.json``. A
-    table holds each image's name and the labels of its path, coarse → fine; of images without labels, ``images.csv``
-    holds the names. With ``file_format="parquet"``, each shard is a file of ``out``, or of its folders ``queries`` and
-    ``gallery``: columns ``embedding``, ``image`` and one a level. Several processes write Parquet unless told
-    otherwise, one process arrays.
+    Each shard is a Parquet file of ``out``: columns ``embedding``, ``image`` (the name, or the id where there are ids),
+    ``split`` (``query`` or ``gallery`` where the split has a gallery of its own) and, of images with labels, one a
+    level, coarse → fine. ``manifest.json`` appears last.
 
     The processes that torchrun, ``fabric run`` or SLURM started share the shards; so do ``devices`` processes that this
     call starts, one GPU each, or that many on a CPU. A shard, and each batch in it, is the same on any number of them:
@@ -134,9 +129,6 @@ def embed(
     recipe = recipe_of(os.fspath(model), overrides)
     on_devices = recipe.training.model_copy(update={"devices": devices})
     count = 1 if launch is not None or devices == 1 else number_of_devices(on_devices)
-    kind = file_format or ("npy" if launch is None and count == 1 else "parquet")
-    if skip_bad and kind == "npy":
-        raise OptionError("skip_bad with .npy files", expected="Parquet", remedy="pass --format parquet")
     call = _Call(
         model=os.fspath(model),
         data=None if data is None else os.fspath(data),
@@ -147,7 +139,6 @@ def embed(
         overrides=tuple(overrides),
         labeled=labeled,
         backbone=backbone,
-        kind=kind,
         dtype=dtype,
         skip_bad=skip_bad,
         own_format=own_format,
@@ -201,7 +192,7 @@ def _finish(call: _Call, inputs: _Inputs, output: EmbeddingFiles) -> None:
         command=f"hiertree embed {call.model}",
         parameters={**inputs.recipe.as_dict(), **inputs.place},
         inputs=[] if call.run is None else [call.run / WEIGHTS],
-        outputs=[call.out / name for name in (*summary["embeddings"], *summary["labels"]) if call.kind == "npy"],
+        outputs=[],  # its parts hold checksums
     )
     files.write_json(call.out / MANIFEST, {**provenance, **summary, "fingerprint": output.fingerprint})
 
@@ -290,8 +281,7 @@ def _fingerprint(call: _Call, embedder: Embedder, inputs: _Inputs) -> dict[str, 
     dataset, recipe = inputs.read.dataset, inputs.recipe
     precision, scales = recipe.training.precision, recipe.evaluation.scales
     settings = [recipe.experiment()["images"], scales, precision, dataset.split, call.shard_size, call.dtype]
-    if call.kind == "parquet":
-        settings += [recipe.evaluation.batch_size, call.skip_bad]
+    settings += [recipe.evaluation.batch_size, call.skip_bad]
     nodes, level_names = np.unique(dataset.paths, axis=0).tolist(), dataset.tree.level_names
     labels = (json.dumps(list(map(str, row))) for row in (level_names, *map(dataset.tree.labels_of, nodes)))
     ids = [] if dataset.ids is None else map(str, dataset.ids)
@@ -325,7 +315,7 @@ def _claimed(
             problem = f"process {processes.rank} of {processes.size} has other {', '.join(differences)} than the first"
             raise CheckpointError(problem, expected="one model, one data set and the same options in all")
         shape: Any = {"shard_size": call.shard_size, "width": embedder.embedding_size, "dtype": call.dtype}
-        return KINDS[call.kind](call.out, inputs.read.dataset, fingerprint, has_labels=inputs.read.labeled, **shape)
+        return EmbeddingFiles(call.out, inputs.read.dataset, fingerprint, has_labels=inputs.read.labeled, **shape)
 
 
 def _require_usable(folder: Path, fingerprint: Mapping[str, str] | None = None) -> None:

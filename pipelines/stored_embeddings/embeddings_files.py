@@ -11,8 +11,9 @@
 
 ``ids`` name images: a query never retrieves an item of its own id. ``junk`` is (M, 2) pairs, a row of the queries and a
 row of the gallery that its list leaves out. ``distractors`` are booleans that mark gallery rows without a label.
-A pattern such as ``part-*.parquet`` names shards of Parquet, ``.npy`` or safetensors; a folder is a finished run, what
-``hiertree embed`` wrote, or holds shards.
+A pattern such as ``part-*.parquet`` names shards of Parquet, ``.npy`` or safetensors; a folder is a finished run, or
+holds shards, as ``hiertree embed`` writes them. Where a column ``split`` says ``query`` or ``gallery`` of every row of
+Parquet, the queries retrieve the gallery.
 Nothing is unpickled: numpy reads without pickle, torch with ``weights_only=True``.
 """
 
@@ -36,13 +37,14 @@ from .label_columns import (
     LabelColumns,
     LabeledRows,
     check_images,
+    in_gallery_of,
     junk_in_table,
     junk_lists,
     paths_in_one_tree,
     rows_in_shards,
     rows_with_table,
 )
-from .locations import StoredSide, locate
+from .locations import locate
 from .shards import Shards, shard_files
 
 if TYPE_CHECKING:
@@ -128,8 +130,8 @@ def read_embeddings(
     """Read queries and perhaps a gallery.
 
     Args:
-        source: a file of one of the kinds above; a finished run; a folder that ``hiertree embed`` wrote; or a folder or
-            pattern of shards, whose rows follow each other.
+        source: a file of one of the kinds above; a finished run; or a folder or pattern of shards, whose rows follow
+            each other.
         labels: CSV or Parquet table with one row for each embedding, in their order, for a file without labels.
         levels: columns of labels, coarse → fine; all but ``ids`` unless given.
         gallery: another source with the same kind of labels, for a separate gallery.
@@ -142,19 +144,21 @@ def read_embeddings(
     """
     place = locate(Path(source))
     gallery_place = None if gallery is None else locate(Path(gallery))
-    side = place.gallery if gallery_place is None else gallery_place.queries
-    if side is None and (gallery_labels is not None or distractors):
-        raise OptionError("labels or distractors of a gallery without a gallery", expected="both or neither")
     columns = LabelColumns(tuple(levels), ids, distractors, needed=needs_labels)
-    queries = _read(place.queries, labels, columns)
-    items = None if side is None else _read(side, gallery_labels, columns)
+    sides = _read(place.embeddings, labels, columns)
+    if gallery_place is not None:
+        sides = [*sides, *_read(gallery_place.embeddings, gallery_labels, columns)]
+    queries, items = [*sides, None][:2]
+    if items is None and (gallery_labels is not None or distractors):
+        raise OptionError("labels or distractors of a gallery without a gallery", expected="both or neither")
+    inside = (side for side in sides if isinstance(side, LabeledEmbeddings) and side.gallery_paths is not None)
+    if len(sides) > 2 or (items is not None and any(inside)):
+        raise OptionError(f"a gallery and the one inside {Path(source).name}", expected="one of the two")
     if isinstance(queries, LabeledRows) and not isinstance(items, LabeledEmbeddings):
         collection = _from_rows(queries, items, distractors=distractors)
     elif isinstance(queries, LabeledEmbeddings) and not isinstance(items, LabeledRows):
         collection = queries
         if items is not None:
-            if queries.gallery_paths is not None or items.gallery_paths is not None:
-                raise OptionError(f"a gallery and the one inside {Path(source).name}", expected="one of the two")
             collection = _with_gallery(queries, items.embeddings, items.paths, items.ids, items.distractors)
     else:
         raise OptionError(
@@ -171,8 +175,8 @@ def read_embeddings(
             raise OptionError(f"{source} and {gallery}, whose paths number two trees", expected="one", remedy=remedy)
         collection = collection._replace(tree=tree)
     _require_fit(collection, Path(source), Path(gallery or source))
-    sides = {name: getattr(collection, name) for name in ("embeddings", "gallery_embeddings")}
-    shards = {name: side for name, side in sides.items() if isinstance(side, Shards)}
+    vectors = {name: getattr(collection, name) for name in ("embeddings", "gallery_embeddings")}
+    shards = {name: side for name, side in vectors.items() if isinstance(side, Shards)}
     if len({side.model for side in shards.values() if side.model}) > 1:
         raise InputError(f"{source} and {gallery} of two models", expected="embeddings of one model")
     if not in_parts:
@@ -211,23 +215,25 @@ def _with_gallery(queries: LabeledEmbeddings, *gallery: Any) -> LabeledEmbedding
     return queries._replace(**dict(zip(names, gallery, strict=False)))
 
 
-def _read(side: StoredSide, labels: AnyPath | None, columns: LabelColumns) -> LabeledEmbeddings | LabeledRows:
-    file, table = side.embeddings, side.table if labels is None else Path(labels)
-    files = shard_files(file)
+def _read(file: Path, labels: AnyPath | None, columns: LabelColumns) -> Sequence[LabeledEmbeddings | LabeledRows]:
+    """The embeddings of a file or of shards; those of queries and then of their gallery where these say so."""
+    files, table = shard_files(file), None if labels is None else Path(labels)
     if files != [file] or file.suffix in (".parquet", ".safetensors"):
         shards = Shards(files)
-        if table is None and shards.columns:
-            return rows_in_shards(shards, columns)
-        return _with_table(shards, file, table, columns)
+        has_labels = table is None and shards.columns
+        rows = rows_in_shards(shards, columns) if has_labels else _with_table(shards, file, table, columns)
+        in_gallery = in_gallery_of(shards, columns)
+        sides = [np.flatnonzero(~in_gallery), np.flatnonzero(in_gallery)] if in_gallery.any() else []
+        return [rows.select(side, shards.select(side)) for side in sides] or [rows]
     if file.suffix not in SUFFIXES:
         raise OptionError(f"embeddings in {file.name!r}", expected=f"a file that ends in {', '.join(SUFFIXES)}")
     content = _load_torch(file) if file.suffix == ".pt" else _load_numpy(file)
     if not isinstance(content, Mapping):
-        return _with_table(content, file, table, columns)
+        return [_with_table(content, file, table, columns)]
     if table is not None or columns != LabelColumns(needed=columns.needed):
         remedy = "leave labels, columns and distractors out"
         raise OptionError(f"columns of labels for {file.name}", expected="the arrays inside", remedy=remedy)
-    return _named(file, content)
+    return [_named(file, content)]
 
 
 def _with_table(embeddings: Any, file: Path, table: Path | None, columns: LabelColumns) -> LabeledRows:

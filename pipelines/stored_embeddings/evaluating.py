@@ -33,7 +33,7 @@ from ..launchers import launched
 from ..pair_scores import BY_PAIRS
 from ..yaml_files import read_yaml
 from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_embeddings
-from .judged_pairs import evaluate_judged, read_truth, sides_of
+from .judged_pairs import evaluate_judged, read_sides, read_truth
 from .label_columns import named_rows, paths_in_one_tree
 from .locations import files_read, kind_of
 
@@ -224,12 +224,14 @@ def evaluate_pairs(
     """
     arguments: dict[str, Any] = dict(options)
     outputs = _outputs(arguments)
-    sides = sides_of(Path(embeddings), None if gallery is None else Path(gallery))
+    sources = [Path(source) for source in (embeddings, gallery) if source is not None]
     relevance = _relevance_of(arguments.get("relevance", "hap"))
-    result = evaluate_judged(sides, read_truth(Path(truth)), codes=codes, **{**arguments, "relevance": relevance})
+    result = evaluate_judged(
+        *read_sides(sources), read_truth(Path(truth)), codes=codes, **{**arguments, "relevance": relevance}
+    )
     if not result.has_values:
         raise InputError(f"{truth} gives no metric a value", expected="queries with relevant items")
-    inputs = [*sides.queries, *sides.gallery, truth]
+    inputs = [*(file for source in sources for file in files_read(source)), truth]
     _deliver(result, outputs, parameters={**arguments, "codes": codes}, inputs=inputs)
     return result
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,21 +17,12 @@ from hiertree.metrics import Evaluation, evaluate_scores, revisitop_levels
 
 from ..pair_scores import joined, score_blocks
 from .embedded_files import SKIPPED
-from .shards import Shards, shard_files
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from .embeddings_files import read_embeddings
+from .locations import files_read
 
 SETUPS = ("easy", "medium", "hard")
 
 Judged = Mapping[str, Any]  # the keywords of evaluate_scores that say which items count: levels, valid, num_levels
-
-
-class Sides(NamedTuple):
-    """The files of the queries and those of the gallery."""
-
-    queries: list[Path]
-    gallery: list[Path]
 
 
 class Truth(NamedTuple):
@@ -42,23 +33,20 @@ class Truth(NamedTuple):
     judged: Callable[[str, slice, int], Judged]  # of a setup, some queries and all items
 
 
-def sides_of(source: Path, gallery: Path | None) -> Sides:
-    """The files of queries and gallery: two that are named, or those of a folder that ``hiertree embed`` wrote."""
-    pairs = [(source / f"queries{suffix}", source / f"gallery{suffix}") for suffix in (".npy", "")]
-    sources = (source, gallery) if gallery is not None else next((pair for pair in pairs if pair[0].exists()), None)
-    if sources is None:
-        raise OptionError(f"{source} without a gallery", expected="--gallery, or a folder of queries and gallery")
-    sides = Sides(*(shard_files(side) for side in sources))
-    for file in (*sides.queries, *sides.gallery):
-        if not file.is_file() or file.suffix not in (".npy", ".parquet", ".safetensors"):
-            raise InputError(f"{file}", expected="an existing .npy, .parquet or .safetensors file")
-    left_out = next(
-        (path for side in sources for path in (side, *side.parents[:1]) if (path / SKIPPED).is_file()), None
-    )
-    if left_out is not None:
-        problem = f"{left_out / SKIPPED}: images without embeddings, which shifts the others"
-        raise InputError(problem, expected="an embedding for every image")
-    return sides
+def read_sides(sources: Sequence[Path]) -> tuple[Any, Any]:
+    """Vectors of the queries and of the gallery: of two sources, or of one data set that holds both."""
+    for file in {folder / SKIPPED for source in sources for path in files_read(source) for folder in path.parents[:1]}:
+        if file.is_file():
+            problem = f"{file}: images without embeddings, which shifts the others"
+            raise InputError(problem, expected="an embedding for every image")
+    collection = read_embeddings(sources[0], gallery=[*sources, None][1], in_parts=True, needs_labels=False)
+    queries, gallery = collection.embeddings, collection.gallery_embeddings
+    if gallery is None:
+        raise OptionError(f"{sources[0]} without a gallery", expected="--gallery, or queries and gallery in one folder")
+    for source, side in ((sources[0], queries), (sources[-1], gallery)):
+        if side.dtype.kind != "f":
+            raise ShapeError(f"{source}: embeddings of type {side.dtype}", expected="floats (n, d)")
+    return queries, gallery
 
 
 def read_truth(file: Path) -> Truth:
@@ -81,9 +69,8 @@ def read_truth(file: Path) -> Truth:
     return Truth(grades.shape, ("",), lambda _, rows, __: {"levels": grades[rows], "num_levels": highest})
 
 
-def evaluate_judged(sides: Sides, truth: Truth, *, codes: bool, **options: Any) -> Evaluation:
+def evaluate_judged(queries: Any, gallery: Any, truth: Truth, *, codes: bool, **options: Any) -> Evaluation:
     """Every metric, of every setup of lists: ``AP[hard]``; items that no list may name are distractors."""
-    queries, gallery = _rows(sides.queries), _rows(sides.gallery)
     of_lists = len(truth.setups) > 1
     if len(queries) != truth.shape[0] or (
         len(gallery) < truth.shape[1] if of_lists else len(gallery) != truth.shape[1]
@@ -103,14 +90,3 @@ def evaluate_judged(sides: Sides, truth: Truth, *, codes: bool, **options: Any) 
     names = [name if setup == "" else f"{name}[{setup}]" for setup, result in results.items() for name in result.names]
     values = np.concatenate([result.values for result in results.values()], axis=1)
     return replace(next(iter(results.values())), names=tuple(names), values=values)
-
-
-def _rows(files: list[Path]) -> NDArray[Any] | Shards:
-    """The vectors of one array: a file, one of several files in a folder, or shards."""
-    if len(files) > 1 or files[0].suffix != ".npy":
-        return Shards(files)
-    vectors = read_array(files[0], expected="an array saved by numpy", kind=InputError, mapped=True)
-    if vectors.ndim != 2 or 0 in vectors.shape or vectors.dtype.kind != "f":
-        problem = f"{files[0]}: embeddings of shape {vectors.shape} and type {vectors.dtype}"
-        raise ShapeError(problem, expected="floats (n, d), not empty")
-    return vectors

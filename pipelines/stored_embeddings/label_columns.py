@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from .shards import Shards
 
-IMAGE = "image"  # the column of ids in the tables of ``hiertree embed``
+IMAGE = "image"  # the column of ids in what ``hiertree embed`` writes
+SPLIT, QUERY, GALLERY = "split", "query", "gallery"  # the column that tells queries from their gallery, and its values
 _IMAGE_FILE = rf"(?i)[^/](?:{'|'.join(map(re.escape, IMAGE_SUFFIXES))})/*$"
 _ODD_PATH = r"^\.|//|/\.|/$"  # what normpath may change
 _log = logging.getLogger(__name__)
@@ -81,6 +82,15 @@ class LabeledRows(NamedTuple):
     ids: Any = None  # an array of pandas that holds text, or None
     by_default: bool = False  # whether the levels are all columns rather than those that were named
 
+    def select(self, rows: NDArray[np.int64], embeddings: Any) -> LabeledRows:
+        """Some of the rows, with their embeddings."""
+        return self._replace(
+            embeddings=embeddings,
+            labels=[column[rows] for column in self.labels],
+            ids=None if self.ids is None else self.ids[rows],
+            where=lambda row: self.where(int(rows[row])),
+        )
+
 
 class PathsInOneTree(NamedTuple):
     """The paths of queries and perhaps of a gallery in one tree, and the gallery rows without labels."""
@@ -96,8 +106,18 @@ def rows_in_shards(shards: Shards, columns: LabelColumns) -> LabeledRows:
     check_columns(shards.files[0].name, shards.columns, columns.asked_for)
     rows = _labeled(shards, shards.columns, shards.texts, columns, shards.row_name)
     if rows.ids is not None:
-        shards.check_ids(rows.ids)
+        shards.check_ids(rows.ids, in_gallery_of(shards, columns))
     return rows
+
+
+def in_gallery_of(shards: Shards, columns: LabelColumns) -> NDArray[np.bool_]:
+    """(n,) booleans: the row's column ``split`` says gallery, where the rows are queries and their gallery."""
+    import pandas as pd
+
+    if SPLIT not in shards.columns or SPLIT in columns.asked_for:
+        return np.zeros(len(shards), np.bool_)
+    splits = pd.Categorical(shards.texts(SPLIT))
+    return np.asarray((splits == GALLERY) & (set(splits.categories) == {QUERY, GALLERY}))
 
 
 def rows_with_table(embeddings: Any, file: Path, columns: LabelColumns) -> LabeledRows:
@@ -115,7 +135,7 @@ def _labeled(
 ) -> LabeledRows:
     import pandas as pd
 
-    if list(names) == [IMAGE] and not columns.levels:
+    if IMAGE in names and set(names) <= set(ADDED) and not columns.levels:
         if columns.needed:
             file = place_of(0).partition(",")[0]
             remedy = "name a table of them by --labels, or look at it by hiertree browse"
@@ -141,11 +161,7 @@ def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> LabeledRow
     rows = np.flatnonzero(~_unlabeled(table.labels))
     if not len(rows):
         raise TableError(f"{file} has no rows of labels", expected="a row for each item")
-    items = table._replace(
-        labels=[column[rows] for column in table.labels],
-        ids=None if table.ids is None else table.ids[rows],
-        where=lambda row: table.where(int(rows[row])),
-    )
+    items = table.select(rows, table.embeddings)
     number = pd.factorize(items.ids)[0]
     first = np.unique(number, return_index=True)[1][number]
     repeats = np.flatnonzero(first < np.arange(len(first)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ class Shards(StoredRows):
         self._starts = np.cumsum([0, *(shard.rows for shard in shards)])
         self.shape, self.dtype, self.columns = (int(self._starts[-1]), first.width), first.dtype, first.columns
         self.identity = "\n".join(map(_identity, self.files))
+        self._rows: NDArray[np.int64] | None = None  # of all files, where these are some of them
         self._check_names()
         self.model = self._check_manifest(shards) or first.model
         if first.model not in (None, self.model):
@@ -70,6 +72,8 @@ class Shards(StoredRows):
     @override
     def __getitem__(self, rows: slice | NDArray[np.int64]) -> NDArray[Any]:
         indices = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
+        if self._rows is not None:
+            indices = self._rows[indices]
         embeddings = np.empty((len(indices), self.shape[1]), self.dtype)
         order = np.argsort(indices, kind="stable")
         rising = indices[order]
@@ -82,6 +86,13 @@ class Shards(StoredRows):
                         span = slice(*np.searchsorted(local_rows, (begin, begin + len(part))))
                         embeddings[order[low:high][span]] = part[local_rows[span] - begin]
         return embeddings
+
+    def select(self, rows: NDArray[np.int64]) -> Shards:
+        """Some of the rows, which stay in the files."""
+        part = copy(self)
+        part._rows, part.shape = rows, (len(rows), self.shape[1])
+        part.identity = f"{self.identity} {zlib.crc32(rows.tobytes())}"
+        return part
 
     def texts(self, column: str) -> Any:
         """Another column of all Parquet files, its cells as text: an array of pandas."""
@@ -104,12 +115,13 @@ class Shards(StoredRows):
         shard = int(np.searchsorted(self._starts, row, side="right")) - 1
         return f"{self.files[shard].name}, row {row - self._starts[shard] + 1}"
 
-    def check_ids(self, ids: Any) -> None:
-        """Refuse an image in two shards: a shard that stands there twice."""
+    def check_ids(self, ids: Any, in_gallery: NDArray[np.bool_]) -> None:
+        """Refuse a query or an item of the gallery in two shards: a shard that is there twice."""
         import pandas as pd
 
-        number = pd.factorize(ids)[0]
-        first = np.unique(number, return_index=True)[1][number]  # the row of each image's first
+        keys = 2 * pd.factorize(ids)[0] + in_gallery
+        _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+        first = first[number]  # the row of each image's first
         shard = np.repeat(np.arange(len(self.files)), np.diff(self._starts))
         repeats = np.flatnonzero(shard != shard[first])
         if len(repeats):

@@ -108,7 +108,7 @@ def embed_shards(
 
 def _end_early(output: EmbeddingFiles, processes: Processes) -> NoReturn:
     if processes.is_first:
-        done = sum(len(shard.rows) for shard in output.shards if output.stands(shard))
+        done = sum(len(shard.rows) for shard in output.shards if output.is_written(shard))
         print(f"stopped by SIGTERM after {done} images; run the same command to go on from there", file=sys.stderr)
     raise SystemExit(0)
 

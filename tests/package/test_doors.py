@@ -19,6 +19,7 @@ from tiny_clip import MODEL, save_tiny_clip
 
 import hiertree as ht
 from hiertree.pipelines.browse.embedded_images import read_embedded
+from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 
 timm = pytest.importorskip("timm")
 pytest.importorskip("open_clip")
@@ -99,10 +100,10 @@ def trained(home: Path) -> Path:
 
 def test_a_pretrained_network_is_measured_without_recipe_or_training(here: Path) -> None:
     printed = line("training.md", "hiertree embed timm:resnet50")
-    assert "embedded/resnet50/embeddings.npy with labels.csv" in printed
+    assert "embedded/resnet50 holds " in printed
     assert "H-AP" in line("training.md", "hiertree evaluate embedded/resnet50")
     model = ht.load_model("timm:resnet18/resnet18.safetensors")
-    np.testing.assert_allclose(model.embed("photos/"), np.load("embedded/resnet50/embeddings.npy"), atol=1e-5)
+    np.testing.assert_allclose(model.embed("photos/"), read_embeddings("embedded/resnet50").embeddings, atol=1e-5)
 
 
 def test_networks_are_compared_on_photos(trained: Path, here: Path) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from local_server import chromium
 from review_server import running
@@ -23,6 +22,7 @@ from hiertree.pipelines.labels.export.tables import HierarchicalRow
 from hiertree.pipelines.labels.export.tree_page import show_tree, tree_of
 from hiertree.pipelines.report import make_report
 from hiertree.pipelines.report.page import write_demo_page
+from hiertree.pipelines.stored_embeddings import embedded_files as stored
 
 FAULTS = (Path(__file__).parent.parent / "support" / "page_faults.js").read_text(encoding="utf-8")
 TWO = ("synthetic-happier", "synthetic-smooth-ap")
@@ -70,10 +70,13 @@ def write_export(folder: Path) -> None:
 def write_embeddings(folder: Path) -> None:
     """A folder as ``hiertree embed`` writes it; its images are missing."""
     folder.mkdir()
-    np.save(folder / "embeddings.npy", np.random.default_rng(0).normal(size=(30, 8)).astype(np.float32))
-    labels = {"supercategory": np.arange(30) // 15, "species": [f"{LONG}/{row // 5}" for row in range(30)]}
+    vectors = np.random.default_rng(0).normal(size=(30, 8)).astype(np.float32)
+    labels = {
+        "supercategory": [str(row // 15) for row in range(30)],
+        "species": [f"{LONG}/{row // 5}" for row in range(30)],
+    }
     names = [f"a_rather_long_folder/photograph_{row}.jpg" for row in range(30)]
-    pd.DataFrame({"image": names, **labels}).to_csv(folder / "labels.csv", index=False)
+    stored.write_embeddings(folder / "part.parquet", vectors, {"image": names, **labels}, {})
 
 
 @pytest.fixture(scope="module")

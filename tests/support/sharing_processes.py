@@ -78,7 +78,7 @@ def digest_images(rank: int, meeting: str, folders: Sequence[str]) -> None:
         digests = image_digests(dataset, processes)
         found = f"{digest(digests.values())} {len(looked)}"
         with processes.agreeing():
-            share = [Shard(folder, np.arange(len(images)))] * (rank == size - 1)
+            share = [Shard(folder, np.arange(len(images)), dataset.split)] * (rank == size - 1)
             require_same_images(share, dataset, digests, processes)
     except CheckpointError as error:
         found = str(error)

@@ -164,7 +164,7 @@ def test_help_loads_no_heavy_library():
         (["evaluate", "absent.npz"], "absent.npz"),
         (["evaluate", "absent.npz", "--weights", "half,half"], "--weights': 'half,half'"),
         (["evaluate", "absent.npz", "--approximate", "pq"], "'pq' is not one of 'hnsw', 'ivf'"),
-        (["evaluate", LANDMARKS, "--distractors"], "without a gallery"),
+        (["evaluate", LANDMARKS, "--distractors"], "expected a file that ends in"),
         (["audit", "absent.npz"], "absent.npz"),
         (["demo", "--data", "absent.zip", "--out", "OUT"], "absent.zip"),
         (["evaluate", "absent.npz", "--metrics", ""], "'--metrics'"),

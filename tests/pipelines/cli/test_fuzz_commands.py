@@ -21,7 +21,7 @@ COMMANDS = {
     "evaluate": "evaluate s.npz --out OUT/o.json --per-query OUT/p.csv",
     "evaluate a table": "evaluate e.npy --labels l.csv --out OUT/o.json",
     "evaluate a gallery": "evaluate e.npy --labels l.csv --gallery e.npy --gallery-labels l.csv --junk junk.csv",
-    "evaluate embed's files": "evaluate embedded/embeddings.npy --labels embedded/labels.csv --json",
+    "evaluate embed's files": "evaluate embedded --json",
     "evaluate a table of both": "evaluate s.parquet --out OUT/o.json",
     "audit": "audit s.npz --queries 2 --out OUT/o.json",
     "qrels": "qrels exported/hierarchical.csv --ids landmark_id "

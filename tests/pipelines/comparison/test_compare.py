@@ -35,7 +35,9 @@ from hiertree.pipelines.comparison.significance import (
     query_values,
 )
 from hiertree.pipelines.report.retrieval_report import make_report
+from hiertree.pipelines.stored_embeddings.embedded_files import write_embeddings
 from hiertree.pipelines.stored_embeddings.embedding import embed
+from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.data.batches import BatchKey
 from hiertree.pipelines.training.data.splits import load_split
@@ -148,13 +150,12 @@ def test_networks_that_are_only_measured_stand_beside_trained_ones(tmp_path: Pat
     run = str(tmp_path / "trained" / TWO[0] / "seed-0")
     with np.load(f"{run}/embeddings.npz") as arrays:
         order = np.random.default_rng(0).permutation(len(arrays["embeddings"]))
-        np.save(tmp_path / "embeddings.npy", arrays["embeddings"][order])
+        shuffled = arrays["embeddings"][order]
         tree = ht.LabelTree.from_json(f"{run}/tree.json")
         labels = [tree.labels_of(path) for path in arrays["paths"][order].tolist()]
         table = pd.DataFrame(labels, columns=tree.level_names).assign(image=arrays["names"][order])
     (tmp_path / "shuffled").mkdir()
-    (tmp_path / "embeddings.npy").rename(tmp_path / "shuffled" / "embeddings.npy")
-    table.to_csv(tmp_path / "shuffled" / "labels.csv", index=False)
+    write_embeddings(tmp_path / "shuffled" / "part.parquet", shuffled, dict(table.astype(str)), {})
     names = [network, TWO[1], run, str(tmp_path / "shuffled")]
     grid = {"loss.tau": [0.01, 0.1]}
     runs = compare(names, seeds=[0], out=tmp_path / "out", overrides=overrides, grid=grid, against=run)
@@ -259,10 +260,11 @@ def test_an_untrained_network_is_a_row(tmp_path: Path, overrides: list[str]) -> 
     run, recipe = tmp_path / "out" / TWO[0] / "seed-0", load_recipe(TWO[0], zero)
     embedder = untrained_network(recipe).eval()
     made = embed(TWO[0], None, tmp_path / "embedded", overrides=zero)
-    np.testing.assert_allclose(np.load(made.embeddings[0]), np.load(run / "embeddings.npz")["embeddings"], atol=1e-6)
+    embeddings = read_embeddings(made.folder).embeddings
+    np.testing.assert_allclose(embeddings, np.load(run / "embeddings.npz")["embeddings"], atol=1e-6)
     images = ImageViews(load_split(recipe, "test").images, recipe.images)[BatchKey(0, 0, [0, 1])].images
     with torch.inference_mode():
-        np.testing.assert_allclose(np.load(made.embeddings[0])[:2], embedder(images).numpy(), atol=1e-6)
+        np.testing.assert_allclose(embeddings[:2], embedder(images).numpy(), atol=1e-6)
     make_report([run], tmp_path / "report.html")
 
 

@@ -19,6 +19,7 @@ from hiertree.errors import MissingPackageError, OptionError, ShapeError
 from hiertree.pipelines.cli import main
 from hiertree.pipelines.inference import GalleryIndex, TrainedModel
 from hiertree.pipelines.inference.exporting import export
+from hiertree.pipelines.stored_embeddings.embedded_files import write_embeddings
 from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
@@ -124,7 +125,7 @@ def test_photos_find_themselves_in_an_index_of_their_folder(
     embeddings = model.embed(photos, progress=False)
     exact = -np.sort(-(embeddings @ embeddings.T), axis=1)[:, :3]
     np.testing.assert_allclose(found["score"].to_numpy().reshape(8, 3), exact, atol=1e-5)
-    embed(run, photos, tmp_path / "shards", labeled=False, file_format="parquet", shard_size=3)
+    embed(run, photos, tmp_path / "shards", labeled=False, shard_size=3)
     of_shards = tmp_path / "of-shards"
     assert run_command("export", run, "--faiss", "--gallery", tmp_path / "shards", "--out", of_shards) == 0
     assert (of_shards / "index.csv").read_bytes() == (out / "index.csv").read_bytes()
@@ -146,8 +147,7 @@ def test_index_of_a_run_knows_the_labels_of_its_images(run: Path, model: Trained
 
 def test_index_of_another_network_is_refused(run: Path, model: TrainedModel, tmp_path: Path) -> None:
     pytest.importorskip("faiss")
-    np.save(tmp_path / "embeddings.npy", np.eye(5, 9, dtype=np.float32))
-    (tmp_path / "images.csv").write_text("image\na\nb\nc\nd\ne\n")
+    write_embeddings(tmp_path / "part.parquet", np.eye(5, 9, dtype=np.float32), {"image": list("abcde")}, {})
     with pytest.raises(ShapeError, match="a gallery of 9 dimensions: expected 8"):
         export(run, tmp_path / "index", faiss=True, gallery=tmp_path)
     assert not (tmp_path / "index").exists()

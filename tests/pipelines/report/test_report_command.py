@@ -318,8 +318,8 @@ def test_embedded_folders_find_their_images_and_stand_beside_runs(
         Image.fromarray(random.integers(0, 255, (16, 16, 3), dtype=np.uint8)).save(file)
     run, _ = small_run({"name": "folder", "root": str(photos), "levels": ["kind", "leaf"]}, tmp_path / "run")
     folders = [tmp_path / "again", tmp_path / "shards"]
-    for folder, kind in zip(folders, ("npy", "parquet"), strict=True):
-        embed(run, photos / "test", folder, file_format=kind)
+    for folder, size in zip(folders, (99, 5), strict=True):
+        embed(run, photos / "test", folder, shard_size=size)
     page = parsed(make_report([folders[0]], tmp_path / "one.html", hits=3))
     assert len(page.select("#retrievals img")) == 9 * (1 + 3)
     heads = parsed(make_report([run, *folders], tmp_path / "several.html", hits=3)).select("#metrics thead th.number")

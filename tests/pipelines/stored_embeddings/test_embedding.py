@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import torch
 from benchmark_files import FEW_STEPS, write_benchmark
@@ -25,8 +26,9 @@ from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.inference import load_model
 from hiertree.pipelines.inference.image_inputs import image_files
-from hiertree.pipelines.stored_embeddings.embedded_files import ArrayFiles
+from hiertree.pipelines.stored_embeddings.embedded_files import EmbeddingFiles
 from hiertree.pipelines.stored_embeddings.embedding import embed
+from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
@@ -36,7 +38,7 @@ from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.settings import ModelSettings
 from hiertree.pipelines.training.run.experiment import train
 
-FIRST = "rows-000000000-000000005.npy"  # the first of the shards of five images
+FIRST = "part-00000-of-00003.parquet"  # the first of the shards of five images
 
 
 def trained(name: str, recipe: str, folder: Path, *overrides: str) -> tuple[Path, dict[str, float]]:
@@ -46,6 +48,11 @@ def trained(name: str, recipe: str, folder: Path, *overrides: str) -> tuple[Path
     metrics = train(load_recipe(recipe, overrides), folder / "run").metrics
     (folder / "data").rename(folder / "elsewhere")
     return folder / "run", metrics
+
+
+def vectors(folder: Path) -> np.ndarray:
+    """The embeddings of a folder."""
+    return read_embeddings(folder, needs_labels=False).embeddings
 
 
 def write_image(path: Path, gray: int) -> None:
@@ -59,32 +66,25 @@ def test_embeddings_of_a_run_give_its_metrics(tmp_path: Path, capsys: pytest.Cap
     with pytest.raises(SystemExit) as ended:
         main(["embed", str(run), str(tmp_path / "elsewhere"), "--out", str(out), "--shard-size", "5"])
     assert ended.value.code == 0
-    assert "embeddings.npy with labels.csv" in capsys.readouterr().out
+    assert f"{out} holds " in capsys.readouterr().out
     with np.load(run / "embeddings.npz") as stored:
-        np.testing.assert_allclose(np.load(out / "embeddings.npy"), stored["embeddings"], atol=1e-6)
-    result = evaluate_file(out / "embeddings.npy", labels=out / "labels.csv", ids="image", protocol="sop")
+        np.testing.assert_allclose(vectors(out), stored["embeddings"], atol=1e-6)
+    result = evaluate_file(out, protocol="sop")
     assert result.summary().to_dict() == pytest.approx(metrics, abs=1e-6)
     shown = read_embedded([out])
     assert shown.images is not None  # where they were embedded from
     assert [shown.images.name(row) for row in range(len(shown.names))] == list(shown.names)
-    alone = evaluate_file(out / "embeddings.npy", labels=out / "labels.csv", protocol="sop")
-    assert alone.summary().to_dict() == result.summary().to_dict()
-    assert sorted(path.name for path in out.iterdir()) == ["embeddings.npy", "labels.csv", "manifest.json"]
+    columns = {"image", "split", *shown.tree.level_names, "embedding"}
+    assert all(set(pq.read_schema(part).names) == columns for part in out.glob("part-*"))
+    assert {path.name.partition("-")[0] for path in out.iterdir()} == {"part", "manifest.json"}
 
 
 def test_queries_and_gallery_are_apart(tmp_path: Path) -> None:
     run, _ = trained("dyml-vehicle", "dyml-vehicle-happier", tmp_path)
     made = embed(run, tmp_path / "elsewhere", tmp_path / "out", split="test_middle")
-    assert [path.name for path in made.embeddings] == ["queries.npy", "gallery.npy"]
-    result = evaluate_file(
-        made.embeddings[0],
-        labels=made.labels[0],
-        gallery=made.embeddings[1],
-        gallery_labels=made.labels[1],
-        ids="image",
-        protocol="dyml",
-    )
-    assert len(result) == 3
+    assert len(evaluate_file(made.folder, protocol="dyml")) == 3
+    with pytest.raises(OptionError, match="a gallery and the one inside out"):
+        evaluate_file(made.folder, gallery=made.folder)
 
 
 def test_interrupted_call_goes_on_after_its_last_whole_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,16 +104,15 @@ def test_interrupted_call_goes_on_after_its_last_whole_shard(tmp_path: Path, mon
     monkeypatch.setattr(ImageViews, "_plain_batch", counting)
     with pytest.raises(KeyboardInterrupt):
         embed(run, elsewhere, out, shard_size=5)
-    assert [path.name for path in sorted((out / "shards").glob("*.npy"))] == [FIRST]
+    assert [path.name for path in sorted(out.glob("part-*"))] == [FIRST]
     other = shutil.copytree(out, tmp_path / "other")
     with pytest.raises(CheckpointError, match="with other settings"):
         embed(run, elsewhere, other, shard_size=4)
     monkeypatch.setattr(ImageViews, "_plain_batch", stack)
-    first = (out / "shards" / FIRST).read_bytes()
-    shutil.copy(out / "shards" / FIRST, tmp_path / "first.npy")
+    first = (out / FIRST).stat().st_mtime_ns
     embed(run, elsewhere, out, shard_size=5)
-    assert (tmp_path / "first.npy").read_bytes() == first
-    assert np.array_equal(np.load(out / "embeddings.npy"), np.load(whole / "embeddings.npy"))
+    assert (out / FIRST).stat().st_mtime_ns == first
+    assert np.array_equal(vectors(out), vectors(whole))
 
 
 def test_shards_of_one_folder_do_not_go_on_with_files_of_the_same_names_elsewhere(
@@ -168,9 +167,9 @@ def test_sigterm_ends_with_status_0_and_keeps_whole_shards(
     assert stopped.value.code == 0
     assert "stopped by SIGTERM after 5 images" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    assert [path.name for path in (out / "shards").glob("*.npy")] == [FIRST]
+    assert [path.name for path in out.glob("part-*")] == [FIRST]
     embed(run, tmp_path / "elsewhere", out, shard_size=5)
-    assert np.array_equal(np.load(out / "embeddings.npy"), np.load(whole / "embeddings.npy"))
+    assert np.array_equal(vectors(out), vectors(whole))
 
 
 def test_pretrained_network_is_embedded_with_the_pca_that_training_would_start_from(tmp_path: Path) -> None:
@@ -184,7 +183,7 @@ def test_pretrained_network_is_embedded_with_the_pca_that_training_would_start_f
     overrides = [*settings, *network, *start]
     for out in ("first", "second"):
         embed("sop-happier", tmp_path / "data", tmp_path / out, split="train", overrides=overrides)
-    first, second = (np.load(tmp_path / out / "embeddings.npy") for out in ("first", "second"))
+    first, second = (vectors(tmp_path / out) for out in ("first", "second"))
     assert np.array_equal(first, second)
     recipe = load_recipe("sop-happier", [*overrides, f"data.root={tmp_path / 'data'}"])
     dataset, embedder = load_split(recipe, "train"), Embedder(recipe.model, channels=3).eval()
@@ -219,7 +218,7 @@ def test_what_cannot_be_embedded_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="holds other files: expected a new or empty folder"):
         embed(run, tmp_path / "data", tmp_path / "out")
     embed(run, tmp_path / "data", tmp_path / "embedded")
-    for other in ({"dtype": "float16"}, {"split": "train"}, {"file_format": "parquet"}):
+    for other in ({"dtype": "float16"}, {"split": "train"}):
         with pytest.raises(OptionError, match="holds finished embeddings: "):
             embed(run, tmp_path / "data", tmp_path / "embedded", **other)
 
@@ -229,7 +228,7 @@ def test_the_same_call_on_finished_embeddings_finds_them_and_removes_what_a_stop
     first = embed(run, tmp_path / "elsewhere", tmp_path / "out")
     before = {path.name: path.read_bytes() for path in first.folder.iterdir()}
     (first.folder / "shards").mkdir()
-    (first.folder / "shards" / "rows-000000000-000000002.npy").write_bytes(b"of another model")
+    (first.folder / "shards" / "fingerprint.json").write_bytes(b"of another model")
     assert embed(run, tmp_path / "elsewhere", tmp_path / "out") == first
     assert {path.name: path.read_bytes() for path in first.folder.iterdir()} == before
 
@@ -246,26 +245,26 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_a_disk_that_is_full_when_shards_are_joined_is_an_error_and_the_shards_stay(
+def test_a_disk_that_is_full_at_the_end_is_an_error_and_the_shards_stay(
     tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, _ = trained("sop", "sop-happier", tmp_path)
-    finish = ArrayFiles.finish
+    finish = EmbeddingFiles.finish
 
-    def full(self: ArrayFiles) -> dict[str, object]:
+    def full(self: EmbeddingFiles) -> dict[str, object]:
         with suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as filler:
             while filler.write(bytes(4096)):
                 pass
         return finish(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ArrayFiles, "finish", full)
-        with pytest.raises(OSError, match=r"No space left on device: '.*embeddings\.npy'"):
+        patch.setattr(EmbeddingFiles, "finish", full)
+        with pytest.raises(OSError, match=r"No space left on device"):
             embed(run, tmp_path / "elsewhere", small_disk / "out")
     (small_disk / "filler").unlink()
     made = embed(run, tmp_path / "elsewhere", small_disk / "out")
     alone = embed(run, tmp_path / "elsewhere", tmp_path / "alone")
-    assert made.embeddings[0].read_bytes() == alone.embeddings[0].read_bytes()
+    assert np.array_equal(vectors(made.folder), vectors(alone.folder))
     with (small_disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
         while filler.write(bytes(4096)):
             pass
@@ -273,12 +272,12 @@ def test_a_disk_that_is_full_when_shards_are_joined_is_an_error_and_the_shards_s
         load_model(run).save(small_disk / "model")
 
 
-def test_tables_name_the_nodes(tmp_path: Path) -> None:
+def test_parts_name_the_nodes(tmp_path: Path) -> None:
     run, _ = trained("sop", "sop-happier", tmp_path)
     made = embed(run, tmp_path / "elsewhere", tmp_path / "out")
     dataset = load_split(load_recipe(run / "recipe.yaml", [f"data.root={tmp_path / 'elsewhere'}"]), "test")
-    table = pd.read_csv(made.labels[0], dtype=str)
-    assert table.columns.tolist() == ["image", *dataset.tree.level_names]
+    table = pq.read_table(sorted(made.folder.glob("part-*"))).to_pandas()
+    assert table.columns.tolist() == ["embedding", "image", "split", *dataset.tree.level_names]
     expected = [list(map(str, dataset.tree.labels_of(path))) for path in dataset.paths.tolist()]
     assert table[list(dataset.tree.level_names)].to_numpy().tolist() == expected
 
@@ -299,11 +298,11 @@ def test_images_without_labels_are_embedded_as_the_trained_model_does(
         main(["embed", str(run), str(source), "--out", str(tmp_path / "out"), *["--no-labels"] * (kind == "folder")])
     assert ended.value.code == 0
     printed = capsys.readouterr()
-    assert "embeddings.npy with images.csv" in printed.out
+    assert f"out holds {len(files)} embeddings" in printed.out
     assert f"{len(files)} images without labels" in printed.err
-    assert pd.read_csv(tmp_path / "out" / "images.csv")["image"].tolist() == files
+    assert read_embedded([tmp_path / "out"]).names == files
     expected = load_model(run, device="cpu").embed([photos / file for file in files], progress=False)
-    np.testing.assert_allclose(np.load(tmp_path / "out" / "embeddings.npy"), expected, atol=1e-6)
+    np.testing.assert_allclose(vectors(tmp_path / "out"), expected, atol=1e-6)
 
 
 def test_tables_of_images_that_are_not_there_are_refused(tmp_path: Path) -> None:
@@ -329,11 +328,11 @@ def test_what_is_no_data_set_of_the_recipe_is_embedded_with_the_labels_that_are_
         write_image(tmp_path / "nested" / f"kind{number // 4}" / f"L{number // 2}" / f"{number}.png", 30 * number)
     embed(run, tmp_path / "flat", tmp_path / "unlabeled")
     assert "no sop is there: Stanford Online Products: Ebay_test.txt not in" in capsys.readouterr().err
-    with pytest.raises(OptionError, match=r"images\.csv without labels.*--labels"):
+    with pytest.raises(OptionError, match=r"without labels.*--labels"):
         evaluate_file(tmp_path / "unlabeled")
     made = embed(run, tmp_path / "nested", tmp_path / "labeled")
     assert "labels level_1, level_2 from the names of their folders" in capsys.readouterr().err
-    assert np.array_equal(np.load(made.embeddings[0]), np.load(tmp_path / "unlabeled" / "embeddings.npy"))
+    assert np.array_equal(vectors(made.folder), vectors(tmp_path / "unlabeled"))
     names = [f"{number}.png" for number in range(8)]
     table = pd.DataFrame({"image": names, "kind": np.arange(8) // 4, "place": np.arange(8) // 2})
     table.to_csv(tmp_path / "flat" / "photos.csv", index=False)

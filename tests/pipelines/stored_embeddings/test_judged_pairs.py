@@ -16,6 +16,7 @@ from hiertree.errors import EmbeddingError, InputError, OptionError, ShapeError,
 from hiertree.metrics import evaluate_scores
 from hiertree.pipelines import pair_scores
 from hiertree.pipelines.cli.application import main
+from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_pairs
 
 POSITIVES = {"easy": ("easy",), "medium": ("easy", "hard"), "hard": ("hard",)}
@@ -45,7 +46,8 @@ def cosines(folder: Path) -> np.ndarray:
 def test_the_three_setups_are_those_of_revisitops_code(revisited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pair_scores, "_QUERIES", 3)  # as many queries at once, and items
     monkeypatch.setattr(pair_scores, "_ITEMS", 11)
-    result = evaluate_pairs(revisited, truth=revisited / "gnd.pkl", as_json=True)
+    sides = {"gallery": revisited / "gallery.npy", "truth": revisited / "gnd.pkl"}
+    result = evaluate_pairs(revisited / "queries.npy", **sides, as_json=True)
     lists = pickle.loads((revisited / "gnd.pkl").read_bytes())["gnd"]
     for setup, positives in POSITIVES.items():
         for row, (scores, own) in enumerate(zip(cosines(revisited), lists, strict=True)):
@@ -58,7 +60,7 @@ def test_the_three_setups_are_those_of_revisitops_code(revisited: Path, monkeypa
             names = [f"{name}[{setup}]" for name in ("AP", "P@1", "P@5", "P@10")]
             assert result.per_query().loc[row, names].tolist() == pytest.approx(expected)
     assert result.convention.protocol == "revisitop"
-    plain = evaluate_pairs(revisited, truth=revisited / "gnd.pkl", metrics=["AP"], as_json=True)
+    plain = evaluate_pairs(revisited / "queries.npy", **sides, metrics=["AP"], as_json=True)
     assert plain.names == ("AP[easy]", "AP[medium]", "AP[hard]")
     assert plain["AP[hard]"] != result["AP[hard]"]  # not by trapezoids
 
@@ -88,36 +90,37 @@ def test_embeddings_that_the_judgments_do_not_fit_are_refused(revisited: Path) -
     truth = revisited / "gnd.pkl"
     with pytest.raises(OptionError, match="without a gallery"):
         evaluate_pairs(revisited / "queries.npy", truth=truth)
-    with pytest.raises(InputError, match=r"none\.npy.*existing"):
+    with pytest.raises(OptionError, match=r"no such .*none\.npy"):
         evaluate_pairs(revisited / "queries.npy", gallery=revisited / "none.npy", truth=truth)
+    queries, sides = revisited / "queries.npy", {"gallery": revisited / "gallery.npy"}
     (revisited / "bad.pkl").write_bytes(b"\x93NUMPY")
     with pytest.raises(TableError, match="pickle of numbers"):
-        evaluate_pairs(revisited, truth=revisited / "bad.pkl")
+        evaluate_pairs(queries, **sides, truth=revisited / "bad.pkl")
     with pytest.raises(InputError, match=r"gnd\.csv cannot be read.*\.npy of grades"):
-        evaluate_pairs(revisited, truth=truth.rename(revisited / "gnd.csv"))
+        evaluate_pairs(queries, **sides, truth=truth.rename(revisited / "gnd.csv"))
     (revisited / "gnd.csv").rename(truth)
     for shape, message in [((7, 59), "7 queries and 60 items.*7 and 59"), ((8, 60), "expected 8 and 60")]:
         np.save(revisited / "grades.npy", np.ones(shape, np.uint8))
         with pytest.raises(ShapeError, match=message):
-            evaluate_pairs(revisited, truth=revisited / "grades.npy")
+            evaluate_pairs(queries, **sides, truth=revisited / "grades.npy")
     np.save(revisited / "grades.npy", np.ones((7, 60)))
     with pytest.raises(ShapeError, match=r"type float64.*integers"):
-        evaluate_pairs(revisited, truth=revisited / "grades.npy")
+        evaluate_pairs(queries, **sides, truth=revisited / "grades.npy")
     np.save(revisited / "grades.npy", np.zeros((7, 60), np.uint8))
     with pytest.raises(InputError, match="no metric a value"):
-        evaluate_pairs(revisited, truth=revisited / "grades.npy", metrics=["AP"])
+        evaluate_pairs(queries, **sides, truth=revisited / "grades.npy", metrics=["AP"])
     gallery = np.load(revisited / "gallery.npy")
     for bad, codes in ((np.nan, False), (np.nan, True), (0.0, False)):
         gallery[59] = bad
         np.save(revisited / "gallery.npy", gallery)
         with pytest.raises(EmbeddingError, match="NaN, infinite or zero"):
-            evaluate_pairs(revisited, truth=truth, codes=codes)
+            evaluate_pairs(queries, **sides, truth=truth, codes=codes)
     np.save(revisited / "gallery.npy", gallery[:49])
     with pytest.raises(ShapeError, match=r"7 queries and 49 items.*7 and 50 or more"):
-        evaluate_pairs(revisited, truth=truth)
+        evaluate_pairs(queries, **sides, truth=truth)
     (revisited / "skipped.csv").write_text("image,reason\nitem3,damaged\n")
     with pytest.raises(InputError, match=r"skipped\.csv.*shifts the others"):
-        evaluate_pairs(revisited, truth=truth)
+        evaluate_pairs(queries, **sides, truth=truth)
 
 
 def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands(
@@ -143,7 +146,9 @@ def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands
     with pytest.raises(SystemExit) as ended:
         main([*map(str, command)])
     assert ended.value.code == 0
-    assert np.load(tmp_path / "embedded" / "gallery.npy").shape == (7, 8)
+    read = read_embeddings(tmp_path / "embedded", needs_labels=False)
+    assert read.gallery_embeddings is not None
+    assert read.gallery_embeddings.shape == (7, 8)
     truth = tmp_path / "roxford5k" / "gnd_roxford5k.pkl"
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
@@ -154,15 +159,17 @@ def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands
     found = json.loads(capsys.readouterr().out)["summary"]
     assert set(found) == {f"{name}[{setup}]" for name in ("AP", "P@1", "P@5", "P@10") for setup in POSITIVES}
     inputs = [entry["name"] for entry in json.loads((tmp_path / "r.json").read_text())["manifest"]["inputs"]]
-    assert inputs == ["queries.npy", "gallery.npy", "gnd_roxford5k.pkl"]
+    assert inputs == ["part-00000-of-00002.parquet", "part-00001-of-00002.parquet", "gnd_roxford5k.pkl"]
     own = load_revisited(tmp_path, distractors=tmp_path, verify="structure").ground_truth[1]
-    scores = cosines(tmp_path / "embedded")[1]
+    for name, vectors in (("queries", read.embeddings), ("gallery", read.gallery_embeddings)):
+        np.save(tmp_path / f"{name}.npy", vectors)
+    scores = cosines(tmp_path)[1]
     kept = [item for item in range(7) if item not in own["junk"]]
     assert found["AP[hard]"] <= 1
     expected = revisitop_average_precision(scores[kept], [int(item in own["hard"]) for item in kept], 1)
     per_query = evaluate_pairs(tmp_path / "embedded", truth=truth, as_json=True).per_query()
     assert per_query["AP[hard]"][1] == pytest.approx(expected)
-    parts = ["--out", tmp_path / "parts", "--format", "parquet", "--shard-size", "3"]
+    parts = ["--out", tmp_path / "parts", "--shard-size", "3"]
     with pytest.raises(SystemExit) as ended:
         main([*map(str, [*command[:3], *parts, *command[5:]])])
     assert ended.value.code == 0
@@ -177,6 +184,6 @@ def test_options_of_labels_are_refused_beside_judgments(
     (revisited / "labels.csv").write_text("image\n")
     given = [str(revisited / "labels.csv") if word == "FILE" else word for word in option]
     with pytest.raises(SystemExit) as ended:
-        main(["evaluate", str(revisited), "--truth", str(revisited / "gnd.pkl"), *given])
+        main(["evaluate", str(revisited / "queries.npy"), "--truth", str(revisited / "gnd.pkl"), *given])
     assert ended.value.code == 2
     assert f"{option[0]} beside --truth" in capsys.readouterr().err

@@ -18,6 +18,7 @@ import hiertree as ht
 from hiertree.errors import MissingResourceError, RecipeError
 from hiertree.pipelines.inference.image_inputs import as_image_source
 from hiertree.pipelines.stored_embeddings.embedding import embed
+from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.data.batches import BatchKey
 from hiertree.pipelines.training.data.views import ImageViews
@@ -65,7 +66,7 @@ def test_a_network_of_timm_embeds_as_timm_does(name: str, photos: Path, tmp_path
     with torch.inference_mode():
         own = network(torch.stack([view(Image.open(file)) for file in files(photos)])).numpy()
     own = own / np.linalg.norm(own, axis=1, keepdims=True)
-    found = np.load(made.embeddings[0])
+    found = read_embeddings(made.folder).embeddings
     assert found.shape == own.shape
     np.testing.assert_allclose(found, own, atol=1e-4)
     model = ht.load_model(f"timm:{name}/{tmp_path / 'weights.safetensors'}", device="cpu")
@@ -83,7 +84,7 @@ def test_a_tower_of_open_clip_embeds_as_open_clip_does(photos: Path, tmp_path: P
     with torch.inference_mode():
         own = model.eval().encode_image(torch.stack([view(Image.open(file)) for file in files(photos)])).numpy()
     own = own / np.linalg.norm(own, axis=1, keepdims=True)
-    found = np.load(made.embeddings[0])
+    found = read_embeddings(made.folder).embeddings
     np.testing.assert_allclose(found, own, atol=1e-4)
     np.testing.assert_allclose(ht.load_model(f"open_clip:{MODEL}/{weights}").embed(photos), found, atol=1e-5)
 

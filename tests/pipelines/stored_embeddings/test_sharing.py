@@ -23,7 +23,10 @@ from sharing_processes import digest_images
 
 from hiertree.errors import ImageError
 from hiertree.pipelines.cli.application import main
+from hiertree.pipelines.inference import load_model
 from hiertree.pipelines.stored_embeddings.embedding import embed
+from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
+from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
@@ -52,7 +55,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def alone(run: Path, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What one process writes."""
     out = tmp_path_factory.mktemp("alone") / "out"
-    embed(run, photos, out, file_format="parquet", skip_bad=True, **OPTIONS)
+    embed(run, photos, out, skip_bad=True, **OPTIONS)
     return out
 
 
@@ -93,37 +96,43 @@ def killed_once_it_has(finished: int, arguments: Sequence[str], out: Path, *, vi
     return said
 
 
-def test_parts_hold_what_arrays_hold(run: Path, photos: Path, alone: Path, tmp_path: Path) -> None:
+def test_parts_hold_what_the_trained_model_embeds(run: Path, photos: Path, alone: Path, tmp_path: Path) -> None:
     with pytest.raises(ImageError, match=BAD):
-        embed(run, photos, tmp_path / "failed", file_format="parquet", **OPTIONS)
+        embed(run, photos, tmp_path / "failed", **OPTIONS)
     good = tmp_path / "good"
     shutil.copytree(photos, good)
     (good / BAD).unlink()
-    made = embed(run, good, tmp_path / "arrays", **OPTIONS)
+    expected = load_model(run, device="cpu").embed(sorted(good.iterdir()), progress=False)
     whole = pq.read_table(sorted(alone.glob("part-*")))
     assert str(whole.schema.field("embedding").type) == "fixed_size_list<element: float>[8]"
-    np.testing.assert_allclose(np.stack(whole["embedding"].to_numpy()), np.load(made.embeddings[0]), atol=1e-6)
+    np.testing.assert_allclose(np.stack(whole["embedding"].to_numpy()), expected, atol=1e-6)
     assert whole["image"].to_pylist() == [path.name for path in sorted(good.iterdir())]
     assert (alone / "skipped.csv").read_text().startswith(f"image,reason\n{BAD},")
-    half = embed(run, good, tmp_path / "half", file_format="parquet", dtype="float16", **OPTIONS)
+    half = embed(run, good, tmp_path / "half", dtype="float16", **OPTIONS)
     assert half.images == PHOTOS - 1
     assert str(pq.read_schema(next((tmp_path / "half").glob("part-*"))).field(0).type).startswith("fixed_size_list<el")
 
 
-def test_queries_and_gallery_are_folders_with_labels(tmp_path: Path) -> None:
+def test_queries_and_gallery_are_rows_with_labels_in_parts_of_their_own(tmp_path: Path) -> None:
     write_benchmark("dyml-vehicle", tmp_path / "data")
     recipe = load_recipe("dyml-vehicle-happier", [*FEW_STEPS, f"data.root={tmp_path / 'data'}"])
     train(recipe, tmp_path / "run")
-    options = {"split": "test_middle", "shard_size": 2}
-    arrays = embed(tmp_path / "run", tmp_path / "data", tmp_path / "arrays", **options)
-    made = embed(tmp_path / "run", tmp_path / "data", tmp_path / "out", file_format="parquet", **options)
-    assert made.embeddings == (tmp_path / "out" / "queries", tmp_path / "out" / "gallery")
-    for folder, array, table in zip(made.embeddings, arrays.embeddings, arrays.labels, strict=True):
-        read = pq.read_table(sorted(folder.glob("part-*")))
-        np.testing.assert_allclose(np.stack(read["embedding"].to_numpy()), np.load(array), atol=1e-6)
-        assert read.drop_columns("embedding").to_pandas().to_csv(index=False) == table.read_text()
-        manifest = json.loads((folder / "manifest.json").read_text())
-        assert sum(part["rows"] for part in manifest["parts"]) == manifest["rows"] == len(read)
+    made = embed(tmp_path / "run", tmp_path / "data", tmp_path / "out", split="test_middle", shard_size=2)
+    dataset = load_split(recipe, "test").beside[0]
+    table = pq.read_table(sorted(made.folder.glob("part-*"))).to_pandas()
+    rows = {"query": dataset.queries, "gallery": dataset.gallery}
+    assert table["split"].tolist() == [split for split, own in rows.items() for _ in own]
+    for split, own in rows.items():
+        part = table[table["split"] == split]
+        assert part["image"].tolist() == [str(dataset.ids[row]) for row in own]
+        expected = [list(map(str, dataset.tree.labels_of(path))) for path in dataset.paths[own].tolist()]
+        assert part[list(dataset.tree.level_names)].to_numpy().tolist() == expected
+    manifest = json.loads((made.folder / "manifest.json").read_text())
+    assert sum(part["rows"] for part in manifest["parts"]) == manifest["rows"] == made.images == len(table)
+    read = read_embeddings(made.folder)
+    assert (len(read.paths), len(read.gallery_paths)) == (len(dataset.queries), len(dataset.gallery))
+    assert np.array_equal(read.embeddings, np.stack(table["embedding"])[: len(dataset.queries)])
+    assert np.array_equal(read.gallery_embeddings, np.stack(table["embedding"])[len(dataset.queries) :])
 
 
 @pytest.mark.nightly
@@ -134,7 +143,7 @@ def test_killed_process_ends_the_call_and_one_process_goes_on(
     said = killed_once_it_has(2, command(run, photos, out, "--devices=2"), out, victim=1, number=2)
     assert "run the same command to go on" in said
     standing = {path: path.stat().st_mtime_ns for path in out.glob("part-*")}
-    embed(run, photos, out, file_format="parquet", skip_bad=True, **OPTIONS)
+    embed(run, photos, out, skip_bad=True, **OPTIONS)
     assert {path: path.stat().st_mtime_ns for path in standing} == standing
     assert_same(out, alone)
 
@@ -202,17 +211,16 @@ def test_parts_of_other_work_are_refused(
     }.items():
         (out / "shards").mkdir()  # as an interrupted call leaves it
         first.write_bytes(content)
-        assert words in refused(command(run, photos, out, "--format=parquet"), capsys)
+        assert words in refused(command(run, photos, out), capsys)
         shutil.rmtree(out / "shards")
     first.unlink()
     (out / "shards").mkdir()
-    said = refused(command(run, photos, out, "--format=parquet", "--dtype=float16"), capsys)
+    said = refused(command(run, photos, out, "--dtype=float16"), capsys)
     assert "another model, other images or options" in said
     shutil.rmtree(out / "shards")
     (out / "shards").mkdir()
-    embed(run, photos, out, file_format="parquet", skip_bad=True, **OPTIONS)
+    embed(run, photos, out, skip_bad=True, **OPTIONS)
     assert_same(out, alone)
-    assert "pass --format parquet" in refused(command(run, photos, tmp_path / "new", "--format=npy"), capsys)
 
 
 def refused(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -277,7 +285,7 @@ def test_process_killed_at_random_ten_times_goes_on(
             assert_same(out, alone)
             shutil.rmtree(out)
     if out.exists():
-        embed(run, photos, out, file_format="parquet", skip_bad=True, **OPTIONS)
+        embed(run, photos, out, skip_bad=True, **OPTIONS)
         assert_same(out, alone)
 
 
