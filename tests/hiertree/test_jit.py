@@ -102,10 +102,10 @@ def test_kernels_found_on_disk_run_without_the_compiler_and_others_are_compiled_
     (tmp_path / "extension-1.dist-info").mkdir()
     (tmp_path / "extension-1.dist-info" / "entry_points.txt").write_text("[numba_extensions]\ninit = extension:init\n")
     first, second = run(tmp_path, _FROM_DISK), run(tmp_path, _FROM_DISK)
-    known, values = "numba knows of an extension\n", "[0.0, 1.0, 4.0, 9.0] 2.0\n"
-    assert first.stdout == f"{known}{values}[True, True]\nno such place\n"
+    message, values = "numba knows of an extension\n", "[0.0, 1.0, 4.0, 9.0] 2.0\n"
+    assert first.stdout == f"{message}{values}[True, True]\nno such place\n"
     assert second.stdout == f"{values}[False, False]\nno such place\n"
     assert second.stderr == ""
     mixed = run(tmp_path, "import kernels; print(kernels.squares(3).tolist(), kernels.total(4))")
-    assert mixed.stdout == f"{known}[0.0, 1.0, 4.0] 14.0\n"
+    assert mixed.stdout == f"{message}[0.0, 1.0, 4.0] 14.0\n"
     assert "compiling" in mixed.stderr

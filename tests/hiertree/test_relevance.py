@@ -40,9 +40,9 @@ def test_weighted_ap_sums_weights_over_items_at_least_that_near():
 
 @pytest.mark.parametrize("function", [ht.relevance.hap, ht.relevance.linear, ht.relevance.gain])
 def test_tables_are_the_same_in_torch(function):
-    found = function(torch.from_numpy(COUNTS))
-    assert isinstance(found, torch.Tensor)
-    np.testing.assert_array_equal(found.numpy(), function(COUNTS))
+    table = function(torch.from_numpy(COUNTS))
+    assert isinstance(table, torch.Tensor)
+    np.testing.assert_array_equal(table.numpy(), function(COUNTS))
 
 
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=8), st.floats(0, 10))
@@ -122,9 +122,9 @@ def test_heights_without_padding_are_those_of_barz_and_denzler() -> None:
                 ancestor = nx.lowest_common_ancestor(graph, query, item)
                 level = tree.lca_level(query, item)
                 assert row[level] == pytest.approx(1 - height[ancestor] / height["r"])
-    even = LabelTree.from_paths([("a", "x", 1), ("a", "y", 2), ("b", "z", 3)])
-    same = [relevance.from_networkx(even, [1, 3], measure=m) for m in ("lca_height", "unpadded_lca_height")]
-    np.testing.assert_allclose(*same)
+    balanced = LabelTree.from_paths([("a", "x", 1), ("a", "y", 2), ("b", "z", 3)])
+    tables = [relevance.from_networkx(balanced, [1, 3], measure=m) for m in ("lca_height", "unpadded_lca_height")]
+    np.testing.assert_allclose(*tables)
 
 
 def test_a_label_of_its_parents_text_is_a_level_where_it_is_no_padding() -> None:

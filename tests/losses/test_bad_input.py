@@ -107,8 +107,8 @@ def test_a_mask_may_be_an_array_or_a_list_of_booleans_and_nothing_else(name: str
         found: Tensor = LOSSES[name]()(EMBEDDINGS, PATHS, valid=valid)
         return found
 
-    for same in (mask.numpy(), mask.tolist()):
-        torch.testing.assert_close(value(same), value(mask), rtol=0, atol=0)
+    for mask_form in (mask.numpy(), mask.tolist()):
+        torch.testing.assert_close(value(mask_form), value(mask), rtol=0, atol=0)
     for wrong in (mask.numpy().astype(int), mask.float(), [[True], [True, False]], "mask", mask[0], mask[:5]):
         with pytest.raises(ShapeError, match="valid"):
             value(wrong)
@@ -164,13 +164,13 @@ WITHOUT = ["fast_ap", "blackbox_ap", "pair_decomposability"]
 @pytest.mark.parametrize("name", [*WITH_TABLE, *WITHOUT])
 def test_scores_that_cannot_be_used_are_refused(name: str, case: str) -> None:
     changed = {**BAD_SCORES, **BAD_TABLES}[case]
-    given: dict[str, Any] = {"scores": SCORES, "levels": LEVELS, "table": TABLE, **changed}
+    arguments: dict[str, Any] = {"scores": SCORES, "levels": LEVELS, "table": TABLE, **changed}
     if name in WITHOUT:
-        given = {"level": 1, **{key: value for key, value in given.items() if key != "table"}}
+        arguments = {"level": 1, **{key: value for key, value in arguments.items() if key != "table"}}
         if case in BAD_TABLES:
             return
     with pytest.raises(InputError):
-        getattr(functional, name)(**given)
+        getattr(functional, name)(**arguments)
 
 
 def happier(**changed: Any) -> losses.Loss:

@@ -47,11 +47,11 @@ def outcome(run: Callable[..., Tensor], loss: nn.Module, leaf: Tensor) -> list[T
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_compiled_step_changes_no_bit_of_a_loss(name: str) -> None:
-    plain, network = LOSSES[name](), nn.Linear(5, SIZE)
-    loss = copy.deepcopy(plain)
+    eager, network = LOSSES[name](), nn.Linear(5, SIZE)
+    loss = copy.deepcopy(eager)
     step = compiled(lambda images: 2 * loss(network(images).tanh(), PATHS))
     for batch in torch.randn(2, 16, 5):
-        expected = outcome(lambda images: 2 * plain(network(images).tanh(), PATHS), plain, batch.requires_grad_())
+        expected = outcome(lambda images: 2 * eager(network(images).tanh(), PATHS), eager, batch.requires_grad_())
         assert all(map(torch.equal, outcome(step, loss, batch), expected))
 
 

@@ -55,10 +55,10 @@ def test_the_gap_is_the_mean_of_the_batches_minus_the_whole() -> None:
 
     for query in range(4):
         values = [ap(query, valid[query] & (batches == batch)) for batch in range(4)]
-        found = [value for value in values if value is not None]
-        whole = ap(query, valid[query])
-        assert whole is not None
-        assert gaps[query] == pytest.approx(sum(found) / len(found) - whole)
+        terms = [value for value in values if value is not None]
+        full_value = ap(query, valid[query])
+        assert full_value is not None
+        assert gaps[query] == pytest.approx(sum(terms) / len(terms) - full_value)
     assert np.isnan(gaps[4])
 
 
@@ -79,8 +79,8 @@ def test_perfect_batches_keep_within_both_bounds(sizes: list[tuple[int, int]], s
 def printed_bound(scores: np.ndarray, positive: np.ndarray, batches: np.ndarray, alpha: float, beta: float) -> float:
     """Eq. 27 of Ramzi et al. (TPAMI 2025) as it is printed, in the order of the batches' numbers."""
     good, bad, hard, negatives = (
-        np.bincount(batches[chosen], minlength=batches.max() + 1)
-        for chosen in (
+        np.bincount(batches[subset], minlength=batches.max() + 1)
+        for subset in (
             positive & (scores >= alpha), positive & (scores < alpha), ~positive & (scores > beta), ~positive
         )
     )  # fmt: skip
@@ -118,12 +118,12 @@ def test_the_error_of_smooth_ap_is_its_distance_from_ap_and_vanishes_with_tau() 
         torch.tensor(scores), torch.tensor(levels >= 2), torch.ones(4, 2), tau=0.1, reduction="none"
     )
     exact = [
-        reference.average_precision(row.tolist(), own.tolist(), 2)
-        for row, own in zip(scores[:3], levels[:3], strict=True)
+        reference.average_precision(row.tolist(), row_levels.tolist(), 2)
+        for row, row_levels in zip(scores[:3], levels[:3], strict=True)
     ]
-    found = smooth_ap_error(scores, levels, tau=0.1, level=2)
-    np.testing.assert_allclose(found[:3], abs(1 - loss[:3].numpy() - np.array(exact)), rtol=1e-6)
-    assert np.isnan(found[3])
+    error = smooth_ap_error(scores, levels, tau=0.1, level=2)
+    np.testing.assert_allclose(error[:3], abs(1 - loss[:3].numpy() - np.array(exact)), rtol=1e-6)
+    assert np.isnan(error[3])
     assert np.nanmax(smooth_ap_error(scores, levels, tau=1e-5, level=2)) < 1e-6
 
 
@@ -145,9 +145,9 @@ def test_no_order_that_keeps_batches_perfect_exceeds_the_bound(sizes: list[tuple
     worst = 0.0
     for order in permutations(range(levels.size)):
         place = np.array(order)
-        ahead = [place[(batches == b) & (levels[0] == 1)] for b in range(len(sizes))]
-        behind = [place[(batches == b) & (levels[0] == 0)] for b in range(len(sizes))]
-        if all(a.max(initial=-1) < b.min(initial=99) for a, b in zip(ahead, behind, strict=True)):
+        positive_places = [place[(batches == b) & (levels[0] == 1)] for b in range(len(sizes))]
+        negative_places = [place[(batches == b) & (levels[0] == 0)] for b in range(len(sizes))]
+        if all(a.max(initial=-1) < b.min(initial=99) for a, b in zip(positive_places, negative_places, strict=True)):
             worst = max(worst, decomposability_gap(-place[None].astype(float), levels, batches)[0])
     assert 0 < worst <= decomposability_bound(levels, batches)[0] + 1e-12
     assert scores.shape == levels.shape

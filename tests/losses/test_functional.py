@@ -192,12 +192,12 @@ def test_whatever_the_policy_sup_losses_bound_one_minus_the_metric_unless_positi
     name: str, data: st.DataObject, num_levels: int
 ) -> None:
     items = st.lists(st.tuples(st.integers(0, 6), st.integers(0, num_levels)), min_size=1, max_size=9)
-    drawn = data.draw(items.filter(lambda found: any(level for _, level in found)))
+    cases = data.draw(items.filter(lambda found: any(level for _, level in found)))
     if name != "sup_ndcg":
-        taken: set[int] = set()  # by a positive
-        drawn = [item for item in drawn if item[1] == 0 or not (item[0] in taken or taken.add(item[0]))]
-    scores = torch.tensor([[score / 200 for score, _ in drawn]], dtype=torch.float64)
-    levels = torch.tensor([[level for _, level in drawn]])
+        ranks: set[int] = set()  # by a positive
+        cases = [item for item in cases if item[1] == 0 or not (item[0] in ranks or ranks.add(item[0]))]
+    scores = torch.tensor([[score / 200 for score, _ in cases]], dtype=torch.float64)
+    levels = torch.tensor([[level for _, level in cases]])
     if not (levels == num_levels).any():
         return  # AP has no positive
     table = table_for(name, levels, torch.ones_like(levels, dtype=torch.bool), num_levels)
@@ -403,7 +403,7 @@ def test_split_by_relevance_equals_the_loops(name: str) -> None:
     rows = zip(scores, levels, valid, table, strict=True)
     arguments = [(s[v].tolist(), lev[v].tolist(), rel.tolist()) for s, lev, v, rel in rows]
     steps = {"equal": HEAVISIDE, "lower": H_MINUS}
-    expected = [objective(*each, **steps, by_relevance=True) or 0.0 for each in arguments]
+    expected = [objective(*arguments_of_case, **steps, by_relevance=True) or 0.0 for arguments_of_case in arguments]
     loss = partial(getattr(functional, name), valid=valid, reduction="none")
     values = loss(scores, levels, table, split_by="relevance")
     torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)
@@ -482,9 +482,9 @@ def test_hashing_losses_refuse_more_affinities_than_256_and_one_level_may_be_any
             loss(scores, levels, table, num_bits=4)
     for loss in (functional.fast_ap, functional.blackbox_ap, functional.pair_decomposability):
         torch.manual_seed(0)
-        found = loss(scores / 4, levels, level=257)
+        value = loss(scores / 4, levels, level=257)
         torch.manual_seed(0)
-        assert found == loss(scores / 4, torch.tensor([[0, 1, 0]]), level=1)
+        assert value == loss(scores / 4, torch.tensor([[0, 1, 0]]), level=1)
 
 
 def test_transforms_of_torch_func_differentiate_a_loss_and_do_not_map_it() -> None:

@@ -39,8 +39,8 @@ both = pytest.mark.parametrize("name", ["ap", "ndcg"])
 either_form = pytest.mark.parametrize("simplified", [False, True])
 
 
-def rise(before: Tensor, size: Tensor) -> Tensor:
-    return mean_rise(before, size, mean_reciprocal(before, size))
+def rise(count: Tensor, size: Tensor) -> Tensor:
+    return mean_rise(count, size, mean_reciprocal(count, size))
 
 
 def random_distances(
@@ -100,18 +100,19 @@ def test_without_ties_ap_s_is_ap() -> None:
     np.testing.assert_allclose(value, 1 - average_precision(scores, levels), rtol=0, atol=1e-12)
 
 
-@given(items=st.integers(0, 40), inside=st.integers(1, 30), data=st.data())
+@given(items=st.integers(0, 40), tie_positives=st.integers(1, 30), data=st.data())
 def test_a_tie_adds_less_to_ap_s_where_the_precision_ahead_exceeds_the_one_inside(
-    items: int, inside: int, data: st.DataObject
+    items: int, tie_positives: int, data: st.DataObject
 ) -> None:
     positives = data.draw(st.integers(0, items))
-    size = data.draw(st.integers(max(inside, 2), inside + 40))
+    size = data.draw(st.integers(max(tie_positives, 2), tie_positives + 40))
     exact = sum(
-        (positives + 1 + (t - items - 1) * (inside - 1) / (size - 1)) / t for t in range(items + 1, items + size + 1)
+        (positives + 1 + (t - items - 1) * (tie_positives - 1) / (size - 1)) / t
+        for t in range(items + 1, items + size + 1)
     )
-    simplified = (2 * positives + inside + 1) / (2 * items + size + 1)
-    excess = (positives + 1) * (size - 1) - (inside - 1) * (items + 1)
-    difference = exact / size - simplified
+    bound = (2 * positives + tie_positives + 1) / (2 * items + size + 1)
+    excess = (positives + 1) * (size - 1) - (tie_positives - 1) * (items + 1)
+    difference = exact / size - bound
     assert difference * math.copysign(1, excess) >= -1e-12
     if excess == 0:
         assert difference == pytest.approx(0, abs=1e-12)
@@ -119,24 +120,24 @@ def test_a_tie_adds_less_to_ap_s_where_the_precision_ahead_exceeds_the_one_insid
 
 @given(items=st.integers(0, 5000), size=st.integers(1, 300))
 def test_the_means_over_a_tie_are_those_of_its_ranks_and_bound_its_discount(items: int, size: int) -> None:
-    before, group = torch.tensor(float(items)).double(), torch.tensor(float(size)).double()
+    start, group = torch.tensor(float(items)).double(), torch.tensor(float(size)).double()
     ranks = range(items + 1, items + size + 1)
     reciprocals = math.fsum(1 / t for t in ranks) / size
-    assert float(mean_reciprocal(before, group)) == pytest.approx(reciprocals, rel=1e-9)
+    assert float(mean_reciprocal(start, group)) == pytest.approx(reciprocals, rel=1e-9)
     if size > 1:
         of_members = math.fsum((t - items - 1) / (size - 1) / t for t in ranks) / size
-        assert float(rise(before, group)) == pytest.approx(of_members, rel=1e-5, abs=1e-11)
+        assert float(rise(start, group)) == pytest.approx(of_members, rel=1e-5, abs=1e-11)
     discount = math.fsum(1 / math.log2(1 + t) for t in ranks) / size
-    assert float(discount_of_mean(before, group)) <= discount * (1 + 1e-9)
-    assert discount <= float(mean_discount(before, group)) * (1 + 1e-9)
+    assert float(discount_of_mean(start, group)) <= discount * (1 + 1e-9)
+    assert discount <= float(mean_discount(start, group)) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("num_levels", [1, 2, 4])
 def test_on_binary_codes_the_simplified_ndcg_loss_bounds_one_minus_ndcg(num_levels: int) -> None:
     scores, levels, valid = random_distances(3, num_levels, binary=True, queries=30, candidates=40)
     metric = ndcg(scores, levels, valid=valid)
-    simplified = loss_of("ndcg", scores, levels, num_levels, valid=valid, simplified=True).numpy()
-    assert (simplified >= 1 - metric - 1e-12).all()
+    values = loss_of("ndcg", scores, levels, num_levels, valid=valid, simplified=True).numpy()
+    assert (values >= 1 - metric - 1e-12).all()
     integral = loss_of("ndcg", scores, levels, num_levels, valid=valid).numpy()
     assert np.abs(integral - (1 - metric)).max() < 0.05  # near, and no bound
     gains = [2.0**level - 1 for level in levels[0][valid[0]].tolist()]
@@ -148,8 +149,8 @@ def test_on_binary_codes_the_simplified_ndcg_loss_bounds_one_minus_ndcg(num_leve
 def test_means_over_a_tie_are_smooth_at_empty_and_single_bins(function: Callable[[Tensor, Tensor], Tensor]) -> None:
     sizes = [0.0, 1e-5, 3e-4, 0.4, 1 - 1e-5, 1.0, 1.0 + 3e-4, 2.0, 7.5]
     grid = torch.tensor(list(product([0.0, 0.3, 4.0, 900.0], sizes)), dtype=torch.float64)
-    before, size = grid[:, 0].clone().requires_grad_(), grid[:, 1].clone().requires_grad_()
-    assert torch.autograd.gradcheck(function, (before, size), eps=1e-5, atol=1e-6, rtol=1e-4)
+    start, size = grid[:, 0].clone().requires_grad_(), grid[:, 1].clone().requires_grad_()
+    assert torch.autograd.gradcheck(function, (start, size), eps=1e-5, atol=1e-6, rtol=1e-4)
 
 
 @both
@@ -380,7 +381,7 @@ def test_codes_learned_on_digits_retrieve_held_out_images(name: str, num_bits: i
         levels = (paths[test, None] == paths[None, train]).long().cumprod(dim=2).sum(dim=2)
         return float(evaluate_scores(scores, levels.numpy(), metrics=[metric]).summary()[metric])
 
-    before = retrieval()
+    first_score = retrieval()
     optimizer = torch.optim.Adam(network.parameters(), lr=5e-3)
     for epoch in range(24):
         loss.alpha = growth(epoch)
@@ -388,8 +389,8 @@ def test_codes_learned_on_digits_retrieve_held_out_images(name: str, num_bits: i
             optimizer.zero_grad()
             loss(network(images[rows]), paths[rows]).backward()
             optimizer.step()
-    after = retrieval()
-    assert before + 0.05 < goal < after
+    final_score = retrieval()
+    assert first_score + 0.05 < goal < final_score
 
 
 def shared_labels(queries, items):
@@ -403,14 +404,14 @@ def test_a_memory_ranks_rows_by_their_grades():
     rows = torch.randperm(40, generator=torch.Generator().manual_seed(2))[:20]
     memory = CrossBatchMemory(SupNDCG(), 8, 1, size=30).compare_rows(shared_labels, 5)
     memory(vectors[:10], rows[:10])
-    found = memory(vectors[10:], rows[10:])
+    value = memory(vectors[10:], rows[10:])
     order = torch.cat([torch.arange(10, 20), torch.arange(10)])
     units = torch.nn.functional.normalize(vectors, dim=1)
     levels = torch.from_numpy(shared_labels(rows[10:].numpy(), rows[order].numpy()))
-    others = torch.arange(10, 20)[:, None] != order
-    counts = torch.stack([((levels == level) & others).sum(dim=1) for level in range(6)], dim=1)
-    expected = functional.sup_ndcg(units[10:] @ units[order].T, levels, gain(counts), valid=others)
-    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
+    mask = torch.arange(10, 20)[:, None] != order
+    counts = torch.stack([((levels == level) & mask).sum(dim=1) for level in range(6)], dim=1)
+    expected = functional.sup_ndcg(units[10:] @ units[order].T, levels, gain(counts), valid=mask)
+    assert value.item() == pytest.approx(expected.item(), rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,9 @@ ELSEWHERE = {  # whose own files test what this one does: codes, a library's los
 
 def test_every_public_loss_is_tested_here_or_in_a_file_of_its_own() -> None:
     public = {name: getattr(losses, name) for name in losses.__all__}
-    classes = {name for name, each in public.items() if isinstance(each, type) and issubclass(each, Loss)}
+    classes = {
+        name for name, loss_class in public.items() if isinstance(loss_class, type) and issubclass(loss_class, Loss)
+    }
     assert classes - {type(made(name)).__name__ for name in (*LOSSES, *MORE)} == ELSEWHERE
 
 
@@ -111,9 +113,9 @@ def loops(objective: Callable[..., float | None], embeddings: Tensor, paths: Ten
     rows, labels = embeddings.tolist(), paths.tolist()
     values = []
     for q in range(len(rows)):
-        others = [j for j in range(len(rows)) if j != q]
-        scores = reference.cosines(rows[q], [rows[j] for j in others])
-        value = objective(scores, [reference.level_of(labels[q], labels[j]) for j in others])
+        references = [j for j in range(len(rows)) if j != q]
+        scores = reference.cosines(rows[q], [rows[j] for j in references])
+        value = objective(scores, [reference.level_of(labels[q], labels[j]) for j in references])
         if value is not None:
             values.append(value)
     return values
@@ -270,9 +272,9 @@ def test_reference_embeddings_are_ranked_instead_of_the_batch(name: str) -> None
 def test_the_batch_given_as_its_own_reference_is_masked_and_a_copy_is_not() -> None:
     embeddings, paths = batch()
     loss = SupHAP()
-    alone = float(loss(embeddings, paths))
-    assert float(loss(embeddings, paths, embeddings, paths)) == alone
-    assert float(loss(embeddings, paths, embeddings.clone(), paths)) != alone
+    expected = float(loss(embeddings, paths))
+    assert float(loss(embeddings, paths, embeddings, paths)) == expected
+    assert float(loss(embeddings, paths, embeddings.clone(), paths)) != expected
 
 
 @these_and_more
@@ -425,12 +427,12 @@ def test_proxies_learn_and_are_saved_with_the_loss() -> None:
     embeddings, paths = batch(dtype=torch.float32)
     loss = HAPPIER(NUM_CLASSES, SIZE)
     optimizer = torch.optim.SGD(loss.parameters(), lr=10.0)
-    before = loss(embeddings, paths).item()
+    first_value = loss(embeddings, paths).item()
     for _ in range(20):
         optimizer.zero_grad()
         loss(embeddings, paths).backward()
         optimizer.step()
-    assert loss(embeddings, paths).item() < before
+    assert loss(embeddings, paths).item() < first_value
     copy = HAPPIER(NUM_CLASSES, SIZE)
     copy.load_state_dict(loss.state_dict())
     assert copy(embeddings, paths).item() == loss(embeddings, paths).item()
@@ -441,14 +443,14 @@ def test_descending_the_gradient_improves_a_ranking(name: str) -> None:
     embeddings, paths = batch(dtype=torch.float32)
     embeddings.requires_grad_()
     loss = LOSSES[name]()
-    before = loss(embeddings, paths).item()
+    first_value = loss(embeddings, paths).item()
     optimizer = torch.optim.Adam([embeddings], lr=0.05)
     for _ in range(60):
         optimizer.zero_grad()
         loss(embeddings, paths).backward()
         optimizer.step()
     reached = 0.9 if "Recall" in name else 0.7  # recall's second sigmoid leaves a floor
-    assert loss(embeddings, paths).item() < reached * before
+    assert loss(embeddings, paths).item() < reached * first_value
 
 
 @pytest.mark.parametrize("name", RANK_LOSSES)
@@ -491,11 +493,11 @@ class Products(TorchDispatchMode):
 @pytest.fixture
 def _coarse_products() -> Iterator[None]:
     """What programs set for the speed of their networks: TF32, or bfloat16 on a CPU, and autocast."""
-    before = torch.get_float32_matmul_precision()
+    precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
     with torch.autocast("cpu", dtype=torch.bfloat16):
         yield
-    torch.set_float32_matmul_precision(before)
+    torch.set_float32_matmul_precision(precision)
 
 
 @pytest.mark.usefixtures("_coarse_products")
@@ -519,12 +521,12 @@ def test_gradients_of_chunks_and_proxies_are_products_of_float32_too() -> None:
 
 
 def test_products_on_a_gpu_are_not_tf32() -> None:
-    matmul, before = torch.backends.cuda.matmul, torch.get_float32_matmul_precision()
+    matmul, precision = torch.backends.cuda.matmul, torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     with in_full_precision(torch.device("cuda")):
         assert matmul.fp32_precision == "ieee"
     assert matmul.fp32_precision == "tf32"
-    torch.set_float32_matmul_precision(before)
+    torch.set_float32_matmul_precision(precision)
 
 
 @these_and_more
@@ -542,9 +544,9 @@ def test_the_gradient_of_torch_func_is_that_of_autograd(name: str) -> None:
 def test_other_transforms_of_torch_func_are_refused_in_one_message(name: str, transform: Callable[..., Any]) -> None:
     embeddings, paths = batch()
     loss = made(name).double()
-    given = embeddings[None] if transform is torch.func.vmap else embeddings
+    inputs = embeddings[None] if transform is torch.func.vmap else embeddings
     with pytest.raises(OptionError, match=r"a loss under torch.func.(vmap|jvp): expected"):
-        transform(lambda vectors: loss(vectors, paths))(given)
+        transform(lambda vectors: loss(vectors, paths))(inputs)
 
 
 @pytest.mark.parametrize("make", [SupHAP, SmoothHAP, partial(HAPPIER, NUM_CLASSES, SIZE)])

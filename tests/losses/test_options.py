@@ -21,28 +21,28 @@ FUNCTIONS = [name for name in functional.__all__ if name.split("_")[0] in ("sup"
 
 
 def defaults(function: object) -> dict[str, object]:
-    return {name: each.default for name, each in inspect.signature(function).parameters.items()}  # type: ignore[arg-type]
+    return {name: parameter.default for name, parameter in inspect.signature(function).parameters.items()}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", WITH_STEP)
 def test_a_signature_shows_every_option_with_its_default(name: str) -> None:
-    shown = defaults(getattr(losses, name))
-    assert shown.items() >= STEP.items()
-    assert name.startswith("Sup") or shown.items() >= PROXIES.items()
-    assert "options" not in shown
-    assert "step" not in shown
+    options = defaults(getattr(losses, name))
+    assert options.items() >= STEP.items()
+    assert name.startswith("Sup") or options.items() >= PROXIES.items()
+    assert "options" not in options
+    assert "step" not in options
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_functional_form_shows_every_option_with_its_default(name: str) -> None:
-    shown = defaults(getattr(functional, name))
-    assert shown.items() >= {"valid": None, "reduction": "mean"}.items()
-    assert shown.items() >= (STEP if name.startswith("sup") else {"tau": 0.01}).items()
+    options = defaults(getattr(functional, name))
+    assert options.items() >= {"valid": None, "reduction": "mean"}.items()
+    assert options.items() >= (STEP if name.startswith("sup") else {"tau": 0.01}).items()
 
 
 def test_help_of_a_loss_names_its_options() -> None:
-    shown = pydoc.render_doc(HAPPIER, renderer=pydoc.plaintext)
-    assert all(f"{name}:" in shown for name in (*STEP, *PROXIES, "alpha", "lambda_"))
+    text = pydoc.render_doc(HAPPIER, renderer=pydoc.plaintext)
+    assert all(f"{name}:" in text for name in (*STEP, *PROXIES, "alpha", "lambda_"))
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,10 @@ def test_help_of_a_loss_names_its_options() -> None:
 )
 def test_what_a_type_checker_reads_is_what_takes_the_options(options: type, source: object) -> None:
     parameters = inspect.signature(source).parameters.values()  # type: ignore[arg-type]
-    taken = {each.name: each.annotation for each in parameters if each.kind is each.KEYWORD_ONLY}
-    declared = {name: each.__forward_arg__ for name, each in options.__annotations__.items()}
+    taken = {
+        parameter.name: parameter.annotation for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    declared = {name: parameter.__forward_arg__ for name, parameter in options.__annotations__.items()}
     assert declared == taken
     assert options.__doc__ is not None
     assert all(f"``{name}``" in options.__doc__ for name in declared)

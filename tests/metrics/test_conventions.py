@@ -37,11 +37,11 @@ def test_trapezoids_last_positives_and_exact_levels_are_means_over_all_tied_orde
     scores, levels, valid, num_levels = case
     levelled = {
         f"AP[{num_levels}]": reference.revisitop_average_precision,
-        "P@2": lambda s, own, level: reference.revisitop_precision_at_k(s, own, level, 2),
-        "P@4": lambda s, own, level: reference.revisitop_precision_at_k(s, own, level, 4),
-        "R@3": lambda s, own, level: reference.delf_recall_at_k(s, own, level, 3),
+        "P@2": lambda s, row_levels, level: reference.revisitop_precision_at_k(s, row_levels, level, 2),
+        "P@4": lambda s, row_levels, level: reference.revisitop_precision_at_k(s, row_levels, level, 4),
+        "R@3": lambda s, row_levels, level: reference.delf_recall_at_k(s, row_levels, level, 3),
     }
-    found = evaluate_scores(
+    result = evaluate_scores(
         scores, levels, valid=valid, num_levels=num_levels, metrics=levelled, compat="revisitop"
     ).per_query()
     exact = {f"AP#{level}": level for level in range(1, num_levels + 1)}
@@ -50,14 +50,17 @@ def test_trapezoids_last_positives_and_exact_levels_are_means_over_all_tied_orde
         for ties in ("average", "worst", "best")
     }
     for row in range(len(scores)):
-        own, kept = levels[row][valid[row]].tolist(), scores[row][valid[row]].tolist()
+        row_levels, row_scores = levels[row][valid[row]].tolist(), scores[row][valid[row]].tolist()
         for name, metric in levelled.items():
-            values = reference.over_tied_orders(lambda s, own=own, metric=metric: metric(s, own, num_levels), kept)
+            values = reference.over_tied_orders(
+                lambda s, row_levels=row_levels, metric=metric: metric(s, row_levels, num_levels), row_scores
+            )
             expected = np.nan if values is None else np.mean(values)
-            assert found[name].iloc[row] == pytest.approx(expected, abs=1e-12, nan_ok=True), name
+            assert result[name].iloc[row] == pytest.approx(expected, abs=1e-12, nan_ok=True), name
         for name, level in exact.items():
             values = reference.over_tied_orders(
-                lambda s, own=own, level=level: reference.exact_average_precision(s, own, level), kept
+                lambda s, row_levels=row_levels, level=level: reference.exact_average_precision(s, row_levels, level),
+                row_scores,
             )
             for ties, combine in (("average", np.mean), ("worst", min), ("best", max)):
                 expected = np.nan if values is None else combine(values)
@@ -74,23 +77,25 @@ def test_official_compat_is_the_authors_code(retrieval, separate, duplicates):
     gallery, gallery_paths = (embeddings[15:], paths[15:]) if separate else (embeddings, paths)
     names = ["R@5", "P@5", "AP", "mAP@R", "NDCG", "NDCG@5", "H-AP"]
     given_gallery = (gallery, gallery_paths) if separate else ()
-    found = evaluate(embeddings, paths, *given_gallery, metrics=names, compat="official", ties="index").per_query()
+    result = evaluate(embeddings, paths, *given_gallery, metrics=names, compat="official", ties="index").per_query()
     scores, levels = cosines(embeddings, gallery), ht.levels(paths, gallery_paths)
     for query in range(60):
         # what the engine scores is rounded otherwise: a query and its duplicate tie in both
         rounded = np.round(scores[query], 12).tolist()
-        listed = [int(levels[query, j]) for j in reference.official_list(rounded, not separate)]
+        ranked_levels = [int(levels[query, j]) for j in reference.official_list(rounded, not separate)]
         relevance = reference.hap_relevance(ht.levels(paths, paths)[query].tolist(), 2)
-        expected = reference.official_metrics(listed, relevance, level=2, k=5)
+        expected = reference.official_metrics(ranked_levels, relevance, level=2, k=5)
         for name in names:
-            assert found[name][query] == pytest.approx(expected[name.replace("5", "k")], abs=1e-9), (query, name)
+            assert result[name][query] == pytest.approx(expected[name.replace("5", "k")], abs=1e-9), (query, name)
 
 
 def test_the_ideal_of_the_retrieved_top_k_hides_what_was_missed():
     scores, levels = [[6, 5, 4, 3, 2, 1]], [[0, 1, 0, 0, 3, 3]]
-    ours = evaluate_scores(scores, levels, metrics=["NDCG@2"], ties="index").summary()["NDCG@2"]
-    theirs = evaluate_scores(scores, levels, metrics=["NDCG@2"], ties="index", compat="official").summary()["NDCG@2"]
-    assert (round(ours, 3), round(theirs, 3)) == (0.055, 0.631)
+    ndcg = evaluate_scores(scores, levels, metrics=["NDCG@2"], ties="index").summary()["NDCG@2"]
+    library_ndcg = evaluate_scores(scores, levels, metrics=["NDCG@2"], ties="index", compat="official").summary()[
+        "NDCG@2"
+    ]
+    assert (round(ndcg, 3), round(library_ndcg, 3)) == (0.055, 0.631)
     with pytest.raises(OptionError, match="ties='index'"):
         evaluate_scores(scores, levels, metrics=["NDCG@2"], compat="official")
 
@@ -99,15 +104,15 @@ def test_delf_scores_queries_without_positives_zero(retrieval):
     embeddings, paths = retrieval
     query, query_paths, gallery, gallery_paths = embeddings[:20], paths[:20], embeddings[20:], paths[20:]
     skipped = evaluate(query, query_paths, gallery, gallery_paths, protocol="gldv2")
-    counted = evaluate(query, query_paths, gallery, gallery_paths, protocol="gldv2", compat="delf")
+    delf = evaluate(query, query_paths, gallery, gallery_paths, protocol="gldv2", compat="delf")
     rankings = np.argsort(-cosines(query, gallery), axis=1).tolist()
     solutions = [set(np.flatnonzero(gallery_paths[:, 1] == path[1])) for path in query_paths]
     expected = reference.delf_mean_average_precision(rankings, solutions, 100)
-    assert counted.summary()["mAP@100"] == pytest.approx(expected, abs=1e-12)
+    assert delf.summary()["mAP@100"] == pytest.approx(expected, abs=1e-12)
     assert skipped.skipped["mAP@100"] > 0
-    assert counted.skipped["mAP@100"] == 0
+    assert delf.skipped["mAP@100"] == 0
     share = 1 - skipped.skipped["mAP@100"] / 20
-    assert skipped.summary()["mAP@100"] * share == pytest.approx(counted.summary()["mAP@100"])
+    assert skipped.summary()["mAP@100"] * share == pytest.approx(delf.summary()["mAP@100"])
 
 
 @pytest.mark.parametrize("setup", ["easy", "medium", "hard"])
@@ -120,26 +125,26 @@ def test_revisited_benchmarks_follow_their_evaluation(setup):
     truth[5]["easy"] = truth[5]["hard"] = []
     scores = random.standard_normal((8, 40))
     levels, valid = revisitop_levels(truth, 40, setup=setup)
-    found = evaluate_scores(scores, levels, valid=valid, protocol="revisitop").per_query()
-    assert list(found.columns) == ["AP", "P@1", "P@5", "P@10"]
+    result = evaluate_scores(scores, levels, valid=valid, protocol="revisitop").per_query()
+    assert list(result.columns) == ["AP", "P@1", "P@5", "P@10"]
     for query, lists in enumerate(truth):
         junk = {"easy": ["junk", "hard"], "medium": ["junk"], "hard": ["junk", "easy"]}[setup]
         positives = {"easy": ["easy"], "medium": ["easy", "hard"], "hard": ["hard"]}[setup]
         dropped = {int(j) for name in junk for j in lists[name]}
-        wanted = {int(j) for name in positives for j in lists[name]}
-        kept = [j for j in range(40) if j not in dropped]
-        own, marks = [scores[query][j] for j in kept], [int(j in wanted) for j in kept]
-        expected = [reference.revisitop_average_precision(own, marks, 1)]
-        expected += [reference.revisitop_precision_at_k(own, marks, 1, k) for k in (1, 5, 10)]
+        relevant = {int(j) for name in positives for j in lists[name]}
+        items = [j for j in range(40) if j not in dropped]
+        item_scores, marks = [scores[query][j] for j in items], [int(j in relevant) for j in items]
+        expected = [reference.revisitop_average_precision(item_scores, marks, 1)]
+        expected += [reference.revisitop_precision_at_k(item_scores, marks, 1, k) for k in (1, 5, 10)]
         wanted_values = [np.nan if value is None else value for value in expected]
-        np.testing.assert_allclose(found.iloc[query].to_numpy(float), wanted_values, atol=1e-12)
+        np.testing.assert_allclose(result.iloc[query].to_numpy(float), wanted_values, atol=1e-12)
 
 
 def test_masks_by_id_and_junk_leave_items_out_of_lists_and_counts(retrieval):
     embeddings, paths = retrieval
     files = np.array([f"{i // 2}.jpg" for i in range(60)])
     junk = [[(i + 3) % 60, (i + 5) % 60] for i in range(20)]
-    found = evaluate(
+    result = evaluate(
         embeddings[:20], paths[:20], embeddings, paths, query_ids=files[:20], gallery_ids=files.tolist(), junk=junk
     )
     valid = files[:20, None] != files[None]
@@ -148,13 +153,13 @@ def test_masks_by_id_and_junk_leave_items_out_of_lists_and_counts(retrieval):
     expected = evaluate_scores(
         cosines(embeddings[:20], embeddings), ht.levels(paths[:20], paths), valid=valid, num_levels=2
     )
-    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
-    assert "own id masked" in found.convention.self_rule
+    np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
+    assert "own id masked" in result.convention.self_rule
     sequences = np.arange(60) // 3
-    found = evaluate(embeddings, paths, query_ids=sequences)
+    result = evaluate(embeddings, paths, query_ids=sequences)
     valid = sequences[:, None] != sequences[None]
     expected = evaluate_scores(cosines(embeddings, embeddings), ht.levels(paths, paths), valid=valid, num_levels=2)
-    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+    np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
 
 
 def test_a_query_inside_its_gallery_is_masked_by_id_as_in_self_retrieval(retrieval):
@@ -172,21 +177,21 @@ def test_distractors_are_irrelevant_whatever_their_path_says(retrieval):
     distractors = np.arange(40) >= 25
     gallery_paths = paths[20:].copy()
     gallery_paths[distractors] = -1
-    found = evaluate(embeddings[:20], paths[:20], embeddings[20:], gallery_paths, distractors=distractors)
+    result = evaluate(embeddings[:20], paths[:20], embeddings[20:], gallery_paths, distractors=distractors)
     levels = ht.levels(paths[:20], paths[20:])
     levels[:, distractors] = 0
     expected = evaluate_scores(cosines(embeddings[:20], embeddings[20:]), levels, num_levels=2)
-    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
-    assert "15 distractors" in found.convention.self_rule
+    np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
+    assert "15 distractors" in result.convention.self_rule
     assert (gallery_paths[distractors] == -1).all()
 
 
 def test_asi_of_one_level_is_asi_of_its_labels_alone(retrieval):
     embeddings, paths = retrieval
-    found = evaluate(embeddings, paths, metrics=["ASI[1]", "ASI[2]"]).values
+    values = evaluate(embeddings, paths, metrics=["ASI[1]", "ASI[2]"]).values
     for level in (1, 2):
-        alone = evaluate(embeddings, paths[:, level - 1], metrics=["ASI"]).values[:, 0]
-        np.testing.assert_allclose(found[:, level - 1], alone, atol=1e-12)
+        level_values = evaluate(embeddings, paths[:, level - 1], metrics=["ASI"]).values[:, 0]
+        np.testing.assert_allclose(values[:, level - 1], level_values, atol=1e-12)
 
 
 def test_overall_is_the_mean_over_benchmarks_and_levels(retrieval):
@@ -298,6 +303,6 @@ def test_vehicleid_searches_every_image_among_all_others_of_its_list(retrieval):
 def test_official_compat_leaves_queries_without_an_item_at_the_level_out_of_the_exact_ap():
     scores, levels = [[3, 2, 1], [3, 2, 1]], [[0, 1, 2], [2, 0, 2]]
     for compat in (None, "official"):
-        found = evaluate_scores(scores, levels, metrics=["AP#1", "AP[1]"], ties="index", compat=compat)
-        assert found.summary()["AP#1"] == 0.5
-        assert found.skipped["AP#1"] == 1
+        result = evaluate_scores(scores, levels, metrics=["AP#1", "AP[1]"], ties="index", compat=compat)
+        assert result.summary()["AP#1"] == 0.5
+        assert result.skipped["AP#1"] == 1

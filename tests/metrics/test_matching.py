@@ -20,16 +20,18 @@ def lists(number: int) -> tuple[dict[str, dict[str, float]], dict[str, dict[str,
     for query in range(number):
         items = [f"d{item}" for item in random.permutation(120)[: query % 13].tolist()]
         run[f"q{query}"] = dict(zip(items, random.integers(0, 5, len(items)) / 4, strict=True))  # with ties
-        judged = [f"d{item}" for item in random.permutation(12000)[: 3 + query % 4].tolist()] + items[::3]
-        qrels[f"q{query + 7}"] = {item: int(random.integers(0, 4)) for item in judged}
+        qrels_items = [f"d{item}" for item in random.permutation(12000)[: 3 + query % 4].tolist()] + items[::3]
+        qrels[f"q{query + 7}"] = {item: int(random.integers(0, 4)) for item in qrels_items}
         qrels[f"q{query + 7}"] |= {f"d{item}é": 2 for item in range(query % 2)}
     return run, qrels
 
 
-def same(run: Any, qrels: Any, others: tuple[Any, Any], **options: Any) -> None:
-    found, expected = (evaluate_ranking(*given, metrics=METRICS, **options) for given in ((run, qrels), others))
-    np.testing.assert_array_equal(found.values, expected.values)
-    assert found.query_ids == expected.query_ids
+def same(run: Any, qrels: Any, reference: tuple[Any, Any], **options: Any) -> None:
+    result, expected = (
+        evaluate_ranking(*retrieval, metrics=METRICS, **options) for retrieval in ((run, qrels), reference)
+    )
+    np.testing.assert_array_equal(result.values, expected.values)
+    assert result.query_ids == expected.query_ids
 
 
 def by_name(run: Any, qrels: Any) -> tuple[Any, Any]:
@@ -40,7 +42,7 @@ def by_name(run: Any, qrels: Any) -> tuple[Any, Any]:
             self.query_id, self.doc_id, self.score, self.relevance = query, item, number, number
 
     def records(side: Any) -> Any:
-        return (Record(query, item, number) for query, own in side.items() for item, number in own.items())
+        return (Record(query, item, number) for query, items in side.items() for item, number in items.items())
 
     return records(run), records(qrels)
 
@@ -48,7 +50,7 @@ def by_name(run: Any, qrels: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize("ties", ["average", "index"])
 def test_mappings_are_matched_as_records_are(ties: str) -> None:
     run, qrels = lists(60)
-    run = {query: own for query, own in run.items() if own}  # records know no empty list
+    run = {query: items for query, items in run.items() if items}  # records know no empty list
     assert match(run, qrels) is not None
     same(run, qrels, by_name(run, qrels), ties=ties)
 
@@ -57,12 +59,12 @@ def test_objects_of_ranx_are_matched_as_mappings_are() -> None:
     ranx = pytest.importorskip("ranx")
     for number, at_once in ((600, True), (20, False)):  # a few are not worth compiling
         run, qrels = lists(number)
-        run = {query: own for query, own in run.items() if own}  # ranx's constructor takes no empty list
-        given = ranx.Run(run), ranx.Qrels(qrels)
-        assert (match(*given) is not None) == at_once
-        others = given[0].to_dict(), given[1].to_dict()
-        same(*given, (dict(others[0]), dict(others[1])))
-    assert evaluate_ranking(*given, metrics=METRICS).convention.scores.startswith("ranx Run")
+        run = {query: items for query, items in run.items() if items}  # ranx's constructor takes no empty list
+        objects = ranx.Run(run), ranx.Qrels(qrels)
+        assert (match(*objects) is not None) == at_once
+        mappings = objects[0].to_dict(), objects[1].to_dict()
+        same(*objects, (dict(mappings[0]), dict(mappings[1])))
+    assert evaluate_ranking(*objects, metrics=METRICS).convention.scores.startswith("ranx Run")
 
 
 @pytest.mark.parametrize(

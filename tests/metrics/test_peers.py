@@ -66,11 +66,11 @@ def write_trec_fixture(folder):
 
 def test_the_numbers_of_trec_evals_own_test(tmp_path):
     files = write_trec_fixture(tmp_path)
-    found = evaluate_ranking(*files, metrics=MEASURES, compat=Rules(recall="share"))
-    assert found.query_ids == ["301", "302", "303"]
+    result = evaluate_ranking(*files, metrics=MEASURES, compat=Rules(recall="share"))
+    assert result.query_ids == ["301", "302", "303"]
     for name, (*by_query, mean) in MEASURES.items():
-        np.testing.assert_allclose(found.per_query()[name], by_query, atol=5.1e-5, err_msg=name)
-        assert found[name] == pytest.approx(mean, abs=5.1e-5), name
+        np.testing.assert_allclose(result.per_query()[name], by_query, atol=5.1e-5, err_msg=name)
+        assert result[name] == pytest.approx(mean, abs=5.1e-5), name
 
 
 def test_means_with_empty_queries_at_0_are_trec_evals():
@@ -85,13 +85,13 @@ def test_means_with_empty_queries_at_0_are_trec_evals():
         for row, query in enumerate(run)
         if row % 3 == 0
     }
-    theirs = pytrec_eval.RelevanceEvaluator(qrels, {"map", "P_10", "ndcg"}).evaluate(run)
-    found = evaluate_ranking(run, qrels, metrics=["AP", "P@10", "NDCG"], compat=Rules(empty_queries="zero"))
-    assert found.skipped == {"AP": 20, "P@10": 20, "NDCG": 20}
-    for ours, name in (("AP", "map"), ("P@10", "P_10"), ("NDCG", "ndcg")):
-        expected = [theirs[query][name] for query in qrels]
-        np.testing.assert_allclose(found.per_query()[ours].dropna(), expected, atol=1e-6)
-        assert found[ours] == pytest.approx(np.mean(expected), abs=1e-6)
+    reference = pytrec_eval.RelevanceEvaluator(qrels, {"map", "P_10", "ndcg"}).evaluate(run)
+    result = evaluate_ranking(run, qrels, metrics=["AP", "P@10", "NDCG"], compat=Rules(empty_queries="zero"))
+    assert result.skipped == {"AP": 20, "P@10": 20, "NDCG": 20}
+    for metric, name in (("AP", "map"), ("P@10", "P_10"), ("NDCG", "ndcg")):
+        expected = [reference[query][name] for query in qrels]
+        np.testing.assert_allclose(result.per_query()[metric].dropna(), expected, atol=1e-6)
+        assert result[metric] == pytest.approx(np.mean(expected), abs=1e-6)
 
 
 # pytorch-metric-learning: the labels of five neighbors of five queries, and how many items each label has
@@ -110,12 +110,15 @@ NUMBERS = {1: 3, 2: 5, 3: 4, 4: 5}
 def test_the_numbers_of_the_accuracy_calculators_own_test(first, precision_at_1, map_at_r):
     run, qrels = {}, {}
     for query, (label, neighbors) in enumerate(zip(LABELS, NEIGHBORS, strict=True)):
-        judged = {f"n{place}": int(own == label) for place, own in enumerate(neighbors[first:])}
-        missing = NUMBERS[label] - first - sum(judged.values())
-        run[query], qrels[query] = list(judged), judged | {f"unlisted{item}": 1 for item in range(missing)}
-    found = evaluate_ranking(run, qrels, metrics=["R@1", "mAP@R"])
-    assert found["R@1"] == pytest.approx(precision_at_1)
-    np.testing.assert_allclose(found.per_query()["mAP@R"], map_at_r)
+        qrels_of_query = {f"n{place}": int(item_label == label) for place, item_label in enumerate(neighbors[first:])}
+        missing = NUMBERS[label] - first - sum(qrels_of_query.values())
+        run[query], qrels[query] = (
+            list(qrels_of_query),
+            qrels_of_query | {f"unlisted{item}": 1 for item in range(missing)},
+        )
+    result = evaluate_ranking(run, qrels, metrics=["R@1", "mAP@R"])
+    assert result["R@1"] == pytest.approx(precision_at_1)
+    np.testing.assert_allclose(result.per_query()["mAP@R"], map_at_r)
 
 
 def test_the_numbers_of_scikit_learns_ranking_metrics():
@@ -126,9 +129,9 @@ def test_the_numbers_of_scikit_learns_ranking_metrics():
         assert average_precision([scores], [tied])[0] < 1
     ranking = average_precision([[0.75, 0.5, 1], [1, 0.2, 0.1]], [[1, 0, 0], [0, 0, 1]])
     assert ranking.mean() == pytest.approx(0.416, abs=0.001)
-    falling = np.tile(np.arange(6, -1, -1), (5, 1))
+    scores_of_rows = np.tile(np.arange(6, -1, -1), (5, 1))
     gains_of_3 = 2 * np.eye(7, dtype=int)[:5]
-    np.testing.assert_allclose(ndcg(falling, gains_of_3), 1 / np.log2(np.arange(2, 7)))
+    np.testing.assert_allclose(ndcg(scores_of_rows, gains_of_3), 1 / np.log2(np.arange(2, 7)))
     np.testing.assert_allclose(ndcg(np.zeros((5, 7)), gains_of_3), np.mean(1 / np.log2(np.arange(2, 9))))
     scores = [[0.5, 0.2, 0.2], [0.3, 0.4, 0.2], [0.2, 0.4, 0.3], [0.7, 0.2, 0.1]]
     top = [recall_at_k(scores, np.eye(3, dtype=int)[[0, 1, 2, 2]], k=k, ties="index").mean() for k in (1, 2, 3)]

@@ -41,24 +41,24 @@ def test_a_table_of_equal_rows_is_the_function_that_gives_them(retrieval):
             lambda **options: evaluate_scores(scores, levels, valid=~np.eye(60, dtype=bool), **options),
         ):
             expected = entrance(metrics=["H-AP", "H-AP[1]"], ties=ties, relevance=ht.relevance.linear).values
-            for given in (table, torch.from_numpy(table), table.tolist()):
-                found = entrance(metrics=["H-AP", "H-AP[1]"], ties=ties, relevance=given)
-                np.testing.assert_array_equal(found.values, expected)
-            assert "table" in found.convention.relevance
+            for relevance_table in (table, torch.from_numpy(table), table.tolist()):
+                result = entrance(metrics=["H-AP", "H-AP[1]"], ties=ties, relevance=relevance_table)
+                np.testing.assert_array_equal(result.values, expected)
+            assert "table" in result.convention.relevance
 
 
 def test_each_query_has_the_relevance_of_its_own_row(retrieval):
     embeddings, paths = retrieval
     table = np.sort(np.random.default_rng(1).random((60, 3)), axis=1)
     table[:, 0] = 0
-    whole = evaluate(embeddings, paths, metrics=["H-AP"], relevance=table).values
+    expected = evaluate(embeddings, paths, metrics=["H-AP"], relevance=table).values
     for query in range(0, 60, 13):
-        same = np.tile(table[query], (60, 1))
-        alone = evaluate(embeddings, paths, metrics=["H-AP"], relevance=same).values
-        assert whole[query] == alone[query]
+        query_table = np.tile(table[query], (60, 1))
+        single = evaluate(embeddings, paths, metrics=["H-AP"], relevance=query_table).values
+        assert expected[query] == single[query]
     scores, levels = np.random.default_rng(2).random((2, 9)), np.arange(18).reshape(2, 9) % 3
-    both = h_ap(scores, levels, relevance=table[:2])
-    assert both[1] == h_ap(scores[1:], levels[1:], relevance=table[1:2])[0]
+    pair = h_ap(scores, levels, relevance=table[:2])
+    assert pair[1] == h_ap(scores[1:], levels[1:], relevance=table[1:2])[0]
 
 
 def test_the_similarity_of_nodes_in_a_tree_is_a_relevance(retrieval):
@@ -66,9 +66,9 @@ def test_the_similarity_of_nodes_in_a_tree_is_a_relevance(retrieval):
     tree = ht.LabelTree.from_paths([("lake", "a", i) for i in range(3)] + [("church", "b", i) for i in range(3, 6)])
     leaves = np.arange(60) % 6
     table = ht.relevance.from_networkx(tree, leaves)
-    found = evaluate(embeddings, tree.paths(leaves), metrics=["H-AP"], relevance=table)
+    result = evaluate(embeddings, tree.paths(leaves), metrics=["H-AP"], relevance=table)
     linear = evaluate(embeddings, tree.paths(leaves), metrics=["H-AP"], relevance=ht.relevance.linear)
-    np.testing.assert_allclose(found.values, linear.values, atol=1e-12)
+    np.testing.assert_allclose(result.values, linear.values, atol=1e-12)
 
 
 def test_an_interrupted_evaluation_knows_its_table(retrieval, tmp_path):
@@ -82,9 +82,9 @@ def test_an_interrupted_evaluation_knows_its_table(retrieval, tmp_path):
 
 def test_approximate_search_takes_a_table(retrieval):
     embeddings, paths = retrieval
-    how = Approximate("ivf", lists=1, probes=1)
-    found = evaluate(embeddings, paths, metrics=["TR@5"], relevance=np.ones((60, 3)) * [0, 1, 2], approximate=how)
-    assert found.has_values
+    method = Approximate("ivf", lists=1, probes=1)
+    result = evaluate(embeddings, paths, metrics=["TR@5"], relevance=np.ones((60, 3)) * [0, 1, 2], approximate=method)
+    assert result.has_values
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def test_a_factor_common_to_all_relevances_changes_no_hap(factor):
     table = np.tile([0.0, 0.25, 1.0], (6, 1))
     for metrics in (["H-AP"], ["H-AP[1]", "H-AP[2]"]):
         expected = evaluate_scores(scores, levels, metrics=metrics, relevance=table)
-        found = evaluate_scores(scores, levels, metrics=metrics, relevance=factor * table)
-        np.testing.assert_allclose(found.values, expected.values, rtol=1e-14)
-        assert set(found.skipped.values()) == {0}
+        result = evaluate_scores(scores, levels, metrics=metrics, relevance=factor * table)
+        np.testing.assert_allclose(result.values, expected.values, rtol=1e-14)
+        assert set(result.skipped.values()) == {0}
     curves, whole = (hierarchical_precision_recall(scores, levels, relevance=part * table) for part in (factor, 1.0))
-    for found, expected in zip(curves, whole, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-14)
+    for result, expected in zip(curves, whole, strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-14)

@@ -17,9 +17,9 @@ QUERY, GALLERY = RANDOM.normal(size=(7, 5)), RANDOM.normal(size=(40, 5))
 
 @pytest.mark.parametrize("dimensions", [1, 3, 5])
 def test_whitening_is_that_of_the_singular_vectors(dimensions: int) -> None:
-    found = rerank.pca_whitening(QUERY, GALLERY, dimensions=dimensions)
+    vectors = rerank.pca_whitening(QUERY, GALLERY, dimensions=dimensions)
     expected = whitened(QUERY, GALLERY, dimensions)
-    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-9)
+    np.testing.assert_allclose(vectors @ vectors.T, expected @ expected.T, atol=1e-9)
 
 
 def test_whitened_vectors_are_uncorrelated_and_directions_without_variance_are_left_out() -> None:
@@ -31,10 +31,10 @@ def test_whitened_vectors_are_uncorrelated_and_directions_without_variance_are_l
 
 @pytest.mark.parametrize(("k", "alpha"), [(1, 3.0), (5, 0.0), (40, 2.5)])
 def test_expanded_queries_are_those_of_the_definition(k: int, alpha: float) -> None:
-    found = rerank.alpha_query_expansion(QUERY, GALLERY, k=k, alpha=alpha)
+    vectors = rerank.alpha_query_expansion(QUERY, GALLERY, k=k, alpha=alpha)
     if alpha == 0:  # where 0 ** 0 is 1 in the reference, the neighbors have positive cosines
         assert (GALLERY @ QUERY.T > 0).sum(axis=0).min() >= k
-    np.testing.assert_allclose(found, expanded_queries(QUERY, GALLERY, k, alpha), atol=1e-12)
+    np.testing.assert_allclose(vectors, expanded_queries(QUERY, GALLERY, k, alpha), atol=1e-12)
 
 
 @pytest.mark.parametrize("k", [1, 4, 40])
@@ -44,10 +44,10 @@ def test_augmented_items_are_those_of_the_definition(k: int) -> None:
 
 @pytest.mark.parametrize(("k1", "k2", "weight"), [(6, 3, 0.3), (20, 6, 0.0), (5, 1, 1.0)])
 def test_reciprocal_scores_are_those_of_the_definition(k1: int, k2: int, weight: float) -> None:
-    found = rerank.k_reciprocal(QUERY, GALLERY, k1=k1, k2=k2, lambda_=weight)
-    np.testing.assert_allclose(found, reciprocal_scores(QUERY, GALLERY, k1, k2, weight), atol=1e-9)
-    both = rerank.k_reciprocal(GALLERY, k1=k1, k2=k2, lambda_=weight)
-    np.testing.assert_allclose(both, both.T, atol=1e-9)
+    values = rerank.k_reciprocal(QUERY, GALLERY, k1=k1, k2=k2, lambda_=weight)
+    np.testing.assert_allclose(values, reciprocal_scores(QUERY, GALLERY, k1, k2, weight), atol=1e-9)
+    scores_of_gallery = rerank.k_reciprocal(GALLERY, k1=k1, k2=k2, lambda_=weight)
+    np.testing.assert_allclose(scores_of_gallery, scores_of_gallery.T, atol=1e-9)
 
 
 def test_equal_vectors_are_their_own_first_neighbors() -> None:
@@ -86,12 +86,12 @@ def test_what_cannot_be_is_refused(call: Any) -> None:
 
 def test_digits_are_found_better() -> None:
     digits = pytest.importorskip("sklearn.datasets").load_digits()
-    pixels, own = digits.data[:600], digits.target[:600]
-    paths = np.c_[own % 2, own]
-    before = evaluate(pixels, paths, metrics=["H-AP"]).summary()["H-AP"]
+    pixels, labels = digits.data[:600], digits.target[:600]
+    paths = np.c_[labels % 2, labels]
+    first_score = evaluate(pixels, paths, metrics=["H-AP"]).summary()["H-AP"]
     augmented_pixels = rerank.database_augmentation(pixels, k=10)
-    assert evaluate(augmented_pixels, paths, metrics=["H-AP"]).summary()["H-AP"] > before + 0.02
+    assert evaluate(augmented_pixels, paths, metrics=["H-AP"]).summary()["H-AP"] > first_score + 0.02
     levels = (paths[:, None] == paths[None]).cumprod(axis=2).sum(axis=2)
     valid = ~np.eye(len(paths), dtype=np.bool_)
     scored = evaluate_scores(rerank.k_reciprocal(pixels), levels, valid=valid, metrics=["H-AP"])
-    assert scored.summary()["H-AP"] > before + 0.02
+    assert scored.summary()["H-AP"] > first_score + 0.02

@@ -30,26 +30,26 @@ def test_means_leave_out_the_queries_without_positives_and_count_them(result):
 
 
 def test_a_metric_that_no_query_has_is_absent_from_the_summary():
-    found = evaluate_scores([[1.0, 2.0]], [[1, 0]], num_levels=2, metrics=["AP[1]", "AP[2]"])
-    assert list(found.summary().index) == ["AP[1]"]
-    assert found.skipped == {"AP[1]": 0, "AP[2]": 1}
-    assert "AP[2]" not in json.loads(found.to_json())["summary"]
-    assert "—" in str(found)
+    result_of_one = evaluate_scores([[1.0, 2.0]], [[1, 0]], num_levels=2, metrics=["AP[1]", "AP[2]"])
+    assert list(result_of_one.summary().index) == ["AP[1]"]
+    assert result_of_one.skipped == {"AP[1]": 0, "AP[2]": 1}
+    assert "AP[2]" not in json.loads(result_of_one.to_json())["summary"]
+    assert "—" in str(result_of_one)
 
 
 def test_json_holds_means_counts_and_the_card(result):
-    written = json.loads(result.to_json())
-    assert written["summary"] == pytest.approx(result.summary().to_dict())
-    assert written["num_queries"] == 40
-    assert written["convention"]["ties"] == "average"
-    assert written["convention"]["self_rule"] == "self-retrieval, each query masked by index"
+    record = json.loads(result.to_json())
+    assert record["summary"] == pytest.approx(result.summary().to_dict())
+    assert record["num_queries"] == 40
+    assert record["convention"]["ties"] == "average"
+    assert record["convention"]["self_rule"] == "self-retrieval, each query masked by index"
 
 
 def test_the_card_prints_with_the_result(result):
-    shown = str(result)
-    assert "H-AP" in shown
-    assert "1 of 40 queries without positives" in shown
-    assert "expectation over all orders" in shown
+    text = str(result)
+    assert "H-AP" in text
+    assert "1 of 40 queries without positives" in text
+    assert "expectation over all orders" in text
 
 
 def test_confidence_intervals_hold_the_mean_and_repeat(result):
@@ -57,8 +57,8 @@ def test_confidence_intervals_hold_the_mean_and_repeat(result):
     means = result.summary()
     assert ((bounds["low"] <= means) & (means <= bounds["high"])).all()
     assert bounds.equals(result.confidence_interval(resamples=200))
-    wide = result.confidence_interval(confidence=0.99, resamples=200)
-    assert (wide["high"] - wide["low"] >= bounds["high"] - bounds["low"]).all()
+    wide_interval = result.confidence_interval(confidence=0.99, resamples=200)
+    assert (wide_interval["high"] - wide_interval["low"] >= bounds["high"] - bounds["low"]).all()
     with pytest.raises(OptionError):
         result.confidence_interval(confidence=95)
 
@@ -81,6 +81,6 @@ def test_queries_without_a_cluster_are_refused_and_one_cluster_has_no_interval()
             result.confidence_interval(clusters=clusters)
     frame = pd.DataFrame({"kind": ["natural", "natural"], "number": [1, 2]})
     assert result.confidence_interval(clusters=frame).loc["AP", "clusters"] == 2
-    alone = result.confidence_interval(clusters=["a", "a"]).loc["AP"]
-    assert np.isnan([alone["low"], alone["high"]]).all()
-    assert alone["clusters"] == 1
+    interval = result.confidence_interval(clusters=["a", "a"]).loc["AP"]
+    assert np.isnan([interval["low"], interval["high"]]).all()
+    assert interval["clusters"] == 1

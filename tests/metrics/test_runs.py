@@ -14,7 +14,7 @@ METRICS = ["H-AP", "AP[1]", "AP[2]", "P@5", "NDCG@5"]
 
 
 @pytest.fixture(scope="module")
-def named():
+def run_and_qrels():
     random = np.random.default_rng(3)
     items = [f"d{item}" for item in range(30)]
     run = {
@@ -25,16 +25,16 @@ def named():
     return run, qrels
 
 
-def check_same(found, expected):
-    pd.testing.assert_frame_equal(found.per_query().sort_index(), expected.per_query().sort_index(), atol=1e-12)
+def check_same(result, expected):
+    pd.testing.assert_frame_equal(result.per_query().sort_index(), expected.per_query().sort_index(), atol=1e-12)
 
 
 def rows(nested):
-    return [(query, item, value) for query, own in nested.items() for item, value in own.items()]
+    return [(query, item, value) for query, items in nested.items() for item, value in items.items()]
 
 
-def test_parquet_and_every_frame_give_the_same_numbers(named, tmp_path):
-    run, qrels = named
+def test_parquet_and_every_frame_give_the_same_numbers(run_and_qrels, tmp_path):
+    run, qrels = run_and_qrels
     expected = evaluate_ranking(run, qrels, metrics=METRICS)
     frames = [
         pd.DataFrame(rows(run), columns=["q_id", "doc_id", "score"]),
@@ -55,38 +55,38 @@ def test_numbers_that_name_items_are_texts_in_files(tmp_path):
 
 
 @pytest.mark.nightly
-def test_what_ranx_saves_is_read_and_its_numbers_agree(named, tmp_path):
+def test_what_ranx_saves_is_read_and_its_numbers_agree(run_and_qrels, tmp_path):
     ranx = pytest.importorskip("ranx")
-    run, qrels = named
+    run, qrels = run_and_qrels
     ranx.Run(run).save(str(tmp_path / "run.json"))
     ranx.Qrels(qrels).save(str(tmp_path / "qrels.json"))
-    found = evaluate_ranking(tmp_path / "run.json", tmp_path / "qrels.json", metrics=METRICS)
-    check_same(found, evaluate_ranking(run, qrels, metrics=METRICS))
+    result = evaluate_ranking(tmp_path / "run.json", tmp_path / "qrels.json", metrics=METRICS)
+    check_same(result, evaluate_ranking(run, qrels, metrics=METRICS))
     ranx.Qrels(qrels).save(str(tmp_path / "qrels.parquet"))  # whose column of grades is "score"
-    check_same(evaluate_ranking(tmp_path / "run.json", tmp_path / "qrels.parquet", metrics=METRICS), found)
-    theirs = ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), ["map-l2", "precision@5-l2", "ndcg_burges@5"])
-    ours = found.summary()[["AP[2]", "P@5", "NDCG@5"]].to_list()
-    assert ours == pytest.approx(list(theirs.values()), abs=1e-9)
+    check_same(evaluate_ranking(tmp_path / "run.json", tmp_path / "qrels.parquet", metrics=METRICS), result)
+    ranx_values = ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), ["map-l2", "precision@5-l2", "ndcg_burges@5"])
+    values = result.summary()[["AP[2]", "P@5", "NDCG@5"]].to_list()
+    assert values == pytest.approx(list(ranx_values.values()), abs=1e-9)
 
 
-def test_iterators_of_ir_measures_are_read_and_its_numbers_agree(named, tmp_path):
+def test_iterators_of_ir_measures_are_read_and_its_numbers_agree(run_and_qrels, tmp_path):
     ir_measures = pytest.importorskip("ir_measures")
-    run, qrels = named
+    run, qrels = run_and_qrels
     write_trec_run(tmp_path / "run.txt", run)
     write_trec_qrels(tmp_path / "qrels.txt", qrels)
-    found = evaluate_ranking(
+    result = evaluate_ranking(
         ir_measures.read_trec_run(str(tmp_path / "run.txt")),
         ir_measures.read_trec_qrels(str(tmp_path / "qrels.txt")),
         metrics=METRICS,
     )
-    check_same(found, evaluate_ranking(run, qrels, metrics=METRICS))
+    check_same(result, evaluate_ranking(run, qrels, metrics=METRICS))
     docs = [ir_measures.ScoredDoc(*row) for row in rows(run)]
-    judged = [ir_measures.Qrel(*row) for row in rows(qrels)]
-    check_same(evaluate_ranking(docs, judged, metrics=METRICS), found)
+    judgments = [ir_measures.Qrel(*row) for row in rows(qrels)]
+    check_same(evaluate_ranking(docs, judgments, metrics=METRICS), result)
     measures = [ir_measures.AP(rel=1), ir_measures.AP(rel=2), ir_measures.P(rel=2) @ 5]
-    theirs = ir_measures.calc_aggregate(measures, judged, docs)
-    ours = found.summary()[["AP[1]", "AP[2]", "P@5"]].to_list()
-    assert ours == pytest.approx([theirs[measure] for measure in measures], abs=1e-6)
+    reference_values = ir_measures.calc_aggregate(measures, judgments, docs)
+    values = result.summary()[["AP[1]", "AP[2]", "P@5"]].to_list()
+    assert values == pytest.approx([reference_values[measure] for measure in measures], abs=1e-6)
     write_trec_run(tmp_path / "again.txt", docs)
     assert (tmp_path / "again.txt").read_bytes() == (tmp_path / "run.txt").read_bytes()
 
@@ -120,13 +120,15 @@ def test_judgments_below_0_are_an_error_or_irrelevant(tmp_path):
     run = {"q": ["spam", "a"]}
     with pytest.raises(TableError, match=r"qrels\.txt, line 2.*negative_qrels='irrelevant'"):
         evaluate_ranking(run, tmp_path / "qrels.txt")
-    found = evaluate_ranking(run, tmp_path / "qrels.txt", negative_qrels="irrelevant", unjudged="error", metrics=["AP"])
-    assert found.summary()["AP"] == 0.5
+    result = evaluate_ranking(
+        run, tmp_path / "qrels.txt", negative_qrels="irrelevant", unjudged="error", metrics=["AP"]
+    )
+    assert result.summary()["AP"] == 0.5
     assert read_trec_qrels(tmp_path / "qrels.txt", negative_qrels="irrelevant") == {"q": {"a": 1, "spam": 0}}
-    for judged in ({"q": {"a": 1, "spam": -2}}, pd.DataFrame({"query": ["q"], "doc": ["spam"], "level": [-2]})):
+    for judgments in ({"q": {"a": 1, "spam": -2}}, pd.DataFrame({"query": ["q"], "doc": ["spam"], "level": [-2]})):
         with pytest.raises(PathError, match="level -2"):
-            evaluate_ranking(run, judged)
-        evaluate_ranking(run, judged, negative_qrels="irrelevant", metrics=["AP"])
+            evaluate_ranking(run, judgments)
+        evaluate_ranking(run, judgments, negative_qrels="irrelevant", metrics=["AP"])
     with pytest.raises(PathError, match=r"-0\.5"):
         evaluate_ranking(run, {"q": {"a": -0.5}}, negative_qrels="irrelevant")
     with pytest.raises(OptionError, match="negative_qrels"):
@@ -149,28 +151,28 @@ def test_a_run_of_named_items_is_judged_by_their_paths():
     scores = cosines(embeddings)
     run = {names[row]: dict(zip(names, scores[row].tolist(), strict=True)) for row in range(40)}
     expected = evaluate(embeddings, paths, metrics=METRICS)
-    found = evaluate_ranking(run, query_paths=paths, query_names=names, metrics=METRICS)
-    np.testing.assert_allclose(found.per_query().to_numpy(), expected.per_query().to_numpy(), atol=1e-9)
-    assert found.per_query().index.tolist() == names
-    few = evaluate_ranking(
+    result = evaluate_ranking(run, query_paths=paths, query_names=names, metrics=METRICS)
+    np.testing.assert_allclose(result.per_query().to_numpy(), expected.per_query().to_numpy(), atol=1e-9)
+    assert result.per_query().index.tolist() == names
+    result_of_five = evaluate_ranking(
         {name: run[name] for name in names[:5]}, query_paths=paths, query_names=names, metrics=METRICS
     )
-    np.testing.assert_allclose(few.per_query().to_numpy(), expected.per_query().to_numpy()[:5], atol=1e-9)
-    apart = evaluate(embeddings[:10], paths[:10], embeddings[10:], paths[10:], metrics=METRICS)
+    np.testing.assert_allclose(result_of_five.per_query().to_numpy(), expected.per_query().to_numpy()[:5], atol=1e-9)
+    separate = evaluate(embeddings[:10], paths[:10], embeddings[10:], paths[10:], metrics=METRICS)
     run = {names[row]: dict(zip(names[10:], scores[row, 10:].tolist(), strict=True)) for row in range(10)}
     labels = {"query_paths": paths[:10], "query_names": names[:10]}
     labels |= {"gallery_paths": paths[10:], "gallery_names": names[10:]}
-    found = evaluate_ranking(run, **labels, metrics=METRICS)
-    np.testing.assert_allclose(found.per_query().to_numpy(), apart.per_query().to_numpy(), atol=1e-9)
+    result = evaluate_ranking(run, **labels, metrics=METRICS)
+    np.testing.assert_allclose(result.per_query().to_numpy(), separate.per_query().to_numpy(), atol=1e-9)
     del run[names[3]]  # a query without a list finds nothing
     assert evaluate_ranking(run, **labels, metrics=["AP[1]"]).per_query()["AP[1]"][names[3]] == 0.0
 
 
 def test_items_without_a_path_are_irrelevant_or_an_error():
     paths, names = [[0], [0], [1]], ["a", "b", "c"]
-    found = evaluate_ranking({"a": ["x", "b"]}, query_paths=paths, query_names=names, metrics=["AP"])
-    assert found.summary()["AP"] == 0.5
-    assert "1 distractors at level 0" in found.convention.self_rule
+    result = evaluate_ranking({"a": ["x", "b"]}, query_paths=paths, query_names=names, metrics=["AP"])
+    assert result.summary()["AP"] == 0.5
+    assert "1 distractors at level 0" in result.convention.self_rule
     for run, names_given, error, words in [
         ({"a": ["x", "b"]}, names, PathError, "an item without a label.*unjudged"),
         ({"z": ["b"]}, names, PathError, "a query without a label"),
@@ -195,11 +197,15 @@ def test_graded_qrels_of_a_tree_give_others_the_same_relevance(tmp_path):
         names[row]: {names[item]: float(scores[row, item]) for item in range(20) if item != row} for row in range(20)
     }
     expected = evaluate(embeddings, paths, metrics=["NDCG@5", "AP[1]"])
-    found = evaluate_ranking(run, tmp_path / "levels.txt", metrics=["NDCG@5", "AP[1]"])
-    np.testing.assert_allclose(found.summary(), expected.summary(), atol=1e-9)
-    judged = ranx.Qrels.from_file(str(tmp_path / "gains.txt"), kind="trec")
-    theirs = ranx.evaluate(judged, ranx.Run({query: run[query] for query in judged.keys()}), ["ndcg@5", "map"])  # noqa: SIM118
-    assert [theirs["ndcg@5"], theirs["map"]] == pytest.approx(expected.summary().to_list(), abs=1e-6)
+    result = evaluate_ranking(run, tmp_path / "levels.txt", metrics=["NDCG@5", "AP[1]"])
+    np.testing.assert_allclose(result.summary(), expected.summary(), atol=1e-9)
+    ranx_qrels = ranx.Qrels.from_file(str(tmp_path / "gains.txt"), kind="trec")
+    ranx_value = ranx.evaluate(
+        ranx_qrels,
+        ranx.Run({query: run[query] for query in ranx_qrels.keys()}),  # noqa: SIM118
+        ["ndcg@5", "map"],
+    )
+    assert [ranx_value["ndcg@5"], ranx_value["map"]] == pytest.approx(expected.summary().to_list(), abs=1e-6)
 
 
 @pytest.mark.parametrize("grades", [(0, 1), (0, 1, -1), (0, 1.5, 2), "012", (0, True, 2)])
@@ -241,9 +247,9 @@ def test_what_is_no_name_of_an_item_is_refused(run):
 
 
 def test_arrays_that_are_no_list_are_refused():
-    for own in (np.array(3), np.array([["a", "b"]]), b"ab"):
+    for array in (np.array(3), np.array([["a", "b"]]), b"ab"):
         with pytest.raises(OptionError, match="for query 'q'"):
-            evaluate_ranking({"q": own}, {"q": {"a": 1}})
+            evaluate_ranking({"q": array}, {"q": {"a": 1}})
 
 
 @pytest.mark.parametrize("names", [[["a"], "b"], [None, "b"], 5])
@@ -263,13 +269,13 @@ def test_a_column_of_distances_ranks_the_smallest_first(column):
     frame = pd.DataFrame({"query": "q", "doc": list(DISTANCES), column: list(DISTANCES.values())})
     for options in ({}, {"higher_is_better": False}):
         assert evaluate_ranking(frame, RELEVANT, metrics=["AP"], **options)["AP"] == 1.0
-    named = frame.rename(columns={column: "score"})
-    assert evaluate_ranking(named, RELEVANT, metrics=["AP"], higher_is_better=False)["AP"] == 1.0
-    assert evaluate_ranking(named, RELEVANT, metrics=["AP"])["AP"] == pytest.approx((1 / 2 + 2 / 3) / 2)
+    renamed_frame = frame.rename(columns={column: "score"})
+    assert evaluate_ranking(renamed_frame, RELEVANT, metrics=["AP"], higher_is_better=False)["AP"] == 1.0
+    assert evaluate_ranking(renamed_frame, RELEVANT, metrics=["AP"])["AP"] == pytest.approx((1 / 2 + 2 / 3) / 2)
 
 
-def test_distances_in_any_form_rank_as_their_negatives_do(named, tmp_path):
-    run, qrels = named
+def test_distances_in_any_form_rank_as_their_negatives_do(run_and_qrels, tmp_path):
+    run, qrels = run_and_qrels
     distances = {query: {item: -score for item, score in items.items()} for query, items in run.items()}
     expected = evaluate_ranking(run, qrels, metrics=METRICS)
     write_trec_run(tmp_path / "run.txt", distances)
@@ -281,40 +287,40 @@ def test_distances_in_any_form_rank_as_their_negatives_do(named, tmp_path):
         evaluate_ranking([[0]], query_paths=[0], gallery_paths=[0], higher_is_better=False)
 
 
-def delf_average_precision(listed, relevant, most=100):
+def delf_average_precision(ranked, relevant, limit=100):
     """As GLDv2's metrics.py: an image listed again takes its place and counts as wrong."""
-    total, right, seen = 0.0, 0, set()
-    for place, name in enumerate(listed[:most], start=1):
-        if name not in seen and name in relevant:
+    total, right, visited = 0.0, 0, set()
+    for place, name in enumerate(ranked[:limit], start=1):
+        if name not in visited and name in relevant:
             right += 1
             total += right / place
-        seen.add(name)
-    return total / min(len(relevant), most)
+        visited.add(name)
+    return total / min(len(relevant), limit)
 
 
 def test_repeated_items_are_refused_or_take_their_place_as_in_delf():
     random = np.random.default_rng(0)
     lists = {f"q{query}": [f"d{item}" for item in random.integers(0, 30, 120)] for query in range(20)}
-    judged = {query: {f"d{item}": 1 for item in random.choice(30, 9, replace=False)} for query in lists}
-    expected = [delf_average_precision(lists[query], judged[query]) for query in lists]
+    qrels = {query: {f"d{item}": 1 for item in random.choice(30, 9, replace=False)} for query in lists}
+    expected = [delf_average_precision(lists[query], qrels[query]) for query in lists]
     options = {"metrics": ["mAP@100"], "compat": "delf"}
-    found = evaluate_ranking(lists, judged, **options).per_query()["mAP@100"]
-    assert found[list(lists)].tolist() == pytest.approx(expected, abs=1e-12)
-    scored = pd.DataFrame([(q, d, -place) for q, own in lists.items() for place, d in enumerate(own)])
+    result = evaluate_ranking(lists, qrels, **options).per_query()["mAP@100"]
+    assert result[list(lists)].tolist() == pytest.approx(expected, abs=1e-12)
+    scored = pd.DataFrame([(q, d, -place) for q, items in lists.items() for place, d in enumerate(items)])
     scored = scored.set_axis(["query", "doc", "score"], axis=1).sample(frac=1, random_state=0)
-    found = evaluate_ranking(scored, judged, **options).per_query()["mAP@100"]
-    assert found[list(lists)].tolist() == pytest.approx(expected, abs=1e-12)
+    result = evaluate_ranking(scored, qrels, **options).per_query()["mAP@100"]
+    assert result[list(lists)].tolist() == pytest.approx(expected, abs=1e-12)
     query_paths = np.zeros(1, int)
-    for query, own in lists.items():
-        gallery = [0 if f"d{item}" in judged[query] else 1 for item in range(30)]
+    for query, items in lists.items():
+        gallery = [0 if f"d{item}" in qrels[query] else 1 for item in range(30)]
         paths = {"query_paths": query_paths, "gallery_paths": gallery}
-        value = delf_average_precision(own, judged[query])
-        indices = [[int(name[1:]) for name in own]]
+        value = delf_average_precision(items, qrels[query])
+        indices = [[int(name[1:]) for name in items]]
         assert evaluate_ranking(indices, **paths, **options)["mAP@100"] == pytest.approx(value, abs=1e-12)
         names = {"query_names": ["q"], "gallery_names": [f"d{item}" for item in range(30)]}
-        assert evaluate_ranking({"q": own}, **paths, **names, **options)["mAP@100"] == pytest.approx(value, abs=1e-12)
+        assert evaluate_ranking({"q": items}, **paths, **names, **options)["mAP@100"] == pytest.approx(value, abs=1e-12)
     with pytest.raises(PathError, match="compat='delf'"):
-        evaluate_ranking(lists, judged)
+        evaluate_ranking(lists, qrels)
 
 
 def test_kaggle_files_of_id_and_images_are_runs_and_judgments(tmp_path):
@@ -322,9 +328,9 @@ def test_kaggle_files_of_id_and_images_are_runs_and_judgments(tmp_path):
     (tmp_path / "solution.csv").write_text(
         "id,images,Usage\nq,a b,Private\np,c d,Public\nempty,a,Private\nignored,None,Ignored\n"
     )
-    found = evaluate_ranking(tmp_path / "run.csv", tmp_path / "solution.csv", metrics=["mAP@100"]).per_query()
-    assert found["mAP@100"].dropna().to_dict() == pytest.approx({"q": (1 / 2 + 2 / 3) / 2, "p": 0.5, "empty": 0.0})
-    assert np.isnan(found["mAP@100"]["ignored"])
+    result = evaluate_ranking(tmp_path / "run.csv", tmp_path / "solution.csv", metrics=["mAP@100"]).per_query()
+    assert result["mAP@100"].dropna().to_dict() == pytest.approx({"q": (1 / 2 + 2 / 3) / 2, "p": 0.5, "empty": 0.0})
+    assert np.isnan(result["mAP@100"]["ignored"])
     frame = pa.table({"id": ["q"], "images": ["x a b"]})
     assert evaluate_ranking(frame, RELEVANT, metrics=["AP"])["AP"] == pytest.approx((1 / 2 + 2 / 3) / 2)
     with pytest.raises(PathError, match="'q' twice"):

@@ -19,7 +19,7 @@ def brute_force(first, second, alternative="two-sided"):
     differences = [a - b for a, b in zip(first, second, strict=True)]
     observed, extreme, patterns = sum(differences), 0, 0
     for signs in product([1, -1], repeat=len(differences)):
-        value = sum(sign * own for sign, own in zip(signs, differences, strict=True))
+        value = sum(sign * difference for sign, difference in zip(signs, differences, strict=True))
         patterns += 1
         if alternative == "two-sided":
             extreme += abs(value) >= abs(observed) - 1e-12
@@ -33,9 +33,9 @@ def test_few_differences_are_counted_exactly_as_by_brute_force_and_scipy(alterna
     random = np.random.default_rng(0)
     for _ in range(5):
         first, second = random.integers(0, 6, 9) / 5, random.integers(0, 6, 9) / 5
-        found = paired_randomization_test(first, second, alternative=alternative)
-        assert found == pytest.approx(brute_force(first, second, alternative), abs=1e-15)
-        theirs = stats.permutation_test(
+        test = paired_randomization_test(first, second, alternative=alternative)
+        assert test == pytest.approx(brute_force(first, second, alternative), abs=1e-15)
+        reference = stats.permutation_test(
             (first, second),
             lambda x, y, axis: np.mean(x - y, axis=axis),
             permutation_type="samples",
@@ -43,16 +43,16 @@ def test_few_differences_are_counted_exactly_as_by_brute_force_and_scipy(alterna
             alternative=alternative,
             n_resamples=np.inf,
         )
-        assert found == pytest.approx(theirs.pvalue, abs=1e-12)
+        assert test == pytest.approx(reference.pvalue, abs=1e-12)
 
 
 def test_many_differences_agree_with_the_normal_limit_and_never_give_0():
     random = np.random.default_rng(1)
     first = random.random(400)
     second = first + random.normal(0.01, 0.1, 400)
-    found = paired_randomization_test(first, second, resamples=20_000)
-    assert found == pytest.approx(stats.ttest_rel(first, second).pvalue, abs=0.02)
-    assert found == paired_randomization_test(first, second, resamples=20_000)
+    test = paired_randomization_test(first, second, resamples=20_000)
+    assert test == pytest.approx(stats.ttest_rel(first, second).pvalue, abs=0.02)
+    assert test == paired_randomization_test(first, second, resamples=20_000)
     assert paired_randomization_test(first, first + 1, resamples=99) == pytest.approx(1 / 100)
     assert paired_randomization_test(first, first) == 1.0
 
@@ -93,8 +93,8 @@ def test_a_worse_system_is_told_from_two_equal_ones(systems):
     assert row["p_holm"] < 0.01
     equal = table[(table["first"] == "a") & (table["second"] == "b")]
     assert (equal["p"] == 1).all()
-    for metric, own in table.groupby("metric"):
-        np.testing.assert_allclose(own["p_holm"], holm(own["p"].to_numpy()), err_msg=metric)
+    for metric, rows in table.groupby("metric"):
+        np.testing.assert_allclose(rows["p_holm"], holm(rows["p"].to_numpy()), err_msg=metric)
 
 
 def test_only_queries_with_two_values_are_compared():
@@ -118,20 +118,20 @@ def test_intervals_of_classes_are_wider_where_classes_differ():
     levels = (random.random((500, 10)) < random.random(20)[classes][:, None]).astype(np.uint8)
     levels[:, 0] = 1
     result = evaluate_scores(np.arange(10.0) * np.ones((500, 1)), levels, metrics=["AP", "R@1"])
-    alone, together = result.confidence_interval(), result.confidence_interval(clusters=classes)
-    assert alone["clusters"].tolist() == [500, 500]
-    assert together["clusters"].tolist() == [20, 20]
-    assert (together["high"] - together["low"] > 1.5 * (alone["high"] - alone["low"])).all()
+    by_query, by_cluster = result.confidence_interval(), result.confidence_interval(clusters=classes)
+    assert by_query["clusters"].tolist() == [500, 500]
+    assert by_cluster["clusters"].tolist() == [20, 20]
+    assert (by_cluster["high"] - by_cluster["low"] > 1.5 * (by_query["high"] - by_query["low"])).all()
     column = result.per_query()["AP"].to_numpy()
-    theirs = stats.bootstrap((column,), np.mean, n_resamples=2000, method="percentile", rng=0).confidence_interval
-    assert alone.loc["AP", ["low", "high"]].tolist() == pytest.approx([theirs.low, theirs.high], abs=5e-3)
+    reference = stats.bootstrap((column,), np.mean, n_resamples=2000, method="percentile", rng=0).confidence_interval
+    assert by_query.loc["AP", ["low", "high"]].tolist() == pytest.approx([reference.low, reference.high], abs=5e-3)
 
 
 def test_an_evaluation_that_knows_its_classes_draws_them(systems):
     result = systems["c"]
-    known = result.confidence_interval()
-    assert known.equals(result.confidence_interval(clusters=result.query_paths))
-    assert set(known["clusters"]) == {12}
+    interval = result.confidence_interval()
+    assert interval.equals(result.confidence_interval(clusters=result.query_paths))
+    assert set(interval["clusters"]) == {12}
     assert set(result.confidence_interval(clusters=range(60))["clusters"]) == {60}
 
 
@@ -164,9 +164,9 @@ def test_what_cannot_be_tested_is_refused(error, call):
 
 
 def test_systems_must_share_queries_and_metrics(systems):
-    other = evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=["AP"])
+    second = evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=["AP"])
     with pytest.raises(OptionError, match="other queries"):
-        compare_systems({"a": systems["a"], "other": other})
+        compare_systems({"a": systems["a"], "other": second})
     with pytest.raises(OptionError, match=r"NDCG@7"):
         compare_systems(systems, metrics=["NDCG@7"])
     with pytest.raises(ShapeError, match="60 queries"):
@@ -182,8 +182,8 @@ def test_series_in_another_order_are_refused_instead_of_paired_by_place():
         paired_randomization_test(first.drop("a"), second.drop("c"))
     with pytest.raises(OptionError, match="same order"):
         paired_randomization_test(first.reset_index(drop=True), second.reset_index(drop=True)[::-1])
-    counted = second.reset_index(drop=True)  # as a file of values has them
-    assert paired_randomization_test(first, counted) == paired_randomization_test(first, second)
+    unnamed = second.reset_index(drop=True)  # as a file of values has them
+    assert paired_randomization_test(first, unnamed) == paired_randomization_test(first, second)
 
 
 def test_values_whose_sums_overflow_have_the_p_value_of_smaller_ones():
@@ -212,22 +212,24 @@ def test_an_infinite_value_has_no_p_value():
 
 def test_systems_measured_by_different_conventions_are_not_compared():
     scores, levels = [[3.0, 3.0, 1.0]] * 4, [[2, 0, 1]] * 4
-    ours = evaluate_scores(scores, levels, metrics=["AP", "H-AP"])
+    result = evaluate_scores(scores, levels, metrics=["AP", "H-AP"])
     for options, field in (
         ({"ties": "worst"}, "ties"),
         ({"compat": "delf"}, "rules"),
         ({"num_levels": 3}, "num_levels"),
     ):
-        other = evaluate_scores(scores, levels, metrics=["AP"], **options)
+        second_result = evaluate_scores(scores, levels, metrics=["AP"], **options)
         with pytest.raises(OptionError, match=f"different {field}: 'a' has"):
-            compare_systems({"a": ours, "b": other})
+            compare_systems({"a": result, "b": second_result})
     steeper = evaluate_scores(scores, levels, metrics=["AP", "H-AP"], alpha=3.0)
     with pytest.raises(OptionError, match="different relevance"):
-        compare_systems({"a": ours, "b": steeper}, metrics="H-AP")
-    assert compare_systems({"a": ours, "b": steeper}, metrics="AP")["p"].tolist() == [1.0]
-    plain = evaluate_scores(scores, levels, metrics=["H-AP"], alpha=1)  # the number, not its type, is the convention
-    assert compare_systems({"a": ours, "b": plain})["p"].tolist() == [1.0]
+        compare_systems({"a": result, "b": steeper}, metrics="H-AP")
+    assert compare_systems({"a": result, "b": steeper}, metrics="AP")["p"].tolist() == [1.0]
+    single_metric = evaluate_scores(
+        scores, levels, metrics=["H-AP"], alpha=1
+    )  # the number, not its type, is the convention
+    assert compare_systems({"a": result, "b": single_metric})["p"].tolist() == [1.0]
     with pytest.raises(OptionError, match="systems as a list"):
-        compare_systems([ours, steeper])
+        compare_systems([result, steeper])
     with pytest.raises(OptionError, match="first is an Evaluation"):
-        paired_randomization_test(ours, steeper)
+        paired_randomization_test(result, steeper)

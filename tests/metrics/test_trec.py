@@ -22,7 +22,7 @@ NAMES = ["H-AP", "NDCG", "ASI", "AP[1]", "AP[2]", "R@1", "TR@5", "P@5", "mAP@R",
 
 
 @pytest.fixture(scope="module")
-def named():
+def run_and_qrels():
     """A run with ties, unjudged items, a query without a list and one without judgments, and its qrels."""
     random = np.random.default_rng(0)
     run = {
@@ -37,18 +37,18 @@ def named():
 
 
 def frames(run, qrels):
-    run_rows = [(query, item, score) for query, own in run.items() for item, score in own.items()]
-    qrels_rows = [(query, item, level) for query, own in qrels.items() for item, level in own.items()]
+    run_rows = [(query, item, score) for query, items in run.items() for item, score in items.items()]
+    qrels_rows = [(query, item, level) for query, items in qrels.items() for item, level in items.items()]
     return pd.DataFrame(run_rows, columns=["q", "d", "s"]), pd.DataFrame(qrels_rows, columns=["q", "d", "l"])
 
 
-def check_same(found, expected):
-    pd.testing.assert_frame_equal(found.per_query().sort_index(), expected.per_query().sort_index(), atol=1e-12)
+def check_same(result, expected):
+    pd.testing.assert_frame_equal(result.per_query().sort_index(), expected.per_query().sort_index(), atol=1e-12)
 
 
 @pytest.mark.parametrize("ties", ["average", "worst", "paper", "index"])
-def test_every_form_of_a_run_gives_the_same_numbers(named, ties, tmp_path):
-    run, qrels = named
+def test_every_form_of_a_run_gives_the_same_numbers(run_and_qrels, ties, tmp_path):
+    run, qrels = run_and_qrels
     expected = evaluate_ranking(run, qrels, metrics=NAMES, ties=ties)
     run_frame, qrels_frame = frames(run, qrels)
     for names, level in ((("query", "doc", "score"), "level"), (("qid", "docno", "score"), "label")):
@@ -67,8 +67,8 @@ def test_every_form_of_a_run_gives_the_same_numbers(named, ties, tmp_path):
         )
 
 
-def test_files_written_are_read_back(named, tmp_path):
-    run, qrels = named
+def test_files_written_are_read_back(run_and_qrels, tmp_path):
+    run, qrels = run_and_qrels
     write_trec_run(tmp_path / "run.txt", run, tag="mine")
     write_trec_qrels(tmp_path / "qrels.txt", qrels)
     assert read_trec_run(tmp_path / "run.txt") == run
@@ -80,16 +80,16 @@ def test_files_written_are_read_back(named, tmp_path):
     assert first[0].endswith(" mine")
 
 
-def test_compressed_files_hold_the_same_lines_and_the_same_bytes_each_time(named, tmp_path):
-    run, qrels = named
-    for write, read, content in ((write_trec_run, read_trec_run, run), (write_trec_qrels, read_trec_qrels, qrels)):
+def test_compressed_files_hold_the_same_lines_and_the_same_bytes_each_time(run_and_qrels, tmp_path):
+    run, qrels = run_and_qrels
+    for write, reader, content in ((write_trec_run, read_trec_run, run), (write_trec_qrels, read_trec_qrels, qrels)):
         write(tmp_path / "plain.txt", content)
         write(tmp_path / "packed.txt.gz", content)
         packed = (tmp_path / "packed.txt.gz").read_bytes()
         assert gzip.decompress(packed) == (tmp_path / "plain.txt").read_bytes()
         write(tmp_path / "again.gz", content)
         assert (tmp_path / "again.gz").read_bytes() == packed
-        assert read(tmp_path / "packed.txt.gz") == content
+        assert reader(tmp_path / "packed.txt.gz") == content
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_indices_of_a_search_become_files_with_the_same_numbers(tmp_path):
         tmp_path / "run.txt", ranking, scores=np.take_along_axis(scores, ranking, axis=1), self_retrieval=True
     )
     write_trec_qrels(tmp_path / "qrels.txt", query_paths=paths)
-    found = evaluate_ranking(tmp_path / "run.txt", tmp_path / "qrels.txt", metrics=NAMES)
-    np.testing.assert_allclose(found.values, evaluate(embeddings, paths, metrics=NAMES).values, atol=1e-12)
+    result = evaluate_ranking(tmp_path / "run.txt", tmp_path / "qrels.txt", metrics=NAMES)
+    np.testing.assert_allclose(result.values, evaluate(embeddings, paths, metrics=NAMES).values, atol=1e-12)
     write_trec_run(tmp_path / "cut.txt", [[2, 0, -1]])
     assert read_trec_run(tmp_path / "cut.txt") == {"0": {"2": -1.0, "0": -2.0}}
     write_trec_qrels(tmp_path / "gallery.txt", query_paths=[[0, 1]], gallery_paths=[[0, 1], [0, 2], [1, 1]])

@@ -41,16 +41,16 @@ def tiff(values: NDArray[Any], *, photometric: int = 1) -> bytes:
     photometric = 2 if channels > 1 else photometric
     tags = [(256, width), (257, height), (259, 1), (262, photometric), (277, channels), (278, height), (279, len(body))]
     count = len(tags) + 3
-    after = 8 + 2 + 12 * count + 4
+    table_end = 8 + 2 + 12 * count + 4
     lists = struct.pack(f"<{channels}H", *[values.dtype.itemsize * 8] * channels)
     lists += struct.pack(f"<{channels}H", *[sample] * channels)
     entries = [struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags]
     for tag, number in ((258, 0), (339, 1)):
         inline = struct.pack("<HH", 16 if tag == 258 else 1, 0)
         own = lists[2 * channels * number : 2 * channels * (number + 1)]
-        value = struct.pack("<I", after + 2 * channels * number) if channels > 2 else own.ljust(4, b"\0") or inline
+        value = struct.pack("<I", table_end + 2 * channels * number) if channels > 2 else own.ljust(4, b"\0") or inline
         entries.append(struct.pack("<HHI", tag, 3, channels) + value)
-    entries.append(struct.pack("<HHII", 273, 4, 1, after + len(lists)))
+    entries.append(struct.pack("<HHII", 273, 4, 1, table_end + len(lists)))
     entries.sort(key=lambda entry: struct.unpack("<H", entry[:2]))
     return b"II*\0\x08\0\0\0" + struct.pack("<H", count) + b"".join(entries) + b"\0" * 4 + lists + body
 
@@ -111,8 +111,8 @@ def test_a_photo_is_reduced_while_it_is_decoded_only_if_it_is_very_large(tmp_pat
         with reading(side=100):
             small = source[0]
         assert 400 <= min(small.size) <= 800
-        whole = np.asarray(source[0].resize((64, 32), Image.Resampling.BOX), dtype=float)
-        assert np.abs(np.asarray(small.resize((64, 32), Image.Resampling.BOX), dtype=float) - whole).max() <= 2
+        full_image = np.asarray(source[0].resize((64, 32), Image.Resampling.BOX), dtype=float)
+        assert np.abs(np.asarray(small.resize((64, 32), Image.Resampling.BOX), dtype=float) - full_image).max() <= 2
     Image.new("L", (LARGE >> 12, 1 << 12)).save(tmp_path / "b.png")
     with reading(side=10):
         assert FileImages(tmp_path, ["b.png"])[0].size == (4096, 4096)
@@ -139,5 +139,5 @@ def test_images_that_are_skipped_are_those_that_the_limit_refuses(tmp_path: Path
         Image.new("L", (side, side)).save(tmp_path / f"{side}.png")
     (tmp_path / "t.csv").write_text("file,label\n10.png,a\n20.png,a\n30.png,b\n")
     with reading(max_pixels=400):
-        kept = load_table(tmp_path / "t.csv", root=tmp_path, image="file", levels=["label"], on_bad_image="skip")
-    assert kept.left_out == ("30.png",)
+        dataset = load_table(tmp_path / "t.csv", root=tmp_path, image="file", levels=["label"], on_bad_image="skip")
+    assert dataset.left_out == ("30.png",)

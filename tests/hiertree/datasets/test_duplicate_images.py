@@ -47,9 +47,9 @@ def test_copies_under_other_names_are_found_by_content_alone(tmp_path: Path) -> 
 
 def test_files_of_one_name_in_two_folders_are_two_images(tmp_path: Path) -> None:
     first, second = listing(tmp_path / "one", ["a.png"]), listing(tmp_path / "two", ["a.png"])
-    both = listing(tmp_path / "one", ["a.png", "b.png"])
-    assert duplicates(replace(both, images=JoinedImages(first.images, second.images))) == {}
-    assert duplicates(replace(both, images=JoinedImages(first.images, first.images))) == {"a.png": [0, 1]}
+    pair = listing(tmp_path / "one", ["a.png", "b.png"])
+    assert duplicates(replace(pair, images=JoinedImages(first.images, second.images))) == {}
+    assert duplicates(replace(pair, images=JoinedImages(first.images, first.images))) == {"a.png": [0, 1]}
 
 
 def test_a_query_in_its_gallery_is_a_duplicate_unless_ids_keep_them_apart(tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_a_query_in_its_gallery_is_a_duplicate_unless_ids_keep_them_apart(tmp_pa
     assert duplicates(dataset) == {"a.png": [0, 1]}
     assert duplicates(replace(dataset, ids=np.array(["a", "a", "b"]))) == {}
     assert duplicates(replace(dataset, ids=np.array(["a", "other", "b"]))) == {"a.png": [0, 1]}
-    twice = listing(tmp_path, ["a.png", "a.png", "a.png"], **parts, ids=np.array(["a", "a", "a"]))
-    assert duplicates(twice) == {"a.png": [1, 2]}
+    triple = listing(tmp_path, ["a.png", "a.png", "a.png"], **parts, ids=np.array(["a", "a", "a"]))
+    assert duplicates(triple) == {"a.png": [1, 2]}
 
 
 def test_a_part_of_a_split_is_judged_by_its_own_rows(tmp_path: Path) -> None:

@@ -64,10 +64,10 @@ def test_a_million_file_names_cost_a_worker_little_more_than_their_letters() -> 
 
 
 def test_names_keep_bytes_that_are_no_utf_8_and_refuse_places_beyond_them() -> None:
-    odd = b"caf\xe9.png".decode("utf-8", "surrogateescape")
-    names = PackedNames(["", odd, "z"])
-    assert [names[0], names[1], names[-1]] == ["", odd, "z"]
-    assert list(names) == ["", odd, "z"]
+    file_name = b"caf\xe9.png".decode("utf-8", "surrogateescape")
+    names = PackedNames(["", file_name, "z"])
+    assert [names[0], names[1], names[-1]] == ["", file_name, "z"]
+    assert list(names) == ["", file_name, "z"]
     for index in (3, -4):
         with pytest.raises(IndexError, match="of 3"):
             names[index]

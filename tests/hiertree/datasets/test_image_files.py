@@ -56,13 +56,13 @@ def test_class_folders_may_be_links_and_links_upward_end(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
-@pytest.mark.parametrize("listed", [True, False])
-def test_a_pipe_among_images_is_named_and_not_waited_for(tmp_path: Path, listed: bool) -> None:
+@pytest.mark.parametrize("in_list", [True, False])
+def test_a_pipe_among_images_is_named_and_not_waited_for(tmp_path: Path, in_list: bool) -> None:
     (tmp_path / "a").mkdir()
     PICTURE.save(tmp_path / "a" / "0.jpg")
     os.mkfifo(tmp_path / "a" / "1.jpg")
     dataset = datasets.load_folder(tmp_path)
-    if listed:
+    if in_list:
         with pytest.raises(ImageError, match=r"a/1\.jpg.*pipe"):
             _ = dataset.images[1]
     else:
@@ -79,8 +79,8 @@ def test_photographs_are_turned_as_their_library_turns_them(tmp_path: Path, orie
     picture.save(tmp_path / "a.png", exif=exif)
     columns = {"image": [str(tmp_path / "a.png")], "label": ["a"]}
     rows = huggingface.Dataset.from_dict(columns).cast_column("image", huggingface.Image())
-    read = datasets.from_huggingface(rows, levels=["label"]).images[0]
+    image = datasets.from_huggingface(rows, levels=["label"]).images[0]
     expected = rows[0]["image"]
-    assert read.size == ((8, 12) if orientation > 4 else (12, 8))
-    np.testing.assert_array_equal(np.asarray(read), np.asarray(expected) >> 8 if deep else np.asarray(expected))
+    assert image.size == ((8, 12) if orientation > 4 else (12, 8))
+    np.testing.assert_array_equal(np.asarray(image), np.asarray(expected) >> 8 if deep else np.asarray(expected))
     assert decode(tmp_path / "a.png", name="a").size == (12, 8)  # of folders, as torchvision reads them

@@ -60,8 +60,8 @@ def test_a_share_of_the_classes_is_held_out(photos: Path) -> None:
     parts = {split: datasets.load_folder(photos, split, holdout=0.5, seed=3) for split in ("train", "test")}
     classes = {split: set(part.drop_absent_classes().tree.leaves) for split, part in parts.items()}
     assert (len(classes["train"]), len(classes["test"]), classes["train"] & classes["test"]) == (2, 2, set())
-    again = datasets.load_folder(photos, "test", holdout=0.5, seed=3)
-    assert set(again.drop_absent_classes().tree.leaves) == classes["test"]
+    repeat = datasets.load_folder(photos, "test", holdout=0.5, seed=3)
+    assert set(repeat.drop_absent_classes().tree.leaves) == classes["test"]
     for share in (0.01, 1.0, 0.0, "half"):
         with pytest.raises(OptionError, match="holdout"):
             datasets.load_folder(photos, "train", holdout=share)

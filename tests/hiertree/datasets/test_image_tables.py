@@ -68,13 +68,13 @@ def test_a_split_that_no_row_has_lists_those_there_are(tmp_path: Path, photos: P
         load(write(tmp_path / "images.csv"), "Test", photos)
 
 
-@pytest.mark.parametrize("written", ["Test", "test ", "tset"])
+@pytest.mark.parametrize("spelling", ["Test", "test ", "tset"])
 def test_rows_with_a_misspelt_split_are_named_when_left_out(
-    tmp_path: Path, photos: Path, caplog: pytest.LogCaptureFixture, written: str
+    tmp_path: Path, photos: Path, caplog: pytest.LogCaptureFixture, spelling: str
 ) -> None:
-    rows = [(*row[:3], written) if row[0] == "b.png" else row for row in ROWS]
+    rows = [(*row[:3], spelling) if row[0] == "b.png" else row for row in ROWS]
     assert len(load(write(tmp_path / "images.csv", rows), "test", photos)) == 2
-    assert f"1 rows with {written!r} in column 'split', which is not 'test'" in caplog.text
+    assert f"1 rows with {spelling!r} in column 'split', which is not 'test'" in caplog.text
 
 
 def test_other_splits_are_left_out_in_silence(tmp_path: Path, photos: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -129,8 +129,8 @@ def test_skipping_leaves_bad_images_out_counts_and_names_them(
     with caplog.at_level(logging.WARNING):
         dataset = load(write(tmp_path / "images.csv"), "test", photos, on_bad_image="skip")
     assert dataset.left_out == ("b.png", "sub/c.jpg")
-    alone = dataset.drop_absent_classes()
-    assert (alone.tree.leaves, alone.paths.tolist()) == (("St. Paul's",), [[0, 0]])
+    reduced = dataset.drop_absent_classes()
+    assert (reduced.tree.leaves, reduced.paths.tolist()) == (("St. Paul's",), [[0, 0]])
     assert "2 of 3 images" in caplog.text
     assert "'b.png', 'sub/c.jpg'" in caplog.text
 
@@ -204,9 +204,9 @@ def test_a_path_that_ends_early_or_has_a_gap_is_read_by_the_policy_that_the_erro
     options = {"root": tmp_path, "image": "file", "levels": ["kind", "type", "id"]}
     with pytest.raises(EmptyLabelError, match="gaps='above'"):
         load_table(tmp_path / "t.csv", **options)
-    read = load_table(tmp_path / "t.csv", **options, uneven="pad", gaps="above")
+    table = load_table(tmp_path / "t.csv", **options, uneven="pad", gaps="above")
     expected = [("n", "lake", "1"), ("n", "n", "2"), ("h", "dam", "dam")]
-    assert [read.tree.labels_of(path) for path in read.paths] == expected
+    assert [table.tree.labels_of(path) for path in table.paths] == expected
 
 
 def test_a_table_of_semicolons_says_so(tmp_path: Path, photos: Path) -> None:

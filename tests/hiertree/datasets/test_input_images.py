@@ -30,15 +30,15 @@ def write_tar(path: Path, members: Iterable[tuple[str, bytes]]) -> None:
     path.parent.mkdir(exist_ok=True)
     with tarfile.open(path, "w") as archive:
         for name, content in members:
-            about = tarfile.TarInfo(name)
-            about.size = len(content)
-            archive.addfile(about, io.BytesIO(content))
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
 
 
 def sample(number: int, name: str, *, kinds: Sequence[str] = ("cls", "json")) -> list[tuple[str, bytes]]:
     """The members of a sample, the image last."""
-    own = {"cls": str(KINDS[number]).encode(), "json": json.dumps(labels_of(number)).encode()}
-    return [*((f"{name}.{kind}", own[kind]) for kind in kinds), (f"{name}.png", picture(number))]
+    members = {"cls": str(KINDS[number]).encode(), "json": json.dumps(labels_of(number)).encode()}
+    return [*((f"{name}.{kind}", members[kind]) for kind in kinds), (f"{name}.png", picture(number))]
 
 
 def labels_of(number: int) -> dict[str, object]:
@@ -54,20 +54,20 @@ def archives(tmp_path: Path) -> Path:
     return tmp_path / "shards"
 
 
-def shades(found: InputImages) -> list[int]:
+def shades(source: InputImages) -> list[int]:
     """What the images show, in their order."""
-    return [found.dataset.images[row].getpixel((0, 0))[0] for row in range(len(found.dataset))]
+    return [source.dataset.images[row].getpixel((0, 0))[0] for row in range(len(source.dataset))]
 
 
 def test_archives_keep_the_order_of_their_samples_and_the_class_of_each(archives: Path) -> None:
     for source in (archives, str(archives / "train-{000..001}.tar"), archives / "train-00?.tar"):
-        found = load_input_images(source)
-        assert shades(found) == list(range(8))
-        assert found.dataset.tree.level_names == ("cls",)
-        assert found.dataset.paths[:, 0].tolist() == KINDS
-        assert found.dataset.images.name(5) == "train-001.tar/photos/001.png"
-    one = load_input_images(archives / "train-001.tar", labeled=False)
-    assert (shades(one), one.labeled, one.about) == ([4, 5, 6, 7], False, "4 images without labels")
+        images = load_input_images(source)
+        assert shades(images) == list(range(8))
+        assert images.dataset.tree.level_names == ("cls",)
+        assert images.dataset.paths[:, 0].tolist() == KINDS
+        assert images.dataset.images.name(5) == "train-001.tar/photos/001.png"
+    archive = load_input_images(archives / "train-001.tar", labeled=False)
+    assert (shades(archive), archive.labeled, archive.about) == ([4, 5, 6, 7], False, "4 images without labels")
     assert load_archives(archives, "train", levels=["kind", "place"]).paths.tolist() == [
         list(path) for path in zip(KINDS, PLACES, strict=True)
     ]
@@ -86,8 +86,11 @@ def test_labels_that_a_sample_lacks_are_named(archives: Path, tmp_path: Path) ->
         load_input_images(archives, levels=["kind", "color"])
     bare = [member for row in range(3) for member in sample(row, f"{row}", kinds=["json"] if row else [])]
     write_tar(tmp_path / "bare.tar", bare)
-    found = load_input_images(tmp_path / "bare.tar")
-    assert (found.labeled, found.about.partition("(")[2]) == (False, "name the fields of their json members by levels)")
+    images = load_input_images(tmp_path / "bare.tar")
+    assert (images.labeled, images.about.partition("(")[2]) == (
+        False,
+        "name the fields of their json members by levels)",
+    )
     with pytest.raises(TableError, match=r"bare\.tar/0 without 'kind'"):
         load_input_images(tmp_path / "bare.tar", levels=["kind"])
     write_tar(tmp_path / "broken.tar", [("0.json", b"{"), ("0.png", picture(0))])
@@ -126,11 +129,11 @@ def test_a_range_with_a_gap_is_refused(archives: Path) -> None:
 
 def test_folders_are_labels_where_all_images_lie_at_one_depth(tmp_path: Path) -> None:
     for number in range(8):
-        home = tmp_path / f"k{KINDS[number]}" / f"p{PLACES[number]}"
-        home.mkdir(parents=True, exist_ok=True)
-        (home / f"{number}.png").write_bytes(picture(number))
-    found = load_input_images(tmp_path)
-    assert found.dataset.paths.tolist() == [list(path) for path in zip(KINDS, PLACES, strict=True)]
+        folder = tmp_path / f"k{KINDS[number]}" / f"p{PLACES[number]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.png").write_bytes(picture(number))
+    images = load_input_images(tmp_path)
+    assert images.dataset.paths.tolist() == [list(path) for path in zip(KINDS, PLACES, strict=True)]
     assert load_input_images(tmp_path, levels=["kind", "place"]).dataset.tree.level_names == ("kind", "place")
     (tmp_path / "k0" / "loose.png").write_bytes(picture(9))
     uneven = load_input_images(tmp_path)
@@ -147,8 +150,8 @@ def test_columns_of_a_table_are_labels(tmp_path: Path) -> None:
     split = ["train", "test"] * 4
     table = pd.DataFrame({"kind": KINDS, "image": names, "place": PLACES, "split": split})
     table.to_csv(tmp_path / "photos.csv", index=False)
-    found = load_input_images(tmp_path / "photos.csv")
-    assert found.dataset.tree.level_names == ("kind", "place")
+    images = load_input_images(tmp_path / "photos.csv")
+    assert images.dataset.tree.level_names == ("kind", "place")
     assert shades(load_input_images(tmp_path / "photos.csv", "test")) == [1, 3, 5, 7]
     assert shades(load_input_images(tmp_path / "photos.csv", "test", labeled=False)) == [1, 3, 5, 7]
     with pytest.raises(OptionError, match="'val'"):
@@ -173,12 +176,15 @@ def test_data_sets_of_hugging_face_are_read_with_their_class_labels(tmp_path: Pa
     huggingface.DatasetDict({"train": rows, "test": rows.select([1, 6])}).save_to_disk(str(tmp_path / "several"))
     rows.to_parquet(str(tmp_path / "rows.parquet"))
     for source in ("one", "rows.parquet"):
-        found = load_input_images(tmp_path / source)
-        assert shades(found) == list(range(8))
-        assert [found.dataset.tree.labels_of(path)[0] for path in found.dataset.paths.tolist()][3:5] == ["lake", "peak"]
-        both = load_input_images(tmp_path / source, levels=["kind", "place"])
-        assert both.dataset.paths[:, 1].tolist() == PLACES
-        assert both.dataset.images.stamp(0) != both.dataset.images.stamp(1)
+        images = load_input_images(tmp_path / source)
+        assert shades(images) == list(range(8))
+        assert [images.dataset.tree.labels_of(path)[0] for path in images.dataset.paths.tolist()][3:5] == [
+            "lake",
+            "peak",
+        ]
+        frame = load_input_images(tmp_path / source, levels=["kind", "place"])
+        assert frame.dataset.paths[:, 1].tolist() == PLACES
+        assert frame.dataset.images.stamp(0) != frame.dataset.images.stamp(1)
         assert not load_input_images(tmp_path / source, labeled=False).labeled
     assert shades(load_input_images(tmp_path / "several")) == [1, 6]
     assert shades(load_input_images(tmp_path / "several", "train")) == list(range(8))

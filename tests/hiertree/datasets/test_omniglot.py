@@ -95,15 +95,15 @@ def test_the_published_size_is_left_as_it_is(unpacked: Path) -> None:
 
 
 def test_characters_held_out_are_half_of_every_alphabet_whatever_else_is_present(omniglot: Path) -> None:
-    whole = load_omniglot(omniglot / "omniglot_28x28.npz", "test", holdout="characters")
+    full_dataset = load_omniglot(omniglot / "omniglot_28x28.npz", "test", holdout="characters")
     rest = load_omniglot(omniglot / "omniglot_28x28.npz", "train", holdout="characters")
-    held_out = Counter(str(leaf).split("/")[0] for leaf in whole.drop_absent_classes().tree.leaves)
-    trained = Counter(str(leaf).split("/")[0] for leaf in rest.tree.leaves)
-    assert len(held_out) == len(trained) == 50
-    assert all(trained[alphabet] - held_out[alphabet] in (0, 1) for alphabet in trained)
+    held_out = Counter(str(leaf).split("/")[0] for leaf in full_dataset.drop_absent_classes().tree.leaves)
+    train_counts = Counter(str(leaf).split("/")[0] for leaf in rest.tree.leaves)
+    assert len(held_out) == len(train_counts) == 50
+    assert all(train_counts[alphabet] - held_out[alphabet] in (0, 1) for alphabet in train_counts)
     part = load_omniglot(omniglot / "images_background_small1.zip", "test", holdout="characters")
-    part, whole = (found.drop_absent_classes() for found in (part, whole))
-    assert set(part.tree.leaves) < set(whole.tree.leaves)
+    part, full_dataset = (part_dataset.drop_absent_classes() for part_dataset in (part, full_dataset))
+    assert set(part.tree.leaves) < set(full_dataset.tree.leaves)
 
 
 def test_another_seed_holds_out_others(omniglot: Path) -> None:

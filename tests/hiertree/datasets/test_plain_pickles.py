@@ -49,26 +49,26 @@ BOMBS = {
 @pytest.mark.parametrize("content", [value for name, value in BOMBS.items() if name != "memo"], ids=lambda _: "")
 def test_few_bytes_that_ask_for_much_are_refused_at_once(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.pkl").write_bytes(content)
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    peak, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
     with pytest.raises(TableError, match=r"a\.pkl"):
         read_plain_pickle(tmp_path / "a.pkl")
     assert time.monotonic() - start < 5
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 100_000  # kB
 
 
 def test_a_far_place_in_the_memo_takes_no_memory(tmp_path: Path) -> None:
     (tmp_path / "a.pkl").write_bytes(BOMBS["memo"])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert read_plain_pickle(tmp_path / "a.pkl") == [[]]
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 100_000
 
 
 @pytest.mark.parametrize("protocol", range(6))
 def test_every_protocol_gives_what_python_reads(tmp_path: Path, protocol: int) -> None:
     column = np.arange(6.0).reshape(2, 3)
-    shared = [1, 2.5, "ü", None, True, b"q"]
+    items = [1, 2.5, "ü", None, True, b"q"]
     content = {
-        "rows": np.arange(6).reshape(2, 3), "columns": np.asfortranarray(column), 7: [shared, shared, (1, (2, 3))],
+        "rows": np.arange(6).reshape(2, 3), "columns": np.asfortranarray(column), 7: [items, items, (1, (2, 3))],
         "scalar": np.float32(3), "big-endian": np.arange(5, dtype=">i4"), "empty": np.zeros((0, 3), np.uint8),
     }  # fmt: skip
     (tmp_path / "a.pkl").write_bytes(pickle.dumps(content, protocol))

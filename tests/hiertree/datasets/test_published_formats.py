@@ -42,7 +42,7 @@ from hiertree.metrics import evaluate_scores, revisitop_levels
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def benchmark_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The folder of every benchmark."""
     folders = {name: tmp_path_factory.mktemp(name) for name in NAMES}
     for name, folder in folders.items():
@@ -51,9 +51,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize(("name", "split"), SHAPES, ids=lambda value: value)
-def test_a_split_has_its_images_labels_and_parts(written: dict[str, Path], name: str, split: str) -> None:
+def test_a_split_has_its_images_labels_and_parts(benchmark_folders: dict[str, Path], name: str, split: str) -> None:
     shape: Shape = SHAPES[name, split]
-    dataset = datasets.load(name, written[name], split, verify="structure")
+    dataset = datasets.load(name, benchmark_folders[name], split, verify="structure")
     card = datasets.describe(name)
     assert (len(dataset), dataset.drop_absent_classes().tree.level_sizes) == (shape.images, shape.level_sizes)
     assert dataset.images.name(0) == shape.first
@@ -72,19 +72,19 @@ def test_a_split_has_its_images_labels_and_parts(written: dict[str, Path], name:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("roxford5k", "ijb-c")])
-def test_a_part_of_a_benchmark_is_refused_unless_it_is_asked_for(written: dict[str, Path], name: str) -> None:
+def test_a_part_of_a_benchmark_is_refused_unless_it_is_asked_for(benchmark_folders: dict[str, Path], name: str) -> None:
     with pytest.raises(TableError, match=r"instead of.*verify='structure'"):
-        datasets.load(name, written[name], "train")
+        datasets.load(name, benchmark_folders[name], "train")
 
 
-def test_published_sizes_are_accepted(written: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_published_sizes_are_accepted(benchmark_folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     card = datasets.describe("sop")
     monkeypatch.setattr(
         card, "splits", {"train": datasets.Counts(images=12, classes=4)}, raising=True
     ) if False else None
     object.__setattr__(card, "splits", {**card.splits, "train": datasets.Counts(images=12, classes=4)})
     try:
-        assert len(datasets.load("sop", written["sop"])) == 12
+        assert len(datasets.load("sop", benchmark_folders["sop"])) == 12
     finally:
         object.__setattr__(card, "splits", {**card.splits, "train": datasets.Counts(images=59_551, classes=11_318)})
 
@@ -183,7 +183,9 @@ def test_a_spoilt_list_is_refused_by_its_line(
 
 
 @pytest.mark.parametrize("separator", ["", "\n"], ids=["glued", "mended"])
-def test_the_image_glued_to_dymls_header_is_not_lost(written: dict[str, Path], tmp_path: Path, separator: str) -> None:
+def test_the_image_glued_to_dymls_header_is_not_lost(
+    benchmark_folders: dict[str, Path], tmp_path: Path, separator: str
+) -> None:
     write_benchmark("dyml-vehicle", tmp_path)
     for file in [*tmp_path.glob("*/label.csv"), *tmp_path.glob("bmk_*/*.csv")]:
         text = file.read_text()
@@ -220,17 +222,17 @@ def test_the_index_of_archives_is_kept_and_made_anew_when_they_change(
 ) -> None:
     from hiertree.datasets.readers import tar_images as _tar_images
 
-    made: list[Path] = []
+    calls: list[Path] = []
     members = _tar_images._members
-    monkeypatch.setattr(_tar_images, "_members", lambda path: (made.append(path), members(path))[1])
+    monkeypatch.setattr(_tar_images, "_members", lambda path: (calls.append(path), members(path))[1])
     write_gldv2(tmp_path)
     first = load_gldv2(tmp_path, hierarchy=True, verify="structure")
-    assert [path.name for path in made] == ["images_000.tar", "images_001.tar"]
+    assert [path.name for path in calls] == ["images_000.tar", "images_001.tar"]
     assert load_gldv2(tmp_path, hierarchy=True, verify="structure").images[6].tobytes() == first.images[6].tobytes()
-    assert len(made) == 2
+    assert len(calls) == 2
     (tmp_path / "train" / ".hiertree-index.npz").write_bytes(b"damaged")
     load_gldv2(tmp_path, hierarchy=True, verify="structure")
-    assert len(made) == 4
+    assert len(calls) == 4
     archive = tmp_path / "train" / "images_001.tar"
     archive.write_bytes(archive.read_bytes()[:700])
     with pytest.raises(ImageError, match=r"images_001\.tar|in no archive"):
@@ -241,38 +243,40 @@ def test_the_index_of_archives_is_kept_and_made_anew_when_they_change(
 
 
 def test_landmarks_without_a_hierarchical_label_are_left_out_everywhere(
-    written: dict[str, Path], caplog: pytest.LogCaptureFixture
+    benchmark_folders: dict[str, Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("INFO"):
-        test = load_gldv2(written["h-gldv2"], "test", hierarchy=True, verify="structure")
+        test = load_gldv2(benchmark_folders["h-gldv2"], "test", hierarchy=True, verify="structure")
     assert "1 of 6 images have no hierarchical label" in caplog.text
     assert {test.tree.labels_of(path)[2] for path in test.paths.tolist()} == {5, 8}
     assert test.tree.labels_of(test.paths[test.queries[0]].tolist()) == ("human-made", "church", 8)
 
 
-def test_a_vehicle_has_one_gallery_image_drawn_by_the_seed(written: dict[str, Path]) -> None:
+def test_a_vehicle_has_one_gallery_image_drawn_by_the_seed(benchmark_folders: dict[str, Path]) -> None:
     draws = []
     for seed in range(8):
-        test = load_vehicleid(written["vehicleid-800"], "test", gallery="one-image", seed=seed, verify="structure")
+        test = load_vehicleid(
+            benchmark_folders["vehicleid-800"], "test", gallery="one-image", seed=seed, verify="structure"
+        )
         assert test.protocol == "vehicleid-one-image"
         assert sorted(test.paths[test.gallery, 0].tolist()) == [2, 3, 4]  # after the two of training
         assert not set(test.gallery) & set(test.queries)
         draws.append(tuple(test.gallery))
     assert len(set(draws)) > 2
-    again = load_vehicleid(written["vehicleid-800"], "gallery", seed=0, verify="structure")
-    assert [again.images.name(row) for row in range(3)] == [f"image/{row + 5:07d}.jpg" for row in draws[0]]
+    repeat = load_vehicleid(benchmark_folders["vehicleid-800"], "gallery", seed=0, verify="structure")
+    assert [repeat.images.name(row) for row in range(3)] == [f"image/{row + 5:07d}.jpg" for row in draws[0]]
 
 
-def test_a_vehicle_is_searched_in_its_whole_list_unless_asked_otherwise(written: dict[str, Path]) -> None:
-    test = load_vehicleid(written["vehicleid-800"], "test", verify="structure")
+def test_a_vehicle_is_searched_in_its_whole_list_unless_asked_otherwise(benchmark_folders: dict[str, Path]) -> None:
+    test = load_vehicleid(benchmark_folders["vehicleid-800"], "test", verify="structure")
     assert (test.protocol, test.queries, test.gallery, len(test)) == ("vehicleid", None, None, 9)
 
 
-def test_all_lists_of_vehicles_stand_beside_each_other(written: dict[str, Path]) -> None:
-    test = load_vehicleid(written["vehicleid-800"], "test", test_classes="all", verify="structure")
+def test_all_lists_of_vehicles_stand_beside_each_other(benchmark_folders: dict[str, Path]) -> None:
+    test = load_vehicleid(benchmark_folders["vehicleid-800"], "test", test_classes="all", verify="structure")
     parts = [(part.split, len(part)) for part in (test, *test.beside)]
     assert parts == [("test_800", 9), ("test_1600", 9), ("test_2400", 6)]
-    assert len(load_vehicleid(written["vehicleid-800"], test_classes="all", verify="structure")) == 4
+    assert len(load_vehicleid(benchmark_folders["vehicleid-800"], test_classes="all", verify="structure")) == 4
 
 
 def test_lists_of_either_published_size_are_accepted_and_named() -> None:
@@ -285,8 +289,8 @@ def test_lists_of_either_published_size_are_accepted_and_named() -> None:
         card.verify("test", 7_332, 1600, "published")
 
 
-def test_revisited_queries_are_cropped_and_judged_by_their_lists(written: dict[str, Path]) -> None:
-    test = load_revisited(written["roxford5k"], verify="structure")
+def test_revisited_queries_are_cropped_and_judged_by_their_lists(benchmark_folders: dict[str, Path]) -> None:
+    test = load_revisited(benchmark_folders["roxford5k"], verify="structure")
     assert [test.images[row].size for row in range(6)] == [(4, 3), *[(8, 6)] * 5]
     levels, valid = revisitop_levels(test.ground_truth, len(test.gallery), setup="hard")
     assert levels.tolist() == [[0, 0, 1, 0], [0, 1, 0, 0]]
@@ -296,38 +300,44 @@ def test_revisited_queries_are_cropped_and_judged_by_their_lists(written: dict[s
 
 
 def test_distractors_follow_the_gallery_and_leave_the_ground_truth_as_it_is(
-    written: dict[str, Path], tmp_path: Path
+    benchmark_folders: dict[str, Path], tmp_path: Path
 ) -> None:
     write_distractors(tmp_path / "revisitop1m")
-    plain = load_revisited(written["roxford5k"], verify="structure")
-    test = load_revisited(written["roxford5k"], distractors=tmp_path, verify="structure")
-    assert test.gallery.tolist() == [*plain.gallery.tolist(), 6, 7, 8]
-    assert [test.images.name(row) for row in (5, 6, 8)] == [plain.images.name(5), "jpg/0a/0a1.jpg", "jpg/ff/ff3.jpg"]
+    benchmark = load_revisited(benchmark_folders["roxford5k"], verify="structure")
+    test = load_revisited(benchmark_folders["roxford5k"], distractors=tmp_path, verify="structure")
+    assert test.gallery.tolist() == [*benchmark.gallery.tolist(), 6, 7, 8]
+    assert [test.images.name(row) for row in (5, 6, 8)] == [
+        benchmark.images.name(5),
+        "jpg/0a/0a1.jpg",
+        "jpg/ff/ff3.jpg",
+    ]
     assert test.images[8].size == (8, 6)
     assert test.tree.leaves[test.paths[8, -1]] == "distractor"
     levels, valid = revisitop_levels(test.ground_truth, len(test.gallery), setup="hard")
     assert levels[:, 4:].any() == 0
     assert valid[:, 4:].all()
-    query = load_revisited(written["roxford5k"], "query", distractors=tmp_path, verify="structure")
+    query = load_revisited(benchmark_folders["roxford5k"], "query", distractors=tmp_path, verify="structure")
     assert len(query) == 2
-    assert len(load_revisited(written["roxford5k"], "gallery", distractors=tmp_path, verify="structure")) == 7
+    assert len(load_revisited(benchmark_folders["roxford5k"], "gallery", distractors=tmp_path, verify="structure")) == 7
     (tmp_path / "revisitop1m" / "jpg" / "0a" / "0a2.jpg").unlink()
     with pytest.raises(MissingResourceError, match=r"1 of 3 images looked for.*0a2.*revisitop1m\.1\.tar\.gz"):
-        load_revisited(written["roxford5k"], distractors=tmp_path, verify="structure")
+        load_revisited(benchmark_folders["roxford5k"], distractors=tmp_path, verify="structure")
     with pytest.raises(MissingResourceError, match=r"R1M.*revisitop1m\.txt"):
-        load_revisited(written["roxford5k"], distractors=tmp_path / "nowhere", verify="structure")
+        load_revisited(benchmark_folders["roxford5k"], distractors=tmp_path / "nowhere", verify="structure")
 
 
-def test_names_of_categories_may_stand_in_a_file_of_their_own(written: dict[str, Path], tmp_path: Path) -> None:
+def test_names_of_categories_may_stand_in_a_file_of_their_own(
+    benchmark_folders: dict[str, Path], tmp_path: Path
+) -> None:
     import json
 
     write_benchmark("inaturalist-full", tmp_path)
-    whole = json.loads((tmp_path / "train2018.json").read_text())
-    (tmp_path / "categories.json").write_text(json.dumps(whole["categories"]))
+    content = json.loads((tmp_path / "train2018.json").read_text())
+    (tmp_path / "categories.json").write_text(json.dumps(content["categories"]))
     (tmp_path / "train2018.json").unlink()
     assert (
         load_inaturalist(tmp_path, verify="structure").tree
-        == load_inaturalist(written["inaturalist-full"], verify="structure").tree
+        == load_inaturalist(benchmark_folders["inaturalist-full"], verify="structure").tree
     )
     (tmp_path / "categories.json").unlink()
     with pytest.raises(MissingResourceError, match="no taxonomy"):
@@ -335,31 +345,31 @@ def test_names_of_categories_may_stand_in_a_file_of_their_own(written: dict[str,
     assert load_inaturalist(tmp_path, hierarchy="base", verify="structure").tree.num_levels == 2
 
 
-def test_in_shop_items_may_stand_alone(written: dict[str, Path]) -> None:
-    assert load_inshop(written["inshop"], hierarchy=False, verify="structure").tree.level_names == ("item",)
+def test_in_shop_items_may_stand_alone(benchmark_folders: dict[str, Path]) -> None:
+    assert load_inshop(benchmark_folders["inshop"], hierarchy=False, verify="structure").tree.level_names == ("item",)
 
 
 def test_hashing_settings_part_cifar_into_queries_and_gallery(
-    written: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    benchmark_folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_cifar, "S1_QUERIES", 2)
     monkeypatch.setattr(_cifar, "S1_TRAINING", 3)
     options: Any = {"classes": 10, "verify": "structure"}
-    train = load_cifar(written["cifar10"], "train", setting="s1", **options)
-    test = load_cifar(written["cifar10"], "test", setting="s1", **options)
+    train = load_cifar(benchmark_folders["cifar10"], "train", setting="s1", **options)
+    test = load_cifar(benchmark_folders["cifar10"], "test", setting="s1", **options)
     assert np.bincount(train.paths[:, 0]).tolist() == [3] * 4
     assert np.bincount(test.paths[test.queries, 0]).tolist() == [2] * 4
     assert sorted([*test.queries, *test.gallery]) == list(range(48))
     queries = {test.images.name(row) for row in test.queries.tolist()}
     assert not queries & {train.images.name(row) for row in range(len(train))}
-    other = load_cifar(written["cifar10"], "test", setting="s1", seed=1, **options)
-    assert other.queries.tolist() != test.queries.tolist()
-    second = load_cifar(written["cifar10"], "test", setting="s2", **options)
+    reseeded = load_cifar(benchmark_folders["cifar10"], "test", setting="s1", seed=1, **options)
+    assert reseeded.queries.tolist() != test.queries.tolist()
+    second = load_cifar(benchmark_folders["cifar10"], "test", setting="s2", **options)
     assert (len(second.queries), len(second.gallery)) == (8, 40)
     assert second.images.name(int(second.queries[0])) == "test_batch_0.png"
-    assert len(load_cifar(written["cifar10"], "train", setting="s2", **options)) == 40
+    assert len(load_cifar(benchmark_folders["cifar10"], "train", setting="s2", **options)) == 40
     with pytest.raises(OptionError, match="setting='s3'"):
-        load_cifar(written["cifar10"], setting="s3", **options)
+        load_cifar(benchmark_folders["cifar10"], setting="s3", **options)
 
 
 class Evil:
@@ -386,15 +396,15 @@ def test_a_pickle_that_asks_for_anything_but_numbers_is_refused(
         load_revisited(tmp_path)
 
 
-def test_a_damaged_pickle_is_refused_wherever_it_breaks(written: dict[str, Path], tmp_path: Path) -> None:
-    whole = (written["roxford5k"] / "gnd_roxford5k.pkl").read_bytes()
+def test_a_damaged_pickle_is_refused_wherever_it_breaks(benchmark_folders: dict[str, Path], tmp_path: Path) -> None:
+    content = (benchmark_folders["roxford5k"] / "gnd_roxford5k.pkl").read_bytes()
     file = tmp_path / "gnd_roxford5k.pkl"
-    for end in range(0, len(whole), 7):
-        file.write_bytes(whole[:end])
+    for end in range(0, len(content), 7):
+        file.write_bytes(content[:end])
         with pytest.raises(TableError):
             load_revisited(tmp_path, verify="structure")
-    for place in range(0, len(whole), 3):
-        changed = bytearray(whole)
+    for place in range(0, len(content), 3):
+        changed = bytearray(content)
         changed[place] ^= 0x55
         file.write_bytes(changed)
         with suppress(HiertreeError):
@@ -421,8 +431,8 @@ def test_impossible_options_say_what_is_possible(call: Any, message: str, tmp_pa
 def test_every_protocol_named_is_one_of_the_metrics() -> None:
     from hiertree.metrics.conventions import PROTOCOLS
 
-    named = {datasets.describe(name).protocol for name in datasets.available()} - {None}
-    assert named | {"vehicleid-one-image"} == set(PROTOCOLS)  # of load_vehicleid(gallery="one-image")
+    protocols = {datasets.describe(name).protocol for name in datasets.available()} - {None}
+    assert protocols | {"vehicleid-one-image"} == set(PROTOCOLS)  # of load_vehicleid(gallery="one-image")
 
 
 def test_an_image_of_a_list_is_named_when_it_does_not_decode(tmp_path: Path) -> None:
@@ -435,15 +445,15 @@ def test_an_image_of_a_list_is_named_when_it_does_not_decode(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("images", "listed"), [("Img/img", "Eval"), ("Img/img_highres", "Eval"), ("img_highres", "Anno")]
+    ("images", "list_name"), [("Img/img", "Eval"), ("Img/img_highres", "Eval"), ("img_highres", "Anno")]
 )
-def test_inshop_is_read_as_its_archives_unpack(tmp_path: Path, images: str, listed: str) -> None:
+def test_inshop_is_read_as_its_archives_unpack(tmp_path: Path, images: str, list_name: str) -> None:
     home = tmp_path / "In-shop Clothes Retrieval Benchmark"
     write_benchmark("inshop", home)
     (home / images).parent.mkdir(exist_ok=True)
     (home / "img").rename(home / images)
-    if listed != "Eval":
-        (home / "Eval").rename(home / listed)
+    if list_name != "Eval":
+        (home / "Eval").rename(home / list_name)
     for root in (tmp_path, home):
         test = load_inshop(root, "test", verify="structure")
         assert (len(test), len(test.queries), len(test.gallery)) == (6, 2, 4)
@@ -453,30 +463,34 @@ def test_inshop_is_read_as_its_archives_unpack(tmp_path: Path, images: str, list
 
 @pytest.mark.parametrize("place", ["devkit", "."])
 def test_cars_are_read_from_the_devkit_of_their_second_release(
-    written: dict[str, Path], tmp_path: Path, place: str
+    benchmark_folders: dict[str, Path], tmp_path: Path, place: str
 ) -> None:
-    home = tmp_path / "stanford_cars"
-    write_cars_devkit(home, test_annotations=place)
+    root = tmp_path / "stanford_cars"
+    write_cars_devkit(root, test_annotations=place)
     for split in ("train", "test"):
-        first = datasets.load("cars", written["cars"], split, verify="structure")
+        first = datasets.load("cars", benchmark_folders["cars"], split, verify="structure")
         second = datasets.load("cars", tmp_path, split, verify="structure")
         assert (len(second), second.tree.level_sizes) == (len(first), first.tree.level_sizes)
         assert set(second.tree.leaves) == set(first.tree.leaves)
         assert {image.tobytes() for image in second.images} == {image.tobytes() for image in first.images}
-    (home / place / "cars_test_annos_withlabels.mat").unlink()
+    (root / place / "cars_test_annos_withlabels.mat").unlink()
     with pytest.raises(MissingResourceError, match="cars_test_annos_withlabels"):
-        datasets.load("cars", home)
+        datasets.load("cars", root)
 
 
 NEW_LISTS = {"imagenet100": "**/*.txt", "nus-wide": "**/*.txt", "vggface2": "data/*.txt", "ijb-c": "protocols/*.csv"}
 
 
 @pytest.mark.parametrize("name", NEW_LISTS)
-def test_lists_with_other_line_ends_are_the_same_lists(written: dict[str, Path], name: str, tmp_path: Path) -> None:
+def test_lists_with_other_line_ends_are_the_same_lists(
+    benchmark_folders: dict[str, Path], name: str, tmp_path: Path
+) -> None:
     write_benchmark(name, tmp_path)
     for file in tmp_path.glob(NEW_LISTS[name]):
         file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
-    first, second = (datasets.load(name, root, "test", verify="structure") for root in (written[name], tmp_path))
+    first, second = (
+        datasets.load(name, root, "test", verify="structure") for root in (benchmark_folders[name], tmp_path)
+    )
     assert second.tree == first.tree
     assert np.array_equal(second.paths, first.paths)
     assert [second.images.name(row) for row in range(len(second))] == [
@@ -495,33 +509,37 @@ def test_lists_with_other_line_ends_are_the_same_lists(written: dict[str, Path],
     ],
 )
 def test_other_layouts_of_a_benchmark_are_read(
-    written: dict[str, Path], name: str, moves: dict[str, str], tmp_path: Path
+    benchmark_folders: dict[str, Path], name: str, moves: dict[str, str], tmp_path: Path
 ) -> None:
     write_benchmark(name, home := tmp_path / datasets.describe(name).folder)
     for old, new in moves.items():
         (home / new).parent.mkdir(exist_ok=True)
         (home / old).rename(home / new)
     split = "train" if name == "vggface2" else "test"
-    first, second = (datasets.load(name, root, split, verify="structure") for root in (written[name], tmp_path))
+    first, second = (
+        datasets.load(name, root, split, verify="structure") for root in (benchmark_folders[name], tmp_path)
+    )
     assert np.array_equal(first.paths, second.paths)
     assert first.images[5].tobytes() == second.images[5].tobytes()
 
 
-def test_all_labels_of_nus_wide_may_stand_in_one_table(written: dict[str, Path], tmp_path: Path) -> None:
+def test_all_labels_of_nus_wide_may_stand_in_one_table(benchmark_folders: dict[str, Path], tmp_path: Path) -> None:
     write_benchmark("nus-wide", tmp_path)
     folder = tmp_path / "Groundtruth" / "AllLabels"
     columns = [file.read_text().split() for file in sorted(folder.iterdir())]
     (tmp_path / "AllLabels81.txt").write_text("".join(" ".join(row) + " \n" for row in zip(*columns, strict=True)))
-    first, second = (load_nus_wide(root, "test", verify="structure") for root in (written["nus-wide"], tmp_path))
+    first, second = (
+        load_nus_wide(root, "test", verify="structure") for root in (benchmark_folders["nus-wide"], tmp_path)
+    )
     assert np.array_equal(first.vectors, second.vectors)
     assert (
         second.drop_absent_classes().tree.leaves[second.drop_absent_classes().paths[0, 0]] == "2"
     )  # clouds, sky, water
 
 
-def test_images_of_nus_wide_are_graded_by_the_labels_they_share(written: dict[str, Path]) -> None:
+def test_images_of_nus_wide_are_graded_by_the_labels_they_share(benchmark_folders: dict[str, Path]) -> None:
     options: Any = {"queries_per_label": 2, "training_per_label": 3, "verify": "structure"}
-    test = load_nus_wide(written["nus-wide"], "test", **options)
+    test = load_nus_wide(benchmark_folders["nus-wide"], "test", **options)
     assert (len(test.queries), len(test.gallery)) == (6, 2181)
     sets = [set(str(test.tree.leaves[node]).split(" + ")) for node in test.paths[:, 0].tolist()]
     for row in range(0, len(test), 97):
@@ -532,36 +550,36 @@ def test_images_of_nus_wide_are_graded_by_the_labels_they_share(written: dict[st
     assert np.array_equal(
         test.grades(test.gallery[:300], [5]), [[len(sets[row] & sets[5])] for row in test.gallery[:300]]
     )
-    query = load_nus_wide(written["nus-wide"], "query", **options)
+    query = load_nus_wide(benchmark_folders["nus-wide"], "query", **options)
     assert np.array_equal(query.grades(gallery=[0]), test.grades(gallery=test.queries[:1]))
-    train = load_nus_wide(written["nus-wide"], **options)
+    train = load_nus_wide(benchmark_folders["nus-wide"], **options)
     names = {test.images.name(row) for row in test.queries}
     assert len(train) == 9
     assert not names & {train.images.name(row) for row in range(9)}
     half = train.select([8, 0], split="two")
     assert half.grades().tolist() == train.grades([8, 0], [8, 0]).tolist()
-    assert len(load_nus_wide(written["nus-wide"], **{**options, "training_per_label": None})) == 2181
+    assert len(load_nus_wide(benchmark_folders["nus-wide"], **{**options, "training_per_label": None})) == 2181
     with pytest.raises(TableError, match=r"NUS-WIDE: .*label 1 of 3.*expected 3000.*lower queries_per_label"):
-        load_nus_wide(written["nus-wide"], queries_per_label=2500, verify="structure")
+        load_nus_wide(benchmark_folders["nus-wide"], queries_per_label=2500, verify="structure")
 
 
 def test_images_of_labelme_are_graded_by_the_distance_of_their_features(tmp_path: Path) -> None:
     write_benchmark("labelme", tmp_path)
     test, train = (load_labelme(tmp_path, split, verify="structure") for split in ("test", "train"))
-    within = [np.linalg.norm(a - b) for row, a in enumerate(train.vectors) for b in train.vectors[:row]]
+    value = [np.linalg.norm(a - b) for row, a in enumerate(train.vectors) for b in train.vectors[:row]]
     shares = {1: 5, 2: 1, 5: 0.2, 10: 0.1}  # percent
-    farthest = {grade: np.percentile(within, share, method="hazen") for grade, share in shares.items()}
+    farthest = {grade: np.percentile(value, share, method="hazen") for grade, share in shares.items()}
     assert test.highest == 10
     for grade, share in shares.items():  # squared distances are compared with percentiles of distances
-        assert np.mean(within <= np.float64(test.farthest[grade] ** 2 + 1e-12)) == pytest.approx(
-            share / 100, abs=1.5 / len(within)
+        assert np.mean(value <= np.float64(test.farthest[grade] ** 2 + 1e-12)) == pytest.approx(
+            share / 100, abs=1.5 / len(value)
         )
     assert test.vectors[train.paths[:, 0]].shape == (50, 8)
     slow = np.zeros((10, 50), np.uint8)
     for row, query in enumerate(test.queries):
         for column, item in enumerate(test.gallery):
             squared = ((test.vectors[query] - test.vectors[item]) ** 2).sum()
-            slow[row, column] = max((grade for grade, far in farthest.items() if squared <= far), default=0)
+            slow[row, column] = max((grade for grade, distance in farthest.items() if squared <= distance), default=0)
     assert np.array_equal(test.grades(), slow)
     assert slow.any()
     gains = 2.0**slow - 1
@@ -569,25 +587,25 @@ def test_images_of_labelme_are_graded_by_the_distance_of_their_features(tmp_path
     ranks = scores.argsort(axis=1)[:, ::-1].argsort(axis=1) + 1
     dcg = (gains / np.log2(1 + ranks)).sum(axis=1)
     ideal = (np.sort(gains, axis=1)[:, ::-1] / np.log2(np.arange(2, 52))).sum(axis=1)
-    found = evaluate_scores(scores, test.grades(), num_levels=10, metrics=["NDCG"]).per_query()["NDCG"]
-    np.testing.assert_allclose(found.dropna(), (dcg / ideal)[ideal > 0], rtol=1e-12)
+    ndcg = evaluate_scores(scores, test.grades(), num_levels=10, metrics=["NDCG"]).per_query()["NDCG"]
+    np.testing.assert_allclose(ndcg.dropna(), (dcg / ideal)[ideal > 0], rtol=1e-12)
 
 
-def test_losses_learn_from_the_grades_of_pairs(written: dict[str, Path]) -> None:
+def test_losses_learn_from_the_grades_of_pairs(benchmark_folders: dict[str, Path]) -> None:
     import torch
 
     from hiertree.losses import TieAwareAP, TieAwareNDCG
     from hiertree.losses.functional import tie_aware_ap, tie_aware_ndcg
     from hiertree.relevance import gain
 
-    train = load_nus_wide(written["nus-wide"], verify="structure")
+    train = load_nus_wide(benchmark_folders["nus-wide"], verify="structure")
     assert train.highest == 3
-    rows, others = np.arange(20, 32), ~torch.eye(12, dtype=torch.bool)
+    rows, mask = np.arange(20, 32), ~torch.eye(12, dtype=torch.bool)
     outputs = torch.randn(12, 16, generator=torch.Generator().manual_seed(0), requires_grad=True)
     codes, levels = torch.tanh(outputs), torch.from_numpy(train.grades(rows, rows))
-    counts = torch.stack([((levels == level) & others).sum(dim=1) for level in range(4)], dim=1)
+    counts = torch.stack([((levels == level) & mask).sum(dim=1) for level in range(4)], dim=1)
     distances = (codes @ codes.T - 16) / 2
-    options: Any = {"num_bits": 16, "valid": others, "simplified": True}
+    options: Any = {"num_bits": 16, "valid": mask, "simplified": True}
     for loss, slow in (
         (TieAwareNDCG(simplified=True), tie_aware_ndcg(distances, levels, gain(counts), **options)),
         (TieAwareAP(simplified=True, level=1), tie_aware_ap(distances, levels, gain(counts), level=1, **options)),
@@ -600,15 +618,15 @@ def test_losses_learn_from_the_grades_of_pairs(written: dict[str, Path]) -> None
 
 
 def test_a_photograph_with_two_faces_is_two_images_cropped_to_their_boxes(
-    written: dict[str, Path], tmp_path: Path
+    benchmark_folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    faces = datasets.load("ijb-c", written["ijb-c"], "test")
-    both = [row for row in range(len(faces)) if faces.images.name(row) == "images/img/both.jpg"]
-    assert faces.paths[both, 0].tolist() == [0, 1]
+    faces = datasets.load("ijb-c", benchmark_folders["ijb-c"], "test")
+    rows = [row for row in range(len(faces)) if faces.images.name(row) == "images/img/both.jpg"]
+    assert faces.paths[rows, 0].tolist() == [0, 1]
     assert datasets.duplicates(faces) == {}
-    assert [faces.images[row].size for row in both] == [(6, 6), (6, 6)]  # 4 × 4 grown by 0.3 to 5.2, from 0.4 or 1.4
-    tight = datasets.load_ijbc(written["ijb-c"], margin=0.0)
-    assert tight.images[both[0]].size == (4, 4)
+    assert [faces.images[row].size for row in rows] == [(6, 6), (6, 6)]  # 4 × 4 grown by 0.3 to 5.2, from 0.4 or 1.4
+    tight = datasets.load_ijbc(benchmark_folders["ijb-c"], margin=0.0)
+    assert tight.images[rows[0]].size == (4, 4)
     write_benchmark("ijb-c", tmp_path)
     file = tmp_path / "protocols" / "ijbc_metadata.csv"
     text = file.read_text()
@@ -623,11 +641,12 @@ def test_a_photograph_with_two_faces_is_two_images_cropped_to_their_boxes(
         datasets.load("ijb-c", tmp_path, "test")
 
 
-def test_what_trains_may_be_in_a_gallery_but_not_ask(written: dict[str, Path]) -> None:
+def test_what_trains_may_be_in_a_gallery_but_not_ask(benchmark_folders: dict[str, Path]) -> None:
     from hiertree.datasets.duplicate_images import check_apart
 
     train, test = (
-        datasets.load("imagenet100", written["imagenet100"], part, verify="structure") for part in ("train", "test")
+        datasets.load("imagenet100", benchmark_folders["imagenet100"], part, verify="structure")
+        for part in ("train", "test")
     )
     check_apart(train, test)
     with pytest.raises(TableError, match=r"6 of 15 images of the split 'test' stand in 'train'"):

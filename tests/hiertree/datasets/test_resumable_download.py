@@ -206,25 +206,25 @@ def test_a_mirror_serves_the_same_names_and_must_be_http(site: Site, tmp_path: P
 
 @pytest.mark.parametrize("kind", ["tar", "zip", "link", "damaged"])
 def test_nothing_of_an_archive_leaves_its_folder(tmp_path: Path, kind: str) -> None:
-    archive, inside = tmp_path / "archive", tmp_path / "inside"
-    inside.mkdir()
+    archive, folder = tmp_path / "archive", tmp_path / "inside"
+    folder.mkdir()
     if kind == "zip":
-        with zipfile.ZipFile(archive, "w") as made:
-            made.writestr("../escaped.txt", "x")
-        unpack(archive, inside)  # zipfile takes the dots away
-        assert (inside / "escaped.txt").is_file()
+        with zipfile.ZipFile(archive, "w") as archive_file:
+            archive_file.writestr("../escaped.txt", "x")
+        unpack(archive, folder)  # zipfile takes the dots away
+        assert (folder / "escaped.txt").is_file()
         assert not (tmp_path / "escaped.txt").exists()
         return
-    with tarfile.open(archive, "w") as made:
+    with tarfile.open(archive, "w") as archive_file:
         member = tarfile.TarInfo("link" if kind == "link" else "../escaped.txt")
         if kind == "link":
             member.type, member.linkname = tarfile.SYMTYPE, "/etc"
-        made.addfile(member)
+        archive_file.addfile(member)
     if kind == "damaged":
         archive.write_bytes(b"\x1f\x8b damaged")
     with pytest.raises(MissingResourceError, match=r"archive cannot be read .*expected a complete archive"):
-        unpack(archive, inside)
-    assert list(inside.iterdir()) == []
+        unpack(archive, folder)
+    assert list(folder.iterdir()) == []
 
 
 def test_unpacking_again_joins_what_is_there(tmp_path: Path) -> None:

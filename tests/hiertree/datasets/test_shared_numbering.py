@@ -44,13 +44,13 @@ def check_splits(load: Callable[[str], ImageDataset]) -> None:
     for level, size in enumerate(train.tree.level_sizes):
         assert sorted(set(train.paths[:, level].tolist())) == list(range(size))
     codes = [np.eye(5)[[CLASSES.index(label[-2:]) for label in labels_of(part)]] for part in (test, train)]
-    known = np.isin(test.paths[:, -1], train.paths[:, -1])
-    result = evaluate(codes[0][known], test.paths[known], codes[1], train.paths, metrics=["R@1", "R@1[1]"])
+    in_training = np.isin(test.paths[:, -1], train.paths[:, -1])
+    result = evaluate(codes[0][in_training], test.paths[in_training], codes[1], train.paths, metrics=["R@1", "R@1[1]"])
     assert result.summary().tolist() == [1.0, 1.0]
-    alone = test.drop_absent_classes()
-    assert alone.tree.level_sizes == (2, 5)
-    assert labels_of(alone) == labels_of(test)
-    assert (alone.paths.max(axis=0) + 1).tolist() == [2, 5]
+    reduced = test.drop_absent_classes()
+    assert reduced.tree.level_sizes == (2, 5)
+    assert labels_of(reduced) == labels_of(test)
+    assert (reduced.paths.max(axis=0) + 1).tolist() == [2, 5]
 
 
 def picture(number: int) -> bytes:
@@ -72,9 +72,9 @@ def folders(tmp_path: Path) -> Path:
                 file.write_bytes(picture(number))
                 rows.append((f"{split}/{kind}/{name}/{place}.png", kind, name, split))
                 for ending, content in (("png", picture(number)), ("json", f'{{"kind": "{kind}", "name": "{name}"}}')):
-                    about = tarfile.TarInfo(f"{place}.{ending}")
-                    about.size = len(content)
-                    archive.addfile(about, io.BytesIO(content if isinstance(content, bytes) else content.encode()))
+                    info = tarfile.TarInfo(f"{place}.{ending}")
+                    info.size = len(content)
+                    archive.addfile(info, io.BytesIO(content if isinstance(content, bytes) else content.encode()))
     table = pd.DataFrame(rows, columns=["file", "kind", "name", "part"])
     pd.concat([table[table["part"] != "train"], table[table["part"] == "train"]]).to_csv(
         tmp_path / "t.csv", index=False

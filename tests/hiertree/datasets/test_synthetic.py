@@ -55,22 +55,22 @@ def test_test_instances_are_new_and_each_family_shows_one_kind_never_trained_on(
     assert not set(train.tree.leaves) & set(test.tree.leaves)
 
     def kinds(dataset: ImageDataset) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
+        kinds_by_family: dict[str, set[str]] = {}
         for leaf in dataset.tree.leaves:
             family, kind, _ = str(leaf).split("/")
-            found.setdefault(family, set()).add(kind)
-        return found
+            kinds_by_family.setdefault(family, set()).add(kind)
+        return kinds_by_family
 
-    trained = kinds(train)
-    for family, seen in kinds(test).items():
-        (fresh,) = seen - trained[family]
-        assert any(fresh in others for others in trained.values())
+    train_kinds = kinds(train)
+    for family, test_kinds in kinds(test).items():
+        (fresh,) = test_kinds - train_kinds[family]
+        assert any(fresh in kinds_of_family for kinds_of_family in train_kinds.values())
 
 
 def test_images_of_one_family_share_their_outline_and_families_do_not() -> None:
     dataset = load_synthetic("test", instances=4)
-    shown = pixels(dataset).astype(float)
-    colorful = shown.max(axis=3) - shown.min(axis=3) > 60  # more than any backdrop
+    values = pixels(dataset).astype(float)
+    colorful = values.max(axis=3) - values.min(axis=3) > 60  # more than any backdrop
     means = {}
     for family in range(8):
         masks = colorful[dataset.paths[:, 0] == family]
@@ -104,9 +104,9 @@ def test_any_size_shows_the_same_figure(size: int) -> None:
 @pytest.mark.parametrize("name", SILHOUETTES)
 def test_every_silhouette_fills_a_fair_part_of_its_disc_and_stays_within_the_image(name: str) -> None:
     y, x = np.mgrid[-1.3:1.3:261j, -1.3:1.3:261j].astype(np.float32)
-    inside = SILHOUETTES[name](x[None], y[None])[0] < 0
-    assert 0.15 < inside.mean() * 2.6**2 / np.pi < 1
-    assert np.hypot(x, y)[inside].max() < 1.11
+    mask = SILHOUETTES[name](x[None], y[None])[0] < 0
+    assert 0.15 < mask.mean() * 2.6**2 / np.pi < 1
+    assert np.hypot(x, y)[mask].max() < 1.11
 
 
 @pytest.mark.parametrize("name", TEXTURES)

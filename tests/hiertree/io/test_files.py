@@ -52,13 +52,13 @@ def test_json_with_nan_is_refused_and_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_an_error_of_the_disk_names_the_file_that_was_to_be_written(tmp_path, named):
+@pytest.mark.parametrize("with_name", [True, False])
+def test_an_error_of_the_disk_names_the_file_that_was_to_be_written(tmp_path, with_name):
     with (
         pytest.raises(OSError, match=r"No space left on device: '.*table\.csv'"),
         replacing(tmp_path / "table.csv") as path,
     ):
-        raise OSError(28, "No space left on device", *([str(path)] if named else []))
+        raise OSError(28, "No space left on device", *([str(path)] if with_name else []))
     with pytest.raises(OSError, match="other"), replacing_folder(tmp_path / "folder"):
         raise OSError(2, "No such file", "other")
     assert list(tmp_path.iterdir()) == []
@@ -118,8 +118,8 @@ def test_nothing_is_open_when_it_is_renamed_and_flushed_files_are_open_for_writi
     renamed, flushed, replace, sync = [], [], os.replace, os.fsync
 
     def replace_closed(source, target):
-        opened = {os.path.realpath(entry) for entry in Path("/proc/self/fd").iterdir()}
-        assert not {path for path in opened if path.startswith((str(source), str(target)))}  # as on Windows
+        open_files = {os.path.realpath(entry) for entry in Path("/proc/self/fd").iterdir()}
+        assert not {path for path in open_files if path.startswith((str(source), str(target)))}  # as on Windows
         renamed.append(Path(target).name)
         replace(source, target)
 
@@ -171,7 +171,7 @@ def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="the mode of files of POSIX")
 def test_the_mask_of_the_process_is_obeyed_and_never_changed(tmp_path, monkeypatch):
-    before = os.umask(0o027)
+    mask = os.umask(0o027)
     try:
         monkeypatch.setattr(os, "umask", lambda _: pytest.fail("for a moment, other threads would make open files"))
         write_text(tmp_path / "a.txt", "a")
@@ -179,6 +179,6 @@ def test_the_mask_of_the_process_is_obeyed_and_never_changed(tmp_path, monkeypat
             (temporary / "b").write_text("b")
     finally:
         monkeypatch.undo()
-        os.umask(before)
+        os.umask(mask)
     modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "a.txt", tmp_path / "folder", tmp_path / "folder/b")]
     assert modes == [0o640, 0o750, 0o640]

@@ -33,9 +33,9 @@ def test_missing_values_of_every_kind_are_none():
 
 def test_integers_stay_integers_where_some_are_missing():
     for library in libraries():
-        found = frame_columns(library({"id": [17, None, 4], "score": [0.5, None, 1.0]}))
-        assert list(map(repr, found["id"])) == ["17", "None", "4"]
-        assert found["score"] == [0.5, None, 1.0]
+        columns = frame_columns(library({"id": [17, None, 4], "score": [0.5, None, 1.0]}))
+        assert list(map(repr, columns["id"])) == ["17", "None", "4"]
+        assert columns["score"] == [0.5, None, 1.0]
 
 
 def test_columns_without_text_names_are_read_by_their_number():

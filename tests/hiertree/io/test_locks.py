@@ -31,8 +31,8 @@ def hold(folder, child=""):
 
 def test_a_folder_is_locked_once_and_the_message_says_by_whom(tmp_path):
     folder = tmp_path / "new" / "out"
-    given = rf"out is in use by process {os.getpid()} on "
-    with locked_folder(folder), pytest.raises(OutputError, match=given), locked_folder(folder):
+    message = rf"out is in use by process {os.getpid()} on "
+    with locked_folder(folder), pytest.raises(OutputError, match=message), locked_folder(folder):
         pass
     assert not folder.exists()  # nothing was written
     with locked_folder(folder):
@@ -89,5 +89,5 @@ for _ in range(20):
         inside.rmdir()
 """
     words = [sys.executable, "-c", script, str(tmp_path / "out"), str(tmp_path / "inside")]
-    started = [subprocess.Popen(words) for _ in range(3)]
-    assert [process.wait() for process in started] == [0, 0, 0]
+    processes = [subprocess.Popen(words) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]

@@ -25,12 +25,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def link(kind: str, target: Path) -> Path:
     """Another name of a file."""
-    other = target.with_name(f"{kind}.csv")
+    neighbor = target.with_name(f"{kind}.csv")
     if kind == "symbolic":
-        other.symlink_to(target)
+        neighbor.symlink_to(target)
     elif kind == "hard":
-        os.link(target, other)
-    return {"relative": Path("data/../data/labels.csv"), "absolute": target}.get(kind, other)
+        os.link(target, neighbor)
+    return {"relative": Path("data/../data/labels.csv"), "absolute": target}.get(kind, neighbor)
 
 
 @pytest.mark.parametrize("output", ["data/labels.csv/out.json", "data/labels.csv/deep/out.json"])
@@ -56,12 +56,12 @@ def as_an_ordinary_user() -> Iterator[None]:
 def test_an_output_in_a_read_only_folder_is_refused_before_the_work_begins() -> None:
     with TemporaryDirectory() as name:
         Path(name).chmod(0o755)
-        closed, opened = Path(name) / "closed", Path(name) / "opened"
-        for folder, mode in ((closed, 0o555), (opened, 0o777)):
+        closed, open_folder = Path(name) / "closed", Path(name) / "opened"
+        for folder, mode in ((closed, 0o555), (open_folder, 0o777)):
             folder.mkdir()
             folder.chmod(mode)
         with as_an_ordinary_user():
-            check_outputs([opened / "new" / "out.json"])
+            check_outputs([open_folder / "new" / "out.json"])
             for output in (closed / "out.json", closed / "new" / "out.json"):
                 with pytest.raises(OutputError, match=r"closed is read-only"):
                     check_outputs([output])
@@ -99,20 +99,20 @@ def test_a_folder_with_an_input_is_not_replaced_but_may_gain_files(folder: Path)
     check_outputs([], folders=["data"], inputs=["data/labels.csv"], force=True)
 
 
-@pytest.mark.parametrize("other", ["same.csv", "./same.csv", "SAME.csv", "linked/same.csv"])
-def test_two_outputs_are_two_files_on_every_disk(folder: Path, other: str) -> None:
+@pytest.mark.parametrize("second", ["same.csv", "./same.csv", "SAME.csv", "linked/same.csv"])
+def test_two_outputs_are_two_files_on_every_disk(folder: Path, second: str) -> None:
     (folder / "linked").symlink_to(folder)
     with pytest.raises(OutputError, match="named twice"):
-        check_outputs(["same.csv", other])
+        check_outputs(["same.csv", second])
     check_outputs(["same.csv", None, "different.csv"])
 
 
 def test_a_foreign_file_is_replaced_only_by_force(folder: Path) -> None:
-    before = (folder / "data" / "labels.csv").read_bytes()
+    content = (folder / "data" / "labels.csv").read_bytes()
     with pytest.raises(OutputError, match=r"hiertree did not write it.*--force"):
         check_outputs(["data/labels.csv"])
     check_outputs(["data/labels.csv"], force=True)
-    assert (folder / "data" / "labels.csv").read_bytes() == before
+    assert (folder / "data" / "labels.csv").read_bytes() == content
 
 
 def test_an_own_file_is_replaced_until_somebody_edits_it(folder: Path) -> None:
@@ -127,8 +127,8 @@ def test_an_own_file_is_replaced_until_somebody_edits_it(folder: Path) -> None:
 
 def test_json_with_a_manifest_and_files_of_a_manifest_are_own(folder: Path) -> None:
     write_json(folder / "means.json", {"means": {}, "manifest": manifest(command="example", parameters={})})
-    made = manifest(command="example", parameters={}, outputs=["data/labels.csv"])
-    write_json(folder / "data" / "manifest.json", made)
+    record = manifest(command="example", parameters={}, outputs=["data/labels.csv"])
+    write_json(folder / "data" / "manifest.json", record)
     assert is_written_by_hiertree("means.json")
     assert is_written_by_hiertree("data/labels.csv")
     for foreign in ('{"manifest": 3}', "[", "[" * 100_000, '{"means": 1}'):
@@ -154,8 +154,8 @@ def test_an_empty_file_may_be_replaced(folder: Path) -> None:
 def test_pipes_and_devices_are_outputs_and_the_name_of_an_open_file_is_not(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     check_outputs(["pipe", "/dev/null"])
-    with (folder / "result.json").open("w") as opened:
-        descriptor = f"/dev/fd/{opened.fileno()}"
+    with (folder / "result.json").open("w") as stream:
+        descriptor = f"/dev/fd/{stream.fileno()}"
         (folder / "linked.json").symlink_to(descriptor)
         for output in (descriptor, "linked.json"):
             with pytest.raises(OutputError, match="leads to an open file: expected a file or a pipe; name the file it"):
@@ -171,12 +171,12 @@ def test_a_manifest_beside_an_output_is_an_output_too(folder: Path) -> None:
     assert is_written_by_hiertree(manifest_beside(table))
 
 
-@pytest.mark.parametrize("earlier", [None, "a,b\n"])
-def test_wherever_a_writer_stops_the_file_that_is_there_is_listed(folder: Path, earlier: str | None) -> None:
+@pytest.mark.parametrize("old_content", [None, "a,b\n"])
+def test_wherever_a_writer_stops_the_file_that_is_there_is_listed(folder: Path, old_content: str | None) -> None:
     table, replace = folder / "table.csv", Path.replace
-    if earlier is not None:
+    if old_content is not None:
         with recording([table], command="example", parameters={}, inputs=[]):
-            write_text(table, earlier)
+            write_text(table, old_content)
 
     def stopped(source: Path, target: Path) -> Path:
         if target == table:
@@ -190,7 +190,7 @@ def test_wherever_a_writer_stops_the_file_that_is_there_is_listed(folder: Path, 
             recording([table], command="example", parameters={}, inputs=[]),
         ):
             write_text(table, "a,c\n")
-    assert (table.read_text() if table.exists() else None) == earlier
+    assert (table.read_text() if table.exists() else None) == old_content
     check_outputs([table])
     with recording([table], command="example", parameters={}, inputs=[]):
         write_text(table, "a,c\n")

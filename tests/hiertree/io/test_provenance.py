@@ -19,6 +19,9 @@ def test_manifest_records_inputs_by_hash(tmp_path):
 
 def test_a_manifest_keeps_no_password_of_a_url() -> None:
     url = "http://user:s3cr3t@127.0.0.1/api"
-    made = manifest(command=f"hiertree x {url}", parameters={"scrape": {"apis": [url, (url,)], "n": 3}})
-    assert "s3cr3t" not in str(made)
-    assert made["parameters"]["scrape"] == {"apis": ["http://***@127.0.0.1/api", ["http://***@127.0.0.1/api"]], "n": 3}
+    record = manifest(command=f"hiertree x {url}", parameters={"scrape": {"apis": [url, (url,)], "n": 3}})
+    assert "s3cr3t" not in str(record)
+    assert record["parameters"]["scrape"] == {
+        "apis": ["http://***@127.0.0.1/api", ["http://***@127.0.0.1/api"]],
+        "n": 3,
+    }

@@ -94,29 +94,29 @@ def test_json_may_hold_other_kinds_where_asked(tmp_path):
 @pytest.mark.parametrize("values", [np.arange(6.0).reshape(2, 3), np.zeros((0, 4)), np.asfortranarray(np.eye(3))])
 def test_array_is_the_one_that_numpy_wrote(tmp_path, values, mapped):
     np.save(tmp_path / "a.npy", values)
-    found = read_array(tmp_path / "a.npy", expected=EXPECTED, mapped=mapped)
-    assert found.dtype == values.dtype
-    np.testing.assert_array_equal(found, values)
+    array = read_array(tmp_path / "a.npy", expected=EXPECTED, mapped=mapped)
+    assert array.dtype == values.dtype
+    np.testing.assert_array_equal(array, values)
 
 
 def _damages() -> dict[str, bytes]:
     buffer = io.BytesIO()
     np.save(buffer, np.arange(120, dtype=np.float32).reshape(40, 3))
-    whole = buffer.getvalue()
+    content = buffer.getvalue()
     objects = io.BytesIO()
     np.save(objects, np.array([{}], dtype=object), allow_pickle=True)
     archive = io.BytesIO()
     np.savez(archive, a=np.zeros(3))
     return {
-        "fewer rows": whole.replace(b"(40, 3)", b"(20, 3)"),
-        "more rows than any memory": whole.replace(b"(40, 3), }        ", b"(4000000000000000000, 3), }"[:17]),
-        "negative": whole.replace(b"(40, 3)", b"(-4, 3)"),
-        "cut": whole[:-1],
-        "twice": whole + whole,
+        "fewer rows": content.replace(b"(40, 3)", b"(20, 3)"),
+        "more rows than any memory": content.replace(b"(40, 3), }        ", b"(4000000000000000000, 3), }"[:17]),
+        "negative": content.replace(b"(40, 3)", b"(-4, 3)"),
+        "cut": content[:-1],
+        "twice": content + content,
         "empty": b"",
         "objects": objects.getvalue(),
         "an archive": archive.getvalue(),
-        "a header that is no Python": whole.replace(b"'shape'", b"'shape("),
+        "a header that is no Python": content.replace(b"'shape'", b"'shape("),
     }
 
 
@@ -135,8 +135,8 @@ def test_arrays_of_an_archive_are_read_when_asked_for(tmp_path):
         assert arrays.headers["large"].shape == (1 << 28,)
         assert arrays.headers["large"].empty().shape == (1 << 28,)
         np.testing.assert_array_equal(arrays["small"], [0, 1, 2])
-    absent = pytest.raises(TableError, match=r"a\.npz cannot be read \('absent'\)")
-    with absent, reading_arrays(tmp_path / "a.npz", expected=EXPECTED) as arrays:
+    error = pytest.raises(TableError, match=r"a\.npz cannot be read \('absent'\)")
+    with error, reading_arrays(tmp_path / "a.npz", expected=EXPECTED) as arrays:
         arrays["absent"]
 
 

@@ -35,8 +35,8 @@ def test_cells_stay_text(tmp_path):
 
 def test_a_packed_table_is_read_as_the_plain_one(tmp_path):
     content = b'\xef\xbb\xbfid,name\r\n1,"a, ""b"""\r\n\r\n2,"two\r\nlines"\r\n'
-    plain, packed = write(tmp_path, content), write(tmp_path, gzip.compress(content), "t.csv.gz")
-    assert read_table(packed).equals(read_table(plain))
+    expected, packed = write(tmp_path, content), write(tmp_path, gzip.compress(content), "t.csv.gz")
+    assert read_table(packed).equals(read_table(expected))
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_a_missing_file_is_a_table_error(tmp_path):
 
 
 def test_the_process_wide_cell_limit_is_put_back(tmp_path):
-    before = csv.field_size_limit()
+    limit = csv.field_size_limit()
     with pytest.raises(TableError):
         read_table(write(tmp_path, "a,b\n1\n"))
-    assert csv.field_size_limit() == before
+    assert csv.field_size_limit() == limit
 
 
 def test_parquet_gives_the_same_text_with_nulls_empty(tmp_path):

@@ -29,8 +29,8 @@ def test_every_balanced_batch_has_exactly_m_items_of_each_of_its_classes(case: A
     sampler = ClassBalancedSampler(labels, **options)
     batches = list(sampler)
     m = options["images_per_class"]
-    kept = [size for size in Counter(labels.tolist()).values() if size >= m or options["small_classes"] == "replace"]
-    assert len(batches) == len(sampler) == max(1, sum(kept) // options["batch_size"])
+    sizes = [size for size in Counter(labels.tolist()).values() if size >= m or options["small_classes"] == "replace"]
+    assert len(batches) == len(sampler) == max(1, sum(sizes) // options["batch_size"])
     for batch in batches:
         assert len(batch) == options["batch_size"]
         assert all(type(item) is int for item in batch)
@@ -53,11 +53,11 @@ def test_every_class_is_visited_before_one_is_visited_again(case: Any) -> None:
 def test_a_class_shows_all_its_items_before_it_repeats_one(case: Any) -> None:
     labels, options = case
     sampler = ClassBalancedSampler(labels, **options)
-    shown: dict[int, Counter[int]] = {}
+    visits: dict[int, Counter[int]] = {}
     for batch in sampler:
         for item in batch:
-            shown.setdefault(int(labels[item]), Counter())[item] += 1
-    for label, counts in shown.items():
+            visits.setdefault(int(labels[item]), Counter())[item] += 1
+    for label, counts in visits.items():
         of_class = [counts[item] for item in np.flatnonzero(labels == label).tolist()]
         assert max(of_class) - min(of_class) <= 1
 
@@ -118,8 +118,8 @@ def test_batches_within_an_epoch_group_classes_differently_in_each_round() -> No
 
 def test_small_classes_are_filled_up_or_left_out() -> None:
     labels = [0, 1, 1, 2, 2]
-    filled = ClassBalancedSampler(labels, batch_size=6, images_per_class=2)
-    assert Counter(next(iter(filled)))[0] == 2
+    sampler = ClassBalancedSampler(labels, batch_size=6, images_per_class=2)
+    assert Counter(next(iter(sampler)))[0] == 2
     dropped = ClassBalancedSampler(labels, batch_size=4, images_per_class=2, small_classes="drop")
     assert sorted(next(iter(dropped))) == [1, 2, 3, 4]
 

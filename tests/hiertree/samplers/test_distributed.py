@@ -24,29 +24,31 @@ def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, share: An
             DistributedBatches(build(case), share=share, rank=0, world_size=size)
         return
     ranks = [DistributedBatches(build(case), share=share, rank=rank, world_size=size) for rank in range(size)]
-    taken = [list(rank) for rank in ranks]
-    assert {len(batches) for batches in taken} == {len(rank) for rank in ranks} == {len(ranks[0])}
+    batches_of_ranks = [list(rank) for rank in ranks]
+    assert {len(batches) for batches in batches_of_ranks} == {len(rank) for rank in ranks} == {len(ranks[0])}
     if share == "split":
-        assert [list(chain(*parts)) for parts in zip(*taken, strict=True)] == plan
+        assert [list(chain(*parts)) for parts in zip(*batches_of_ranks, strict=True)] == plan
     elif share == "deal":
-        assert [batch for parts in zip(*taken, strict=True) for batch in parts] == plan[: size * len(ranks[0])]
+        assert [batch for parts in zip(*batches_of_ranks, strict=True) for batch in parts] == plan[
+            : size * len(ranks[0])
+        ]
     else:
-        assert all(batches == plan for batches in taken)
+        assert all(batches == plan for batches in batches_of_ranks)
     done = data.draw(st.integers(0, len(ranks[0])))
     states = []
     for rank in range(size):
         again = DistributedBatches(build(case), share=share, rank=rank, world_size=size)
         batches = iter(again)
-        assert [next(batches) for _ in range(done)] == taken[rank][:done]
+        assert [next(batches) for _ in range(done)] == batches_of_ranks[rank][:done]
         states.append(again.state_dict())
     assert states == [{"epoch": 0, "batch": done}] * size
     for rank in range(size):
         resumed = DistributedBatches(build(case), share=share, rank=rank, world_size=size)
         resumed.load_state_dict(states[0])
         if done < len(resumed):
-            assert list(resumed) == taken[rank][done:]
+            assert list(resumed) == batches_of_ranks[rank][done:]
         resumed.set_epoch(0)
-        assert list(resumed) == taken[rank]
+        assert list(resumed) == batches_of_ranks[rank]
 
 
 @pytest.mark.parametrize(
@@ -64,10 +66,10 @@ def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, share: An
 def test_impossible_shares_say_how_to_fix_them(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         DistributedBatches(samplers()[0], **options)
-    alone = DistributedBatches(samplers()[0])
-    assert (alone.rank, alone.world_size) == (0, 1)
+    single = DistributedBatches(samplers()[0])
+    assert (single.rank, single.world_size) == (0, 1)
     with pytest.raises(OptionError, match="a batch from 0 to 9"):
-        alone.load_state_dict({"epoch": 0, "batch": 10})
+        single.load_state_dict({"epoch": 0, "batch": 10})
 
 
 def test_rank_and_number_of_processes_come_from_torch_where_it_is_distributed() -> None:
@@ -76,8 +78,8 @@ def test_rank_and_number_of_processes_come_from_torch_where_it_is_distributed() 
 
     distributed.init_process_group("fake", store=FakeStore(), rank=1, world_size=5)
     try:
-        shared = DistributedBatches(samplers()[0])
+        share = DistributedBatches(samplers()[0])
     finally:
         distributed.destroy_process_group()
-    assert (shared.rank, shared.world_size) == (1, 5)
-    assert next(iter(shared)) == next(iter(samplers()[0]))[4:8]
+    assert (share.rank, share.world_size) == (1, 5)
+    assert next(iter(share)) == next(iter(samplers()[0]))[4:8]

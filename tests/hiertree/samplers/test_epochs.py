@@ -35,16 +35,16 @@ def test_epochs_and_seeds_differ_but_each_is_the_same_every_time(kind: int) -> N
 
 @pytest.mark.parametrize("kind", [0, 1, 2])
 def test_the_state_counts_the_batches_yielded(kind: int) -> None:
-    sampler, other = samplers()[kind], samplers()[kind]
+    sampler, fresh = samplers()[kind], samplers()[kind]
     sampler.set_epoch(2)
     batches = iter(sampler)
     first = [next(batches) for _ in range(3)]
     assert sampler.state_dict() == {"epoch": 2, "batch": 3}
-    other.load_state_dict(sampler.state_dict())
-    assert other.state_dict() == {"epoch": 2, "batch": 3}
-    other_rest = list(other)
-    other.set_epoch(2)
-    assert first + other_rest == list(other)
+    fresh.load_state_dict(sampler.state_dict())
+    assert fresh.state_dict() == {"epoch": 2, "batch": 3}
+    other_rest = list(fresh)
+    fresh.set_epoch(2)
+    assert first + other_rest == list(fresh)
 
 
 def test_a_data_loader_takes_the_batches_as_they_are() -> None:
@@ -82,21 +82,21 @@ def test_an_epoch_of_a_million_items_is_planned_in_seconds() -> None:
 @given(st.one_of(class_balanced(), super_pairs(), trees()), st.integers(0, 3))
 def test_an_epoch_shows_no_more_of_a_class_than_asked_and_another_part_each_time(case: Any, more: int) -> None:
     paths, options = case
-    most = options["images_per_class"] + more
-    sampler = build((paths, {**options, "reduce_per_class": most}))
+    limit = options["images_per_class"] + more
+    sampler = build((paths, {**options, "reduce_per_class": limit}))
     names = [str(row) for row in np.atleast_2d(paths.T).T.tolist()]
-    shown: dict[str, set[int]] = {}
+    items_by_class: dict[str, set[int]] = {}
     for batch in sampler:
         for item in batch:
-            shown.setdefault(names[item], set()).add(item)
-    assert max(map(len, shown.values())) <= most
+            items_by_class.setdefault(names[item], set()).add(item)
+    assert max(map(len, items_by_class.values())) <= limit
     if isinstance(sampler, ClassBalancedSampler):
-        kept = [
+        sizes = [
             size
             for size in Counter(names).values()
             if size >= sampler.images_per_class or options["small_classes"] == "replace"
         ]
-        assert len(sampler) == max(1, sum(min(size, most) for size in kept) // options["batch_size"])
+        assert len(sampler) == max(1, sum(min(size, limit) for size in sizes) // options["batch_size"])
 
 
 def test_what_an_epoch_shows_of_a_class_changes_and_is_at_least_a_visit() -> None:
@@ -113,17 +113,17 @@ def test_what_an_epoch_shows_of_a_class_changes_and_is_at_least_a_visit() -> Non
 
 @given(st.one_of(class_balanced(), super_pairs(), trees()), st.integers(0, 50), st.data())
 def test_an_epoch_resumed_at_any_batch_equals_the_uninterrupted_one(case: Any, epoch: int, data: st.DataObject) -> None:
-    whole, resumed = build(case), build(case)
-    whole.set_epoch(epoch)
-    batches = list(whole)
+    uninterrupted, resumed = build(case), build(case)
+    uninterrupted.set_epoch(epoch)
+    batches = list(uninterrupted)
     done = data.draw(st.integers(0, len(batches)))
     for _ in range(2):
         resumed.load_state_dict({"epoch": epoch, "batch": done})
         if done < len(batches):
             assert list(resumed) == batches[done:]
     following = list(resumed)
-    whole.set_epoch(epoch + 1)
-    assert following == list(whole)
+    uninterrupted.set_epoch(epoch + 1)
+    assert following == list(uninterrupted)
     resumed.set_epoch(epoch)
     assert list(resumed) == batches
 
@@ -179,13 +179,13 @@ def test_a_plain_loop_over_a_data_loader_sees_another_epoch_each_time(workers: i
 @given(done=st.integers(0, 200))
 def test_epochs_resumed_at_any_batch_go_on_as_if_uninterrupted(build_one: Callable[[], Any], done: int) -> None:
     sampler, resumed = build_one(), build_one()
-    whole = list(chain(*epochs_of(build_one(), 4)))
+    uninterrupted = list(chain(*epochs_of(build_one(), 4)))
     done = min(done, 3 * len(sampler) - 1)
     endless = chain.from_iterable(iter(lambda: sampler, None))
-    assert list(islice(endless, done)) == whole[:done]
+    assert list(islice(endless, done)) == uninterrupted[:done]
     resumed.load_state_dict(sampler.state_dict())
     rest = chain.from_iterable(iter(lambda: resumed, None))
-    assert list(islice(rest, len(whole) - done)) == whole[done:]
+    assert list(islice(rest, len(uninterrupted) - done)) == uninterrupted[done:]
 
 
 def test_the_state_after_a_whole_epoch_leads_to_the_next_one() -> None:
@@ -213,12 +213,12 @@ def test_a_state_has_an_epoch_and_a_batch(state: Any) -> None:
 
 def test_epochs_and_batches_may_be_numbers_of_numpy() -> None:
     for make in (lambda: samplers()[0], lambda: shared(0)):
-        ours, theirs = make(), make()
-        ours.set_epoch(3)
-        theirs.set_epoch(np.int64(3))
-        assert list(ours) == list(theirs)
-        ours.load_state_dict({"epoch": 1, "batch": 2})
-        theirs.load_state_dict({"epoch": np.int64(1), "batch": np.uint8(2)})
-        assert json.dumps(ours.state_dict()) == json.dumps(theirs.state_dict())
+        expected, sampler = make(), make()
+        expected.set_epoch(3)
+        sampler.set_epoch(np.int64(3))
+        assert list(expected) == list(sampler)
+        expected.load_state_dict({"epoch": 1, "batch": 2})
+        sampler.load_state_dict({"epoch": np.int64(1), "batch": np.uint8(2)})
+        assert json.dumps(expected.state_dict()) == json.dumps(sampler.state_dict())
         with pytest.raises(OptionError, match="epoch='3'"):
-            ours.set_epoch("3")
+            expected.set_epoch("3")

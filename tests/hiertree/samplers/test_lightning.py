@@ -93,8 +93,8 @@ def test_fabric_sees_each_epoch_and_goes_on_where_a_state_says(build: Callable[[
     resumed = build()
     resumed.load_state_dict({"epoch": 2, "batch": 4})
     loader = fabric.setup_dataloaders(loader_of(resumed))
-    seen = [[items.tolist() for (items,) in loader] for _ in range(3)]
-    assert seen == [expected[2][4:], expected[3], expected[4]]
+    epochs = [[items.tolist() for (items,) in loader] for _ in range(3)]
+    assert epochs == [expected[2][4:], expected[3], expected[4]]
 
 
 @pytest.mark.parametrize("build", BUILD)
@@ -130,11 +130,11 @@ def test_an_epoch_chosen_before_fit_stands_and_is_counted_from(tmp_path: Path, w
 def test_a_trainer_of_pytorch_metric_learning_trains_on_its_batches(build: Callable[[], Any]) -> None:
     from pytorch_metric_learning import losses, trainers
 
-    seen: list[list[int]] = []
+    batches: list[list[int]] = []
 
     class Seen(TensorDataset):
         def __getitems__(self, indices: list[int]) -> list[Any]:
-            seen.append(list(indices))
+            batches.append(list(indices))
             return [(torch.rand(4), torch.tensor(LABELS[index])) for index in indices]
 
     trunk = torch.nn.Linear(4, 4)
@@ -149,5 +149,5 @@ def test_a_trainer_of_pytorch_metric_learning_trains_on_its_batches(build: Calla
         sampler=sampler,
         dataloader_num_workers=0,
     ).train(num_epochs=2)
-    assert seen == epoch_of(build(), 0) + epoch_of(build(), 1)
-    assert {len(batch) for batch in seen} == {sampler.batch_size}
+    assert batches == epoch_of(build(), 0) + epoch_of(build(), 1)
+    assert {len(batch) for batch in batches} == {sampler.batch_size}

@@ -20,7 +20,7 @@ def test_every_item_of_a_tree_batch_has_items_at_each_level_the_data_set_has(cas
     sampler = build(case)
     rows = [tuple(row) for row in paths.tolist()]
     sizes = Counter(rows)
-    kept = [
+    rows_with_siblings = [
         i
         for i, row in enumerate(rows)
         if options["small_classes"] == "replace" or sizes[row] >= sampler.images_per_class
@@ -29,17 +29,17 @@ def test_every_item_of_a_tree_batch_has_items_at_each_level_the_data_set_has(cas
     def levels_of(item: int, others: list[int]) -> set[int]:
         """The exact levels, in slow words: the length of the common beginning."""
         return {
-            len(list(takewhile(lambda pair: pair[0] == pair[1], zip(rows[item], rows[other], strict=True))))
-            for other in others
-            if other != item
+            len(list(takewhile(lambda pair: pair[0] == pair[1], zip(rows[item], rows[neighbor], strict=True))))
+            for neighbor in others
+            if neighbor != item
         }
 
-    in_data = {row: levels_of(rows.index(row), kept) for row in set(rows)}
+    in_data = {row: levels_of(rows.index(row), rows_with_siblings) for row in set(rows)}
     batches = list(sampler)
     assert len(batches) == len(sampler)
     for batch in batches[:6]:
         assert len(batch) == options["batch_size"]
-        assert set(batch) <= set(kept)
+        assert set(batch) <= set(rows_with_siblings)
         for item in set(batch):
             assert levels_of(item, batch) == in_data[rows[item]]
 
@@ -51,8 +51,8 @@ def test_a_tree_sampler_reaches_every_class_in_time_and_draws_differently() -> N
     for epoch in range(3):
         sampler.set_epoch(epoch)
         epochs.append(list(sampler))
-    seen = Counter(tuple(TREE[item]) for batches in epochs for batch in batches for item in batch[::2])
-    assert set(seen) == classes
+    visits = Counter(tuple(TREE[item]) for batches in epochs for batch in batches for item in batch[::2])
+    assert set(visits) == classes
     assert epochs[0] != epochs[1]
 
 

@@ -74,16 +74,16 @@ def test_children_of_one_label_are_two_nodes_or_an_error(tmp_path):
     nx.set_node_attributes(graph, {"Q1": "bank", "Q2": "bank"}, "label")
     nx.write_graphml(graph, tmp_path / "banks.graphml")
     named = {"Q1": "bank", "Q2": "bank"}
-    for read in (
+    for reader in (
         partial(ht.LabelTree.from_networkx, graph),
         partial(ht.LabelTree.from_graphml, tmp_path / "banks.graphml"),
         partial(ht.LabelTree.from_edges, list(graph.edges), labels=named),
     ):
         with pytest.raises(NotATreeError, match=r"'Q1', 'Q2' below 'r' are called 'bank'.*homonyms='rename'"):
-            read()
-        tree = read(homonyms="rename")
+            reader()
+        tree = reader(homonyms="rename")
         assert (tree.lca_level("a", "b"), labels(tree, "b")) == (0, ("bank (Q2)", "b"))
-        assert labels(read(homonyms="rename", labels=named | {"Q2": "shore"}), "a") == ("bank", "a")
+        assert labels(reader(homonyms="rename", labels=named | {"Q2": "shore"}), "a") == ("bank", "a")
     with pytest.raises(NotATreeError, match="1, 2 below 'r' are called 'lake'"):
         ht.LabelTree.from_edges([("r", 1), ("r", 2)], labels={1: "lake", 2: "lake"})
 
@@ -161,8 +161,8 @@ def test_an_inner_node_that_loses_its_children_becomes_no_leaf():
 
 
 def test_wikidata_types_have_the_length_of_the_shortest_path(shared_data):
-    with (shared_data / "wikidata_p279" / "edges.csv").open(encoding="utf-8") as opened:
-        graph = nx.DiGraph((row["parent_qid"], row["child_qid"]) for row in csv.DictReader(opened))
+    with (shared_data / "wikidata_p279" / "edges.csv").open(encoding="utf-8") as file:
+        graph = nx.DiGraph((row["parent_qid"], row["child_qid"]) for row in csv.DictReader(file))
     circles = {node: number for number, group in enumerate(nx.strongly_connected_components(graph)) for node in group}
     graph.remove_edges_from([edge for edge in graph.edges if circles[edge[0]] == circles[edge[1]]])  # Wikidata has some
     tree = ht.LabelTree.from_networkx(graph, uneven="pad", multiple_parents="shortest", forest="join")
@@ -197,11 +197,11 @@ def test_inner_nodes_that_items_carry_become_leaves_of_their_own():
         ht.LabelTree.from_edges(edges, inner_leaves=["dog"])
     tree = ht.LabelTree.from_edges(edges, inner_leaves=["dog"], uneven="pad")
     assert tree.leaves == ("dog", "poodle", "beagle", "manx")
-    assert [tree.lca_level("dog", other) for other in tree.leaves] == [2, 1, 1, 0]
+    assert [tree.lca_level("dog", leaf) for leaf in tree.leaves] == [2, 1, 1, 0]
     assert set(ht.LabelTree.from_edges(edges, inner_leaves="all", uneven="pad").leaves) > {"dog", "cat"}
-    for unknown in ("bird", "all"):
-        with pytest.raises(UnknownLeafError, match=unknown):
-            ht.LabelTree.from_edges(edges, inner_leaves=[unknown], uneven="pad")
+    for label in ("bird", "all"):
+        with pytest.raises(UnknownLeafError, match=label):
+            ht.LabelTree.from_edges(edges, inner_leaves=[label], uneven="pad")
 
 
 def test_rows_that_end_at_an_inner_node_are_leaves_of_their_own():
@@ -261,7 +261,7 @@ def test_a_tree_of_some_leaves_keeps_its_levels_and_order():
 
 
 def test_every_cycle_is_named() -> None:
-    pairs = [(f"{name}{number}", f"{other}{number}") for number in range(6) for name, other in ("ab", "ba")]
+    pairs = [(f"{name}{number}", f"{successor}{number}") for number in range(6) for name, successor in ("ab", "ba")]
     with pytest.raises(NotATreeError) as raised:
         ht.LabelTree.from_edges([("root", "leaf"), *pairs])
     assert all(f"'a{number}' → 'b{number}' → 'a{number}'" in str(raised.value) for number in range(6))
@@ -270,5 +270,5 @@ def test_every_cycle_is_named() -> None:
 def test_the_log_counts_the_siblings_that_one_parent_separates(caplog: pytest.LogCaptureFixture) -> None:
     edges = [("r", "p"), ("r", "q"), ("p", "x"), ("p", "y"), ("q", "x"), ("q", "y"), ("q", "z"), ("p", "w"), ("r", "w")]
     ht.LabelTree.from_edges(edges, multiple_parents="first")
-    apart = ["x and z", "y and z", "w and p", "w and q"]
-    assert f"parents: 3; keeping one parent of each separates {len(apart)} pairs of siblings" in caplog.text
+    pairs = ["x and z", "y and z", "w and p", "w and q"]
+    assert f"parents: 3; keeping one parent of each separates {len(pairs)} pairs of siblings" in caplog.text

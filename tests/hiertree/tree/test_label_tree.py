@@ -45,7 +45,7 @@ def test_paths_accept_arrays_with_repeats(tree):
 
 
 def test_lca_level_is_the_number_of_shared_ancestors(tree):
-    assert [tree.lca_level(17, other) for other in (17, 9, 5, 4)] == [3, 2, 1, 0]
+    assert [tree.lca_level(17, leaf) for leaf in (17, 9, 5, 4)] == [3, 2, 1, 0]
 
 
 def test_same_text_under_two_parents_is_two_nodes_and_is_reported():
@@ -252,11 +252,11 @@ def test_tree_survives_pickling_and_cannot_be_changed(tree):
 def test_levels_of_paths_equal_shared_labels_of_rows(rows):
     tree = ht.LabelTree.from_paths(rows)
     paths = tree.paths([row[-1] for row in rows])
-    found = ht.levels(paths, paths)
+    levels = ht.levels(paths, paths)
     for i, a in enumerate(rows):
         for j, b in enumerate(rows):
-            shared = next((level for level in range(3) if a[level] != b[level]), 3)
-            assert found[i, j] == shared
+            expected = next((level for level in range(3) if a[level] != b[level]), 3)
+            assert levels[i, j] == expected
 
 
 def _same_tree(a: ht.LabelTree, b: ht.LabelTree) -> bool:

@@ -13,15 +13,15 @@ from hiertree.errors import PathError, ShapeError
 
 
 def test_a_column_that_agrees_below_one_that_does_not_counts_for_nothing():
-    found = ht.levels(np.array([[0, 1, 2]]), np.array([[0, 7, 2], [3, 1, 2], [0, 1, 2]]))
-    np.testing.assert_array_equal(found, [[1, 0, 3]])
-    assert found.dtype == np.uint8
+    levels = ht.levels(np.array([[0, 1, 2]]), np.array([[0, 7, 2], [3, 1, 2], [0, 1, 2]]))
+    np.testing.assert_array_equal(levels, [[1, 0, 3]])
+    assert levels.dtype == np.uint8
 
 
 def test_levels_of_torch_tensors_are_torch_tensors():
-    found = ht.levels(torch.tensor([1, 2]), torch.tensor([2, 2, 1]))
-    assert found.dtype == torch.uint8
-    assert found.tolist() == [[0, 0, 1], [1, 1, 0]]
+    levels = ht.levels(torch.tensor([1, 2]), torch.tensor([2, 2, 1]))
+    assert levels.dtype == torch.uint8
+    assert levels.tolist() == [[0, 0, 1], [1, 1, 0]]
 
 
 @pytest.mark.parametrize("shapes", [((2, 3), (2, 2)), ((2, 3, 1), (2, 3)), ((2, 0), (2, 0)), ((1, 256), (1, 256))])

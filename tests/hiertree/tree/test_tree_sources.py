@@ -49,17 +49,17 @@ def test_missing_cells_at_the_end_of_a_row_are_padded():
 
 
 @pytest.mark.parametrize(
-    ("gaps", "path", "together"),
+    ("gaps", "path", "common_level"),
     [("above", ("natural", "natural", 17), 2), ("below", ("natural", 17, 17), 1)],
 )
-def test_a_gap_in_the_middle_is_filled_as_asked(tmp_path, gaps, path, together):
+def test_a_gap_in_the_middle_is_filled_as_asked(tmp_path, gaps, path, common_level):
     file = tmp_path / "labels.csv"
     file.write_text("kind,type,id\nnatural,,17\nnatural,,5\nnatural,lake,4\n")
     with pytest.raises(EmptyLabelError, match=r"labels\.csv, line 2.*gaps='above' or 'below'"):
         ht.LabelTree.from_csv(file, levels=["kind", "type", "id"])
     tree = ht.LabelTree.from_csv(file, levels=["kind", "type", "id"], gaps=gaps)
     assert tree.labels_of(tree.paths([17])[0]) == path
-    assert [tree.lca_level(17, other) for other in (5, 4)] == [together, 1]
+    assert [tree.lca_level(17, leaf) for leaf in (5, 4)] == [common_level, 1]
     rows = [("natural", None, 17), ("natural", None, 5), ("natural", "lake", 4)]
     assert ht.LabelTree.from_paths(rows, level_names=["kind", "type", "id"], gaps=gaps) == tree
 
@@ -75,9 +75,9 @@ def test_a_gap_without_a_label_on_that_side_is_still_refused():
 
 def test_graphml_keeps_everything(tree, tmp_path):
     tree = tree.restrict([17, 5, 4])
-    shared = ht.LabelTree.from_paths([("Greek", "character01"), ("Latin", "character01")], leaf="path")
+    dag = ht.LabelTree.from_paths([("Greek", "character01"), ("Latin", "character01")], leaf="path")
     cut = ht.LabelTree.from_paths([("a", "b", 1), ("a", "c")], uneven="truncate")
-    for number, made in enumerate((tree, shared, cut)):
+    for number, made in enumerate((tree, dag, cut)):
         made.to_graphml(tmp_path / f"{number}.graphml")
         assert ht.LabelTree.from_graphml(tmp_path / f"{number}.graphml") == made
 
@@ -121,8 +121,8 @@ def test_newick_keeps_labels_with_quotes_brackets_and_spaces(tree, tmp_path):
     tree.to_newick(file)
     assert "'it''s (a) church'" in file.read_text()
     assert set(ht.LabelTree.from_newick(file, level_names=NAMES).leaves) == {17, 5, 4, 9}
-    ordered = ht.LabelTree.from_paths([ROWS[0], ROWS[3], ROWS[1], ROWS[2]], level_names=NAMES)
-    assert ht.LabelTree.from_newick(file, level_names=NAMES) == ordered
+    reordered = ht.LabelTree.from_paths([ROWS[0], ROWS[3], ROWS[1], ROWS[2]], level_names=NAMES)
+    assert ht.LabelTree.from_newick(file, level_names=NAMES) == reordered
     odd = ht.LabelTree.from_paths([("[x]", "a:b;c"), ("[x]", "ü_1"), ("''", "new\nline")])
     odd.to_newick(file)
     assert ht.LabelTree.from_newick(file) == odd
@@ -148,8 +148,8 @@ def test_newick_of_phylogenetics_is_read(tmp_path):
     file.write_text("(a,b)first;(c,d)second;")
     with pytest.raises(TableError, match=r"2 trees.*forest='join'"):
         ht.LabelTree.from_newick(file)
-    joined = ht.LabelTree.from_newick(file, forest="join")
-    assert joined.labels_of(joined.paths(["c"])[0]) == ("second", "c")
+    forest = ht.LabelTree.from_newick(file, forest="join")
+    assert forest.labels_of(forest.paths(["c"])[0]) == ("second", "c")
 
 
 def test_newick_reads_the_names_after_the_support_of_branches(tmp_path):
@@ -287,7 +287,7 @@ def test_inaturalist_goes_through_both_formats(shared_data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "read",
+    "reader",
     [
         lambda file: ht.LabelTree.from_edges(read_edges(file)),
         ht.LabelTree.from_newick,
@@ -295,8 +295,8 @@ def test_inaturalist_goes_through_both_formats(shared_data, tmp_path):
     ],
     ids=["edges", "newick", "json"],
 )
-def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path, read):
+def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path, reader):
     file = tmp_path / "tree.txt"
     file.write_bytes("natural lake\nnatural p\xe9ak\n".encode("latin-1"))
     with pytest.raises(TableError, match=r"tree\.txt, line 2: bytes that are not UTF-8; save the file as UTF-8"):
-        read(file)
+        reader(file)

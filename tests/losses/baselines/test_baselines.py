@@ -56,9 +56,9 @@ def mean_of_loops(
     rows, labels = embeddings.tolist(), paths.tolist()
     values = []
     for q in range(len(rows)):
-        others = [j for j in range(len(rows)) if j != q]
-        scores = reference.cosines(rows[q], [rows[j] for j in others])
-        value = objective(scores, [reference.level_of(labels[q], labels[j]) for j in others])
+        references = [j for j in range(len(rows)) if j != q]
+        scores = reference.cosines(rows[q], [rows[j] for j in references])
+        value = objective(scores, [reference.level_of(labels[q], labels[j]) for j in references])
         if value is not None:
             values.append(value)
     return sum(values) / len(values)
@@ -118,8 +118,8 @@ def test_recall_of_scores_is_that_of_the_loops_with_ties_and_a_mask(name: str) -
 
 
 def test_a_recall_counts_as_one_at_most() -> None:
-    alike = torch.ones(40, 2) / math.sqrt(2)
-    assert float(SmoothRecall(ks=(30,))(alike, torch.zeros(40, dtype=torch.int64))) == 0.0
+    ones = torch.ones(40, 2) / math.sqrt(2)
+    assert float(SmoothRecall(ks=(30,))(ones, torch.zeros(40, dtype=torch.int64))) == 0.0
 
 
 @levels_1_to_4
@@ -131,14 +131,14 @@ def test_weighted_ap_bounds_the_weighted_mean_of_ap_over_levels(num_levels: int)
     def weighted(scores: list[float], levels: list[int]) -> float | None:
         step = {"equal": reference.heaviside, "lower": reference.heaviside}
         values = [reference.one_minus_ap(scores, levels, level, **step) for level in range(1, num_levels + 1)]
-        present = [(weight, v) for weight, v in zip(level_weights, values, strict=True) if v is not None]
-        return sum(weight * v for weight, v in present) / sum(weight for weight, _ in present) if present else None
+        terms = [(weight, v) for weight, v in zip(level_weights, values, strict=True) if v is not None]
+        return sum(weight * v for weight, v in terms) / sum(weight for weight, _ in terms) if terms else None
 
     expected = mean_of_loops(weighted, embeddings, paths)
     assert float(SupHAP(level_weights=level_weights)(embeddings, paths)) >= expected - 1e-12
     if num_levels == 1:
-        alone = SupHAP(level_weights=(1.0,))(embeddings, paths)
-        torch.testing.assert_close(alone, SupAP()(embeddings, paths))
+        term = SupHAP(level_weights=(1.0,))(embeddings, paths)
+        torch.testing.assert_close(term, SupAP()(embeddings, paths))
 
 
 def test_happier_takes_weights_of_levels_and_options_of_proxies() -> None:
@@ -153,12 +153,15 @@ def test_happier_takes_weights_of_levels_and_options_of_proxies() -> None:
 def test_fast_ap_is_that_of_pytorch_metric_learning() -> None:
     library = pytest.importorskip("pytorch_metric_learning.losses")
     embeddings, paths = batch(2)
-    ours, theirs = embeddings.clone().requires_grad_(), embeddings.clone().requires_grad_()
-    value, expected = FastAP(num_bins=7)(ours, paths), library.FastAPLoss(num_bins=7)(theirs, paths[:, -1])
+    embeddings_ours, embeddings_theirs = embeddings.clone().requires_grad_(), embeddings.clone().requires_grad_()
+    value, expected = (
+        FastAP(num_bins=7)(embeddings_ours, paths),
+        library.FastAPLoss(num_bins=7)(embeddings_theirs, paths[:, -1]),
+    )
     torch.testing.assert_close(value, expected)
     value.backward()
     expected.backward()
-    torch.testing.assert_close(ours.grad, theirs.grad)
+    torch.testing.assert_close(embeddings_ours.grad, embeddings_theirs.grad)
 
 
 def test_binned_ap_of_few_bins_is_coarser_and_needs_no_more_memory() -> None:
@@ -236,13 +239,13 @@ def test_descending_the_blackbox_gradient_improves_a_ranking() -> None:
     embeddings, paths = batch(1)
     embeddings.requires_grad_()
     loss = BlackboxAP()
-    before = loss(embeddings, paths).item()
+    first_value = loss(embeddings, paths).item()
     optimizer = torch.optim.Adam([embeddings], lr=0.02)
     for _ in range(60):
         optimizer.zero_grad()
         loss(embeddings, paths).backward()
         optimizer.step()
-    assert loss(embeddings, paths).item() < 0.7 * before
+    assert loss(embeddings, paths).item() < 0.7 * first_value
 
 
 @levels_1_to_4
@@ -301,15 +304,15 @@ def test_proxies_in_chunks_are_those_of_the_loops_in_value_and_gradient(
 ) -> None:
     embeddings, paths = batch(2)
     loss = ProxyDecomposability(5, SIZE, centers=centers).double()
-    whole = loss(embeddings, paths)
+    value = loss(embeddings, paths)
     cosines = [reference.cosines(row, loss.proxies.tolist()) for row in embeddings.tolist()]
     values = [
-        baselines.proxy_mixture([row[c * centers : (c + 1) * centers] for c in range(5)], own, eta=0.05)
-        for row, own in zip(cosines, paths[:, -1].tolist(), strict=True)
+        baselines.proxy_mixture([row[c * centers : (c + 1) * centers] for c in range(5)], class_id, eta=0.05)
+        for row, class_id in zip(cosines, paths[:, -1].tolist(), strict=True)
     ]
-    assert whole.item() == pytest.approx(sum(values) / len(values), rel=1e-10)
+    assert value.item() == pytest.approx(sum(values) / len(values), rel=1e-10)
     monkeypatch.setattr(_proxies, "LOGITS_AT_ONCE", 2 * centers * len(paths))  # two classes a chunk
-    torch.testing.assert_close(loss(embeddings, paths), whole)
+    torch.testing.assert_close(loss(embeddings, paths), value)
     assert torch.autograd.gradcheck(
         lambda e, p: _with_proxies(loss, e, p, paths), (embeddings.requires_grad_(), loss.proxies)
     )
@@ -336,14 +339,14 @@ def test_centers_may_be_assigned_softly_as_in_the_authors_code(centers: int, mon
     embeddings, paths = batch(2)
     loss = ProxyDecomposability(5, SIZE, centers=centers, center_temperature=0.1).double()
     values = []
-    for row, own in zip(embeddings.tolist(), paths[:, -1].tolist(), strict=True):
+    for row, class_id in zip(embeddings.tolist(), paths[:, -1].tolist(), strict=True):
         cosines = reference.cosines(row, loss.proxies.tolist())
         by_class = [cosines[c * centers : (c + 1) * centers] for c in range(5)]
-        values.append(baselines.softly_assigned_proxies(by_class, own, eta=0.05, center_temperature=0.1))
+        values.append(baselines.softly_assigned_proxies(by_class, class_id, eta=0.05, center_temperature=0.1))
     assert loss(embeddings, paths).item() == pytest.approx(sum(values) / len(values), rel=1e-10)
-    whole = loss(embeddings, paths)
+    value = loss(embeddings, paths)
     monkeypatch.setattr(_proxies, "LOGITS_AT_ONCE", 2 * centers * len(paths))  # two classes a chunk
-    torch.testing.assert_close(loss(embeddings, paths), whole)
+    torch.testing.assert_close(loss(embeddings, paths), value)
     assert torch.autograd.gradcheck(
         lambda e, p: _with_proxies(loss, e, p, paths), (embeddings.requires_grad_(), loss.proxies)
     )
@@ -363,9 +366,9 @@ def test_many_proxies_need_no_matrix_of_logits() -> None:
 def test_100_000_classes_need_less_than_a_matrix_of_logits() -> None:
     """Gradients included, and what the process takes from the system, not only tensors."""
     command = [sys.executable, proxy_memory.__file__]
-    taken = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    peak = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     gradient = 4 * proxy_memory.NUM_CLASSES * proxy_memory.SIZE
-    assert gradient <= taken < 0.5 * 4 * proxy_memory.NUM_CLASSES * proxy_memory.BATCH
+    assert gradient <= peak < 0.5 * 4 * proxy_memory.NUM_CLASSES * proxy_memory.BATCH
 
 
 def test_proxies_that_went_bad_are_refused() -> None:
@@ -412,9 +415,9 @@ def test_virtual_images_have_mixed_similarities_to_all() -> None:
 
 def test_similarity_mixup_leaves_evaluation_alone() -> None:
     embeddings, paths = batch(1)
-    mixing, plain = SmoothRecall(similarity_mixup=True), SmoothRecall()
-    assert float(mixing(embeddings, paths)) != float(plain(embeddings, paths))
-    assert float(mixing.eval()(embeddings, paths)) == float(plain(embeddings, paths))
+    mixing, baseline = SmoothRecall(similarity_mixup=True), SmoothRecall()
+    assert float(mixing(embeddings, paths)) != float(baseline(embeddings, paths))
+    assert float(mixing.eval()(embeddings, paths)) == float(baseline(embeddings, paths))
 
 
 def test_options_outside_their_range_are_refused() -> None:

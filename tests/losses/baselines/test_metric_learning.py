@@ -46,11 +46,11 @@ def test_a_loss_of_the_library_gets_the_labels_of_its_level(name: str, level: in
     column = paths[:, 1 if level is None else 0]
     loss = PytorchMetricLearning(name, level=level)
     torch.testing.assert_close(loss(embeddings, paths), getattr(library, name)()(embeddings, column))
-    others, other_paths = batch(1)
+    references, other_paths = batch(1)
     expected = getattr(library, name)()(
-        embeddings, column, ref_emb=others, ref_labels=other_paths[:, 1 if level is None else 0]
+        embeddings, column, ref_emb=references, ref_labels=other_paths[:, 1 if level is None else 0]
     )
-    torch.testing.assert_close(loss(embeddings, paths, others, other_paths), expected)
+    torch.testing.assert_close(loss(embeddings, paths, references, other_paths), expected)
 
 
 @pytest.mark.parametrize("name", PROXY_LOSSES)
@@ -68,14 +68,14 @@ def test_a_loss_with_proxies_has_one_class_a_node_of_its_level(name: str) -> Non
 
 def test_distance_and_reducer_by_name_give_the_gradient_of_xbms_own_pair_loss() -> None:
     """``xbm_loss.py`` of SupRank: 1 − s of positives and s of negatives above 0.5, summed, over the queries."""
-    (embeddings, paths), (others, other_paths) = batch(0), batch(1)
+    (embeddings, paths), (references, other_paths) = batch(0), batch(1)
     parts = {"distance": "DotProductSimilarity", "reducer": "SumReducer"}
     loss = PytorchMetricLearning("ContrastiveLoss", loss_options={"pos_margin": 1.0, "neg_margin": 0.5, **parts})
-    loss(embeddings.requires_grad_(), paths, others, other_paths).backward()
+    loss(embeddings.requires_grad_(), paths, references, other_paths).backward()
     gradient, embeddings.grad = embeddings.grad, None
-    scores = torch.nn.functional.normalize(embeddings) @ torch.nn.functional.normalize(others).T
-    same = paths[:, 1:] == other_paths[:, 1]
-    (((1 - scores) * same).sum() + (scores * (~same & (scores > 0.5))).sum()).div(len(embeddings)).backward()
+    scores = torch.nn.functional.normalize(embeddings) @ torch.nn.functional.normalize(references).T
+    positives = paths[:, 1:] == other_paths[:, 1]
+    (((1 - scores) * positives).sum() + (scores * (~positives & (scores > 0.5))).sum()).div(len(embeddings)).backward()
     torch.testing.assert_close(gradient, len(embeddings) * embeddings.grad)
     with pytest.raises(OptionError, match="a class of pytorch_metric_learning"):
         PytorchMetricLearning("TripletMarginLoss", loss_options={"distance": "Cosine"})
@@ -104,9 +104,9 @@ def test_a_mask_says_which_pairs_count(miner: str | None) -> None:
     torch.testing.assert_close(loss(embeddings, paths, valid=valid), loss(embeddings, paths))
     assert masked.item() != loss(embeddings, paths).item()
     if miner is None:
-        own = torch.arange(9)
+        anchors = torch.arange(9)
         pairs = (paths[:9, None, 1] == paths[None, :, 1], paths[:9, None, 1] != paths[None, :, 1])
-        pairs[0][own, own] = False
+        pairs[0][anchors, anchors] = False
         indices = (*pairs[0].nonzero(as_tuple=True), *pairs[1].nonzero(as_tuple=True))
         torch.testing.assert_close(masked, library.ContrastiveLoss()(embeddings, paths[:, 1], indices))
 
@@ -128,14 +128,14 @@ def test_proxies_are_compared_with_when_there_is_a_memory_too() -> None:
 
 
 def test_proxy_decomposability_is_proxy_nca_at_half_its_temperature() -> None:
-    ours = ProxyDecomposability(6, 5, eta=1 / 18, initial=0.125)
-    theirs = PytorchMetricLearning("ProxyNCALoss", (3, 6), 5, loss_options={"softmax_scale": 9})
-    theirs.loss.proxies.data.copy_(ours.proxies)
+    proxy_nca_loss = ProxyDecomposability(6, 5, eta=1 / 18, initial=0.125)
+    library_loss = PytorchMetricLearning("ProxyNCALoss", (3, 6), 5, loss_options={"softmax_scale": 9})
+    library_loss.loss.proxies.data.copy_(proxy_nca_loss.proxies)
     embeddings, labels = torch.randn(12, 5), torch.arange(12) % 6
-    values = [loss(embeddings, labels) for loss in (ours, theirs)]
+    values = [loss(embeddings, labels) for loss in (proxy_nca_loss, library_loss)]
     gradients = [
         torch.autograd.grad(value, list(loss.parameters()))[0]
-        for value, loss in zip(values, (ours, theirs), strict=True)
+        for value, loss in zip(values, (proxy_nca_loss, library_loss), strict=True)
     ]
     torch.testing.assert_close(values[0], values[1])
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-6)
@@ -160,9 +160,9 @@ def test_a_mask_says_which_items_meet_the_proxies() -> None:
     torch.testing.assert_close(
         loss(embeddings, paths, valid=(torch.arange(16) < 9)[:, None]), loss(embeddings[:9], paths[:9])
     )
-    nothing = loss(embeddings.requires_grad_(), paths, valid=torch.zeros(16, 1, dtype=torch.bool))
-    nothing.backward()
-    assert nothing.item() == 0
+    value = loss(embeddings.requires_grad_(), paths, valid=torch.zeros(16, 1, dtype=torch.bool))
+    value.backward()
+    assert value.item() == 0
 
 
 def test_half_precision_is_computed_with_in_float32() -> None:
@@ -211,11 +211,13 @@ def test_a_level_sum_adds_the_loss_of_every_level() -> None:
     assert [tuple(parameter.shape) for parameter in softmax.parameters()] == [(5, 3), (5, 6)]
     mean = LevelSum(lambda _: library.TripletMarginLoss(), level_sizes=(3, 6), reduction="mean")
     torch.testing.assert_close(2 * mean(embeddings, paths), triplets(embeddings, paths))
-    own = LevelSum(lambda _: SupAP(), level_sizes=(3, 6))
-    others = batch(1)
-    value = own(embeddings, paths, *others)
-    torch.testing.assert_close(value, SupAP(level=1)(embeddings, paths, *others) + SupAP()(embeddings, paths, *others))
-    assert set(own.terms(embeddings, paths)) == set(own.weights) == {"level 1", "level 2"}
+    level_sum = LevelSum(lambda _: SupAP(), level_sizes=(3, 6))
+    references = batch(1)
+    value = level_sum(embeddings, paths, *references)
+    torch.testing.assert_close(
+        value, SupAP(level=1)(embeddings, paths, *references) + SupAP()(embeddings, paths, *references)
+    )
+    assert set(level_sum.terms(embeddings, paths)) == set(level_sum.weights) == {"level 1", "level 2"}
     mixed = LevelSum(lambda n: ProxyDecomposability(n, 5), level_sizes=(3, 6))
     assert mixed(embeddings, paths).isfinite()
 
@@ -232,18 +234,18 @@ def test_a_level_sum_counts_the_queries_left_out_at_each_level() -> None:
 
 def test_our_losses_are_called_as_the_librarys() -> None:
     embeddings, paths = batch()
-    others, other_paths = batch(1)
+    references, other_paths = batch(1)
     loss = as_pytorch_metric_learning(SupHAP())
     torch.testing.assert_close(loss(embeddings, paths), SupHAP()(embeddings, paths))
     torch.testing.assert_close(
-        loss(embeddings, paths, ref_emb=others, ref_labels=other_paths),
-        SupHAP()(embeddings, paths, others, other_paths),
+        loss(embeddings, paths, ref_emb=references, ref_labels=other_paths),
+        SupHAP()(embeddings, paths, references, other_paths),
     )
     assert isinstance(loss, library.BaseMetricLossFunction)
-    both = library.MultipleLosses([loss, library.TripletMarginLoss()])
+    multiple = library.MultipleLosses([loss, library.TripletMarginLoss()])
     column = paths[:, 1]
     torch.testing.assert_close(
-        both(embeddings, column), SupHAP()(embeddings, column) + library.TripletMarginLoss()(embeddings, column)
+        multiple(embeddings, column), SupHAP()(embeddings, column) + library.TripletMarginLoss()(embeddings, column)
     )
     with pytest.raises(OptionError, match="labels"):
         loss(embeddings)
@@ -254,13 +256,15 @@ CLASS_PATHS = torch.stack([torch.arange(6) // 2, torch.arange(6)], dim=1)
 
 def test_the_librarys_memory_takes_our_losses_with_labels_and_with_paths_of_classes() -> None:
     (first, first_paths), (second, second_paths) = batch(), batch(1)
-    both, others = torch.cat([first, second]), torch.cat([torch.ones(16, 16), 1 - torch.eye(16)], dim=1).bool()
+    pair_of_batches, mask = torch.cat([first, second]), torch.cat([torch.ones(16, 16), 1 - torch.eye(16)], dim=1).bool()
     for loss, class_paths, columns in ((SupAP(), None, [1]), (SupHAP(), CLASS_PATHS, [0, 1])):
         memory = library.CrossBatchMemory(as_pytorch_metric_learning(loss, class_paths=class_paths), 5, memory_size=40)
         memory(first, first_paths[:, 1])
-        found = memory(second, second_paths[:, 1])
+        value = memory(second, second_paths[:, 1])
         every_path = torch.cat([first_paths, second_paths])[:, columns]
-        torch.testing.assert_close(found, loss(second, second_paths[:, columns], both, every_path, valid=others))
+        torch.testing.assert_close(
+            value, loss(second, second_paths[:, columns], pair_of_batches, every_path, valid=mask)
+        )
     with pytest.raises(PathError, match="row of class_paths"):
         as_pytorch_metric_learning(SupHAP(), class_paths=CLASS_PATHS[:2])(first, first_paths[:, 1])
     with pytest.raises(ShapeError, match="with class_paths"):
@@ -270,51 +274,53 @@ def test_the_librarys_memory_takes_our_losses_with_labels_and_with_paths_of_clas
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_self_supervision_of_the_library_takes_our_losses(symmetric: bool) -> None:
     (images, _), (augmented, _) = batch(), batch(1)
-    found = library.SelfSupervisedLoss(as_pytorch_metric_learning(SupAP()), symmetric=symmetric)(images, augmented)
+    value = library.SelfSupervisedLoss(as_pytorch_metric_learning(SupAP()), symmetric=symmetric)(images, augmented)
     labels = torch.arange(16)
-    both = SupAP()(torch.cat([images, augmented]), labels.repeat(2))
-    torch.testing.assert_close(found, both if symmetric else SupAP()(images, labels, augmented, labels))
+    expected = SupAP()(torch.cat([images, augmented]), labels.repeat(2))
+    torch.testing.assert_close(value, expected if symmetric else SupAP()(images, labels, augmented, labels))
 
 
 @pytest.mark.parametrize("efficient", [True, False])
 def test_the_librarys_wrapper_for_processes_takes_our_losses(efficient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     from pytorch_metric_learning.utils import distributed
 
-    (embeddings, paths), (others, other_paths) = batch(), batch(1)
+    (embeddings, paths), (references, other_paths) = batch(), batch(1)
     column, other_column = paths[:, 1], other_paths[:, 1]
     monkeypatch.setattr(distributed, "is_distributed", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
-    monkeypatch.setattr(distributed, "all_gather", lambda rows: others if rows.is_floating_point() else other_column)
-    ours = as_pytorch_metric_learning(SupHAP(), class_paths=CLASS_PATHS)
-    found = distributed.DistributedLossWrapper(ours, efficient=efficient)(embeddings, column)
-    everything = torch.cat([embeddings, others]), torch.cat([paths, other_paths])
-    queries = (embeddings, paths) if efficient else everything
+    monkeypatch.setattr(
+        distributed, "all_gather", lambda rows: references if rows.is_floating_point() else other_column
+    )
+    adapter = as_pytorch_metric_learning(SupHAP(), class_paths=CLASS_PATHS)
+    value = distributed.DistributedLossWrapper(adapter, efficient=efficient)(embeddings, column)
+    full_batch = torch.cat([embeddings, references]), torch.cat([paths, other_paths])
+    queries = (embeddings, paths) if efficient else full_batch
     valid = ~torch.eye(len(queries[0]), 32, dtype=torch.bool)
-    torch.testing.assert_close(found, 2 * SupHAP()(*queries, *everything, valid=valid))
+    torch.testing.assert_close(value, 2 * SupHAP()(*queries, *full_batch, valid=valid))
 
 
 def test_pairs_without_labels_say_which_are_positive() -> None:
     embeddings, paths = batch()
-    others, other_paths = batch(1)
-    same = paths[:, None, 1] == other_paths[None, :, 1]
-    of_references = (*same.nonzero(as_tuple=True), *(~same).nonzero(as_tuple=True))
-    own = paths[:, None, 1] == paths[None, :, 1]
-    within = (*own.clone().fill_diagonal_(False).nonzero(as_tuple=True), *(~own).nonzero(as_tuple=True))
+    references, other_paths = batch(1)
+    cross_positives = paths[:, None, 1] == other_paths[None, :, 1]
+    of_references = (*cross_positives.nonzero(as_tuple=True), *(~cross_positives).nonzero(as_tuple=True))
+    positives = paths[:, None, 1] == paths[None, :, 1]
+    pairs = (*positives.clone().fill_diagonal_(False).nonzero(as_tuple=True), *(~positives).nonzero(as_tuple=True))
     for loss in (SupAP(), ROADMAP(), SmoothNDCG(), FastAP(), TieAwareAP()):
-        ours = as_pytorch_metric_learning(loss)
-        torch.testing.assert_close(ours(embeddings, None, within), loss(embeddings, paths[:, 1]))
-        expected = loss(embeddings, paths[:, 1], others, other_paths[:, 1])
-        torch.testing.assert_close(ours(embeddings, None, of_references, others), expected)
+        adapter = as_pytorch_metric_learning(loss)
+        torch.testing.assert_close(adapter(embeddings, None, pairs), loss(embeddings, paths[:, 1]))
+        expected = loss(embeddings, paths[:, 1], references, other_paths[:, 1])
+        torch.testing.assert_close(adapter(embeddings, None, of_references, references), expected)
     with pytest.raises(OptionError, match="labels=None: expected labels"):
-        as_pytorch_metric_learning(HAPPIER(6, 5))(embeddings, None, within)
+        as_pytorch_metric_learning(HAPPIER(6, 5))(embeddings, None, pairs)
 
 
 def test_labels_may_be_what_the_librarys_may_be() -> None:
     embeddings, paths = batch()
     column = paths[:, 1]
-    loss, theirs = as_pytorch_metric_learning(SupAP()), library.ContrastiveLoss()
+    loss, library_loss = as_pytorch_metric_learning(SupAP()), library.ContrastiveLoss()
     for labels in (column.float(), column - 3, column.double() * 0.1, column.to(torch.uint8), -column.bfloat16()):
-        assert theirs(embeddings, labels) == theirs(embeddings, column)
+        assert library_loss(embeddings, labels) == library_loss(embeddings, column)
         torch.testing.assert_close(loss(embeddings, labels), SupAP()(embeddings, column))
         value = loss(embeddings, labels, ref_emb=embeddings[3:], ref_labels=labels[3:])
         torch.testing.assert_close(value, SupAP()(embeddings, column, embeddings[3:], column[3:]))
@@ -336,12 +342,12 @@ def test_mined_tuples_are_the_candidates_of_our_losses() -> None:
     embeddings, paths = batch()
     column = paths[:, 1]
     loss = as_pytorch_metric_learning(SupAP())
-    same = column[:, None] == column[None, :]
-    everything = (
-        *same.fill_diagonal_(False).nonzero(as_tuple=True),
+    positives = column[:, None] == column[None, :]
+    pairs = (
+        *positives.fill_diagonal_(False).nonzero(as_tuple=True),
         *(column[:, None] != column).nonzero(as_tuple=True),
     )
-    torch.testing.assert_close(loss(embeddings, column, everything), SupAP()(embeddings, column))
+    torch.testing.assert_close(loss(embeddings, column, pairs), SupAP()(embeddings, column))
     triplets = miners.TripletMarginMiner(type_of_triplets="hard")(embeddings, column)
     valid = torch.zeros(16, 16, dtype=torch.bool)
     valid[triplets[0], triplets[1]] = True
@@ -362,10 +368,12 @@ def shared_levels(paths: Tensor, a: Tensor, b: Tensor) -> Tensor:
 def test_triplets_of_a_tree_have_a_positive_nearer_in_the_tree_than_the_negative(miner: str) -> None:
     embeddings, paths = batch(num_items=40)
     anchors, positives, negatives = triplets = TreeMiner(miner)(embeddings, paths)
-    near, far = (shared_levels(paths, anchors, others) for others in (positives, negatives))
-    assert (near > far).all()
-    assert {(2, 1), (2, 0), (1, 0)} <= set(zip(near.tolist(), far.tolist(), strict=True))  # flat miners lack the last
-    assert len(set(zip(*(each.tolist() for each in triplets), strict=True))) == len(anchors)
+    positive_levels, negative_levels = (shared_levels(paths, anchors, partners) for partners in (positives, negatives))
+    assert (positive_levels > negative_levels).all()
+    assert {(2, 1), (2, 0), (1, 0)} <= set(
+        zip(positive_levels.tolist(), negative_levels.tolist(), strict=True)
+    )  # flat miners lack the last
+    assert len(set(zip(*(indices.tolist() for indices in triplets), strict=True))) == len(anchors)
     flat = getattr(miners, miner)()(embeddings, paths[:, 1])
     if len(flat) == 3:
         assert set(zip(*(e.tolist() for e in flat), strict=True)) <= set(
@@ -375,7 +383,7 @@ def test_triplets_of_a_tree_have_a_positive_nearer_in_the_tree_than_the_negative
 
 def test_triplets_of_a_tree_fit_the_losses_of_both_libraries() -> None:
     embeddings, paths = batch(num_items=24)
-    others, other_paths = batch(1)
+    references, other_paths = batch(1)
     miner = TreeMiner("TripletMarginMiner", miner_options={"margin": 0.3})
     triplets = miner(embeddings, paths)
     expected = library.TripletMarginLoss()(embeddings, paths[:, 1], triplets)
@@ -385,11 +393,13 @@ def test_triplets_of_a_tree_fit_the_losses_of_both_libraries() -> None:
     torch.testing.assert_close(
         as_pytorch_metric_learning(SupHAP())(embeddings, paths, triplets), SupHAP()(embeddings, paths, valid=valid)
     )
-    anchors, positives, negatives = miner(embeddings, paths, others, other_paths)
-    assert positives.max() < len(others)
-    both = torch.cat([paths, other_paths])
-    near, far = (shared_levels(both, anchors, 24 + each) for each in (positives, negatives))
-    assert (near > far).all()
+    anchors, positives, negatives = miner(embeddings, paths, references, other_paths)
+    assert positives.max() < len(references)
+    all_paths = torch.cat([paths, other_paths])
+    positive_levels, negative_levels = (
+        shared_levels(all_paths, anchors, 24 + partners) for partners in (positives, negatives)
+    )
+    assert (positive_levels > negative_levels).all()
     coarse = TreeMiner("TripletMarginMiner", levels=[1])(embeddings, paths)
     torch.testing.assert_close(coarse, miners.TripletMarginMiner()(embeddings, paths[:, 0]))
 

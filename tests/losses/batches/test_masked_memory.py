@@ -114,14 +114,14 @@ def test_value_among_a_masked_memory_with_ties_is_that_of_the_loops(name: str, d
     valid[5] = False  # no query
     loss, objective = {**cosine_losses(depth), **hashing_losses(depth)}[name]
     value = float(loss(embeddings, paths, memory, memory_paths, valid=valid))
-    found = []
+    values = []
     for query in range(9):
         items = valid[query].nonzero()[:, 0].tolist()
         levels = [reference.level_of(paths[query].tolist(), memory_paths[item].tolist()) for item in items]
-        one = objective(_comparison(name, embeddings[query], memory[items]), levels)
-        found += [] if one is None else [one]
-    assert loss.last_num_skipped == 9 - len(found) >= 2
-    assert value == pytest.approx(sum(found) / len(found), rel=1e-9, abs=1e-12)
+        term = objective(_comparison(name, embeddings[query], memory[items]), levels)
+        values += [] if term is None else [term]
+    assert loss.last_num_skipped == 9 - len(values) >= 2
+    assert value == pytest.approx(sum(values) / len(values), rel=1e-9, abs=1e-12)
 
 
 def _comparison(name: str, query: Tensor, items: Tensor) -> list[float]:

@@ -52,9 +52,9 @@ def test_after_gives_a_gradient_to_candidates_and_before_to_queries_only() -> No
         loss(embeddings.requires_grad_(), paths).backward()
         gradients[enqueue] = embeddings.grad
     embeddings, paths = batch(1)
-    others, other_paths = batch(0)
+    references, other_paths = batch(0)
     valid = ~torch.eye(8, 16, dtype=torch.bool)
-    refs = torch.cat([embeddings, others]), torch.cat([paths, other_paths])
+    refs = torch.cat([embeddings, references]), torch.cat([paths, other_paths])
     SupHAP()(embeddings.requires_grad_(), paths, *refs, valid=valid).backward()
     torch.testing.assert_close(gradients["before"], embeddings.grad)
     assert not torch.allclose(gradients["after"], gradients["before"])
@@ -70,8 +70,8 @@ def test_the_oldest_leave_a_full_memory() -> None:
     for seed in range(5):
         loss(*batch(seed))
     assert loss.num_remembered == 20
-    kept = torch.cat([batch(seed)[0] for seed in range(5)])[-20:]
-    torch.testing.assert_close(loss.embeddings.sort(dim=0).values, kept.sort(dim=0).values)
+    content = torch.cat([batch(seed)[0] for seed in range(5)])[-20:]
+    torch.testing.assert_close(loss.embeddings.sort(dim=0).values, content.sort(dim=0).values)
 
 
 def test_warm_up_batches_neither_see_nor_fill_the_memory() -> None:
@@ -108,10 +108,10 @@ def test_terms_weights_and_skipped_queries_are_those_of_the_loss() -> None:
     loss(*batch(0))
     terms = loss.terms(*batch(1))
     assert set(terms) == set(loss.weights) == {"SupHAP", "ProxyDecomposability"}
-    alone = torch.full((8, 2), 5)
-    alone[:, 0] = torch.arange(90, 98)
+    paths_of_one = torch.full((8, 2), 5)
+    paths_of_one[:, 0] = torch.arange(90, 98)
     fresh = memory_of(SupAP(level=1))
-    fresh(batch(0)[0], alone)
+    fresh(batch(0)[0], paths_of_one)
     assert fresh.last_num_skipped == 8
 
 
@@ -122,19 +122,19 @@ def test_masked_queries_do_not_see_the_memory() -> None:
         loss = memory_of(SupAP(), enqueue=enqueue)
         loss(*batch(0))
         value = loss(embeddings, paths, valid=queries[:, None])
-        others, other_paths = batch(0)
+        references, other_paths = batch(0)
         valid = ~torch.eye(5, 16, dtype=torch.bool)
-        refs = torch.cat([embeddings, others]), torch.cat([paths, other_paths])
+        refs = torch.cat([embeddings, references]), torch.cat([paths, other_paths])
         torch.testing.assert_close(value, SupAP()(embeddings[:5], paths[:5], *refs, valid=valid))
 
 
 def test_a_contrastive_loss_of_the_library_has_its_own_copies_masked() -> None:
     library = pytest.importorskip("pytorch_metric_learning.losses")
-    ours = memory_of(PytorchMetricLearning("ContrastiveLoss"), enqueue="before")
-    theirs = library.CrossBatchMemory(library.ContrastiveLoss(), SIZE, memory_size=64)
+    memory = memory_of(PytorchMetricLearning("ContrastiveLoss"), enqueue="before")
+    library_memory = library.CrossBatchMemory(library.ContrastiveLoss(), SIZE, memory_size=64)
     for seed in range(3):
         embeddings, paths = batch(seed)
-        torch.testing.assert_close(ours(embeddings, paths), theirs(embeddings, paths[:, 1]))
+        torch.testing.assert_close(memory(embeddings, paths), library_memory(embeddings, paths[:, 1]))
 
 
 def test_what_does_not_fit_the_memory_is_refused() -> None:
@@ -179,14 +179,14 @@ def network(dropout: float) -> nn.Module:
 def test_chunks_give_the_gradient_of_one_big_batch(sizes: tuple[int, ...]) -> None:
     images, paths = torch.randn(24, 7, dtype=torch.float64), batch(0, num_items=24)[1]
     torch.manual_seed(1)
-    whole, chunked = network(0.0), network(0.0)
+    full, chunked = network(0.0), network(0.0)
     losses = [HAPPIER(6, SIZE).double() for _ in range(2)]
     losses[1].load_state_dict(losses[0].state_dict())
-    value = losses[0](whole(images), paths)
+    value = losses[0](full(images), paths)
     value.backward()
     terms = large_batch_backward(chunked, images.split(sizes), paths, losses[1])
     assert losses[1].total(terms).item() == pytest.approx(value.item(), rel=1e-12)
-    parameters = [[*whole.parameters(), *losses[0].parameters()], [*chunked.parameters(), *losses[1].parameters()]]
+    parameters = [[*full.parameters(), *losses[0].parameters()], [*chunked.parameters(), *losses[1].parameters()]]
     for a, b in zip(*parameters, strict=True):
         torch.testing.assert_close(b.grad, a.grad, rtol=1e-9, atol=1e-12)
 
@@ -196,21 +196,21 @@ def test_dropout_is_drawn_alike_in_both_passes_and_the_generator_goes_on() -> No
     chunked, loss = network(0.5), SupHAP()
     torch.manual_seed(5)
     large_batch_backward(chunked, images.split(8), paths, loss)
-    after = torch.rand(())
-    whole = network(0.5)
+    next_draw = torch.rand(())
+    full = network(0.5)
     torch.manual_seed(5)
-    loss(torch.cat([whole(part) for part in images.split(8)]), paths).backward()
-    assert after == torch.rand(())
-    for a, b in zip(whole.parameters(), chunked.parameters(), strict=True):
+    loss(torch.cat([full(part) for part in images.split(8)]), paths).backward()
+    assert next_draw == torch.rand(())
+    for a, b in zip(full.parameters(), chunked.parameters(), strict=True):
         torch.testing.assert_close(b.grad, a.grad, rtol=1e-9, atol=1e-12)
 
 
 def test_a_scaled_backward_scales_the_whole_gradient() -> None:
     images, paths = torch.randn(12, 7, dtype=torch.float64), batch(0, num_items=12)[1]
-    plain, scaled = network(0.0), network(0.0)
-    large_batch_backward(plain, images.split(4), paths, SupHAP())
+    reference, scaled = network(0.0), network(0.0)
+    large_batch_backward(reference, images.split(4), paths, SupHAP())
     large_batch_backward(scaled, images.split(4), paths, SupHAP(), backward=lambda loss: (1024 * loss).backward())
-    for a, b in zip(plain.parameters(), scaled.parameters(), strict=True):
+    for a, b in zip(reference.parameters(), scaled.parameters(), strict=True):
         torch.testing.assert_close(b.grad, 1024 * a.grad)
     with pytest.raises(OptionError, match="chunks"):
-        large_batch_backward(plain, [], paths, SupHAP())
+        large_batch_backward(reference, [], paths, SupHAP())

@@ -86,9 +86,9 @@ def test_every_margin_and_temperature_equals_the_dense_formula(dtype: torch.dtyp
 def test_any_ties_masks_and_levels_equal_the_dense_formula(
     rows: list[list[tuple[int, int]]], num_levels: int, name: str, unit: float
 ) -> None:
-    drawn = torch.tensor(rows)
-    scores, levels = drawn[..., 0].double() * unit, drawn[..., 1].clamp(max=num_levels)
-    assert_equals_dense(name, scores, levels, drawn[..., 1] < 6, num_levels)
+    case = torch.tensor(rows)
+    scores, levels = case[..., 0].double() * unit, case[..., 1].clamp(max=num_levels)
+    assert_equals_dense(name, scores, levels, case[..., 1] < 6, num_levels)
 
 
 @pytest.mark.usefixtures("every_kernel")
@@ -130,10 +130,10 @@ def test_the_gradient_is_the_same_bit_for_bit_on_any_number_of_threads() -> None
     scores, levels, valid = large_batch(3, torch.float32)
     batch = [tensor.repeat(120, 1) for tensor in (scores, levels, valid)]
     torch.set_num_threads(1)
-    alone = value_and_gradient("sup_hap", *batch, 3)
+    expected = value_and_gradient("sup_hap", *batch, 3)
     torch.set_num_threads(2)
-    together = value_and_gradient("sup_hap", *batch, 3)
-    assert all(torch.equal(a, b) for a, b in zip(alone, together, strict=True))
+    value_and_gradients = value_and_gradient("sup_hap", *batch, 3)
+    assert all(torch.equal(a, b) for a, b in zip(expected, value_and_gradients, strict=True))
 
 
 class Looks(TorchDispatchMode):
@@ -153,13 +153,13 @@ def test_a_kernel_that_knows_the_span_looks_at_no_number(
 ) -> None:
     scores, levels, valid = large_batch(2, torch.float32)
     scores, weights = scores.clamp(-1, 1), torch.ones(1, 3, 3).tril(-1)
-    found = []
+    observations = []
     for span in (float(scores.max() - scores.min()), COSINES):
         with Looks():
             kernel = kernel_type(scores, levels, valid, 2, span)
-            sums, saved = kernel.steps(weights, step.parameters)
-            found.append((kernel.ahead(weights), sums, kernel.backward(torch.ones_like(scores), saved)))
-    for exact, of_cosines in zip(*found, strict=True):
+            sums, state = kernel.steps(weights, step.parameters)
+            observations.append((kernel.ahead(weights), sums, kernel.backward(torch.ones_like(scores), state)))
+    for exact, of_cosines in zip(*observations, strict=True):
         torch.testing.assert_close(of_cosines, exact, rtol=1e-5, atol=1e-5 * float(exact.abs().max()))
 
 

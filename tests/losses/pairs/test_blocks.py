@@ -53,8 +53,10 @@ def test_value_and_gradients_are_those_of_all_scores_at_once(name: str, memory: 
     expected = loss.of_scores(pairs.compared())
     value = loss(embeddings, paths, *references, valid=valid)
     torch.testing.assert_close(value, expected, rtol=1e-12, atol=1e-12)
-    for found, wanted in zip(torch.autograd.grad(value, leaves), torch.autograd.grad(expected, leaves), strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-12)
+    for gradient, expected_gradient in zip(
+        torch.autograd.grad(value, leaves), torch.autograd.grad(expected, leaves), strict=True
+    ):
+        torch.testing.assert_close(gradient, expected_gradient, rtol=1e-10, atol=1e-12)
 
 
 def test_queries_may_weigh_differently_and_the_graph_may_be_kept() -> None:
@@ -64,8 +66,8 @@ def test_queries_may_weigh_differently_and_the_graph_may_be_kept() -> None:
     expected = torch.autograd.grad(loss.of_scores(pairs_of(embeddings, paths).compared()), embeddings)[0]
     value = loss(embeddings, paths)
     for _ in range(2):
-        found = torch.autograd.grad(value, embeddings, retain_graph=True)[0]
-        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+        gradient = torch.autograd.grad(value, embeddings, retain_graph=True)[0]
+        torch.testing.assert_close(gradient, expected, rtol=1e-10, atol=1e-12)
     loss.average = LossPerQuery.mean
     assert torch.autograd.grad(loss(embeddings, paths), embeddings)[0].shape == (17, 5)
 
@@ -74,23 +76,23 @@ def test_queries_may_weigh_differently_and_the_graph_may_be_kept() -> None:
 def test_threads_change_neither_value_nor_gradients(memory: bool) -> None:
     (embeddings, paths), (others, other_paths) = batch(0, 17), batch(1, 14)
     references = (others, other_paths) if memory else ()
-    found = []
+    results = []
     for threads in (1, 3):
         torch.set_num_threads(threads)
         value = SupHAP()(embeddings, paths, *references)
         assert torch.get_num_threads() == threads
         with torch.inference_mode():  # which threads do not inherit
             assert torch.equal(SupHAP()(embeddings, paths, *references), value)
-        found.append((value, *torch.autograd.grad(value, (embeddings, others) if memory else (embeddings,))))
-    assert torch.equal(found[0][0], found[1][0])
-    for alone, together in zip(*found, strict=True):
-        torch.testing.assert_close(together, alone, rtol=1e-12, atol=1e-14)
+        results.append((value, *torch.autograd.grad(value, (embeddings, others) if memory else (embeddings,))))
+    assert torch.equal(results[0][0], results[1][0])
+    for single_threaded, multi_threaded in zip(*results, strict=True):
+        torch.testing.assert_close(multi_threaded, single_threaded, rtol=1e-12, atol=1e-14)
 
 
 def test_only_what_asks_for_a_gradient_gets_one() -> None:
-    (embeddings, paths), (others, other_paths) = batch(0, 17), batch(1, 14, torch.float32)
-    value = SupHAP()(embeddings.detach(), paths, others, other_paths)
-    assert torch.autograd.grad(value, others)[0].dtype == torch.float32
+    (embeddings, paths), (references, other_paths) = batch(0, 17), batch(1, 14, torch.float32)
+    value = SupHAP()(embeddings.detach(), paths, references, other_paths)
+    assert torch.autograd.grad(value, references)[0].dtype == torch.float32
     assert not SupHAP()(embeddings.detach(), paths).requires_grad
     with torch.no_grad():
         assert not SupHAP()(embeddings, paths).requires_grad
@@ -112,9 +114,9 @@ def test_a_device_that_torch_uses_by_default_changes_no_value(loss: type[PairLos
     embeddings, paths = batch(0, 17)
     expected = loss()(embeddings, paths)
     with torch.device("meta"):
-        found = loss()(embeddings, paths)
-        found.backward()
-    assert torch.equal(found, expected)
+        value = loss()(embeddings, paths)
+        value.backward()
+    assert torch.equal(value, expected)
 
 
 def test_a_second_derivative_is_refused() -> None:
@@ -126,9 +128,9 @@ def test_a_second_derivative_is_refused() -> None:
 
 def test_no_matrix_of_all_scores_is_ever_made() -> None:
     embeddings, paths = batch(0, 640, torch.float32)
-    with LargestTensor() as seen:
+    with LargestTensor() as tensors:
         SupHAP()(embeddings, paths).backward()
-    assert embeddings.numel() <= seen.largest < 640 * 640 / 4
+    assert embeddings.numel() <= tensors.largest < 640 * 640 / 4
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -145,16 +147,16 @@ def test_torch_starts_no_threads_meanwhile_and_its_own_again_afterwards() -> Non
     torch.set_num_threads(2)
     large = torch.rand(512, 512)
     expected = large @ large
-    met, barrier = set[tuple[int, int]](), threading.Barrier(2)
+    thread_ids, barrier = set[tuple[int, int]](), threading.Barrier(2)
 
     def work(_: slice) -> None:
         barrier.wait(timeout=60)  # both threads are here
-        met.add((threading.get_ident(), torch.get_num_threads()))
+        thread_ids.add((threading.get_ident(), torch.get_num_threads()))
 
     with sharing(2) as mapped:
         list(mapped(work, ranges(0, 2, 1)))
-    assert len(met) == 2
-    assert {number for _, number in met} == {1}
+    assert len(thread_ids) == 2
+    assert {number for _, number in thread_ids} == {1}
     assert torch.get_num_threads() == 2
     torch.testing.assert_close(large @ large, expected)
 

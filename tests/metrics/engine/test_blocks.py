@@ -41,15 +41,15 @@ def set_blas_threads(number: int) -> None:
 
 
 def test_products_take_one_thread_each_and_the_settings_of_the_user_come_back() -> None:
-    seen = []
+    calls = []
 
     def relevance(counts):
-        seen.append(blas_threads())
+        calls.append(blas_threads())
         return linear(counts)
 
     evaluate(EMBEDDINGS, PATHS, relevance=relevance)
-    assert seen[0] == 3  # the check of the relevance, before anything is computed
-    assert set(seen[1:]) == {1}
+    assert calls[0] == 3  # the check of the relevance, before anything is computed
+    assert set(calls[1:]) == {1}
     assert blas_threads() == 3
 
 
@@ -71,13 +71,13 @@ def test_they_come_back_after_an_error_too() -> None:
 
 
 def test_of_two_evaluations_at_once_the_last_one_gives_them_back() -> None:
-    begun, other_done, seen = Event(), Event(), []
+    begun, other_done, rows_in_progress = Event(), Event(), []
 
     def waiting(counts):
         if len(counts) > 1:
             begun.set()
             assert other_done.wait(60)
-            seen.append(blas_threads())
+            rows_in_progress.append(blas_threads())
         return linear(counts)
 
     with ThreadPoolExecutor(1) as pool:
@@ -86,7 +86,7 @@ def test_of_two_evaluations_at_once_the_last_one_gives_them_back() -> None:
         evaluate(EMBEDDINGS, PATHS)
         other_done.set()
         first.result()
-    assert set(seen) == {1}
+    assert set(rows_in_progress) == {1}
     assert blas_threads() == 3
 
 

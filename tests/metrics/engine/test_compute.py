@@ -20,35 +20,35 @@ def retrieval():
 
 def test_an_interrupted_evaluation_goes_on_from_its_finished_blocks(retrieval, tmp_path, monkeypatch):
     monkeypatch.setattr(compute, "PRODUCT_ROWS", 16)
-    whole = evaluate(*retrieval)
-    saved: list[int] = []
+    expected = evaluate(*retrieval)
+    blocks: list[int] = []
     save = PartStore.save
 
-    def interrupted(finished, rows, values):
-        if len(saved) == 1:
+    def interrupted(complete, rows, values):
+        if len(blocks) == 1:
             raise KeyboardInterrupt
-        saved.append(rows.start)
-        save(finished, rows, values)
+        blocks.append(rows.start)
+        save(complete, rows, values)
 
     with monkeypatch.context() as patched:
         patched.setattr(PartStore, "save", interrupted)
         with pytest.raises(KeyboardInterrupt):
             evaluate(*retrieval, resume=tmp_path)
     assert [part.name for part in tmp_path.glob("queries-*.npy")] == ["queries-000000000-000000016.npy"]
-    saved[:] = [-1, -1]
+    blocks[:] = [-1, -1]
     with monkeypatch.context() as patched:
-        patched.setattr(PartStore, "save", lambda finished, rows, values: saved.append(rows.start))
-        np.testing.assert_array_equal(evaluate(*retrieval, resume=tmp_path).values, whole.values)
-    assert sorted(saved) == [-1, -1, 16, 32, 48]  # the first block is read
+        patched.setattr(PartStore, "save", lambda finished, rows, values: blocks.append(rows.start))
+        np.testing.assert_array_equal(evaluate(*retrieval, resume=tmp_path).values, expected.values)
+    assert sorted(blocks) == [-1, -1, 16, 32, 48]  # the first block is read
 
 
 def test_the_blocks_of_another_evaluation_are_refused(retrieval, tmp_path):
     embeddings, paths = retrieval
     evaluate(embeddings, paths, resume=tmp_path)
-    other = embeddings.copy()
-    other[0, 0] += 1e-3
+    reversed_embeddings = embeddings.copy()
+    reversed_embeddings[0, 0] += 1e-3
     for words, arguments, options in (
-        ("embeddings", (other, paths), {}),
+        ("embeddings", (reversed_embeddings, paths), {}),
         ("labels", (embeddings, paths[::-1].copy()), {}),
         ("metrics", (embeddings, paths), {"ties": "worst"}),
         ("metrics", (embeddings, paths), {"alpha": 2.0}),

@@ -56,8 +56,8 @@ def test_every_metric_is_bit_for_bit_that_of_the_processor(
     expected = evaluate(embeddings, paths, *given_gallery, **options).values
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("hiertree.metrics.engine.on_device._LONGEST_ROW", longest_row)
-        found = evaluate(embeddings, paths, *given_gallery, **options, device=device, tile_size=tile_size).values
-    np.testing.assert_array_equal(found, expected)
+        result = evaluate(embeddings, paths, *given_gallery, **options, device=device, tile_size=tile_size).values
+    np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -71,8 +71,8 @@ def test_so_it_is_of_a_memory_map_that_the_device_does_not_hold(device, ties, tm
     monkeypatch.setattr("hiertree.metrics.engine.device._GALLERY_BYTES", 0)
     monkeypatch.setattr("torch.cuda.mem_get_info", lambda _: (0, 0))
     for block_size in (None, 1):
-        found = evaluate(mapped, paths, ties=ties, device=device, tile_size=64, block_size=block_size)
-        np.testing.assert_array_equal(found.values, expected)
+        result = evaluate(mapped, paths, ties=ties, device=device, tile_size=64, block_size=block_size)
+        np.testing.assert_array_equal(result.values, expected)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -81,8 +81,8 @@ def test_so_it_is_however_many_items_lie_between_two_positives(device, size):
     embeddings, paths = exact(np.random.default_rng(size), 700), np.arange(700) // size
     given = embeddings[::7], paths[::7], embeddings, paths
     for ties in ("average", "best"):
-        found = evaluate(*given, ties=ties, device=device)
-        np.testing.assert_array_equal(found.values, evaluate(*given, ties=ties).values)
+        result = evaluate(*given, ties=ties, device=device)
+        np.testing.assert_array_equal(result.values, evaluate(*given, ties=ties).values)
 
 
 @pytest.fixture(scope="module")
@@ -99,14 +99,14 @@ def test_the_block_size_changes_no_number_in_any_precision(device, precision, re
     if (device, precision) == ("cpu", "tf32"):
         pytest.skip("a processor has no tf32")
     embeddings, paths = retrieval
-    whole = evaluate(embeddings, paths, device=device, precision=precision)
+    expected = evaluate(embeddings, paths, device=device, precision=precision)
     for block_size in (1, 300):
         blocks = evaluate(embeddings, paths, device=device, precision=precision, block_size=block_size)
-        np.testing.assert_array_equal(blocks.values, whole.values)
+        np.testing.assert_array_equal(blocks.values, expected.values)
     exact_one = evaluate(embeddings.astype(np.float64), paths)
-    np.testing.assert_allclose(whole.values.mean(axis=0), exact_one.values.mean(axis=0), atol=2e-3)
-    assert ("rounded to bfloat16" in str(whole.convention)) == (precision == "bfloat16")
-    assert ("tf32" in str(whole.convention)) == (precision == "tf32")
+    np.testing.assert_allclose(expected.values.mean(axis=0), exact_one.values.mean(axis=0), atol=2e-3)
+    assert ("rounded to bfloat16" in str(expected.convention)) == (precision == "bfloat16")
+    assert ("tf32" in str(expected.convention)) == (precision == "tf32")
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -114,54 +114,56 @@ def test_bfloat16_is_the_evaluation_of_rounded_unit_vectors(device, retrieval):
     embeddings, paths = retrieval
     unit = as_vectors(embeddings, name="embeddings").unit(slice(None), np.dtype(np.float32))
     rounded = torch.from_numpy(unit).bfloat16().float().numpy()
-    others = ~np.eye(700, dtype=bool)
-    expected = evaluate_scores(rounded @ rounded.T, levels(paths, paths), valid=others, num_levels=3)
-    found = evaluate(embeddings, paths, device=device, precision="bfloat16")
-    np.testing.assert_allclose(found.values, expected.values, atol=1e-4)
+    mask = ~np.eye(700, dtype=bool)
+    expected = evaluate_scores(rounded @ rounded.T, levels(paths, paths), valid=mask, num_levels=3)
+    result = evaluate(embeddings, paths, device=device, precision="bfloat16")
+    np.testing.assert_allclose(result.values, expected.values, atol=1e-4)
 
 
 def test_items_behind_the_last_positive_are_not_added_to_one_cell(retrieval, monkeypatch):
     embeddings, paths = np.asarray(retrieval[0], np.float64), retrieval[1]  # float32 rounds by processor
     added, scatter = [], torch.Tensor.scatter_add_
 
-    def recorded(counts, dim, where, ones):
-        added.append(int(where.bincount().max()))
-        return scatter(counts, dim, where, ones)
+    def recorded(counts, dim, indices, ones):
+        added.append(int(indices.bincount().max()))
+        return scatter(counts, dim, indices, ones)
 
     expected = evaluate(embeddings, paths)
     monkeypatch.setattr(torch.Tensor, "scatter_add_", recorded)
-    found = evaluate(embeddings, paths, device="cpu")
+    result = evaluate(embeddings, paths, device="cpu")
     assert max(added) < 100  # of 700 items in each of 256 lists
-    np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
+    np.testing.assert_allclose(result.values, expected.values, atol=1e-6)
 
 
 def test_coarse_products_are_off_and_then_as_they_were(retrieval, monkeypatch):
-    matmul, seen = torch.backends.mkldnn.matmul, []
+    matmul, precisions = torch.backends.mkldnn.matmul, []
     multiply = torch.Tensor.__matmul__
-    monkeypatch.setattr(torch.Tensor, "__matmul__", lambda *both: seen.append(matmul.fp32_precision) or multiply(*both))
-    before = torch.get_float32_matmul_precision()
+    monkeypatch.setattr(
+        torch.Tensor, "__matmul__", lambda *both: precisions.append(matmul.fp32_precision) or multiply(*both)
+    )
+    precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
     try:
         evaluate(*retrieval, device="cpu")
-        assert set(seen) == {"ieee"}
+        assert set(precisions) == {"ieee"}
         assert torch.get_float32_matmul_precision() == "medium"
         assert matmul.fp32_precision == "bf16"
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(precision)
 
 
 @pytest.mark.parametrize(("backend", "device"), GROUPS)
 def test_two_processes_share_an_evaluation_and_its_folder_and_both_have_the_values_of_one(backend, device, tmp_path):
     run_together(share_of_an_evaluation, str(tmp_path), backend, device, count=PROCESSES)
-    alone, on_device = (evaluate(*shared_retrieval(), device=where).values for where in (None, device))
+    on_host, on_device = (evaluate(*shared_retrieval(), device=where).values for where in (None, device))
     for rank in range(PROCESSES):
-        found, expected = np.load(tmp_path / f"{rank}.npy"), (alone, on_device, alone, alone, alone)
-        for values, own in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(values, own)
+        results, expected = np.load(tmp_path / f"{rank}.npy"), (on_host, on_device, on_host, on_host, on_host)
+        for values, expected_values in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(values, expected_values)
     assert not list(tmp_path.glob("*shares with other*"))
     assert len(list((tmp_path / "run").glob("queries-*.npy"))) == 3
     resumed = evaluate(*shared_retrieval(), resume=tmp_path / "run", block_size=256)
-    np.testing.assert_array_equal(resumed.values, alone)
+    np.testing.assert_array_equal(resumed.values, on_host)
 
 
 def test_a_device_whose_memory_does_not_suffice_is_named(retrieval, monkeypatch):

@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def alone(folder):
+def single_process(folder):
     """What one process finds."""
     with pytest.MonkeyPatch.context() as patched:
         for module, name in ((similarity, "COLUMNS"), (similarity, "LONGEST_TILE"), (compute, "PRODUCT_ROWS")):
@@ -32,27 +32,27 @@ def alone(folder):
         for name in ("COLUMNS", "LONGEST_TILE", "LEAST_BYTES"):
             patched.setattr(shared, name, getattr(shared, name))
         make_small()
-        found = evaluate_all(folder)
+        results = evaluate_all(folder)
         items, paths = next(cases(folder))[1]
-        found["in parts"] = found["of themselves"]
-        found["resumed"] = evaluate(items, paths, resume=folder / "run").values.tobytes()
-        assert found["resumed"] == found["of themselves"]
-        yield found
+        results["in parts"] = results["of themselves"]
+        results["resumed"] = evaluate(items, paths, resume=folder / "run").values.tobytes()
+        assert results["resumed"] == results["of themselves"]
+        yield results
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_any_number_of_processes_has_the_bytes_of_one(number, folder, alone):
-    own = [pickle.loads((folder / f"{rank} of {number}.pickle").read_bytes()) for rank in range(number)]
-    for rank, found in enumerate(own):
-        assert [name for name in alone if found[name] != alone[name]] == [], rank
-        assert found["not finite"].startswith("EmbeddingError: query holds NaN or infinite values (1 rows: 300)")
-        assert found["other embeddings"].startswith("ShapeError: processes") == (number > 1)
-    read = [set(found["read"]) for found in own]
-    assert sum(map(len, read)) == len(set.union(*read)) == ITEMS
-    assert max(map(len, read)) <= 64 * -(-7 // number)
+def test_any_number_of_processes_has_the_bytes_of_one(number, folder, single_process):
+    results_of_ranks = [pickle.loads((folder / f"{rank} of {number}.pickle").read_bytes()) for rank in range(number)]
+    for rank, results in enumerate(results_of_ranks):
+        assert [name for name in single_process if results[name] != single_process[name]] == [], rank
+        assert results["not finite"].startswith("EmbeddingError: query holds NaN or infinite values (1 rows: 300)")
+        assert results["other embeddings"].startswith("ShapeError: processes") == (number > 1)
+    rows_of_ranks = [set(results["read"]) for results in results_of_ranks]
+    assert sum(map(len, rows_of_ranks)) == len(set.union(*rows_of_ranks)) == ITEMS
+    assert max(map(len, rows_of_ranks)) <= 64 * -(-7 // number)
 
 
-def test_blocks_of_other_sizes_are_found_again(folder, alone):
-    before = sorted(file.name for file in (folder / "run").glob("*.npy"))
-    assert any(name.startswith("queries-000000000-000000048") for name in before)
-    assert np.frombuffer(alone["resumed"]).size % ITEMS == 0
+def test_blocks_of_other_sizes_are_found_again(folder, single_process):
+    blocks = sorted(file.name for file in (folder / "run").glob("*.npy"))
+    assert any(name.startswith("queries-000000000-000000048") for name in blocks)
+    assert np.frombuffer(single_process["resumed"]).size % ITEMS == 0

@@ -24,9 +24,9 @@ def test_a_gallery_of_one_vector_is_one_tie_at_every_size(device, dtype, tile_si
     query, item = random.standard_normal((2, 64)).astype(dtype)
     for size in SIZES:
         labels = random.integers(0, 2, size)
-        found = evaluate([query], [1], np.tile(item, (size, 1)), labels, tile_size=tile_size, device=device)
+        result = evaluate([query], [1], np.tile(item, (size, 1)), labels, tile_size=tile_size, device=device)
         expected = evaluate_scores(np.zeros((1, size)), [labels], num_levels=1)
-        np.testing.assert_array_equal(found.values, expected.values, err_msg=str(size))
+        np.testing.assert_array_equal(result.values, expected.values, err_msg=str(size))
 
 
 def drawn_with_duplicates(random, size, dtype):
@@ -46,9 +46,9 @@ def test_tiles_threads_and_the_order_of_the_gallery_change_no_tie(device, dtype,
         expected = evaluate(embeddings, labels, **options).values
         np.save(tmp_path / "e.npy", embeddings)
         mapped = np.load(tmp_path / "e.npy", mmap_mode="r")
-        for given, tile_size in ((embeddings, 64), (embeddings, 7), (mapped, None), (mapped, 50)):
-            found = evaluate(given, labels, tile_size=tile_size, **options).values
-            np.testing.assert_array_equal(found, expected)
+        for vectors, tile_size in ((embeddings, 64), (embeddings, 7), (mapped, None), (mapped, 50)):
+            values = evaluate(vectors, labels, tile_size=tile_size, **options).values
+            np.testing.assert_array_equal(values, expected)
         order = random.permutation(size)
         ids = np.arange(size)
         permuted = evaluate(
@@ -68,8 +68,8 @@ def test_vectors_that_bfloat16_rounds_to_one_vector_tie():
     assert len(unit.unique(dim=0)) > 300
     assert len(unit.bfloat16().unique(dim=0)) == 1
     labels = np.arange(333) % 2
-    found = evaluate(vectors[:1], [1], vectors, labels, device="cpu", precision="bfloat16", tile_size=50)
-    np.testing.assert_array_equal(found.values, evaluate_scores(np.zeros((1, 333)), [labels]).values)
+    result = evaluate(vectors[:1], [1], vectors, labels, device="cpu", precision="bfloat16", tile_size=50)
+    np.testing.assert_array_equal(result.values, evaluate_scores(np.zeros((1, 333)), [labels]).values)
 
 
 def test_equal_rows_are_found_whatever_their_hashes(monkeypatch):
@@ -79,16 +79,16 @@ def test_equal_rows_are_found_whatever_their_hashes(monkeypatch):
     expected = [next(i for i in range(200) if (vectors[i] == row).all()) for row in vectors]
     np.testing.assert_array_equal(first_of_equal(hashes_of(vectors), lambda rows: vectors[rows]), expected)
     monkeypatch.setattr(engine_vectors, "_BYTES_AT_ONCE", 100)
-    alike = np.zeros(len(vectors), np.uint64)
-    np.testing.assert_array_equal(first_of_equal(alike, lambda rows: vectors[rows]), expected)
+    hashes = np.zeros(len(vectors), np.uint64)
+    np.testing.assert_array_equal(first_of_equal(hashes, lambda rows: vectors[rows]), expected)
     distinct = np.arange(12, dtype=np.float32).reshape(6, 2)
     assert first_of_equal(hashes_of(distinct), lambda rows: distinct[rows]) is None
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_parallel_vectors_tie(device):
-    found = evaluate([[3.0, 2.0]], [1], [[3.0, 3.0], [2.0, 2.0]], [0, 1], metrics=["AP"], device=device)
-    assert found.summary()["AP"] == 0.75
+    result = evaluate([[3.0, 2.0]], [1], [[3.0, 3.0], [2.0, 2.0]], [0, 1], metrics=["AP"], device=device)
+    assert result.summary()["AP"] == 0.75
     random = np.random.default_rng(3)
     for dtype, digits in ((np.float16, 2**5), (np.float32, 2**15), (np.float64, 2**40)):
         direction = random.integers(1, digits, 40) * 2.0 ** random.integers(-3, 3, 40) * random.choice([-1, 1], 40)
@@ -114,18 +114,20 @@ def test_scores_of_small_integers_are_exact_in_every_tile_type_and_device(tmp_pa
         items, queries = (random.integers(-largest, largest + 1, (n, dimensions)) for n in (size, 10))
         items[:, 0], queries[:, 0] = 1, 1  # not all 0
         items[: size // 3] = random.permuted(items[size // 3 : 2 * (size // 3)], axis=1)
-        labels, own = random.integers(0, 3, size), random.integers(0, 3, 10)
+        labels, query_labels = random.integers(0, 3, size), random.integers(0, 3, 10)
         options = {"metrics": ["AP", "NDCG", "ASI"]}
-        levels = (own[:, None] == labels).astype(int)
+        levels = (query_labels[:, None] == labels).astype(int)
         expected = evaluate_scores(exact_order(queries, items), levels, num_levels=1, **options).values
         np.save(tmp_path / "items.npy", items.astype(np.float32) / 8)
         mapped = np.load(tmp_path / "items.npy", mmap_mode="r")
         for gallery in (items, mapped, items.astype(np.int8), items.astype(np.float64) * 12):
             for device in DEVICES:
                 for tile_size in (None, 3, 16):
-                    found = evaluate(queries, own, gallery, labels, tile_size=tile_size, device=device, **options)
-                    np.testing.assert_array_equal(found.values, expected)
+                    result = evaluate(
+                        queries, query_labels, gallery, labels, tile_size=tile_size, device=device, **options
+                    )
+                    np.testing.assert_array_equal(result.values, expected)
         for precision in ("float32", "bfloat16"):
-            found = evaluate(queries, own, items, labels, device="cpu", precision=precision, **options)
+            result = evaluate(queries, query_labels, items, labels, device="cpu", precision=precision, **options)
             if precision == "float32" or largest < 127:
-                np.testing.assert_array_equal(found.values, expected)
+                np.testing.assert_array_equal(result.values, expected)

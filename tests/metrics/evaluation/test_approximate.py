@@ -26,13 +26,13 @@ def share_found(result):
     return float(re.search(r"([\d.]+) % of the exact top", result.convention.approximation)[1]) / 100
 
 
-def check_same(found, expected):
+def check_same(result, expected):
     """Equal values, but where two scores differ by no more than a rounding: then either item may come first."""
-    np.testing.assert_array_equal(np.isnan(found.values), np.isnan(expected.values))
-    differs = np.nan_to_num(np.abs(found.values - expected.values)) > 1e-12
+    np.testing.assert_array_equal(np.isnan(result.values), np.isnan(expected.values))
+    differs = np.nan_to_num(np.abs(result.values - expected.values)) > 1e-12
     assert differs.sum() <= 2
-    assert found.names == expected.names
-    assert found.convention.self_rule == expected.convention.self_rule
+    assert result.names == expected.names
+    assert result.convention.self_rule == expected.convention.self_rule
 
 
 @pytest.mark.parametrize("ties", ["average", "worst", "index"])
@@ -47,45 +47,49 @@ def test_an_exhaustive_index_gives_the_exact_numbers(retrieval, ties):
         ((embeddings[:50], paths[:50], embeddings[50:], paths[50:]), {"distractors": np.arange(350) % 3 == 0}),
         ((embeddings[:50].astype(np.float64), paths[:50], embeddings[50:], paths[50:]), {"protocol": "inshop"}),
     ):
-        asked = {"metrics": None if "protocol" in options else NAMES, "ties": ties, **options}
-        expected = evaluate(*given, **asked)
-        found = evaluate(*given, **asked, approximate=EXHAUSTIVE)
-        check_same(found, expected)
-        assert share_found(found) == 1.0
+        settings = {"metrics": None if "protocol" in options else NAMES, "ties": ties, **options}
+        expected = evaluate(*given, **settings)
+        result = evaluate(*given, **settings, approximate=EXHAUSTIVE)
+        check_same(result, expected)
+        assert share_found(result) == 1.0
 
 
 def test_others_rules_and_lists_as_long_as_the_gallery_keep_their_meaning(retrieval):
     embeddings, paths = retrieval
     names = ["P@500", "R@5", "NDCG@400"]
     for compat in ("official", None):
-        asked = {"metrics": names, "compat": compat, "ties": "index"}
-        check_same(evaluate(embeddings, paths, **asked, approximate=EXHAUSTIVE), evaluate(embeddings, paths, **asked))
+        settings = {"metrics": names, "compat": compat, "ties": "index"}
+        check_same(
+            evaluate(embeddings, paths, **settings, approximate=EXHAUSTIVE), evaluate(embeddings, paths, **settings)
+        )
 
 
-@pytest.mark.parametrize("how", ["hnsw", "ivf", Approximate("hnsw", links=2, breadth=1), Approximate("ivf", probes=1)])
-def test_the_card_says_how_much_of_real_data_was_found(shared_data, how):
+@pytest.mark.parametrize(
+    "method", ["hnsw", "ivf", Approximate("hnsw", links=2, breadth=1), Approximate("ivf", probes=1)]
+)
+def test_the_card_says_how_much_of_real_data_was_found(shared_data, method):
     """Pixels of handwritten characters, 784 dimensions, whose neighborhoods no one designed."""
     with np.load(shared_data / "omniglot" / "omniglot_28x28.npz") as file:
         images = file["images"].reshape(len(file["images"]), -1)[::10].astype(np.float32)
     labels = np.arange(len(images)) // 2  # two of the twenty drawings of each character
     names = ["R@1", "R@10", "TR@10"]
     exact = evaluate(images, labels, metrics=names).summary()
-    result = evaluate(images, labels, metrics=names, approximate=how)
+    result = evaluate(images, labels, metrics=names, approximate=method)
     assert "APPROXIMATE" in str(result)
     assert result.as_dict()["convention"]["approximation"] == result.convention.approximation
-    found = share_found(result)
-    assert (exact - result.summary()).abs().max() <= 1.5 * (1 - found) + 0.02
-    if isinstance(how, Approximate):
-        assert found < 0.999
+    share = share_found(result)
+    assert (exact - result.summary()).abs().max() <= 1.5 * (1 - share) + 0.02
+    if isinstance(method, Approximate):
+        assert share < 0.999
 
 
 def test_the_recall_on_the_card_is_the_share_of_neighbors_found_the_query_itself_aside(retrieval):
     embeddings, names = retrieval[0], np.arange(400)
-    how = Approximate("ivf", lists=20, probes=1, sample=400)
+    method = Approximate("ivf", lists=20, probes=1, sample=400)
     unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
     order = np.argsort(3 * np.eye(400) - unit @ unit.T, axis=1)  # the query itself last
     for k in (1, 10):
-        found = evaluate(embeddings, names // 2, metrics=[f"P@{k}"], approximate=how)
+        result = evaluate(embeddings, names // 2, metrics=[f"P@{k}"], approximate=method)
         one_a_query = evaluate(
             np.repeat(embeddings, k, axis=0),
             order[:, :k].ravel(),
@@ -94,12 +98,12 @@ def test_the_recall_on_the_card_is_the_share_of_neighbors_found_the_query_itself
             metrics=[f"R@{k}"],
             query_ids=np.repeat(names, k),
             gallery_ids=names,
-            approximate=how,
+            approximate=method,
         )
-        assert f"exact top {k} found" in found.convention.approximation
-        assert share_found(found) == pytest.approx(one_a_query.summary()[f"R@{k}"], abs=1e-4)
-    again = evaluate(embeddings, names // 2, metrics=["P@10"], approximate=how)
-    np.testing.assert_array_equal(found.values, again.values)
+        assert f"exact top {k} found" in result.convention.approximation
+        assert share_found(result) == pytest.approx(one_a_query.summary()[f"R@{k}"], abs=1e-4)
+    repeat = evaluate(embeddings, names // 2, metrics=["P@10"], approximate=method)
+    np.testing.assert_array_equal(result.values, repeat.values)
 
 
 def test_an_empty_query_set_and_lists_without_any_item_are_searched():

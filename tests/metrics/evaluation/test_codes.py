@@ -37,7 +37,7 @@ def test_codes_give_the_numbers_of_their_negated_distances(seed, num_levels, num
     random = np.random.default_rng(seed)
     bits, paths = random_case(random, 12, num_levels, num_bits)
     names = names_for(num_levels)
-    found = evaluate_codes(bits, paths, metrics=names, ties=ties)
+    result = evaluate_codes(bits, paths, metrics=names, ties=ties)
     expected = evaluate_scores(
         -loop_distances(bits, bits),
         ht.levels(paths, paths),
@@ -46,7 +46,7 @@ def test_codes_give_the_numbers_of_their_negated_distances(seed, num_levels, num
         metrics=names,
         ties=ties,
     )
-    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+    np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
     separate = evaluate_codes(bits[:4], paths[:4], bits[4:], paths[4:], metrics=names, ties=ties)
     expected = evaluate_scores(
         -loop_distances(bits[:4], bits[4:]),
@@ -93,7 +93,7 @@ def test_ids_mask_items_of_both_counts():
     bits, paths = random_case(random, 40, 2, 6)
     ids = random.integers(0, 15, 40)
     for ties in TIES:
-        found = evaluate_codes(bits[:10], paths[:10], bits, paths, query_ids=ids[:10], gallery_ids=ids, ties=ties)
+        result = evaluate_codes(bits[:10], paths[:10], bits, paths, query_ids=ids[:10], gallery_ids=ids, ties=ties)
         expected = evaluate_scores(
             -loop_distances(bits[:10], bits),
             ht.levels(paths[:10], paths),
@@ -101,7 +101,7 @@ def test_ids_mask_items_of_both_counts():
             num_levels=2,
             ties=ties,
         )
-        np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+        np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
 
 
 def test_junk_distractors_and_protocols_mean_what_they_mean_for_embeddings():
@@ -116,11 +116,11 @@ def test_junk_distractors_and_protocols_mean_what_they_mean_for_embeddings():
     for ties in ("average", "worst", "index"):
         given = {**masks, "ties": ties, "compat": "delf"}
         expected = evaluate(signs[:20], paths[:20], signs[20:], paths[20:], **given)
-        found = evaluate_codes(bits[:20], paths[:20], bits[20:], paths[20:], **given)
-        assert found.names == expected.names
-        np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
-        assert found.convention.self_rule == expected.convention.self_rule
-        assert found.convention.rules == expected.convention.rules
+        result = evaluate_codes(bits[:20], paths[:20], bits[20:], paths[20:], **given)
+        assert result.names == expected.names
+        np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
+        assert result.convention.self_rule == expected.convention.self_rule
+        assert result.convention.rules == expected.convention.rules
 
 
 @pytest.mark.parametrize("separate", [False, True])
@@ -137,7 +137,7 @@ def test_codes_follow_the_official_rules_as_embeddings_do(separate, ties):
 
 def found_precision(scores, levels, level, k, paper):
     """AP@k of HashNet and MIHash: precisions at the positives in the top k, by how many they are."""
-    if not any(own >= level for own in levels):
+    if not any(item_level >= level for item_level in levels):
         return None
     hits = reference.hits(scores, levels, level, k, paper)
     return reference.precision_terms(scores, levels, level, k, paper) / hits if hits else 0.0
@@ -159,23 +159,23 @@ def test_ap_at_k_of_hashing_is_averaged_and_bounded_over_all_orders(seed, num_bi
         )
         expected = [None] * 3 if values is None else [np.mean(values), min(values), max(values)]
         expected += [found_precision(scores, levels, level, k, paper) for paper in (True, False)]
-        for ties, wanted in zip(("average", "worst", "best", "paper", "index"), expected, strict=True):
+        for ties, expected_value in zip(("average", "worst", "best", "paper", "index"), expected, strict=True):
             assert results[ties].names == tuple(names)
-            found = results[ties].per_query()[name].iloc[0]
-            assert (None if np.isnan(found) else found) == pytest.approx(wanted, abs=1e-12), (ties, name)
+            value = results[ties].per_query()[name].iloc[0]
+            assert (None if np.isnan(value) else value) == pytest.approx(expected_value, abs=1e-12), (ties, name)
 
 
 def test_ap_at_k_of_many_codes_agrees_with_sampled_orders():
     random = np.random.default_rng(7)
     bits, labels = random.random((20_000, 12)) < 0.5, random.integers(0, 4, 20_000)
-    found = evaluate_codes(bits[:1], labels[:1], bits, labels, metrics=["AP@1000"]).summary()["AP@1000"]
+    result = evaluate_codes(bits[:1], labels[:1], bits, labels, metrics=["AP@1000"]).summary()["AP@1000"]
     distances = (bits[:1] != bits).sum(axis=1)
     sampled = []
     for _ in range(300):
         top = np.lexsort([random.random(20_000), distances])[:1000]
         hits = labels[top] == labels[0]
         sampled.append((np.cumsum(hits) / np.arange(1, 1001))[hits].mean())
-    assert found == pytest.approx(np.mean(sampled), abs=5 * np.std(sampled) / np.sqrt(300))
+    assert result == pytest.approx(np.mean(sampled), abs=5 * np.std(sampled) / np.sqrt(300))
 
 
 def test_hashing_divides_by_what_it_found_and_embeddings_are_told_so():
@@ -184,7 +184,7 @@ def test_hashing_divides_by_what_it_found_and_embeddings_are_told_so():
     assert result.summary().to_dict() == {"AP@2": 1.0, "mAP@2": 0.5}
     by_scores = evaluate_scores([[0, -2, -1, -2]], [[1, 1, 0, 1]], metrics=["AP@2", "mAP@2"])
     assert by_scores.summary().to_dict() == result.summary().to_dict()
-    assert all("AP@k divided by the positives in the top k" in str(found) for found in (result, by_scores))
+    assert all("AP@k divided by the positives in the top k" in str(message) for message in (result, by_scores))
     with pytest.raises(OptionError, match=r"binary codes.*mAP@2 divides by min"):
         evaluate([[1.0, 0.0], [0.0, 1.0]], [0, 0], metrics=["AP@2"])
 
@@ -192,25 +192,25 @@ def test_hashing_divides_by_what_it_found_and_embeddings_are_told_so():
 def test_galleries_longer_than_a_chunk_are_counted_whole():
     random = np.random.default_rng(4)
     bits, paths = random_case(random, 9001, 2, 10)
-    found = evaluate_codes(bits[:3], paths[:3], bits, paths)
+    result = evaluate_codes(bits[:3], paths[:3], bits, paths)
     expected = evaluate_scores(-(bits[:3, None] != bits[None]).sum(axis=2), ht.levels(paths[:3], paths), num_levels=2)
-    np.testing.assert_allclose(found.values, expected.values, rtol=1e-12)
+    np.testing.assert_allclose(result.values, expected.values, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("ahead", "size"), [(0, 257), (3, 5000), (70, 300), (200_000, 257), (100_000, 100_000)])
-def test_long_tie_groups_agree_with_their_sum_place_by_place(ahead, size):
+@pytest.mark.parametrize(("leading", "size"), [(0, 257), (3, 5000), (70, 300), (200_000, 257), (100_000, 100_000)])
+def test_long_tie_groups_agree_with_their_sum_place_by_place(leading, size):
     """Eq. 6 of He et al. for a group with half of its members positive, behind a single positive and other items."""
-    members, hits = size // 2, int(ahead > 0)
-    scores = np.zeros((1, ahead + size), np.float32)
-    scores[0, :ahead] = np.arange(ahead, 0, -1)
+    members, hits = size // 2, int(leading > 0)
+    scores = np.zeros((1, leading + size), np.float32)
+    scores[0, :leading] = np.arange(leading, 0, -1)
     levels = np.zeros(scores.shape, np.uint8)
     levels[0, :hits] = 1
-    levels[0, ahead : ahead + members] = 1
-    terms = [(hits + 1 + t * (members - 1) / (size - 1)) / (ahead + t + 1) for t in range(size)]
+    levels[0, leading : leading + members] = 1
+    terms = [(hits + 1 + t * (members - 1) / (size - 1)) / (leading + t + 1) for t in range(size)]
     expected = (hits + members / size * math.fsum(terms)) / (hits + members)
-    found = evaluate_scores(scores, levels, metrics=["AP", "H-AP"]).summary()
-    assert found["AP"] == pytest.approx(expected, rel=1e-13)
-    assert found["H-AP"] == pytest.approx(expected, rel=1e-11)  # its relevances are summed one by one
+    result = evaluate_scores(scores, levels, metrics=["AP", "H-AP"]).summary()
+    assert result["AP"] == pytest.approx(expected, rel=1e-13)
+    assert result["H-AP"] == pytest.approx(expected, rel=1e-11)  # its relevances are summed one by one
 
 
 def test_the_card_names_distance_and_bits():
@@ -253,16 +253,16 @@ def test_asi_and_ndcg_of_long_tie_groups_are_means_place_by_place():
     random = np.random.default_rng(8)
     scores = -np.repeat(np.arange(6), [3, 700, 1, 900, 2, 1200])
     levels = random.choice(3, size=len(scores), p=[0.3, 0.4, 0.3])
-    found = evaluate_scores(scores[None], levels[None], metrics=["ASI", "NDCG"]).summary()
+    result = evaluate_scores(scores[None], levels[None], metrics=["ASI", "NDCG"]).summary()
     totals, asi, gain, best = np.bincount(levels), 0.0, 0.0, np.sort(levels)[::-1]
     for place in range(1, len(scores) + 1):
-        ahead, tied = levels[scores > scores[place - 1]], levels[scores == scores[place - 1]]
+        leading, tied = levels[scores > scores[place - 1]], levels[scores == scores[place - 1]]
         gain += (2.0**tied - 1).mean() / np.log2(1 + place)
         for level in (1, 2) if place <= totals[1:].sum() else ():
             ideal = min(max(place - totals[level + 1 :].sum(), 0), totals[level])
-            drawn = np.arange((tied == level).sum() + 1)
-            chances = hypergeom.pmf(drawn, len(tied), drawn[-1], place - len(ahead))
-            asi += chances @ np.minimum((ahead == level).sum() + drawn, ideal) / place
-    assert found["ASI"] == pytest.approx(asi / totals[1:].sum(), rel=1e-11)
+            counts = np.arange((tied == level).sum() + 1)
+            chances = hypergeom.pmf(counts, len(tied), counts[-1], place - len(leading))
+            asi += chances @ np.minimum((leading == level).sum() + counts, ideal) / place
+    assert result["ASI"] == pytest.approx(asi / totals[1:].sum(), rel=1e-11)
     expected = gain / ((2.0**best - 1) / np.log2(np.arange(2, len(best) + 2))).sum()
-    assert found["NDCG"] == pytest.approx(expected, rel=1e-13)
+    assert result["NDCG"] == pytest.approx(expected, rel=1e-13)

@@ -45,28 +45,28 @@ def test_self_gallery_and_junk_follow_the_definitions(seed, num_levels, retrieva
     embeddings, paths = draw(random, 6), random_tree(random, 6, num_levels)
     gallery = draw(random, 5) if separate else embeddings
     gallery_paths = random_tree(random, 5, num_levels) if separate else paths
-    names, kept = names_for(num_levels), np.ones((6, len(gallery)), bool)
+    names, mask = names_for(num_levels), np.ones((6, len(gallery)), bool)
     options = {}
     if retrieval == "junk":
         options["junk"] = [random.permutation(5)[: random.integers(0, 4)] for _ in range(6)]
         for query, junk in enumerate(options["junk"]):
-            kept[query, junk] = False
+            mask[query, junk] = False
     elif retrieval == "self":
-        np.fill_diagonal(kept, False)
+        np.fill_diagonal(mask, False)
     given_gallery = (gallery, gallery_paths) if separate else ()
     result = evaluate(embeddings, paths, *given_gallery, metrics=names, ties=ties, **options).per_query()
     unit = [vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (embeddings, gallery)]
     scores, levels = unit[0] @ unit[1].T, ht.levels(paths, gallery_paths)
     for query in range(6):
-        own_scores, own_levels = scores[query][kept[query]].tolist(), levels[query][kept[query]].tolist()
+        own_scores, own_levels = scores[query][mask[query]].tolist(), levels[query][mask[query]].tolist()
         for name in names:
             metric = reference_metric(name, num_levels)
             expected = metric(own_scores, own_levels, ties == "paper")
             if ties == "average" and expected is not None:
                 orders = reference.tied_orders(own_scores)
                 expected = np.mean([metric(order, own_levels, False) for order in orders])
-            found = result[name].iloc[query]
-            assert (None if np.isnan(found) else found) == pytest.approx(expected, abs=1e-12), name
+            value = result[name].iloc[query]
+            assert (None if np.isnan(value) else value) == pytest.approx(expected, abs=1e-12), name
 
 
 @pytest.fixture(scope="module")
@@ -82,13 +82,13 @@ def retrieval():
 def test_the_block_size_and_the_threads_change_no_number(retrieval, ties, monkeypatch):
     embeddings, paths = retrieval
     monkeypatch.setattr(compute, "PRODUCT_ROWS", 16)
-    whole = evaluate(embeddings, paths, ties=ties, block_size=301)
+    expected = evaluate(embeddings, paths, ties=ties, block_size=301)
     for block_size in (None, 1, 17, 64):
         blocks = evaluate(embeddings, paths, ties=ties, block_size=block_size)
-        np.testing.assert_array_equal(whole.values, blocks.values)
+        np.testing.assert_array_equal(expected.values, blocks.values)
     for threads in (1, 7):
         monkeypatch.setattr("hiertree.metrics.engine.blocks.num_threads", lambda threads=threads: threads)
-        np.testing.assert_array_equal(evaluate(embeddings, paths, ties=ties).values, whole.values)
+        np.testing.assert_array_equal(evaluate(embeddings, paths, ties=ties).values, expected.values)
 
 
 @pytest.mark.parametrize("ties", ["average", "worst", "best", "paper", "index"])
@@ -99,27 +99,27 @@ def test_tiles_of_the_gallery_change_no_number(ties, separate, monkeypatch, tmp_
     junk = [[(query + 1) % 60, (query + 7) % 60] for query in range(30)]
     given = (embeddings[:30], paths[:30], embeddings[30:], paths[30:]) if separate else (embeddings, paths)
     options = {"ties": ties, "metrics": names_for(3)} | ({"junk": junk} if separate else {})
-    whole = evaluate(*given, **options).values
+    expected = evaluate(*given, **options).values
     np.save(tmp_path / "gallery.npy", given[-2])
     mapped = (*given[:-2], np.load(tmp_path / "gallery.npy", mmap_mode="r"), given[-1])
-    for way, few, many in (("in memory", 99, 99), ("tiled", 0, 0), ("tiled", 0, 99)):
-        monkeypatch.setattr("hiertree.metrics.ranking.counting._FEW", few)
-        monkeypatch.setattr("hiertree.metrics.ranking.counting._MANY", many)
+    for way, fewest, limit in (("in memory", 99, 99), ("tiled", 0, 0), ("tiled", 0, 99)):
+        monkeypatch.setattr("hiertree.metrics.ranking.counting._FEW", fewest)
+        monkeypatch.setattr("hiertree.metrics.ranking.counting._MANY", limit)
         monkeypatch.setattr(
             "hiertree.metrics.engine.compute.choose_layout", lambda *_, way=way, **__: blocks.Layout(way, 16, 32)
         )
         for items in (given, mapped):
-            np.testing.assert_array_equal(evaluate(*items, **options, tile_size=7).values, whole)
+            np.testing.assert_array_equal(evaluate(*items, **options, tile_size=7).values, expected)
 
 
 def test_where_positives_are_few_only_a_tile_of_scores_is_held(monkeypatch):
     random = np.random.default_rng(12)
     embeddings = random.standard_normal((3000, 8)).astype(np.float32)
     paths = np.stack([np.arange(3000) // 20, np.arange(3000) // 5], axis=1)
-    whole = evaluate(embeddings, paths).values
+    expected = evaluate(embeddings, paths).values
     monkeypatch.delattr("hiertree.metrics.engine.compute.values_in_memory")
     tiled = evaluate(embeddings, paths, tile_size=500).values
-    np.testing.assert_allclose(tiled, whole, atol=1e-6)  # products of another shape may round differently
+    np.testing.assert_allclose(tiled, expected, atol=1e-6)  # products of another shape may round differently
 
 
 def test_a_memory_map_gives_the_numbers_of_the_array(retrieval, tmp_path):
@@ -184,8 +184,8 @@ def test_embeddings_and_their_scores_agree(retrieval):
     unit = embeddings.astype(np.float64)
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     expected = evaluate_scores(unit @ unit.T, ht.levels(paths, paths), valid=~np.eye(301, dtype=bool), num_levels=3)
-    found = evaluate(embeddings.astype(np.float64), paths)
-    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+    result = evaluate(embeddings.astype(np.float64), paths)
+    np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
 
 
 def test_float32_sorting_agrees_with_float64_sorting_of_the_same_scores():
@@ -198,8 +198,8 @@ def test_float32_sorting_agrees_with_float64_sorting_of_the_same_scores():
     scores[4, 0] = 1e6  # an outlier leaves all the others in one interval
     levels = random.integers(0, 4, scores.shape)
     for ties in ("average", "worst", "best", "paper", "index"):
-        narrow, wide = (evaluate_scores(s, levels, ties=ties).values for s in (scores, scores.astype(np.float64)))
-        np.testing.assert_allclose(narrow, wide, atol=1e-12)
+        narrow, double = (evaluate_scores(s, levels, ties=ties).values for s in (scores, scores.astype(np.float64)))
+        np.testing.assert_allclose(narrow, double, atol=1e-12)
 
 
 def test_the_order_of_the_gallery_matters_to_index_ties_alone():
@@ -243,11 +243,11 @@ def test_a_duplicate_of_the_query_stays_and_the_query_itself_goes():
 def test_all_scores_equal_give_the_expectation_over_all_orders():
     levels = [2, 2, 1, 0, 0, 0]
     names = names_for(2)
-    found = evaluate_scores(np.zeros((1, 6), np.float32), [levels], metrics=names).per_query().iloc[0]
+    result = evaluate_scores(np.zeros((1, 6), np.float32), [levels], metrics=names).per_query().iloc[0]
     for name in names:
         metric = reference_metric(name, 2)
         values = reference.over_tied_orders(lambda strict, metric=metric: metric(strict, levels, False), [0.0] * 6)
-        assert found[name] == pytest.approx(np.mean(values), abs=1e-12), name
+        assert result[name] == pytest.approx(np.mean(values), abs=1e-12), name
 
 
 def test_large_tie_groups_agree_with_sampled_orders():
@@ -283,14 +283,16 @@ def test_infinite_scores_rank_first_and_last():
 def test_official_counts_weigh_the_finest_level_less():
     random = np.random.default_rng(4)
     embeddings, paths = random.standard_normal((60, 8)), random_tree(random, 60, 3)
-    found = evaluate(embeddings, paths, metrics=["H-AP"], counts="official").per_query()["H-AP"]
+    result = evaluate(embeddings, paths, metrics=["H-AP"], counts="official").per_query()["H-AP"]
     unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
     scores, levels = unit @ unit.T, ht.levels(paths, paths)
     for query in range(0, 60, 7):
-        kept = np.arange(60) != query
-        own = levels[query][kept].tolist()
-        expected = reference.h_ap(scores[query][kept].tolist(), own, reference.hap_relevance(own, 3, itself=1))
-        assert found[query] == pytest.approx(expected, abs=1e-12)
+        mask = np.arange(60) != query
+        row_levels = levels[query][mask].tolist()
+        expected = reference.h_ap(
+            scores[query][mask].tolist(), row_levels, reference.hap_relevance(row_levels, 3, itself=1)
+        )
+        assert result[query] == pytest.approx(expected, abs=1e-12)
 
 
 def test_hap_with_the_relevance_of_property_1_is_the_weighted_mean_of_aps(retrieval):

@@ -48,8 +48,8 @@ FORMS = {
 def test_labels_of_every_form_give_the_numbers_of_integer_paths(form):
     labels = FORMS[form]()
     np.testing.assert_array_equal(evaluate(EMBEDDINGS, labels).values, evaluate(EMBEDDINGS, IDS).values)
-    apart = evaluate(EMBEDDINGS[:5], labels[:5], EMBEDDINGS[5:], labels[5:])
-    np.testing.assert_array_equal(apart.values, evaluate(EMBEDDINGS[:5], IDS[:5], EMBEDDINGS[5:], IDS[5:]).values)
+    separate = evaluate(EMBEDDINGS[:5], labels[:5], EMBEDDINGS[5:], labels[5:])
+    np.testing.assert_array_equal(separate.values, evaluate(EMBEDDINGS[:5], IDS[:5], EMBEDDINGS[5:], IDS[5:]).values)
 
 
 def test_text_and_numbers_in_one_level_are_refused_instead_of_being_two_classes():
@@ -70,11 +70,11 @@ def test_queries_and_gallery_share_their_numbers_everywhere():
     codes = EMBEDDINGS > 0
     for labels in (LABELS, IDS):
         coded = evaluate_codes(codes[:3], labels[:3], codes[3:], labels[::-1][:9])
-        listed = evaluate_ranking([[1, 0, 2]], query_paths=labels[:1], gallery_paths=labels[:3], metrics=["AP[1]"])
+        ranked = evaluate_ranking([[1, 0, 2]], query_paths=labels[:1], gallery_paths=labels[:3], metrics=["AP[1]"])
         if labels is LABELS:
-            expected = coded.values, listed.values
+            expected = coded.values, ranked.values
     np.testing.assert_array_equal(coded.values, expected[0])
-    np.testing.assert_array_equal(listed.values, expected[1])
+    np.testing.assert_array_equal(ranked.values, expected[1])
     assert evaluate(EMBEDDINGS[:2], ["b", "a"], EMBEDDINGS[2:4], ["a", "b"], metrics=["R@10"])["R@10"] == 1.0
 
 
@@ -119,9 +119,9 @@ def test_labels_that_cannot_be_compared_are_refused(query, gallery, error, messa
 @pytest.mark.parametrize("labels", [LABELS, pd.DataFrame(IDS, columns=["kind", "class"])])
 def test_columns_of_queries_and_gallery_are_matched_by_name(labels):
     swapped = labels[["class", "kind"]]
-    found = evaluate(EMBEDDINGS[:5], labels[:5], EMBEDDINGS[5:], swapped[5:])
+    result = evaluate(EMBEDDINGS[:5], labels[:5], EMBEDDINGS[5:], swapped[5:])
     expected = evaluate(EMBEDDINGS[:5], IDS[:5], EMBEDDINGS[5:], IDS[5:])
-    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(result.values, expected.values)
     np.testing.assert_array_equal(ht.levels(labels, swapped), ht.levels(IDS, IDS))
 
 
@@ -142,8 +142,8 @@ REVERSED = np.array([[0, 0, 0], [1, 0, 0], [2, 1, 0], [3, 1, 0], [4, 2, 1], [5, 
 def test_levels_given_fine_to_coarse_are_refused_instead_of_being_one_level(form):
     with pytest.raises(PathError, match="levels are given fine → coarse; reverse them"):
         evaluate(EMBEDDINGS, form(REVERSED))
-    ordered = form(REVERSED[:, ::-1].copy())
-    assert evaluate(EMBEDDINGS, ordered, metrics=["AP[1]", "AP[3]"]).values.shape == (12, 2)
+    labels_coarse_first = form(REVERSED[:, ::-1].copy())
+    assert evaluate(EMBEDDINGS, labels_coarse_first, metrics=["AP[1]", "AP[3]"]).values.shape == (12, 2)
 
 
 def test_a_level_that_adds_nothing_is_taken():
@@ -180,9 +180,9 @@ def test_distractors_need_no_label():
     labels = LABELS.copy()
     labels.loc[[3, 7], ["kind", "class"]] = None
     marked = labels["kind"].isna().to_numpy()
-    found = evaluate(EMBEDDINGS[:3], LABELS[:3], EMBEDDINGS, labels, distractors=marked)
+    result = evaluate(EMBEDDINGS[:3], LABELS[:3], EMBEDDINGS, labels, distractors=marked)
     expected = evaluate(EMBEDDINGS[:3], IDS[:3], EMBEDDINGS, IDS, distractors=marked)
-    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(result.values, expected.values)
 
 
 @pytest.mark.parametrize("library", [pd.DataFrame, polars_of])
@@ -190,11 +190,11 @@ def test_integers_with_missing_ones_among_them_are_ids(library):
     kinds, classes = ([None if row in (3, 7) else int(label) for row, label in enumerate(part)] for part in IDS.T)
     gallery = library({"kind": kinds, "class": classes})
     marked = np.isin(np.arange(12), [3, 7])
-    found = evaluate(
+    result = evaluate(
         EMBEDDINGS[:3], library({"kind": IDS[:3, 0], "class": IDS[:3, 1]}), EMBEDDINGS, gallery, distractors=marked
     )
     expected = evaluate(EMBEDDINGS[:3], IDS[:3], EMBEDDINGS, IDS, distractors=marked)
-    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(result.values, expected.values)
     with pytest.raises(PathError, match=r"without a label in 'kind' \(2 rows: 3, 7\)"):
         evaluate(EMBEDDINGS, gallery)
 
@@ -232,9 +232,9 @@ def test_a_result_answers_by_metric():
     assert "NDCG" not in result
     with pytest.raises(KeyError, match="did you mean 'H-AP'"):
         result["HAP"]
-    alone = evaluate(EMBEDDINGS[:2], ["a", "b"], metrics=["AP"])
+    result_of_two = evaluate(EMBEDDINGS[:2], ["a", "b"], metrics=["AP"])
     with pytest.raises(UnknownMetricError, match="2 queries without positives"):
-        alone["AP"]
+        result_of_two["AP"]
     with pytest.raises(TypeError):
         iter(result)
 

@@ -41,20 +41,20 @@ def test_a_separate_gallery_and_lists_cut_short_agree_with_the_definitions(retri
     _, paths, scores = retrieval
     ranking = np.argsort(-scores[:20, 20:], axis=1, kind="stable")[:, :10]
     ranking[3, 6:] = -1
-    found = evaluate_ranking(
+    result = evaluate_ranking(
         ranking, query_paths=paths[:20], gallery_paths=paths[20:], metrics=["H-AP", "AP[1]", "ASI"]
     )
     for row in range(20):
-        listed = ranking[row][ranking[row] >= 0]
+        items = ranking[row][ranking[row] >= 0]
         agree = paths[row] == paths[20:]
         levels = agree.cumprod(axis=1).sum(axis=1).tolist()
         table = reference.hap_relevance(levels, 2)
-        own, own_scores = [levels[j] for j in listed], [-float(i) for i in range(len(listed))]
-        found_share = sum(table[level] for level in own) / sum(table[level] for level in levels)
-        part = reference.h_ap(own_scores, own, table)
-        assert found.per_query()["H-AP"][row] == pytest.approx(found_share * part if part else 0.0, abs=1e-12)
-        terms = reference.precision_terms(own_scores, own, 1, float("inf"), False)
-        assert found.per_query()["AP[1]"][row] == pytest.approx(terms / np.count_nonzero(levels), abs=1e-12)
+        row_levels, own_scores = [levels[j] for j in items], [-float(i) for i in range(len(items))]
+        found_share = sum(table[level] for level in row_levels) / sum(table[level] for level in levels)
+        part = reference.h_ap(own_scores, row_levels, table)
+        assert result.per_query()["H-AP"][row] == pytest.approx(found_share * part if part else 0.0, abs=1e-12)
+        terms = reference.precision_terms(own_scores, row_levels, 1, float("inf"), False)
+        assert result.per_query()["AP[1]"][row] == pytest.approx(terms / np.count_nonzero(levels), abs=1e-12)
 
 
 @pytest.mark.parametrize("compat", ["official", "delf", "revisitop"])
@@ -63,10 +63,10 @@ def test_lists_of_indices_follow_the_rules_of_others_as_embeddings_do(retrieval,
     names = ["R@5", "P@5", "AP", "mAP@R", "mAP@5", "NDCG", "NDCG@5", "H-AP"]
     ranking = np.argsort(-scores, axis=1, kind="stable")
     expected = evaluate(embeddings, paths, metrics=names, compat=compat, ties="index")
-    found = evaluate_ranking(ranking, query_paths=paths, metrics=names, compat=compat, ties="index")
-    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
-    assert found.convention.self_rule == expected.convention.self_rule
-    assert found.convention.rules.average_precision == expected.convention.rules.average_precision
+    result = evaluate_ranking(ranking, query_paths=paths, metrics=names, compat=compat, ties="index")
+    np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
+    assert result.convention.self_rule == expected.convention.self_rule
+    assert result.convention.rules.average_precision == expected.convention.rules.average_precision
 
 
 def test_ids_junk_and_distractors_mean_to_indices_what_they_mean_to_embeddings(retrieval):
@@ -76,19 +76,19 @@ def test_ids_junk_and_distractors_mean_to_indices_what_they_mean_to_embeddings(r
     masks["distractors"] = np.arange(80) % 5 == 4
     ranking = np.argsort(-scores[:20], axis=1, kind="stable")
     expected = evaluate(embeddings[:20], paths[:20, 1], embeddings, paths[:, 1], protocol="dyml", **masks)
-    found = evaluate_ranking(ranking, query_paths=paths[:20, 1], gallery_paths=paths[:, 1], protocol="dyml", **masks)
-    assert found.names == expected.names
-    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
-    assert "own id masked, 20 junk entries masked, 16 distractors" in found.convention.self_rule
+    result = evaluate_ranking(ranking, query_paths=paths[:20, 1], gallery_paths=paths[:, 1], protocol="dyml", **masks)
+    assert result.names == expected.names
+    np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
+    assert "own id masked, 20 junk entries masked, 16 distractors" in result.convention.self_rule
 
 
 def test_a_run_of_names_takes_its_metrics_and_rules_from_a_protocol():
     run, qrels = {"q": ["x", "a"], "p": ["x"]}, {"q": {"a": 1}, "p": {"x": 0}}
-    found = evaluate_ranking(run, qrels, protocol="revisitop")
-    assert found.summary().to_dict() == {"AP": 0.25, "P@1": 0.0, "P@5": 0.5, "P@10": 0.5}
-    assert found.convention.protocol == "revisitop"
-    counted = evaluate_ranking(run, qrels, protocol="revisitop", compat="delf")
-    assert counted.summary().to_dict() == {"AP": 0.25, "P@1": 0.0, "P@5": 0.1, "P@10": 0.05}
+    result = evaluate_ranking(run, qrels, protocol="revisitop")
+    assert result.summary().to_dict() == {"AP": 0.25, "P@1": 0.0, "P@5": 0.5, "P@10": 0.5}
+    assert result.convention.protocol == "revisitop"
+    delf = evaluate_ranking(run, qrels, protocol="revisitop", compat="delf")
+    assert delf.summary().to_dict() == {"AP": 0.25, "P@1": 0.0, "P@5": 0.1, "P@10": 0.05}
 
 
 def test_what_comes_after_a_cut_is_counted_as_never_found():
@@ -108,8 +108,8 @@ def test_missing_queries_score_zero_and_unjudged_ones_are_skipped():
 def test_equal_scores_of_a_mapping_are_ties():
     result = evaluate_ranking({"q": {"x": 0.5, "y": 0.5}}, {"q": {"y": 1}}, metrics=["AP"])
     assert result.summary()["AP"] == pytest.approx(0.75)
-    ordered = evaluate_ranking({"q": {"x": 0.5, "y": 0.5}}, {"q": {"y": 1}}, metrics=["AP"], ties="index")
-    assert ordered.summary()["AP"] == 0.5
+    by_index = evaluate_ranking({"q": {"x": 0.5, "y": 0.5}}, {"q": {"y": 1}}, metrics=["AP"], ties="index")
+    assert by_index.summary()["AP"] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_a_run_and_judgments_in_csv_are_those_in_mappings(tmp_path):
     run.write_text("query,doc,score\n1,7,0.5\n1,8,0.9\n2,8,0.1\n")
     qrels.write_text("query,doc,level\n1,7,2\n1,8,1\n2,8,2\n")
     expected = evaluate_ranking({"1": ["8", "7"], "2": ["8"]}, {"1": {"7": 2, "8": 1}, "2": {"8": 2}})
-    found = evaluate_ranking(run, qrels)
-    assert found.summary().to_dict() == expected.summary().to_dict()
+    result = evaluate_ranking(run, qrels)
+    assert result.summary().to_dict() == expected.summary().to_dict()
     run.write_text("query,doc,score\n")
     with pytest.raises(
         OptionError, match=r"run \(run\.csv\) and qrels \(qrels\.csv\) without a shared query: none and such as '1'"
@@ -179,5 +179,5 @@ def test_the_first_hit_of_a_scored_run_is_the_best_one_wherever_it_stands():
     scores = {"a": 0.9, "b": 0.1, "c": 0.5}
     options = {"query_paths": [0, 0, 1], "query_names": ["a", "b", "c"], "compat": "official", "metrics": ["AP"]}
     for order in ("abc", "bca", "cab"):
-        found = evaluate_ranking({"a": {name: scores[name] for name in order}}, **options)
-        assert found.summary()["AP"] == 0.5
+        result = evaluate_ranking({"a": {name: scores[name] for name in order}}, **options)
+        assert result.summary()["AP"] == 0.5

@@ -18,8 +18,8 @@ from hiertree.metrics import evaluate_scores, revisitop_levels
 
 
 def value(result, name, row):
-    found = result.per_query()[name].iloc[row]
-    return None if np.isnan(found) else found
+    number = result.per_query()[name].iloc[row]
+    return None if np.isnan(number) else number
 
 
 @settings(max_examples=60)
@@ -30,10 +30,10 @@ def test_index_and_paper_ties_follow_the_definitions(case):
     for ties in ("index", "paper"):
         result = evaluate_scores(scores, levels, valid=valid, num_levels=num_levels, metrics=names, ties=ties)
         for row in range(len(scores)):
-            kept = valid[row]
+            mask = valid[row]
             for name in names:
                 expected = reference_metric(name, num_levels)(
-                    scores[row][kept].tolist(), levels[row][kept].tolist(), ties == "paper"
+                    scores[row][mask].tolist(), levels[row][mask].tolist(), ties == "paper"
                 )
                 assert value(result, name, row) == pytest.approx(expected, abs=1e-12), (ties, name)
 
@@ -48,15 +48,16 @@ def test_average_worst_and_best_are_mean_minimum_and_maximum_over_all_orders(cas
         for ties in ("average", "worst", "best")
     }
     for row in range(len(scores)):
-        own = levels[row][valid[row]].tolist()
+        row_levels = levels[row][valid[row]].tolist()
         for name in names:
             metric = reference_metric(name, num_levels)
             values = reference.over_tied_orders(
-                lambda strict, own=own, metric=metric: metric(strict, own, False), scores[row][valid[row]].tolist()
+                lambda strict, row_levels=row_levels, metric=metric: metric(strict, row_levels, False),
+                scores[row][valid[row]].tolist(),
             )
             expected = (None,) * 3 if values is None else (np.mean(values), min(values), max(values))
-            for ties, wanted in zip(("average", "worst", "best"), expected, strict=True):
-                assert value(results[ties], name, row) == pytest.approx(wanted, abs=1e-12), (ties, name)
+            for ties, expected_value in zip(("average", "worst", "best"), expected, strict=True):
+                assert value(results[ties], name, row) == pytest.approx(expected_value, abs=1e-12), (ties, name)
 
 
 def test_a_million_items_have_their_exact_ranks():
@@ -64,7 +65,7 @@ def test_a_million_items_have_their_exact_ranks():
     scores = random.permutation(1_000_000).astype(np.float32)[None] - 5e5  # every integer below 2^24 is a float32
     levels = random.choice(4, p=[0.9, 0.07, 0.02, 0.01], size=scores.shape).astype(np.uint8)
     names = ["H-AP", "NDCG", "AP[1]", "AP[3]", "mAP@R", "TR@1000", "ASI"]
-    found = evaluate_scores(scores, levels, metrics=names).summary()
+    result = evaluate_scores(scores, levels, metrics=names).summary()
     ranked, rank = levels[0][np.argsort(-scores[0])], np.arange(1, 1_000_001)
     counts = np.bincount(ranked, minlength=4)
     table = np.array([0.0, *(np.arange(1, 4) / 3 / counts[1:])])
@@ -83,7 +84,7 @@ def test_a_million_items_have_their_exact_ranks():
         "TR@1000": (ranked[:1000] >= 3).sum() / 1000,
         "ASI": (overlap / rank)[:relevant].mean(),
     }
-    assert found.to_dict() == pytest.approx(expected, abs=1e-9)
+    assert result.to_dict() == pytest.approx(expected, abs=1e-9)
 
 
 def test_the_layout_and_the_type_of_scores_and_levels_change_no_number():
@@ -98,8 +99,8 @@ def test_the_layout_and_the_type_of_scores_and_levels_change_no_number():
         (scores.astype(np.float16), levels.astype(np.uint16), valid),
         (torch.from_numpy(scores).bfloat16(), torch.from_numpy(levels), torch.from_numpy(valid)),
     ):
-        found = evaluate_scores(own_scores, own_levels, valid=own_valid, num_levels=3).values
-        np.testing.assert_array_equal(found, expected)
+        result = evaluate_scores(own_scores, own_levels, valid=own_valid, num_levels=3).values
+        np.testing.assert_array_equal(result, expected)
 
 
 def test_options_may_be_numbers_of_numpy_or_fractions():
@@ -148,18 +149,18 @@ def test_a_matrix_of_a_set_with_itself_is_warned_of_once():
     random = np.random.default_rng(0)
     unit = random.standard_normal((40, 6))
     labels = random.integers(0, 6, 40)
-    alike, own = (labels[:, None] == labels).astype(int), np.eye(40, dtype=bool)
+    relevance_levels, diagonal = (labels[:, None] == labels).astype(int), np.eye(40, dtype=bool)
     cosines = unit @ unit.T / np.outer(*[np.linalg.norm(unit, axis=1)] * 2)
     uneven = cosines - np.triu(np.ones((40, 40)), 1)
-    for scores in (unit @ unit.T, cosines, np.where(own, -np.inf, cosines), uneven):
+    for scores in (unit @ unit.T, cosines, np.where(diagonal, -np.inf, cosines), uneven):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default")
             for _ in range(3):
-                evaluate_scores(scores, alike, metrics=["R@1"])
+                evaluate_scores(scores, relevance_levels, metrics=["R@1"])
         assert ["valid=~np.eye" in str(warning.message) for warning in caught] == [True]
     captions = unit @ (unit + random.standard_normal((40, 6))).T
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert evaluate_scores(cosines, alike, valid=~own, metrics=["R@1"])["R@1"] < 0.5
-        evaluate_scores(captions, own.astype(int), metrics=["R@1"])
-        evaluate_scores(cosines[:, :30], alike[:, :30], metrics=["R@1"])
+        assert evaluate_scores(cosines, relevance_levels, valid=~diagonal, metrics=["R@1"])["R@1"] < 0.5
+        evaluate_scores(captions, diagonal.astype(int), metrics=["R@1"])
+        evaluate_scores(cosines[:, :30], relevance_levels[:, :30], metrics=["R@1"])

@@ -64,18 +64,22 @@ def test_each_function_is_its_definition():
     random = np.random.default_rng(5)
     scores, levels = random.standard_normal((4, 15)), random.integers(0, 4, (4, 15))
     table = [reference.hap_relevance(row, 3) for row in levels.tolist()]
-    for row, (own, level) in enumerate(zip(scores.tolist(), levels.tolist(), strict=True)):
-        assert h_ap(scores, levels)[row] == pytest.approx(reference.h_ap(own, level, table[row]), abs=1e-12)
-        assert asi(scores, levels)[row] == pytest.approx(reference.asi(own, level), abs=1e-12)
-        assert ndcg(scores, levels, k=4)[row] == pytest.approx(reference.ndcg(own, level, 4), abs=1e-12)
-        for ours, theirs in (
+    for row, (row_levels, level) in enumerate(zip(scores.tolist(), levels.tolist(), strict=True)):
+        assert h_ap(scores, levels)[row] == pytest.approx(reference.h_ap(row_levels, level, table[row]), abs=1e-12)
+        assert asi(scores, levels)[row] == pytest.approx(reference.asi(row_levels, level), abs=1e-12)
+        assert ndcg(scores, levels, k=4)[row] == pytest.approx(reference.ndcg(row_levels, level, 4), abs=1e-12)
+        for function, definition in (
             (recall_at_k, reference.recall_at_k),
             (true_recall_at_k, reference.true_recall_at_k),
             (precision_at_k, reference.precision_at_k),
             (map_at_k, reference.map_at_k),
         ):
-            assert ours(scores, levels, k=4, level=2)[row] == pytest.approx(theirs(own, level, 2, 4), abs=1e-12)
-        assert map_at_r(scores, levels, level=1)[row] == pytest.approx(reference.map_at_r(own, level, 1), abs=1e-12)
+            assert function(scores, levels, k=4, level=2)[row] == pytest.approx(
+                definition(row_levels, level, 2, 4), abs=1e-12
+            )
+        assert map_at_r(scores, levels, level=1)[row] == pytest.approx(
+            reference.map_at_r(row_levels, level, 1), abs=1e-12
+        )
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -86,20 +90,22 @@ def test_a_deep_tree_with_hundreds_of_positives_and_a_relevance_that_does_not_ri
     scores = np.round(scores, 1) if tied else scores
     table = np.append(0.0, random.random(num_levels))
     ties = "paper" if tied else "average"
-    found = evaluate_scores(
+    result = evaluate_scores(
         scores[None], levels[None], relevance=table[None], metrics=["H-AP", "AP[1]", "AP[10]"], ties=ties
     )
-    own, level = scores.tolist(), levels.tolist()
-    expected = [reference.h_ap(own, level, table.tolist(), tied)]
-    expected += [reference.average_precision(own, level, least, tied) for least in (1, 10)]
-    np.testing.assert_allclose(found.values[0], expected, rtol=1e-12)
+    row_scores, level = scores.tolist(), levels.tolist()
+    expected = [reference.h_ap(row_scores, level, table.tolist(), tied)]
+    expected += [reference.average_precision(row_scores, level, lowest, tied) for lowest in (1, 10)]
+    np.testing.assert_allclose(result.values[0], expected, rtol=1e-12)
 
 
 def test_scikit_learn_agrees_on_average_precision_without_ties():
     random = np.random.default_rng(1)
     scores, levels = random.standard_normal((10, 50)), random.integers(0, 4, (10, 50))
     for level in (1, 2, 3):
-        expected = [average_precision_score(own >= level, s) for own, s in zip(levels, scores, strict=True)]
+        expected = [
+            average_precision_score(row_levels >= level, s) for row_levels, s in zip(levels, scores, strict=True)
+        ]
         np.testing.assert_allclose(average_precision(scores, levels, level=level), expected, atol=1e-12)
 
 
@@ -107,7 +113,7 @@ def test_scikit_learn_agrees_on_tied_ndcg_with_exponential_gains():
     random = np.random.default_rng(2)
     scores, levels = random.integers(0, 6, (10, 50)).astype(float), random.integers(0, 4, (10, 50))
     for k in (None, 1, 7, 50):
-        expected = [ndcg_score([2.0**own - 1], [s], k=k) for own, s in zip(levels, scores, strict=True)]
+        expected = [ndcg_score([2.0**row_levels - 1], [s], k=k) for row_levels, s in zip(levels, scores, strict=True)]
         np.testing.assert_allclose(ndcg(scores, levels, k=k), expected, atol=1e-12)
 
 

@@ -29,8 +29,8 @@ def test_the_parts_of_every_level_add_up_to_hap(case):
         ).per_query()
         np.testing.assert_allclose(table[parts].sum(axis=1, skipna=False), table["H-AP"], atol=1e-12)
         if ties != "paper":
-            found = table[errors].sum(axis=1, skipna=False).dropna()
-            np.testing.assert_allclose(found, 1.0, atol=1e-12)
+            sums = table[errors].sum(axis=1, skipna=False).dropna()
+            np.testing.assert_allclose(sums, 1.0, atol=1e-12)
 
 
 @settings(max_examples=60)
@@ -40,17 +40,22 @@ def test_severity_is_its_definition_averaged_over_tied_orders(case):
     errors, parts = severity_names(num_levels)
     result = evaluate_scores(scores, levels, valid=valid, num_levels=num_levels, metrics=[*errors, *parts]).per_query()
     for row in range(len(scores)):
-        own, kept = levels[row][valid[row]].tolist(), scores[row][valid[row]].tolist()
-        table = reference.hap_relevance(own, num_levels)
+        row_levels, row_scores = levels[row][valid[row]].tolist(), scores[row][valid[row]].tolist()
+        table = reference.hap_relevance(row_levels, num_levels)
         for level, name in enumerate(errors):
             expected = reference.over_tied_orders(
-                lambda strict, own=own, level=level: reference.first_error(strict, own, level, num_levels), kept
+                lambda strict, row_levels=row_levels, level=level: reference.first_error(
+                    strict, row_levels, level, num_levels
+                ),
+                row_scores,
             )
             assert_mean(result[name].iloc[row], expected)
         for level, name in enumerate(parts, start=1):
             expected = reference.over_tied_orders(
-                lambda strict, own=own, level=level, table=table: reference.h_ap_part(strict, own, table, level, False),
-                kept,
+                lambda strict, row_levels=row_levels, level=level, table=table: reference.h_ap_part(
+                    strict, row_levels, table, level, False
+                ),
+                row_scores,
             )
             assert_mean(result[name].iloc[row], expected)
 
@@ -62,11 +67,11 @@ def test_worst_and_best_order_tied_levels_as_they_bound_the_whole():
         np.testing.assert_array_equal(tied, evaluate_scores([[3, 2, 1]], [order], metrics=names, num_levels=2).values)
 
 
-def assert_mean(found, expected):
+def assert_mean(value, expected):
     if expected is None:
-        assert np.isnan(found)
+        assert np.isnan(value)
     else:
-        assert found == pytest.approx(np.mean(expected), abs=1e-12)
+        assert value == pytest.approx(np.mean(expected), abs=1e-12)
 
 
 def test_the_histogram_of_first_errors_of_embeddings_is_a_distribution():
@@ -81,15 +86,15 @@ def test_the_histogram_of_first_errors_of_embeddings_is_a_distribution():
 def test_a_milder_first_error_is_seen_by_its_level():
     errors, _ = severity_names(3)
     for ranked, level in (([2, 3, 1, 3], 2), ([1, 3, 2, 3], 1), ([3, 0, 3, 2], 0), ([3, 3, 0, 2], 3)):
-        found = evaluate_scores([[4, 3, 2, 1]], [ranked], metrics=errors).summary()
-        assert found.to_dict() == {f"first-error[{other}]": float(other == level) for other in range(4)}
+        result = evaluate_scores([[4, 3, 2, 1]], [ranked], metrics=errors).summary()
+        assert result.to_dict() == {f"first-error[{column}]": float(column == level) for column in range(4)}
 
 
 def test_beyond_the_end_of_a_list_cut_short_every_item_is_wrong():
-    judged = {"q": {"a": 1, "b": 1, "c": 1}}
-    for listed, expected in ((["a", "b", "c"], 1), (["a", "b"], 0), (["a", "x", "b"], 0), ([], 0)):
-        found = evaluate_ranking({"q": listed}, judged, metrics=["first-error[0]", "first-error[1]"]).summary()
-        assert found.to_dict() == {"first-error[0]": float(expected == 0), "first-error[1]": float(expected == 1)}
+    qrels = {"q": {"a": 1, "b": 1, "c": 1}}
+    for ranking, expected in ((["a", "b", "c"], 1), (["a", "b"], 0), (["a", "x", "b"], 0), ([], 0)):
+        result = evaluate_ranking({"q": ranking}, qrels, metrics=["first-error[0]", "first-error[1]"]).summary()
+        assert result.to_dict() == {"first-error[0]": float(expected == 0), "first-error[1]": float(expected == 1)}
 
 
 def test_first_errors_need_an_order_and_a_level_that_exists():

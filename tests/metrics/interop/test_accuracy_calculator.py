@@ -31,21 +31,21 @@ def test_a_tester_measures_the_levels_down_to_its_own():
     embeddings, paths = retrieval()
     data = torch.utils.data.TensorDataset(embeddings, paths)
     calculator = HierarchicalAccuracyCalculator(NAMES, num_levels=2)
-    found = space_tester(accuracy_calculator=calculator, label_hierarchy_level=1).test(
+    accuracies = space_tester(accuracy_calculator=calculator, label_hierarchy_level=1).test(
         {"val": data}, 0, torch.nn.Identity()
     )["val"]
     expected = evaluate(embeddings, paths, metrics=NAMES)
     for name in NAMES:
-        assert found[f"{name}_level1"] == pytest.approx(expected[name], abs=1e-6)
+        assert accuracies[f"{name}_level1"] == pytest.approx(expected[name], abs=1e-6)
     assert calculator.result.values.shape == expected.values.shape
     every = HierarchicalAccuracyCalculator(["H-AP", "R@1"])
-    found = space_tester(accuracy_calculator=every, label_hierarchy_level="all").test(
+    accuracies = space_tester(accuracy_calculator=every, label_hierarchy_level="all").test(
         {"val": data}, 0, torch.nn.Identity()
     )["val"]
     columns = [evaluate(embeddings, column, metrics=["H-AP", "R@1"]) for column in paths.T]
     for level, result in enumerate(columns):
-        assert found[f"H-AP_level{level}"] == pytest.approx(result["H-AP"], abs=1e-6)
-    assert found["AVERAGE_R@1"] == pytest.approx((columns[0]["R@1"] + columns[1]["R@1"]) / 2, abs=1e-6)
+        assert accuracies[f"H-AP_level{level}"] == pytest.approx(result["H-AP"], abs=1e-6)
+    assert accuracies["AVERAGE_R@1"] == pytest.approx((columns[0]["R@1"] + columns[1]["R@1"]) / 2, abs=1e-6)
 
 
 def test_a_tester_with_references_masks_queries_among_them():
@@ -80,8 +80,10 @@ def test_its_numbers_are_those_of_the_librarys_own_on_raw_vectors():
     pytest.importorskip("faiss")
     from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 
-    own = AccuracyCalculator(include=("precision_at_1", "mean_average_precision_at_r"), device=torch.device("cpu"))
-    ours = HierarchicalAccuracyCalculator(["R@1", "mAP@R"])
+    library_calculator = AccuracyCalculator(
+        include=("precision_at_1", "mean_average_precision_at_r"), device=torch.device("cpu")
+    )
+    calculator = HierarchicalAccuracyCalculator(["R@1", "mAP@R"])
     random = torch.Generator().manual_seed(0)
     embeddings = torch.randn(50, 3, generator=random) * torch.linspace(0.1, 9, 50)[:, None]  # of very unequal norms
     labels = torch.randint(0, 8, (50,), generator=random)
@@ -91,10 +93,13 @@ def test_its_numbers_are_those_of_the_librarys_own_on_raw_vectors():
         (*first, embeddings[20:], labels[20:]),
         (*first, embeddings, labels, True),
     ):
-        theirs, found = own.get_accuracy(*retrieval), ours.get_accuracy(*retrieval)
-        assert found["R@1"] == pytest.approx(theirs["precision_at_1"], abs=1e-6)
-        assert found["mAP@R"] == pytest.approx(theirs["mean_average_precision_at_r"], abs=1e-6)
-    assert "Euclidean" in ours.result.convention.scores
+        library_accuracies, accuracies = (
+            library_calculator.get_accuracy(*retrieval),
+            calculator.get_accuracy(*retrieval),
+        )
+        assert accuracies["R@1"] == pytest.approx(library_accuracies["precision_at_1"], abs=1e-6)
+        assert accuracies["mAP@R"] == pytest.approx(library_accuracies["mean_average_precision_at_r"], abs=1e-6)
+    assert "Euclidean" in calculator.result.convention.scores
 
 
 def test_the_two_distances_agree_on_vectors_of_norm_1():

@@ -19,11 +19,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*(num_workers|log_every_n|GPU a
 def test_training_logs_every_metric_which_a_checkpoint_can_watch(tmp_path):
     module, callback = validation.Embedder(), RetrievalCallback(validation.NAMES)
     best = lightning.callbacks.ModelCheckpoint(tmp_path, monitor="val/H-AP", mode="max")
-    trained = validation.trainer(callback, best)
-    trained.fit(module, validation.loader(), validation.loader())
+    trainer = validation.trainer(callback, best)
+    trainer.fit(module, validation.loader(), validation.loader())
     embeddings, paths = validation.retrieval()
     expected = evaluate(module(embeddings), paths, metrics=validation.NAMES)
-    assert validation.logged(trained) == pytest.approx(
+    assert validation.logged(trainer) == pytest.approx(
         {f"val/{name}": expected[name] for name in validation.NAMES}, abs=1e-6
     )
     assert best.best_model_score.item() == pytest.approx(expected["H-AP"], abs=1e-6)
@@ -51,11 +51,11 @@ def test_one_of_several_dataloaders_is_the_gallery_or_each_is_alone():
     validated.validate(module, loaders, verbose=False)
     expected = evaluate(vectors[:14], paths[:14], vectors[14:], paths[14:], metrics=["H-AP"], alpha=2.0)["H-AP"]
     assert validation.logged(validated) == pytest.approx({"val/H-AP": expected}, abs=1e-6)
-    alone = validation.trainer(RetrievalCallback(["H-AP"], embed=lambda module, batch: (module(batch[0]), batch[1])))
-    alone.validate(module, loaders, verbose=False)
+    single = validation.trainer(RetrievalCallback(["H-AP"], embed=lambda module, batch: (module(batch[0]), batch[1])))
+    single.validate(module, loaders, verbose=False)
     expected = [evaluate(vectors[rows], paths[rows], metrics=["H-AP"])["H-AP"] for rows in (slice(14), slice(14, 41))]
     names = [f"val/H-AP/dataloader_idx_{number}" for number in range(2)]
-    assert validation.logged(alone) == pytest.approx(dict(zip(names, expected, strict=True)), abs=1e-6)
+    assert validation.logged(single) == pytest.approx(dict(zip(names, expected, strict=True)), abs=1e-6)
 
 
 def test_a_batch_of_another_form_is_an_error_that_says_what_to_do():
@@ -72,5 +72,5 @@ def test_two_processes_log_what_one_would(tmp_path):
     embeddings, paths = validation.retrieval()
     expected = evaluate(validation.Embedder()(embeddings), paths, metrics=validation.NAMES)
     for rank in range(2):
-        found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
-        assert found == pytest.approx({f"val/{name}": expected[name] for name in validation.NAMES}, abs=1e-6)
+        metrics = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
+        assert metrics == pytest.approx({f"val/{name}": expected[name] for name in validation.NAMES}, abs=1e-6)

@@ -33,9 +33,9 @@ def test_batches_give_the_numbers_of_one_evaluation_and_reset_forgets_them(dtype
     for _ in range(2):
         for rows in torch.arange(40).split(7):
             metric.update(embeddings[rows], paths[rows].to(torch.int32))
-        found = metric.compute()
-        assert list(found) == NAMES
-        assert {name: value.item() for name, value in found.items()} == pytest.approx(
+        values = metric.compute()
+        assert list(values) == NAMES
+        assert {name: value.item() for name, value in values.items()} == pytest.approx(
             expected.summary().to_dict(), abs=1e-6
         )
         np.testing.assert_array_equal(metric.evaluation().values, expected.values)
@@ -46,9 +46,9 @@ def test_batches_give_the_numbers_of_one_evaluation_and_reset_forgets_them(dtype
 
 def test_one_name_gives_a_number_and_none_the_default_ones(monkeypatch):
     embeddings, paths = retrieval()
-    one, every = RetrievalMetric("TR@3[1]"), RetrievalMetric()
+    metric, every = RetrievalMetric("TR@3[1]"), RetrievalMetric()
     expected = evaluate(embeddings, paths, metrics=["TR@3[1]"])["TR@3[1]"]
-    assert one(embeddings, paths).item() == one.compute().item() == pytest.approx(expected, abs=1e-6)
+    assert metric(embeddings, paths).item() == metric.compute().item() == pytest.approx(expected, abs=1e-6)
     every.update(embeddings, paths)
     calls = []
     monkeypatch.setattr(
@@ -91,20 +91,20 @@ def test_a_separate_gallery_and_repeated_items():
 def test_items_of_a_querys_own_group_leave_its_list():
     embeddings, paths = retrieval()
     groups = torch.arange(40) % 7
-    alone, apart = RetrievalMetric("AP"), RetrievalMetric("AP")
-    alone.update(embeddings, paths, groups=groups)
+    metric, by_group = RetrievalMetric("AP"), RetrievalMetric("AP")
+    metric.update(embeddings, paths, groups=groups)
     np.testing.assert_array_equal(
-        alone.evaluation().values, evaluate(embeddings, paths, query_ids=groups, metrics=["AP"]).values
+        metric.evaluation().values, evaluate(embeddings, paths, query_ids=groups, metrics=["AP"]).values
     )
-    apart.update(embeddings[:9], paths[:9], groups=groups[:9])
-    apart.update(embeddings, paths, groups=groups, gallery=True)
+    by_group.update(embeddings[:9], paths[:9], groups=groups[:9])
+    by_group.update(embeddings, paths, groups=groups, gallery=True)
     expected = evaluate(
         embeddings[:9], paths[:9], embeddings, paths, query_ids=groups[:9], gallery_ids=groups, metrics=["AP"]
     )
-    np.testing.assert_array_equal(apart.evaluation().values, expected.values)
-    apart.update(embeddings, paths)
+    np.testing.assert_array_equal(by_group.evaluation().values, expected.values)
+    by_group.update(embeddings, paths)
     with pytest.raises(PathError, match="every batch"):
-        apart.compute()
+        by_group.compute()
 
 
 def test_a_collection_logs_it_beside_others():
@@ -115,8 +115,8 @@ def test_a_collection_logs_it_beside_others():
     for rows in torch.arange(40).split(9):
         collection.update(embeddings[rows], paths[rows])
     expected = evaluate(embeddings, paths, metrics=["H-AP", "R@1", "R@10"])
-    found = {name: value.item() for name, value in collection.compute().items()}
-    assert found == pytest.approx(
+    logged = {name: value.item() for name, value in collection.compute().items()}
+    assert logged == pytest.approx(
         {"val/H-AP": expected["H-AP"], "val/R@1": expected["R@1"], "val/one": expected["R@10"]}, abs=1e-6
     )
 
@@ -142,8 +142,8 @@ def test_two_processes_compute_what_one_would_also_where_an_item_is_given_to_bot
     run_together(share_of_a_metric, str(tmp_path), count=PROCESSES)
     expected = evaluate(*retrieval(), metrics=NAMES)
     for rank in range(PROCESSES):
-        *found, values = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
-        for means in found:
+        *results, values = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
+        for means in results:
             np.testing.assert_allclose(means, expected.summary(), atol=1e-6)
         assert values.shape == expected.values.shape
 

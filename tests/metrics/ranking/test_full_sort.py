@@ -32,13 +32,13 @@ def expected(scores: np.ndarray[Any, Any], order: TreeOrder) -> Ranked:
     return ranked_positives(positives, ties="average", preference=np.zeros((QUERIES, order.low.shape[1] + 1)))
 
 
-def check_same(found: Ranked | None, wanted: Ranked) -> None:
-    assert found is not None
-    np.testing.assert_array_equal(found.number, wanted.number)
+def check_same(result: Ranked | None, wanted: Ranked) -> None:
+    assert result is not None
+    np.testing.assert_array_equal(result.number, wanted.number)
     for row, number in enumerate(wanted.number):
         for name in ("level", "offset", "size"):
-            one, other = getattr(found, name)[row, :number], getattr(wanted, name)[row, :number]
-            np.testing.assert_array_equal(one, other, err_msg=name)
+            array, expected_array = getattr(result, name)[row, :number], getattr(wanted, name)[row, :number]
+            np.testing.assert_array_equal(array, expected_array, err_msg=name)
 
 
 def spread(kind: str, shape: tuple[int, int], random: np.random.Generator) -> np.ndarray[Any, Any]:
@@ -76,20 +76,20 @@ def test_any_cosines_are_put_in_order(data: st.DataObject, num_items: int) -> No
     cosine = st.one_of(st.sampled_from([0.0, -0.0, 0.5, -np.inf]), st.floats(-1.0, 1.0, width=32))
     values = data.draw(st.lists(cosine, min_size=QUERIES * num_items, max_size=QUERIES * num_items))
     scores = np.array(values, np.float32).reshape(QUERIES, num_items)
-    found = rank_by_full_sort(scores, order.low, order.high, ties="average")
+    result = rank_by_full_sort(scores, order.low, order.high, ties="average")
     small = ((scores != 0) & (np.abs(scores) < 2.0**-31)).any()
     if small:
-        assert found is None
+        assert result is None
     else:
-        check_same(found, expected(scores, order))
+        check_same(result, expected(scores, order))
 
 
-@pytest.mark.parametrize("odd", [2.0**-32, -1e-30, 2.0, np.inf])
-def test_scores_without_a_key_go_the_other_way(odd: float) -> None:
+@pytest.mark.parametrize("score", [2.0**-32, -1e-30, 2.0, np.inf])
+def test_scores_without_a_key_go_the_other_way(score: float) -> None:
     order = tree_order(np.zeros((1, 1), np.int64), np.zeros((40, 1), np.int64))
     scores = np.linspace(-1, 1, 40, dtype=np.float32)[None]
     assert rank_by_full_sort(scores, order.low, order.high, ties="average") is not None
-    scores[0, 20] = odd
+    scores[0, 20] = score
     assert rank_by_full_sort(scores, order.low, order.high, ties="average") is None
 
 

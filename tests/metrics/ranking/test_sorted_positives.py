@@ -32,7 +32,9 @@ def test_every_positive_knows_how_many_items_are_ahead_and_equal(kind, num_posit
     positives = sort_matrix(scores, levels, np.zeros(levels.shape, np.bool_), ties="average")
     ranked = ranked_positives(positives, ties="average", preference=np.zeros((2, 2)))
     for row in range(2):
-        everything, own = np.sort(-scores[row]), np.sort(-scores[row][levels[row] > 0])
-        before = np.searchsorted(everything, own, side="left")
-        np.testing.assert_array_equal(ranked.offset[row], before)
-        np.testing.assert_array_equal(ranked.size[row], np.searchsorted(everything, own, side="right") - before)
+        all_scores, positive_scores = np.sort(-scores[row]), np.sort(-scores[row][levels[row] > 0])
+        leading = np.searchsorted(all_scores, positive_scores, side="left")
+        np.testing.assert_array_equal(ranked.offset[row], leading)
+        np.testing.assert_array_equal(
+            ranked.size[row], np.searchsorted(all_scores, positive_scores, side="right") - leading
+        )
