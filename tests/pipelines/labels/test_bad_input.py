@@ -132,7 +132,7 @@ def test_a_report_that_was_changed_is_named(landmarks, instances, tmp_path, caps
 
 
 @pytest.fixture
-def clustered(landmarks, instances, tmp_path):
+def proposal_folder(landmarks, instances, tmp_path):
     """A folder of clusters, and the log of a review of two actions beside it."""
     clean_step(landmarks, instances=instances, out=tmp_path / "cleaned")
     folder, log = tmp_path / "clustered", tmp_path / "anna.jsonl"
@@ -144,9 +144,9 @@ def clustered(landmarks, instances, tmp_path):
 
 
 def test_a_review_log_cut_in_the_middle_is_refused_and_one_cut_at_its_end_keeps_what_is_whole(
-    clustered, tmp_path, capsys
+    proposal_folder, tmp_path, capsys
 ):
-    folder, log = clustered
+    folder, log = proposal_folder
     header, first, second = log.read_bytes().splitlines(keepends=True)
     for damaged, complaint in {
         header + first[:40] + b"\n" + second: "line 2",
@@ -170,12 +170,12 @@ def test_a_review_log_cut_in_the_middle_is_refused_and_one_cut_at_its_end_keeps_
     assert log.read_bytes() == header + first + second[:40]
 
 
-def test_paths_in_names_lead_nowhere(clustered, tmp_path, capsys):
-    folder, _ = clustered
+def test_paths_in_names_lead_nowhere(proposal_folder, tmp_path, capsys):
+    folder, _ = proposal_folder
     (tmp_path / "photos").mkdir()
     table = tmp_path / "images.csv"
     table.write_text(f"landmark_id,image_id\n0,{TRAVERSAL}\n")
-    before = sorted(tmp_path.rglob("*"))
+    files = sorted(tmp_path.rglob("*"))
     assert run("review", folder, "--annotator", "../anna", "--no-browser") == 2
     assert "annotator" in capsys.readouterr().err
     assert run("export", folder, "--split", "../x", "--out", tmp_path / "out") == 2
@@ -183,7 +183,7 @@ def test_paths_in_names_lead_nowhere(clustered, tmp_path, capsys):
     images = ("--images", tmp_path / "photos", "--image-table", table)
     assert run("review", folder, "--annotator", "anna", "--log", tmp_path / "new.jsonl", "--no-browser", *images) == 2
     assert "line 2: image_id '../../../etc/passwd': expected a plain file name" in capsys.readouterr().err
-    assert sorted(tmp_path.rglob("*")) == before
+    assert sorted(tmp_path.rglob("*")) == files
 
 
 def test_labels_that_an_encoder_cannot_read_are_named_with_what_to_do():

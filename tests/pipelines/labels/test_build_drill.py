@@ -32,10 +32,10 @@ def world(shared_data):
 
 
 def write_plan(path, table, wikimedia):
-    asked = {"requests_per_minute": 6000, "backoff": 0.001, "max_retries": 30}
+    options = {"requests_per_minute": 6000, "backoff": 0.001, "max_retries": 30}
     plan = {
         "landmarks": str(table),
-        "scrape": {"contact": CONTACT, **asked, **wikimedia.options},
+        "scrape": {"contact": CONTACT, **options, **wikimedia.options},
         "cluster": {"clusters": 46, "levels": 1, "restarts": 1},
     }
     path.write_text(yaml.safe_dump(plan))
@@ -66,32 +66,32 @@ def wait_within(step, process, out, *, files):
 def contents(out):
     """All files of a build, without the times of asking."""
     with Store(out / STORE, create=False) as store:
-        found = {STORE: facts(store)}
+        files = {STORE: facts(store)}
     for path in sorted(out.rglob("*.*")):
         name = str(path.relative_to(out))
         if path.name in OF_THIS_RUN:
             record = json.loads(path.read_text())
             steps = record if isinstance(record, list) else [record]
-            found[name] = [(step["command"], step["parameters"], step["seed"]) for step in steps]
+            files[name] = [(step["command"], step["parameters"], step["seed"]) for step in steps]
         elif path.suffix in (".csv", ".parquet"):
             table = pd.read_csv(path, dtype=str) if path.suffix == ".csv" else pd.read_parquet(path)
-            found[name] = table.drop(columns="time", errors="ignore").to_csv()
+            files[name] = table.drop(columns="time", errors="ignore").to_csv()
         elif not name.startswith(STORE):
-            found[name] = re.sub(rb"[0-9a-f]{64}", b"", path.read_bytes())  # of a file that holds times
-    return found
+            files[name] = re.sub(rb"[0-9a-f]{64}", b"", path.read_bytes())  # of a file that holds times
+    return files
 
 
 @pytest.mark.nightly
 def test_a_build_killed_five_times_among_faults_ends_with_the_same_files(world, tmp_path):
-    (table, known), rng = world, random.Random(15)
-    with Wikimedia(known) as calm:
+    (table, known_facts), rng = world, random.Random(15)
+    with Wikimedia(known_facts) as calm:
         build = start_build(write_plan(tmp_path / "calm.yaml", table, calm), tmp_path / "calm")
         assert {*KILLED_IN} < {*ended_steps(build)}
 
     running = []
-    needed = len(calm.asked)
-    killed_at = {rng.randrange(needed // 2), rng.randrange(needed // 2, needed)}
-    slow_at = rng.randrange(needed)
+    minimum = len(calm.asked)
+    killed_at = {rng.randrange(minimum // 2), rng.randrange(minimum // 2, minimum)}
+    slow_at = rng.randrange(minimum)
 
     def kill():
         running[-1].kill()
@@ -104,7 +104,7 @@ def test_a_build_killed_five_times_among_faults_ends_with_the_same_files(world, 
     def fault(index):
         return "slow" if index == slow_at else rng.choice(FAULTS) if rng.random() < 0.3 else None
 
-    with Wikimedia(known, fault=fault, before_answer=kill_in_flight, retry_after=1) as wikimedia:
+    with Wikimedia(known_facts, fault=fault, before_answer=kill_in_flight, retry_after=1) as wikimedia:
         plan, left = write_plan(tmp_path / "drill.yaml", table, wikimedia), dict(KILLED_IN)
         while not running or running[-1].returncode != 0:
             assert len(running) <= 5
@@ -114,10 +114,10 @@ def test_a_build_killed_five_times_among_faults_ends_with_the_same_files(world, 
                     number = len(list((tmp_path / "calm" / step).iterdir()))
                     wait_within(step, running[-1], tmp_path / "drill", files=rng.randrange(number))
                     running[-1].kill()
-        asked = wikimedia.asked
+        requests = wikimedia.asked
 
     assert [process.returncode for process in running] == [-9] * 5 + [0]
-    assert sum(request.fault is not None for request in asked) >= needed / 5
+    assert sum(request.fault is not None for request in requests) >= minimum / 5
     expected = contents(tmp_path / "calm")
     assert any(row[:3] == ("leads", "class", "Q3947") for row in expected[STORE])  # house, as Wikidata has it
     assert contents(tmp_path / "drill") == expected

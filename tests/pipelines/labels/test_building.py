@@ -120,20 +120,22 @@ def test_ids_may_be_any_text_and_keep_their_order_at_every_step(tmp_path):
     images = ImageFolderSettings(images=tmp_path / "photos")
     plan = {"landmarks": tmp_path / "table.csv", "cluster": {"clusters": 2}, "tree": vars(images)}
     result = build(plan, out=tmp_path / "out")
-    kept = [key for key in ids if key != "Ünïcode"]
-    assert [row["landmark_id"] for row in rows(result.exported / "hierarchical.csv")] == kept
-    assert set(result.tree.leaves) == set(kept)
+    usable_ids = [key for key in ids if key != "Ünïcode"]
+    assert [row["landmark_id"] for row in rows(result.exported / "hierarchical.csv")] == usable_ids
+    assert set(result.tree.leaves) == set(usable_ids)
     assert [row["landmark_id"] for row in rows(result.exported / "dropped.csv")] == ["Ünïcode"]
     from_csv = ht.LabelTree.from_csv(result.exported / "hierarchical.csv", levels=H_GLDV2_LEVELS)
-    assert list(from_csv.leaves) == kept
+    assert list(from_csv.leaves) == usable_ids
     assert {"jp-0012", "A/B", "1", "x, y"} == set(TreeSettings(**vars(images)).pictured(tree_of(result.folder)))
-    listed = images_step(result.folder, out=tmp_path / "listed", settings=ImagesSettings(**vars(images), min_images=1))
-    assert sorted(row["landmark_id"] for row in rows(listed.table)) == ["1", "A/B", "A/B", "jp-0012", "x, y"]
+    folder = images_step(result.folder, out=tmp_path / "listed", settings=ImagesSettings(**vars(images), min_images=1))
+    assert sorted(row["landmark_id"] for row in rows(folder.table)) == ["1", "A/B", "A/B", "jp-0012", "x, y"]
     vectors = np.eye(3, dtype=np.float32)[[0, 1, 0]]
     np.savez(tmp_path / "v.npz", embeddings=vectors, landmark_ids=np.array(["001", "1", "Ünïcode"]))
     filling = FillSettings(embeddings=tmp_path / "v.npz", method="knn", neighbors=1)
     fill_step(result.folder / "cleaned", out=tmp_path / "filled", settings=filling)
-    assert {one.landmark_id: one.labels for one in read_kept(tmp_path / "filled")}["Ünïcode"] == ("lake",)
+    assert {landmark.landmark_id: landmark.labels for landmark in read_kept(tmp_path / "filled")}["Ünïcode"] == (
+        "lake",
+    )
     export_step(cluster_step(tmp_path / "filled", out=tmp_path / "c") and tmp_path / "c", out=tmp_path / "e")
     changes = compare_exports(result.folder, tmp_path / "e", table=tmp_path / "changes.csv")
     assert (changes["landmarks"]["both"], rows(tmp_path / "changes.csv")[-1]["landmark_id"]) == (7, "Ünïcode")
@@ -197,8 +199,8 @@ def test_washington_labels_that_belong_together_are_together(washington, labels,
 @pytest.mark.parametrize("label", ["tourist attraction", "cemetery", "factory", "arch bridge"])
 def test_a_label_unlike_others_is_not_put_with_them(washington, label):
     cluster_of = read_proposal(washington[0].folder / "clustered").cluster_of()
-    others = ["lake", "glacier", "church building", "astronomical observatory"]
-    assert cluster_of[label].name not in {cluster_of[other].name for other in others}
+    labels = ["lake", "glacier", "church building", "astronomical observatory"]
+    assert cluster_of[label].name not in {cluster_of[second_label].name for second_label in labels}
 
 
 def test_unlike_washington_labels_are_apart(washington):
@@ -272,7 +274,7 @@ def test_more_clusters_than_labels_leave_the_cleaned_landmarks_alone(small, tmp_
 
 
 def test_a_table_without_any_usable_label_is_refused(small, tmp_path):
-    scraped = tmp_path / "s.csv"
-    scraped.write_text("landmark_id,instance_of\n1,Wikimedia category\n")
+    table = tmp_path / "s.csv"
+    table.write_text("landmark_id,instance_of\n1,Wikimedia category\n")
     with pytest.raises(TableError, match=r"no landmark has one label: not scraped: .*dropped\.csv lists each"):
-        build(small(instances=scraped), out=tmp_path / "out")
+        build(small(instances=table), out=tmp_path / "out")

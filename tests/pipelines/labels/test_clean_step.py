@@ -37,14 +37,14 @@ def store(tmp_path):
         Label("Q3253281", "pond", "en"),
         Label("Q4167410", "Wikimedia disambiguation page", "en"),
     ]
-    with Store(path) as opened:
-        opened.add_landmarks(LandmarkRow(str(n), f"C{n}", f"Category:{'ABCD'[n]}", None) for n in range(4))
-        opened.save(facts, source="api", time=1_700_000_000)
+    with Store(path) as open_store:
+        open_store.add_landmarks(LandmarkRow(str(n), f"C{n}", f"Category:{'ABCD'[n]}", None) for n in range(4))
+        open_store.save(facts, source="api", time=1_700_000_000)
     return path
 
 
 @pytest.fixture
-def listed(tmp_path):
+def table_of_landmarks(tmp_path):
     path = tmp_path / "listed.csv"
     path.write_text("id,category\n" + "".join(f"{n},C{n}\n" for n in range(4)))
     return path
@@ -62,12 +62,12 @@ def test_a_table_is_cleaned_into_a_folder_with_its_counts(landmarks, instances, 
     assert (tmp_path / "out" / "labels.csv").read_text().splitlines()[1:3] == ["road bridge,3", "church building,2"]
 
 
-def test_a_store_gives_ids_revisions_times_and_reasons(store, listed, tmp_path):
+def test_a_store_gives_ids_revisions_times_and_reasons(store, table_of_landmarks, tmp_path):
     columns, settings = ColumnNames(landmark_id="id"), CleanSettings(multi="all")
-    report = clean_step(listed, store=store, out=tmp_path / "out", columns=columns, settings=settings)
-    (kept,) = read_kept(tmp_path / "out")
-    assert (kept.landmark_id, kept.labels, kept.item_ids) == ("0", ("lake", "pond"), ("Q23397", "Q3253281"))
-    origin = kept.origin
+    report = clean_step(table_of_landmarks, store=store, out=tmp_path / "out", columns=columns, settings=settings)
+    (landmark,) = read_kept(tmp_path / "out")
+    assert (landmark.landmark_id, landmark.labels, landmark.item_ids) == ("0", ("lake", "pond"), ("Q23397", "Q3253281"))
+    origin = landmark.origin
     assert (origin.item, origin.revision, origin.modified) == ("Q1", "77", "2024-01-02T03:04:05Z")
     assert (origin.source, origin.time, origin.redirects) == ("api", "1700000000", '["Category:Old A"]')
     reasons = {drop.landmark_id: (drop.reason, drop.origin.reason) for drop in each_dropped(tmp_path / "out")}
@@ -83,14 +83,17 @@ def test_a_store_gives_ids_revisions_times_and_reasons(store, listed, tmp_path):
 
 def test_files_hold_every_field(tmp_path):
     origin = Origin(*"abcdefgh")
-    kept = [KeptLandmark("1", "C, 1", ("a", "b"), ("Q1", ""), 0.75, origin), KeptLandmark("ü/2", "", ("é",), ("",))]
+    landmarks = [
+        KeptLandmark("1", "C, 1", ("a", "b"), ("Q1", ""), 0.75, origin),
+        KeptLandmark("ü/2", "", ("é",), ("",)),
+    ]
     dropped = [
         DroppedLandmark("03", "C", ("a", "b"), "several labels", origin),
         DroppedLandmark("4", "", (), "no label"),
     ]
-    write_kept(tmp_path / "landmarks.csv", kept)
+    write_kept(tmp_path / "landmarks.csv", landmarks)
     write_dropped(tmp_path / "dropped.csv", dropped)
-    assert read_kept(tmp_path) == kept
+    assert read_kept(tmp_path) == landmarks
     assert list(each_dropped(tmp_path)) == dropped
 
 
@@ -124,8 +127,8 @@ def test_other_sources_are_refused(landmarks, instances, store, tmp_path):
 
 
 def test_a_bar_in_a_label_does_not_separate_labels_of_the_table(store, tmp_path):
-    with Store(store) as opened:
-        opened.save([Label("Q3253281", "pond|pool", "en")], source="api", time=1_700_000_000)
-        write_instances(opened, tmp_path / "scraped.csv")
-    read, _ = read_landmarks(tmp_path / "scraped.csv")
-    assert [value.text for value in read[0].values] == ["lake (1999)", "pond/pool"]
+    with Store(store) as open_store:
+        open_store.save([Label("Q3253281", "pond|pool", "en")], source="api", time=1_700_000_000)
+        write_instances(open_store, tmp_path / "scraped.csv")
+    landmarks, _ = read_landmarks(tmp_path / "scraped.csv")
+    assert [value.text for value in landmarks[0].values] == ["lake (1999)", "pond/pool"]

@@ -83,31 +83,31 @@ def test_wikimedias_own_pages_are_known_by_item_id_whatever_their_text():
 
 
 def test_every_drop_has_its_reason(landmarks, instances):
-    cleaned = clean_landmarks(read_landmarks(landmarks, instances)[0])
-    assert {drop.landmark_id: drop.reason for drop in cleaned.dropped} == {
+    result = clean_landmarks(read_landmarks(landmarks, instances)[0])
+    assert {drop.landmark_id: drop.reason for drop in result.dropped} == {
         "15": "several labels",
         "16": "Wikimedia page",
         "17": "no label",
         "18": "not scraped",
     }
-    assert [kept.landmark_id for kept in cleaned.kept] == list(map(str, range(15)))
+    assert [landmark_of_result.landmark_id for landmark_of_result in result.kept] == list(map(str, range(15)))
 
 
 def test_repeats_and_spellings_of_one_label_are_one_label():
-    cleaned = clean_landmarks(
+    result = clean_landmarks(
         [landmark(1, "Ferris wheel"), landmark(2, "ferris  wheel", "Ferris wheel"), landmark(3, "lake (")]
     )
-    assert [kept.labels for kept in cleaned.kept] == [("Ferris wheel",), ("Ferris wheel",), ("lake",)]
-    assert [kept.scraped for kept in cleaned.kept] == ["Ferris wheel", "ferris  wheel|Ferris wheel", "lake ("]
-    assert cleaned.mended == {"ferris  wheel": "Ferris wheel", "lake (": "lake"}
+    assert [item.labels for item in result.kept] == [("Ferris wheel",), ("Ferris wheel",), ("lake",)]
+    assert [item.scraped for item in result.kept] == ["Ferris wheel", "ferris  wheel|Ferris wheel", "lake ("]
+    assert result.mended == {"ferris  wheel": "Ferris wheel", "lake (": "lake"}
     equally_often = clean_landmarks([landmark(1, "Mosque"), landmark(2, "mosque (1702)")])
-    assert [kept.labels for kept in equally_often.kept] == [("mosque",)] * 2
+    assert [item.labels for item in equally_often.kept] == [("mosque",)] * 2
 
 
 @pytest.mark.parametrize(("multi", "labels"), [("drop", []), ("first", [("castle",)]), ("all", [("castle", "palace")])])
 def test_several_labels_follow_the_policy_after_junk_is_gone(multi, labels):
-    cleaned = clean_landmarks([landmark(1, "Wikimedia category", "castle", "palace")], multi=multi)
-    assert [kept.labels for kept in cleaned.kept] == labels
+    result = clean_landmarks([landmark(1, "Wikimedia category", "castle", "palace")], multi=multi)
+    assert [item.labels for item in result.kept] == labels
 
 
 def test_junk_beside_one_label_leaves_that_label():
@@ -127,9 +127,9 @@ def test_an_unknown_policy_is_refused():
 def test_published_raw_types_are_put_into_one_form_and_the_report_says_so():
     texts = ["theatre", "theater", "theatre", "Shinto shrine", "shinto shrine", "shinto shrine", "castle (–1731)"]
     texts += ["rathaus (early modern period", "fortresses of Brazil", "fortress", "stations of the cross", "Q25416095"]
-    scraped = [Landmark(number, "c", (InstanceValue(text),)) for number, text in enumerate(texts)]
-    cleaned = clean_landmarks(scraped)
-    assert [kept.labels[0] for kept in cleaned.kept] == [
+    landmarks = [Landmark(number, "c", (InstanceValue(text),)) for number, text in enumerate(texts)]
+    result = clean_landmarks(landmarks)
+    assert [item.labels[0] for item in result.kept] == [
         *["theatre"] * 3,
         *["shinto shrine"] * 3,
         "castle",
@@ -137,10 +137,10 @@ def test_published_raw_types_are_put_into_one_form_and_the_report_says_so():
         *["fortress"] * 2,
         "stations of the cross",
     ]
-    report = cleaning_report(cleaned, unknown_ids=0)
+    report = cleaning_report(result, unknown_ids=0)
     assert report["because"] == {"no label": {"only a Wikidata id": 1}}
     assert "1 of these --unnamed keep keeps" in describe_cleaning(report)
-    assert [drop.origin.reason for drop in cleaned.dropped] == ["only a Wikidata id"]
+    assert [drop.origin.reason for drop in result.dropped] == ["only a Wikidata id"]
     assert report["mended_labels"]["fortresses of Brazil"] == "fortress"
     assert "5 texts put into the form of their label: 'Shinto shrine' → 'shinto shrine'" in describe_cleaning(report)
 
@@ -148,20 +148,20 @@ def test_published_raw_types_are_put_into_one_form_and_the_report_says_so():
 def test_published_types_are_joined_only_where_the_annotators_joined_them_too(shared_data):
     with (shared_data / "gldv2_hierarchical" / "pairs.csv").open(encoding="utf-8", newline="") as file:
         pairs = [(row["supercategory"], row["hierarchical_label"]) for row in csv.DictReader(file)]
-    cleaned = clean_landmarks(landmark(number, text) for number, (text, _) in enumerate(pairs))
+    result = clean_landmarks(landmark(number, text) for number, (text, _) in enumerate(pairs))
     released = defaultdict(set)
-    for kept in cleaned.kept:
-        released[kept.labels[0]].add(pairs[int(kept.landmark_id)][1])
+    for item in result.kept:
+        released[item.labels[0]].add(pairs[int(item.landmark_id)][1])
     assert (len(pairs), len(released)) == (160, 143)
     assert all(len(labels) == 1 for labels in released.values())
-    assert [drop.values for drop in cleaned.dropped] == [("Q25416095",)]
+    assert [drop.values for drop in result.dropped] == [("Q25416095",)]
 
 
 def test_texts_that_name_nothing_are_no_labels_and_are_reported():
     texts = ["-", "123", "NaN", "n/a", "lake", "神社"]
-    cleaned = clean_landmarks([Landmark(number, "c", (InstanceValue(text),)) for number, text in enumerate(texts)])
-    assert [kept.labels[0] for kept in cleaned.kept] == ["lake", "神社"]
-    assert [(drop.reason, drop.origin.reason) for drop in cleaned.dropped] == [
+    result = clean_landmarks([Landmark(number, "c", (InstanceValue(text),)) for number, text in enumerate(texts)])
+    assert [item.labels[0] for item in result.kept] == ["lake", "神社"]
+    assert [(drop.reason, drop.origin.reason) for drop in result.dropped] == [
         ("no label", "no letter"),
         ("no label", "no letter"),
         ("no label", ""),
@@ -174,9 +174,9 @@ def test_a_cell_that_python_or_json_wrote_holds_several_values(tmp_path, cell):
     table = tmp_path / "t.csv"
     with table.open("w", newline="") as file:
         csv.writer(file).writerows([("landmark_id", "instance_of"), (1, cell), (2, "[lake]")])
-    read, _ = read_landmarks(table)
-    assert [value.text for value in read[0].values] == ["lake", "dam"]
-    assert [value.text for value in read[1].values] == ["[lake]"]
+    landmarks, _ = read_landmarks(table)
+    assert [value.text for value in landmarks[0].values] == ["lake", "dam"]
+    assert [value.text for value in landmarks[1].values] == ["[lake]"]
 
 
 def test_labels_that_look_like_several_values_are_named_with_what_separates_them(tmp_path):
@@ -187,16 +187,16 @@ def test_labels_that_look_like_several_values_are_named_with_what_separates_them
     report = clean_step(table, out=tmp_path / "out")
     assert report["joined_values"] == {";": ["lake; dam", "lake; xorg"], ",": ["lake, dam"]}
     assert "2 labels look like several values, 'lake; dam' for instance: --separator ';'" in describe_cleaning(report)
-    again = clean_step(table, out=tmp_path / "again", settings=CleanSettings(separator=";"))
-    assert again["dropped"] == {"several labels": 2}
-    assert again["joined_values"] == {",": ["lake, dam"]}
+    repeat = clean_step(table, out=tmp_path / "again", settings=CleanSettings(separator=";"))
+    assert repeat["dropped"] == {"several labels": 2}
+    assert repeat["joined_values"] == {",": ["lake, dam"]}
 
 
 def test_ids_of_known_classes_are_named_and_urls_are_no_labels():
     texts = ["Q23397", "http://www.wikidata.org/entity/Q12323", "Q99999999999", "https://commons.wikimedia.org/wiki/X"]
-    cleaned = clean_landmarks([Landmark(n, "", (InstanceValue(text),)) for n, text in enumerate(texts)])
-    assert [(kept.labels, kept.item_ids) for kept in cleaned.kept] == [
+    result = clean_landmarks([Landmark(n, "", (InstanceValue(text),)) for n, text in enumerate(texts)])
+    assert [(item.labels, item.item_ids) for item in result.kept] == [
         (("lake",), ("Q23397",)),
         (("dam",), ("Q12323",)),
     ]
-    assert [dropped.origin.reason for dropped in cleaned.dropped] == ["only a Wikidata id", "a URL"]
+    assert [dropped.origin.reason for dropped in result.dropped] == ["only a Wikidata id", "a URL"]

@@ -37,39 +37,41 @@ def softmax(scores):
 
 def test_zero_shot_is_a_vote_of_softmaxes():
     texts, images = unit(0, 3, 8), unit(1, 5, 8)
-    (found,) = fill_by_texts([(7, images)], texts, LABELS, temperature=10)
+    (filling,) = fill_by_texts([(7, images)], texts, LABELS, temperature=10)
     each = [softmax([10 * float(image @ text) for text in texts]) for image in images]
     votes = [sum(max(range(3), key=lambda c: row[c]) == label for row in each) for label in range(3)]
     winner = max(range(3), key=lambda label: (votes[label], np.mean([row[label] for row in each])))
-    assert (found.landmark_id, found.images, found.label) == (7, 5, LABELS[winner])
-    assert found.votes == votes[winner] / 5
-    assert found.confidence == pytest.approx(np.mean([row[winner] for row in each]), abs=1e-6)
+    assert (filling.landmark_id, filling.images, filling.label) == (7, 5, LABELS[winner])
+    assert filling.votes == votes[winner] / 5
+    assert filling.confidence == pytest.approx(np.mean([row[winner] for row in each]), abs=1e-6)
 
 
 def test_neighbors_are_exactly_those_of_a_loop():
-    known = {landmark: unit(landmark, 4, 6) for landmark in range(10)}
-    label_of = {landmark: LABELS[landmark % 3] for landmark in known}
-    asked = {100: unit(100, 3, 6), 101: unit(101, 1, 6)}
-    found = list(fill_by_neighbors(asked.items(), known.items(), label_of, neighbors=5, temperature=20))
-    everything = [(vector, label_of[landmark]) for landmark, vectors in known.items() for vector in vectors]
-    for one, images in zip(found, asked.values(), strict=True):
+    known_vectors = {landmark: unit(landmark, 4, 6) for landmark in range(10)}
+    label_of = {landmark: LABELS[landmark % 3] for landmark in known_vectors}
+    query_vectors = {100: unit(100, 3, 6), 101: unit(101, 1, 6)}
+    fillings = list(
+        fill_by_neighbors(query_vectors.items(), known_vectors.items(), label_of, neighbors=5, temperature=20)
+    )
+    neighbors = [(vector, label_of[landmark]) for landmark, vectors in known_vectors.items() for vector in vectors]
+    for filling, images in zip(fillings, query_vectors.values(), strict=True):
         each = []
         for image in images:
-            nearest = sorted(((float(image @ vector), label) for vector, label in everything), reverse=True)[:5]
+            nearest = sorted(((float(image @ vector), label) for vector, label in neighbors), reverse=True)[:5]
             weights = softmax([20 * cosine for cosine, _ in nearest])
             each.append({c: sum(w for w, (_, own) in zip(weights, nearest, strict=True) if own == c) for c in LABELS})
         votes = {c: sum(max(row, key=row.get) == c for row in each) / len(images) for c in LABELS}
-        assert one.votes == pytest.approx(max(votes.values()))
-        assert votes[one.label] == one.votes
-        assert one.confidence == pytest.approx(np.mean([row[one.label] for row in each]), abs=1e-5)
+        assert filling.votes == pytest.approx(max(votes.values()))
+        assert votes[filling.label] == filling.votes
+        assert filling.confidence == pytest.approx(np.mean([row[filling.label] for row in each]), abs=1e-5)
 
 
 def test_a_landmark_gets_one_label_whatever_the_split_of_its_images():
     """Three images say lake, two say church: all five landmarks-in-splits are one landmark with one label."""
     axes = np.eye(3, dtype=np.float32)
     train, index, query = axes[[1, 0]], axes[[1, 0]], axes[[1]]
-    (together,) = fill_by_texts([(7, np.concatenate([train, index, query]))], axes, LABELS)
-    assert (together.label, together.votes) == ("lake", 0.6)
+    (filling,) = fill_by_texts([(7, np.concatenate([train, index, query]))], axes, LABELS)
+    assert (filling.label, filling.votes) == ("lake", 0.6)
 
 
 def test_what_makes_no_sense_is_refused():
@@ -99,9 +101,9 @@ def photos(shared_data, tmp_path_factory):
     source = shared_data / "gldv2_washington"
     with (source / "gldv2_wa_images.csv").open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
-    chosen = list(dict.fromkeys(row["landmark_id"] for row in rows))[:12]
-    rows = [row for row in rows if row["landmark_id"] in chosen][:60]
-    present = {row["landmark_id"]: row for row in rows}
+    ids = list(dict.fromkeys(row["landmark_id"] for row in rows))[:12]
+    rows = [row for row in rows if row["landmark_id"] in ids][:60]
+    row_of_id = {row["landmark_id"]: row for row in rows}
     with zipfile.ZipFile(source / "gldv2_wa_112px.zip") as archive:
         for name in [f"{row['image_id']}.jpg" for row in rows]:
             if name in archive.namelist():
@@ -111,7 +113,7 @@ def photos(shared_data, tmp_path_factory):
     with (folder / "listed.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("landmark_id", "category", "instance_of"))
-        for place, (landmark, row) in enumerate(present.items()):
+        for place, (landmark, row) in enumerate(row_of_id.items()):
             writer.writerow((landmark, row["category"], "" if place % 3 == 0 else row["instance_of"]))
         writer.writerow((999999, "C", "lake|castle"))
     clean_step(folder / "listed.csv", out=folder / "cleaned")
@@ -141,20 +143,22 @@ def test_clip_reads_images_as_open_clip_does(clip, photos):
 
 @pytest.mark.parametrize("method", ["clip", "knn"])
 def test_real_photos_fill_what_was_empty_and_say_so_to_the_end(clip, photos, tmp_path, method):
-    before = read_kept(photos / "cleaned")
+    cleaned_landmarks = read_kept(photos / "cleaned")
     settings = FillSettings(**clip, **shown(photos), method=method, threshold=0, neighbors=3)
     report = fill_step(photos / "cleaned", out=tmp_path / "filled", settings=settings)
-    after = read_kept(tmp_path / "filled")
-    assert after[: len(before)] == before
-    new = after[len(before) :]
+    filled_landmarks = read_kept(tmp_path / "filled")
+    assert filled_landmarks[: len(cleaned_landmarks)] == cleaned_landmarks
+    new = filled_landmarks[len(cleaned_landmarks) :]
     assert report["labeled_from_images"] == len(new) == 4
-    assert {one.labels[0] for one in new} <= {label for one in before for label in one.labels}
-    assert all(0 <= one.confidence <= 1 for one in new)
+    assert {landmark.labels[0] for landmark in new} <= {
+        label for landmark in cleaned_landmarks for label in landmark.labels
+    }
+    assert all(0 <= landmark.confidence <= 1 for landmark in new)
     assert [drop.reason for drop in each_dropped(tmp_path / "filled")] == ["several labels"]
     assert "4 of 4 landmarks without a label got one" in describe_filling(report)
-    clustered = tmp_path / "clustered"
-    cluster_step(tmp_path / "filled", out=clustered, settings=ClusterSettings(clusters=3, restarts=2))
-    exported = export_step(clustered, out=tmp_path / "exported")
+    folder = tmp_path / "clustered"
+    cluster_step(tmp_path / "filled", out=folder, settings=ClusterSettings(clusters=3, restarts=2))
+    exported = export_step(folder, out=tmp_path / "exported")
     assert exported.report["labeled_from_images"] == 4
     history = json.loads((exported.folder / "history.json").read_text())
     assert [step["command"].split()[-1] for step in history] == ["clean", "fill", "cluster"]
@@ -170,16 +174,16 @@ def test_below_the_threshold_nothing_is_taken(clip, photos, tmp_path):
 
 
 def test_embeddings_from_elsewhere_do_as_well(photos, tmp_path):
-    kept = [landmark.landmark_id for landmark in read_kept(photos / "cleaned")]
+    ids = [landmark.landmark_id for landmark in read_kept(photos / "cleaned")]
     empty = [drop.landmark_id for drop in each_dropped(photos / "cleaned") if drop.reason == "no label"]
-    vectors = unit(3, len(kept), 6)
+    vectors = unit(3, len(ids), 6)
     twins = vectors[: len(empty)]  # each empty landmark looks just like a labeled one
     path = tmp_path / "vectors.npz"
-    np.savez(path, embeddings=np.concatenate([vectors, twins]), landmark_ids=np.array([*kept, *empty]))
+    np.savez(path, embeddings=np.concatenate([vectors, twins]), landmark_ids=np.array([*ids, *empty]))
     settings = FillSettings(embeddings=path, method="knn", neighbors=1)
     fill_step(photos / "cleaned", out=tmp_path / "out", settings=settings)
     labels = {one.landmark_id: one.labels for one in read_kept(tmp_path / "out")}
-    assert [labels[landmark] for landmark in empty] == [labels[landmark] for landmark in kept[: len(empty)]]
+    assert [labels[landmark] for landmark in empty] == [labels[landmark] for landmark in ids[: len(empty)]]
 
 
 def test_damaged_images_and_vectors_are_named(clip, photos, tmp_path):

@@ -32,17 +32,17 @@ def plan(landmarks, instances, tmp_path):
             **changes,
         }
         (tmp_path / "labels.yaml").write_text(yaml.safe_dump(content))
-        said = []
-        return list(build(tmp_path / "labels.yaml", out=tmp_path / "out", say=said.append).steps), said
+        messages = []
+        return list(build(tmp_path / "labels.yaml", out=tmp_path / "out", say=messages.append).steps), messages
 
     return run
 
 
 def test_only_what_changed_runs_again(plan, instances, tmp_path):
     assert plan()[0] == ["cleaned", "clustered", "exported", "tree"]
-    done, said = plan()
+    done, messages = plan()
     assert done == []
-    assert said == [f"{step}: unchanged" for step in ("cleaned", "clustered", "exported", "tree")]
+    assert messages == [f"{step}: unchanged" for step in ("cleaned", "clustered", "exported", "tree")]
     assert plan(cluster={"clusters": 4, "restarts": 2})[0] == ["clustered", "exported", "tree"]
     assert plan(cluster={"clusters": 4, "restarts": 2}, export={"split": "train"})[0] == ["exported"]
     assert (tmp_path / "out" / "tree" / "index.html").exists()
@@ -86,20 +86,20 @@ def test_scraping_is_part_of_the_plan_asks_only_once_and_gives_the_same_bytes(pl
     landmarks.write_text("landmark_id,category\n" + "".join(f"{number},{url}{number}\n" for number in range(60)))
     with Wikimedia(World.numbered(60)) as wikimedia:
         asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
-        done, said = plan(instances=None, scrape=asking)
+        done, messages = plan(instances=None, scrape=asking)
         assert done == ["scraped", "cleaned", "clustered", "exported", "tree"]
-        assert "48 labeled" in said[0]
-        asked = len(wikimedia.asked)
+        assert "48 labeled" in messages[0]
+        number_of_requests = len(wikimedia.asked)
         assert plan(instances=None, scrape=asking)[0] == ["scraped"]
-        assert len(wikimedia.asked) == asked
+        assert len(wikimedia.asked) == number_of_requests
     history = json.loads((tmp_path / "out" / "exported" / "history.json").read_text())
     assert [file["name"] for file in history[0]["inputs"]] == [landmarks.name, "store.sqlite"]
     rows = pq.read_table(tmp_path / "out" / "exported" / "provenance.parquet").to_pylist()
-    labeled = [row for row in rows if row["status"] == "kept"]
-    assert all(row["wikidata_item"] and all(row["label_ids"]) and row["time"] for row in labeled)
-    assert any(row["revision"] for row in labeled)
-    one, two = (exported_from(tmp_path / "out" / "store.sqlite", landmarks, tmp_path / name) for name in "ab")
-    for file in one.iterdir():
+    rows_with_labels = [row for row in rows if row["status"] == "kept"]
+    assert all(row["wikidata_item"] and all(row["label_ids"]) and row["time"] for row in rows_with_labels)
+    assert any(row["revision"] for row in rows_with_labels)
+    first, two = (exported_from(tmp_path / "out" / "store.sqlite", landmarks, tmp_path / name) for name in "ab")
+    for file in first.iterdir():
         if file.name != "manifest.json":
             assert file.read_bytes() == (two / file.name).read_bytes(), file.name
 
@@ -108,18 +108,18 @@ def test_a_dump_is_read_once_and_the_api_asked_for_the_rest(plan, landmarks, tmp
     url, world = "http://commons.wikimedia.org/wiki/Category:Place_", World.numbered(60)
     landmarks.write_text("landmark_id,category\n" + "".join(f"{number},{url}{number}\n" for number in range(60)))
     (tmp_path / "dump.json.bz2").write_bytes(bz2.compress(dump_text(world).encode()))
-    alone = {"instances": None, "scrape": {"dump": "dump.json.bz2", "processes": 1}}
-    assert plan(**alone)[0] == ["dump", "cleaned", "clustered", "exported", "tree"]
-    done, said = plan(**alone)
-    assert (done, said[0]) == ([], "dump: unchanged")
+    sections = {"instances": None, "scrape": {"dump": "dump.json.bz2", "processes": 1}}
+    assert plan(**sections)[0] == ["dump", "cleaned", "clustered", "exported", "tree"]
+    done, messages = plan(**sections)
+    assert (done, messages[0]) == ([], "dump: unchanged")
     with Wikimedia(world) as wikimedia:
         asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
-        done, said = plan(instances=None, scrape={**alone["scrape"], **asking})
-        assert 0 < sum(len(asked.keys) for asked in wikimedia.asked) < 60
+        done, messages = plan(instances=None, scrape={**sections["scrape"], **asking})
+        assert 0 < sum(len(request.keys) for request in wikimedia.asked) < 60
     assert done[:2] == ["scraped", "cleaned"]
-    assert "48 labeled" in said[1]
+    assert "48 labeled" in messages[1]
     (tmp_path / "dump.json.bz2").write_bytes(bz2.compress(dump_text(world).encode(), 1))
-    assert plan(**alone)[0] == ["dump"]
+    assert plan(**sections)[0] == ["dump"]
     with pytest.raises(ScrapeError, match=r"absent\.json"):
         plan(instances=None, scrape={"dump": "absent.json"})
 
@@ -150,8 +150,8 @@ def test_a_plan_stops_before_clustering_when_landmarks_failed_and_asks_again(pla
 
 def test_a_share_of_failed_landmarks_may_be_allowed(plan, refusing):
     wikimedia, sections = refusing
-    done, said = plan(**sections, allow_failed=0.02)
-    assert "1 failed" in said[0]
+    done, messages = plan(**sections, allow_failed=0.02)
+    assert "1 failed" in messages[0]
     assert done == ["scraped", "cleaned", "clustered", "exported", "tree"]
     wikimedia.refuse = lambda asked: False
     assert plan(**sections)[0][:2] == ["scraped", "cleaned"]

@@ -33,8 +33,8 @@ def write(name, header, *rows):
 def test_a_table_of_ids_and_categories_is_to_be_scraped_first(run, command):
     Path("photos").mkdir()
     table = write("my places.csv", "landmark_id,category", "1,http://commons.wikimedia.org/wiki/Category:Comet_Falls")
-    more = ("--images", "photos") if command == "fill" else ()
-    status, _, error = run(command, table, "--out", "out", *more)
+    options = ("--images", "photos") if command == "fill" else ()
+    status, _, error = run(command, table, "--out", "out", *options)
     assert status == 2
     assert "hiertree labels scrape " in error
     assert " --store " in error

@@ -14,33 +14,33 @@ def write(folder, text):
 
 
 def test_two_tables_are_joined_by_id_and_strangers_counted(landmarks, instances):
-    read, unknown_ids = read_landmarks(landmarks, instances)
-    assert [landmark.landmark_id for landmark in read] == list(map(str, range(19)))
-    assert read[0].category == "http://commons.wikimedia.org/wiki/Category:Place,_0"
-    assert read[15].values == (InstanceValue("castle"), InstanceValue("palace"))
-    assert read[17].values == ()
-    assert read[18].values is None
+    landmarks_read, unknown_ids = read_landmarks(landmarks, instances)
+    assert [landmark.landmark_id for landmark in landmarks_read] == list(map(str, range(19)))
+    assert landmarks_read[0].category == "http://commons.wikimedia.org/wiki/Category:Place,_0"
+    assert landmarks_read[15].values == (InstanceValue("castle"), InstanceValue("palace"))
+    assert landmarks_read[17].values == ()
+    assert landmarks_read[18].values is None
     assert unknown_ids == 1
 
 
 def test_one_table_may_serve_as_both_with_other_column_names(tmp_path):
     path = write(tmp_path, "id,url,kind,qid\n5,A,lake;pond,Q1;Q2\n")
     columns = ColumnNames(landmark_id="id", category="url", instance_of="kind", item_ids="qid")
-    read, _ = read_landmarks(path, columns=columns, separator=";")
-    assert read[0].values == (InstanceValue("lake", "Q1"), InstanceValue("pond", "Q2"))
+    items, _ = read_landmarks(path, columns=columns, separator=";")
+    assert items[0].values == (InstanceValue("lake", "Q1"), InstanceValue("pond", "Q2"))
 
 
 def test_wikidata_ids_are_read_where_their_column_is_called_as_a_scrape_calls_it(tmp_path):
     path = write(tmp_path, "landmark_id,instance_of,item_ids\n5,lake|pond,Q1|Q2\n")
-    read, _ = read_landmarks(path)
-    assert read[0].values == (InstanceValue("lake", "Q1"), InstanceValue("pond", "Q2"))
+    landmarks, _ = read_landmarks(path)
+    assert landmarks[0].values == (InstanceValue("lake", "Q1"), InstanceValue("pond", "Q2"))
 
 
 def test_a_table_of_ids_and_types_needs_no_categories(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text("id,type\n4,lake\n9,castle\n")
-    read, _ = read_landmarks(path, columns=ColumnNames(landmark_id="id", instance_of="type"))
-    assert [(landmark.landmark_id, landmark.category) for landmark in read] == [("4", ""), ("9", "")]
+    landmarks, _ = read_landmarks(path, columns=ColumnNames(landmark_id="id", instance_of="type"))
+    assert [(landmark.landmark_id, landmark.category) for landmark in landmarks] == [("4", ""), ("9", "")]
     with pytest.raises(TableError, match="no column 'place'"):
         read_landmarks(path, columns=ColumnNames(landmark_id="id", category="place", instance_of="type"))
     with pytest.raises(TableError, match=r"no column 'landmark_id'.*say what it is called: --id-column"):
@@ -78,8 +78,8 @@ def test_as_many_item_ids_as_values_are_asked_for(tmp_path):
 
 def test_values_may_have_no_known_ids(tmp_path):
     path = write(tmp_path, "landmark_id,category,instance_of,qids\n1,A,lake|pond,\n")
-    read, _ = read_landmarks(path, columns=ColumnNames(item_ids="qids"))
-    assert read[0].values == (InstanceValue("lake"), InstanceValue("pond"))
+    landmarks, _ = read_landmarks(path, columns=ColumnNames(item_ids="qids"))
+    assert landmarks[0].values == (InstanceValue("lake"), InstanceValue("pond"))
 
 
 def test_an_empty_separator_is_refused(landmarks, instances):
@@ -89,7 +89,7 @@ def test_an_empty_separator_is_refused(landmarks, instances):
 
 def test_published_quoting_percent_signs_and_apostrophes_survive(shared_data):
     path = shared_data / "gldv2_qids" / "gldv2_first_ids.csv"
-    read, _ = read_landmarks(path, columns=ColumnNames(instance_of="wikidata_id", item_ids="wikidata_id"))
-    assert len(read) == 52
-    assert "http://commons.wikimedia.org/wiki/Category:Tweed_Heads,_New_South_Wales" in {x.category for x in read}
-    assert all(value.item_id.startswith("Q") for landmark in read for value in landmark.values)
+    landmarks, _ = read_landmarks(path, columns=ColumnNames(instance_of="wikidata_id", item_ids="wikidata_id"))
+    assert len(landmarks) == 52
+    assert "http://commons.wikimedia.org/wiki/Category:Tweed_Heads,_New_South_Wales" in {x.category for x in landmarks}
+    assert all(value.item_id.startswith("Q") for landmark in landmarks for value in landmark.values)

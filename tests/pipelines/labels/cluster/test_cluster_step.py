@@ -37,7 +37,7 @@ FILES = {
 
 
 @pytest.fixture
-def cleaned(landmarks, instances, tmp_path):
+def clean_folder(landmarks, instances, tmp_path):
     clean_step(landmarks, instances=instances, out=tmp_path / "cleaned", settings=CleanSettings(multi="first"))
     return tmp_path / "cleaned"
 
@@ -51,19 +51,19 @@ def reference(tmp_path):
     return f"{path}:class"
 
 
-def test_a_folder_for_review_holds_all_it_takes(cleaned, reference, tmp_path):
+def test_a_folder_for_review_holds_all_it_takes(clean_folder, reference, tmp_path):
     settings = ClusterSettings(clusters=5, restarts=3, references=(reference,))
-    found = cluster_step(cleaned, out=tmp_path / "out", settings=settings)
+    result = cluster_step(clean_folder, out=tmp_path / "out", settings=settings)
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
-    assert read_proposal(tmp_path / "out") == found.proposal
-    assert read_kept(tmp_path / "out") == read_kept(cleaned)
+    assert read_proposal(tmp_path / "out") == result.proposal
+    assert read_kept(tmp_path / "out") == read_kept(clean_folder)
     report = json.loads((tmp_path / "out" / "quality.json").read_text())
-    assert report == found.quality
-    assert report["labels"] == sum(len(cluster.labels) for cluster in found.proposal.clusters) == 11
-    assert report["landmarks"] == len(read_kept(cleaned))
+    assert report == result.quality
+    assert report["labels"] == sum(len(cluster.labels) for cluster in result.proposal.clusters) == 11
+    assert report["landmarks"] == len(read_kept(clean_folder))
     assert report["references"]["reference.csv:class"]["labels"] == 5
     assert report["references"]["reference.csv:class"]["purity"] == 1
-    assert "reference.csv:class: 5 labels in 2 classes" in describe_clustered(found)
+    assert "reference.csv:class: 5 labels in 2 classes" in describe_clustered(result)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["seed"] == 0
     assert manifest["parameters"]["restarts"] == 3
@@ -75,18 +75,18 @@ def test_a_folder_for_review_holds_all_it_takes(cleaned, reference, tmp_path):
     ]
 
 
-def test_the_same_folder_and_seed_give_the_same_bytes(cleaned, tmp_path):
+def test_the_same_folder_and_seed_give_the_same_bytes(clean_folder, tmp_path):
     settings = ClusterSettings(levels=1, restarts=2)
     for name in ("one", "two"):
-        cluster_step(cleaned, out=tmp_path / name, settings=settings)
+        cluster_step(clean_folder, out=tmp_path / name, settings=settings)
     assert {path.name for path in (tmp_path / "one").iterdir()} == FILES
     for name in FILES - {"manifest.json"}:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
 
 
-def test_groups_above_nest_within_kinds_and_thin_out(cleaned, tmp_path):
+def test_groups_above_nest_within_kinds_and_thin_out(clean_folder, tmp_path):
     settings = ClusterSettings(clusters=8, levels=2, restarts=3)
-    clusters = cluster_step(cleaned, out=tmp_path / "out", settings=settings).proposal.clusters
+    clusters = cluster_step(clean_folder, out=tmp_path / "out", settings=settings).proposal.clusters
     assert all(len(cluster.above) == 2 for cluster in clusters)
     fine = {(cluster.kind, cluster.above[1]): cluster.above[0] for cluster in clusters}
     assert all(fine[cluster.kind, cluster.above[1]] == cluster.above[0] for cluster in clusters)
@@ -102,9 +102,9 @@ def test_no_group_takes_most_of_clusters_that_are_all_about_equally_alike():
     centers /= np.linalg.norm(centers, axis=1, keepdims=True)
     names = [f"xq{place}" for place in range(36)]
     clusters = [{name: 1} for name in names]
-    above = groups_above(centers, ["natural"] * 36, names, clusters, levels=1)
-    assert 6 <= len(set(above)) <= 12
-    assert max(Counter(above).values()) <= 12
+    groups = groups_above(centers, ["natural"] * 36, names, clusters, levels=1)
+    assert 6 <= len(set(groups)) <= 12
+    assert max(Counter(groups).values()) <= 12
     with pytest.raises(OptionError, match="levels=-1"):
         groups_above(centers, ["natural"] * 36, names, clusters, levels=-1)
 
@@ -112,8 +112,8 @@ def test_no_group_takes_most_of_clusters_that_are_all_about_equally_alike():
 def test_clusters_of_one_theme_make_a_group_though_their_vectors_have_nothing_in_common():
     clusters = [{"park": 9}, {"stadium": 2}, {"zoo": 1}, {"museum": 4}, {"theatre": 3}, {"bridge": 5}, {"railway": 1}]
     names = [next(iter(cluster)) for cluster in clusters]
-    above = groups_above(np.eye(7, dtype=np.float32), ["human-made"] * 7, names, clusters, levels=1)
-    assert above == [("leisure",)] * 3 + [("culture",)] * 2 + [("ways",)] * 2
+    groups = groups_above(np.eye(7, dtype=np.float32), ["human-made"] * 7, names, clusters, levels=1)
+    assert groups == [("leisure",)] * 3 + [("culture",)] * 2 + [("ways",)] * 2
 
 
 def test_a_group_is_called_by_what_its_labels_share_or_else_by_its_clusters():
@@ -128,11 +128,11 @@ def test_a_group_is_called_by_what_its_labels_share_or_else_by_its_clusters():
 
 def test_agreement_by_hand():
     """Two clusters {a, a, b} and {b, b, a}: of 15 pairs 6 are together in each, 2 in both."""
-    found = agreement([0, 0, 0, 1, 1, 1], ["a", "a", "b", "b", "b", "a"])
-    assert found["ari"] == pytest.approx((2 - 6 * 6 / 15) / (6 - 6 * 6 / 15), abs=1e-4)
+    scores = agreement([0, 0, 0, 1, 1, 1], ["a", "a", "b", "b", "b", "a"])
+    assert scores["ari"] == pytest.approx((2 - 6 * 6 / 15) / (6 - 6 * 6 / 15), abs=1e-4)
     entropy = -(2 / 3 * np.log2(2 / 3) + 1 / 3 * np.log2(1 / 3))
-    assert found["nmi"] == found["v_measure"] == found["homogeneity"] == pytest.approx(1 - entropy, abs=1e-4)
-    assert found["purity"] == pytest.approx(4 / 6, abs=1e-4)
+    assert scores["nmi"] == scores["v_measure"] == scores["homogeneity"] == pytest.approx(1 - entropy, abs=1e-4)
+    assert scores["purity"] == pytest.approx(4 / 6, abs=1e-4)
     assert set(agreement("xxy", "bba").values()) == {1.0}
     with pytest.raises(ShapeError, match="2 groups for 1 classes"):
         agreement([0, 1], [0])
@@ -149,27 +149,27 @@ def test_references_are_read_with_care(reference, tmp_path):
         read_reference(reference.replace(":class", ":kind"))
 
 
-def test_wrong_folders_and_references_leave_nothing_behind(cleaned, reference, landmarks, tmp_path):
+def test_wrong_folders_and_references_leave_nothing_behind(clean_folder, reference, landmarks, tmp_path):
     with pytest.raises(TableError, match=r"holds no landmarks\.csv: .*labels clean"):
         cluster_step(tmp_path, out=tmp_path / "out")
     empty = tmp_path / "foreign.csv"
     empty.write_text("label,class\nnowhere,x\n")
     with pytest.raises(TableError, match="knows none of the labels"):
-        cluster_step(cleaned, out=tmp_path / "out", settings=ClusterSettings(references=(f"{empty}:class",)))
+        cluster_step(clean_folder, out=tmp_path / "out", settings=ClusterSettings(references=(f"{empty}:class",)))
     with pytest.raises(OutputError, match="an input, inside"):
-        cluster_step(cleaned, out=cleaned)
+        cluster_step(clean_folder, out=clean_folder)
     assert not (tmp_path / "out").exists()
 
 
-def test_hypernyms_say_kinds_and_come_with_the_labels_to_the_export(cleaned, tmp_path):
+def test_hypernyms_say_kinds_and_come_with_the_labels_to_the_export(clean_folder, tmp_path):
     edges = tmp_path / "edges.csv"
     rows = ["Q1,waterfall,Q2,watercourse", "Q2,watercourse,Q35145263,natural geographic object", "Q9,opera,Q8,work"]
     edges.write_text("\n".join(["child_qid,child_label,parent_qid,parent_label", *rows]) + "\n")
-    found = cluster_step(cleaned, out=tmp_path / "out", settings=ClusterSettings(clusters=5, hypernyms=edges))
-    place = next(p for cluster in found.proposal.clusters for p in cluster.labels if p.label == "waterfall")
+    result = cluster_step(clean_folder, out=tmp_path / "out", settings=ClusterSettings(clusters=5, hypernyms=edges))
+    place = next(p for cluster in result.proposal.clusters for p in cluster.labels if p.label == "waterfall")
     assert (place.margin, place.hypernyms) == (2, ("watercourse", "natural geographic object"))
     assert place.natural == natural_probability(2) > 0.9
-    assert read_proposal(tmp_path / "out") == found.proposal
+    assert read_proposal(tmp_path / "out") == result.proposal
     with (tmp_path / "out" / "labels.csv").open(encoding="utf-8", newline="") as file:
         chains = {row["label"]: row["hypernyms"] for row in csv.DictReader(file)}
     assert chains["waterfall"] == "waterfall → watercourse → natural geographic object"

@@ -54,8 +54,8 @@ def test_place_noun_vectors_are_unit_and_see_sense_before_letters():
 
 def test_owners_and_proper_names_weigh_little():
     texts = ["Washington state park", "Oregon state park", "Washington lighthouse"]
-    here, there, other = PlaceNounEncoder().encode(texts)
-    assert here @ there > 0.8 > here @ other + 0.5
+    first, second, third = PlaceNounEncoder().encode(texts)
+    assert first @ second > 0.8 > first @ third + 0.5
 
 
 def test_without_senses_only_letters_speak():
@@ -74,8 +74,8 @@ def test_kmeans_finds_planted_clusters():
     truth = np.repeat(np.arange(4), 10)
     vectors = centers[truth] + 0.05 * np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    found = spherical_kmeans(vectors, 4).assignment
-    assert len({(a, b) for a, b in zip(truth, found, strict=True)}) == 4
+    assignment = spherical_kmeans(vectors, 4).assignment
+    assert len({(a, b) for a, b in zip(truth, assignment, strict=True)}) == 4
     assert choose_k(vectors)[0] == 4
 
 
@@ -94,8 +94,8 @@ def test_clusters_are_numbered_by_size_and_repeatable(seed, k):
 def test_clusters_hardly_depend_on_where_the_runs_start():
     """The best of twenty runs has an adjusted Rand index of 0.67 with the best of twenty others, on the average."""
     vectors = PlaceNounEncoder().encode(thesaurus().anchors("natural")[:400])
-    found = [spherical_kmeans(vectors, 40, seed=seed).assignment.tolist() for seed in range(4)]
-    assert np.mean([agreement(one, other)["ari"] for one, other in combinations(found, 2)]) > 0.75
+    assignments = [spherical_kmeans(vectors, 40, seed=seed).assignment.tolist() for seed in range(4)]
+    assert np.mean([agreement(assignment, second)["ari"] for assignment, second in combinations(assignments, 2)]) > 0.75
 
 
 @settings(max_examples=30)
@@ -104,8 +104,8 @@ def test_silhouettes_are_those_of_scikit_learn(seed, k):
     vectors = unit(seed, 30, 4)
     vectors[1] = vectors[0]
     assignment = np.random.default_rng(seed).integers(0, k, 30)
-    different = len(np.unique(assignment))
-    slow = silhouette_samples(vectors, assignment, metric="cosine") if different > 1 else np.zeros(30)
+    number_of_clusters = len(np.unique(assignment))
+    slow = silhouette_samples(vectors, assignment, metric="cosine") if number_of_clusters > 1 else np.zeros(30)
     assert np.allclose(silhouettes(vectors, assignment), slow, atol=1e-6)
 
 
@@ -126,13 +126,13 @@ def test_one_label_or_two_have_no_silhouette(labels):
     assert measure_quality(proposal, embed(labels, PlaceNounEncoder()))["silhouette"] is None
 
 
-@pytest.mark.parametrize(("labels", "k", "joined"), [(8192, 3, 8192), (8193, 3, 4096), (8193, 1100, 4400)])
-def test_distances_are_taken_of_all_labels_up_to_512_mb_and_of_some_beyond(monkeypatch, labels, k, joined):
+@pytest.mark.parametrize(("labels", "k", "sample_size"), [(8192, 3, 8192), (8193, 3, 4096), (8193, 1100, 4400)])
+def test_distances_are_taken_of_all_labels_up_to_512_mb_and_of_some_beyond(monkeypatch, labels, k, sample_size):
     def pdist(runs, _):
         raise MemoryError(len(runs))
 
     monkeypatch.setattr("scipy.spatial.distance.pdist", pdist)
-    with pytest.raises(MemoryError, match=f"^{joined}$"):
+    with pytest.raises(MemoryError, match=f"^{sample_size}$"):
         spherical_kmeans(unit(0, labels, 3), k, restarts=1)
 
 
@@ -140,12 +140,14 @@ def test_of_many_labels_those_not_drawn_join_the_cluster_that_most_runs_put_them
     truth = np.random.default_rng(0).integers(0, 12, 9000)
     vectors = np.eye(12, dtype=np.float32)[truth] + 0.1 * unit(1, 9000, 12)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    found = spherical_kmeans(vectors, 12, restarts=3).assignment
-    assert agreement(found.tolist(), truth.tolist())["ari"] == 1
+    assignment = spherical_kmeans(vectors, 12, restarts=3).assignment
+    assert agreement(assignment.tolist(), truth.tolist())["ari"] == 1
     some = np.random.default_rng(1).permutation(9000)[:8000]
-    whole = spherical_kmeans(vectors[some], 12, restarts=3).assignment
-    assert agreement(found[some].tolist(), whole.tolist())["ari"] == 1
-    assert np.allclose(silhouettes(vectors, found), silhouette_samples(vectors, found, metric="cosine"), atol=1e-6)
+    expected = spherical_kmeans(vectors[some], 12, restarts=3).assignment
+    assert agreement(assignment[some].tolist(), expected.tolist())["ari"] == 1
+    assert np.allclose(
+        silhouettes(vectors, assignment), silhouette_samples(vectors, assignment, metric="cosine"), atol=1e-6
+    )
 
 
 def test_no_more_clusters_are_proposed_than_people_can_review():
@@ -160,8 +162,8 @@ def test_the_number_of_clusters_hardly_depends_on_where_the_runs_start():
     nouns = thesaurus().anchors("human-made")
     some = [nouns[place] for place in np.random.default_rng(0).permutation(len(nouns))[:200]]
     vectors = PlaceNounEncoder(senses=False).encode(some)
-    found = [choose_k(vectors, seed=seed, restarts=5)[0] for seed in range(6)]
-    assert max(found) < 1.1 * min(found)
+    numbers = [choose_k(vectors, seed=seed, restarts=5)[0] for seed in range(6)]
+    assert max(numbers) < 1.1 * min(numbers)
 
 
 @pytest.mark.parametrize("k", [0, 5])
@@ -186,18 +188,18 @@ def test_after_settling_every_label_agrees_with_its_cluster_and_uncertain_ones_a
     vectors, margins = unit(seed, 20, 3), rng.uniform(-2, 2, 20)
     start = np.unique(rng.integers(0, k, 20), return_inverse=True)[1]
     centers = unit(seed + 1, start.max() + 1, 3)
-    settled, means = settle_kinds(vectors, start, centers, margins)
+    kinds, means = settle_kinds(vectors, start, centers, margins)
     votes = np.where((margins >= 0.5) | (margins <= -1), margins, 0)
-    sums = np.array([votes[settled == c].sum() for c in range(settled.max() + 1)])
-    assert set(settled) == set(range(len(means)))
-    assert ((margins >= 0.5) == (sums > 0)[settled]).all()
-    assert np.allclose(means, sums / np.bincount(settled))
+    sums = np.array([votes[kinds == c].sum() for c in range(kinds.max() + 1)])
+    assert set(kinds) == set(range(len(means)))
+    assert ((margins >= 0.5) == (sums > 0)[kinds]).all()
+    assert np.allclose(means, sums / np.bincount(kinds))
 
 
 def edges_between(names, *pairs, items=None):
     number = {name: f"Q{place}" for place, name in enumerate(names, 900_000_001)} | ROOTS
     edges = {(number[child], number[parent]): "api" for child, parent in pairs}
-    return Hypernyms(edges, {own: name for name, own in number.items()}, items or {})
+    return Hypernyms(edges, {item: name for name, item in number.items()}, items or {})
 
 
 def test_list_and_source_say_a_kind_together_and_where_they_disagree_it_is_uncertain():
@@ -216,7 +218,7 @@ def test_list_and_source_say_a_kind_together_and_where_they_disagree_it_is_uncer
 
 def test_a_noun_of_both_kinds_is_certain_by_its_item_alone():
     pairs = [("saddle", "water")]
-    by_name, by_item = (edges_between(["saddle"], *pairs, items=own) for own in ({}, {"saddle": ("Q900000001",)}))
+    by_name, by_item = (edges_between(["saddle"], *pairs, items=item) for item in ({}, {"saddle": ("Q900000001",)}))
     assert (known_margin("saddle", by_name), known_margin("saddle", by_item)) == (0.9, 2)
 
 
@@ -246,8 +248,10 @@ def test_names_are_unique_and_not_empty(sizes, random):
 
 def test_a_proposal_is_a_tree_a_person_would_accept():
     proposal = propose(COUNTS, PlaceNounEncoder(), clusters=5)
-    found = {cluster.name: (cluster.kind, {place.label for place in cluster.labels}) for cluster in proposal.clusters}
-    assert found == {
+    clusters = {
+        cluster.name: (cluster.kind, {place.label for place in cluster.labels}) for cluster in proposal.clusters
+    }
+    assert clusters == {
         "lake": ("natural", {"lake", "glacial lake", "pond"}),
         "bridge": ("human-made", {"road bridge", "railway bridge", "footbridge"}),
         "church": ("human-made", {"church building", "Catholic cathedral", "mosque"}),
@@ -263,10 +267,10 @@ def test_the_order_of_labels_does_not_matter():
 
 def test_what_nothing_is_known_of_stands_in_a_cluster_for_people_with_guesses():
     proposal = propose({**COUNTS, "samadhi": 1, "lakeish": 2}, PlaceNounEncoder(), clusters=5, levels=1)
-    unknown = {place.label: place for place in proposal.cluster_of()["samadhi"].labels}
-    assert (proposal.cluster_of()["lakeish"].name, set(unknown)) == ("unknown", {"samadhi", "lakeish"})
-    assert unknown["lakeish"].doubt.startswith("kind, unknown: lake")
-    assert unknown["lakeish"].margin == 0
+    places = {place.label: place for place in proposal.cluster_of()["samadhi"].labels}
+    assert (proposal.cluster_of()["lakeish"].name, set(places)) == ("unknown", {"samadhi", "lakeish"})
+    assert places["lakeish"].doubt.startswith("kind, unknown: lake")
+    assert places["lakeish"].margin == 0
     assert proposal.cluster_of()["lake"].labels[0].doubt == "few alike"
     assert proposal.cluster_of()["lakeish"].above == ("unknown",)
 

@@ -36,11 +36,11 @@ def test_texts_become_what_open_clip_says_of_the_prompts(weights):
 def test_several_prompts_are_averaged_and_batches_do_not_matter(weights):
     texts = ["lake", "pond", "bridge", "church", "castle"]
     prompts = ("A picture of a {label}", "{label}, seen from afar")
-    both = encoder(weights, prompts=prompts).encode(texts)
-    one, other = (encoder(weights, prompts=(prompt,)).encode(texts) for prompt in prompts)
-    mean = (one + other) / np.linalg.norm(one + other, axis=1, keepdims=True)
-    assert np.allclose(both, mean, atol=1e-6)
-    assert np.allclose(encoder(weights, prompts=prompts, batch_size=2).encode(texts), both, atol=1e-6)
+    mean_vectors = encoder(weights, prompts=prompts).encode(texts)
+    first, second = (encoder(weights, prompts=(prompt,)).encode(texts) for prompt in prompts)
+    mean = (first + second) / np.linalg.norm(first + second, axis=1, keepdims=True)
+    assert np.allclose(mean_vectors, mean, atol=1e-6)
+    assert np.allclose(encoder(weights, prompts=prompts, batch_size=2).encode(texts), mean_vectors, atol=1e-6)
 
 
 def test_a_folder_or_a_torch_file_holds_the_same_weights(weights):
@@ -77,15 +77,15 @@ def test_named_weights_out_of_reach_say_how_to_get_them(monkeypatch, tmp_path):
 def test_broken_weights_or_those_of_another_model_are_refused(weights, tmp_path):
     import torch
 
-    broken, other, absent = tmp_path / "broken.safetensors", tmp_path / "other.pt", tmp_path / "absent"
+    broken, mismatched, missing_file = tmp_path / "broken.safetensors", tmp_path / "other.pt", tmp_path / "absent"
     broken.write_bytes(b"not weights")
-    torch.save({"weight": torch.zeros(2)}, other)
-    absent.mkdir()
-    (absent / "open_clip_config.json").write_text(json.dumps({"model_cfg": CONFIG, "preprocess_cfg": {}}))
+    torch.save({"weight": torch.zeros(2)}, mismatched)
+    missing_file.mkdir()
+    (missing_file / "open_clip_config.json").write_text(json.dumps({"model_cfg": CONFIG, "preprocess_cfg": {}}))
     for source in (
         {"model": MODEL, "weights": str(broken)},
-        {"model": MODEL, "weights": str(other)},
-        {"model": f"local-dir:{absent}"},
+        {"model": MODEL, "weights": str(mismatched)},
+        {"model": f"local-dir:{missing_file}"},
     ):
         with pytest.raises(OptionError, match="do not load"):
             ClipEncoder(**source).encode(["lake"])
@@ -98,8 +98,8 @@ def test_checkpoints_of_other_models_or_with_code_are_refused_in_one_line(weight
         def __reduce__(self):
             return print, ("run",)
 
-    wide = {"positional_embedding": torch.zeros(16, 48)}  # open_clip asserts its width
-    for name, content in {"wide": wide, "list": [1], "code": {"a": Code()}}.items():
+    state = {"positional_embedding": torch.zeros(16, 48)}  # open_clip asserts its width
+    for name, content in {"wide": state, "list": [1], "code": {"a": Code()}}.items():
         torch.save(content, tmp_path / f"{name}.pt")
         with pytest.raises(OptionError, match="do not load into") as refused:
             ClipEncoder(model=MODEL, weights=str(tmp_path / f"{name}.pt")).encode(["lake"])

@@ -31,24 +31,24 @@ class Letters:
 def test_a_text_is_encoded_once_and_then_read(tmp_path):
     inner = Letters()
     first = CachedEncoder(inner, tmp_path).encode(["lake", "pond", "lake"])
-    again = CachedEncoder(inner, tmp_path).encode(["pond", "abbey", "lake"])
+    repeat = CachedEncoder(inner, tmp_path).encode(["pond", "abbey", "lake"])
     assert inner.asked == ["lake", "pond", "abbey"]
     assert np.array_equal(first, Letters().encode(["lake", "pond", "lake"]))
-    assert np.array_equal(again[[2, 0]], first[:2])
-    assert first.dtype == again.dtype == np.float32
+    assert np.array_equal(repeat[[2, 0]], first[:2])
+    assert first.dtype == repeat.dtype == np.float32
 
 
 @pytest.mark.parametrize("shape", [(60, 90), (90, 60), (3, 2), (41, 40), (540, 530)])
 @pytest.mark.parametrize("dimensions", [1, 30, 90])
 def test_rows_keep_the_cosines_of_a_dense_singular_value_decomposition(shape, dimensions):
     features = scipy.sparse.random(*shape, density=0.3, random_state=0, format="csr")
-    kept = min(dimensions, *shape)
+    rank = min(dimensions, *shape)
     left, values, _ = np.linalg.svd(features.toarray())
-    slow = left[:, :kept] * values[:kept]
-    found = truncated_svd(features, kept)
-    assert found.shape == (shape[0], kept)
-    assert np.allclose(found @ found.T, slow @ slow.T, atol=1e-10)
-    assert np.array_equal(found, truncated_svd(features, kept))
+    slow = left[:, :rank] * values[:rank]
+    reduced = truncated_svd(features, rank)
+    assert reduced.shape == (shape[0], rank)
+    assert np.allclose(reduced @ reduced.T, slow @ slow.T, atol=1e-10)
+    assert np.array_equal(reduced, truncated_svd(features, rank))
 
 
 TYPES = ["lake", "church building", "waterfall", "museum", "castle", "glacial lake", "road bridge", "ferry ship"]
@@ -65,9 +65,9 @@ def test_as_many_labels_as_differ_keep_their_cosines_and_stay_different(number):
 
 def test_other_settings_have_their_own_vectors(tmp_path):
     CachedEncoder(Letters(), tmp_path).encode(["lake"])
-    other = Letters("akel")
-    assert CachedEncoder(other, tmp_path).encode(["lake"]).shape == (1, 4)
-    assert other.asked == ["lake"]
+    second = Letters("akel")
+    assert CachedEncoder(second, tmp_path).encode(["lake"]).shape == (1, 4)
+    assert second.asked == ["lake"]
     assert len(list(tmp_path.iterdir())) == 2
 
 

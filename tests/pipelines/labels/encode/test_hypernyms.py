@@ -58,9 +58,9 @@ def test_a_compound_stands_below_its_head_noun(graph):
 def test_all_ways_up_say_a_kind_and_near_ones_say_more(graph):
     supports = [graph.support(label) for label in ("lighthouse", "inlet", "quay")]
     assert supports == pytest.approx([-(0.85**2), 0.85, 0])
-    both, beside = (made((*EDGES, ("Q1", above))).support("lighthouse") for above in ("Q7", LANDFORM))
-    assert both == pytest.approx(0)  # as far to either kind
-    assert beside == pytest.approx(0.85 * (1 - 0.85) / 2)
+    first_graph, second_graph = (made((*EDGES, ("Q1", parent))).support("lighthouse") for parent in ("Q7", LANDFORM))
+    assert first_graph == pytest.approx(0)  # as far to either kind
+    assert second_graph == pytest.approx(0.85 * (1 - 0.85) / 2)
 
 
 def test_of_homonyms_the_place_counts_and_a_scraped_id_before_either(graph):
@@ -71,8 +71,8 @@ def test_of_homonyms_the_place_counts_and_a_scraped_id_before_either(graph):
 def test_a_label_is_read_by_the_name_of_its_class_and_by_the_noun_above_what_the_list_lacks():
     names = {**NAMES, "Q8": "onsenkan", "Q9": "hot spring"}
     graph = made((*EDGES, ("Q8", "Q9"), ("Q9", LANDFORM)), names, {"phare": ("Q1",), "温泉館": ("Q8",)})
-    read = [graph.text(label) for label in ("phare", "温泉館", "onsenkan", "phare rouge", "lighthouse")]
-    assert read == ["lighthouse", "onsenkan hot spring", "onsenkan hot spring", "phare rouge", "lighthouse"]
+    texts = [graph.text(label) for label in ("phare", "温泉館", "onsenkan", "phare rouge", "lighthouse")]
+    assert texts == ["lighthouse", "onsenkan hot spring", "onsenkan hot spring", "phare rouge", "lighthouse"]
 
 
 def test_the_classes_that_come_along_serve_what_a_table_lacks(tmp_path):
@@ -87,8 +87,8 @@ def test_the_classes_that_come_along_serve_what_a_table_lacks(tmp_path):
 
 def test_labels_near_in_the_graph_are_alike_whatever_their_letters(graph):
     labels = ["lighthouse", "minaret", "inlet", "quay"]
-    joined = graph.join(labels, np.eye(4, dtype=np.float32))
-    cosines = joined @ joined.T
+    groups = graph.join(labels, np.eye(4, dtype=np.float32))
+    cosines = groups @ groups.T
     np.testing.assert_allclose(np.diag(cosines), 1, atol=1e-6)
     assert cosines[0, 1] > 0.1 > cosines[0, 2]
     assert cosines[3, :3].max() == 0  # it is not in the graph
@@ -99,9 +99,9 @@ def test_only_what_stands_above_the_labels_is_written_and_read_again(graph, tmp_
     header, *rows = (tmp_path / "edges.csv").read_text().splitlines()
     assert (header, rows[0]) == ("child_qid,child_label,parent_qid,parent_label,source", "Q1,lighthouse,Q2,tower,api")
     assert len(rows) == len(EDGES) - 3
-    again = read_hypernyms(tmp_path / "edges.csv")
-    assert not {("Q6", "Q2"), ("Q4", "Q5"), ("Q3", "Q7")} & set(again.edges)
-    assert again.chain("lighthouse") == graph.chain("lighthouse")
+    hypernyms = read_hypernyms(tmp_path / "edges.csv")
+    assert not {("Q6", "Q2"), ("Q4", "Q5"), ("Q3", "Q7")} & set(hypernyms.edges)
+    assert hypernyms.chain("lighthouse") == graph.chain("lighthouse")
 
 
 def test_an_edge_without_an_end_is_refused_with_its_line(tmp_path):
@@ -137,10 +137,10 @@ def test_labels_right_below_any_number_of_parents_have_walks(parents):
 def test_the_largest_singular_values_are_kept_whatever_the_rank(rank):
     generator = np.random.default_rng(rank)
     rows = generator.normal(size=(320, rank)) @ generator.normal(size=(rank, 310))
-    found = truncated_svd(csr_matrix(rows), 40)
+    reduced = truncated_svd(csr_matrix(rows), 40)
     left, values, _ = np.linalg.svd(rows)
     best = left[:, :40] * values[:40]
-    np.testing.assert_allclose(found @ found.T, best @ best.T, atol=1e-6 * values[0] ** 2)
+    np.testing.assert_allclose(reduced @ reduced.T, best @ best.T, atol=1e-6 * values[0] ** 2)
 
 
 def test_a_label_that_only_the_list_knows_has_no_chain_of_wikidatas():

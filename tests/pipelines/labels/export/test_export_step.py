@@ -43,7 +43,7 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def clustered(tmp_path_factory):
+def proposal_folder(tmp_path_factory):
     """Thirteen landmarks of ten labels in six clusters with a level above, one landmark dropped."""
     folder = tmp_path_factory.mktemp("export")
     labels = ["lake", "glacial lake", "lake", "waterfall", "mountain", "road bridge", "road bridge", "footbridge"]
@@ -59,9 +59,9 @@ def clustered(tmp_path_factory):
 
 
 @pytest.fixture
-def log(clustered, tmp_path):
+def log(proposal_folder, tmp_path):
     """Lakes are renamed, mountains called human-made, footbridges moved to the lakes, churches irrelevant."""
-    proposal = read_proposal(clustered)
+    proposal = read_proposal(proposal_folder)
     number = {place.label: n for n, cluster in enumerate(proposal.clusters) for place in cluster.labels}
     actions = [
         Rename(cluster=number["lake"], name="standing water"),
@@ -85,62 +85,65 @@ def provenance(folder):
     return {row["landmark_id"]: row for row in pq.read_table(folder / "provenance.parquet").to_pylist()}
 
 
-def test_the_files_of_an_export_agree(clustered, tmp_path):
-    made = export_step(clustered, out=tmp_path / "out", settings=ExportSettings(split="train"))
-    assert {path.name for path in made.folder.iterdir()} == FILES
-    table = ht.LabelTree.from_csv(made.folder / "train_label_to_hierarchical.csv", levels=H_GLDV2_LEVELS)
-    tree = ht.LabelTree.from_json(made.folder / "tree.json")
-    assert places(tree) == places(made.tree)
+def test_the_files_of_an_export_agree(proposal_folder, tmp_path):
+    export = export_step(proposal_folder, out=tmp_path / "out", settings=ExportSettings(split="train"))
+    assert {path.name for path in export.folder.iterdir()} == FILES
+    table = ht.LabelTree.from_csv(export.folder / "train_label_to_hierarchical.csv", levels=H_GLDV2_LEVELS)
+    tree = ht.LabelTree.from_json(export.folder / "tree.json")
+    assert places(tree) == places(export.tree)
     assert tree.level_names == ("natural_or_human_made", "group_1", "hierarchical_label", "landmark_id")
-    assert places(ht.LabelTree.from_csv(made.folder / "tree.csv", levels=tree.level_names)) == places(tree)
+    assert places(ht.LabelTree.from_csv(export.folder / "tree.csv", levels=tree.level_names)) == places(tree)
     assert {leaf: (kind, *rest) for leaf, (kind, _, *rest) in places(tree).items()} == places(table)
-    graph = nx.read_graphml(made.folder / "tree.graphml")
+    graph = nx.read_graphml(export.folder / "tree.graphml")
     assert nx.is_arborescence(graph)
     assert graph.number_of_nodes() == 1 + sum(tree.level_sizes)
-    again = ht.LabelTree.from_graphml(made.folder / "tree.graphml")
+    again = ht.LabelTree.from_graphml(export.folder / "tree.graphml")
     assert (places(again), again.level_names) == (places(tree), tree.level_names)
     assert len(tree.leaves) == 13
-    rows = provenance(made.folder)
-    assert len(rows) == made.report["landmarks"] == 14
+    rows = provenance(export.folder)
+    assert len(rows) == export.report["landmarks"] == 14
     assert rows["13"]["status"] == "dropped"
     assert rows["13"]["reason"] == "no label"
     assert rows["12"]["labels"] == ["lake", "church building"]
     assert rows["12"]["label_ids"] == ["Q5", "Q5"]
     assert rows["0"]["proposed_label"] == rows["0"]["hierarchical_label"]
     assert rows["0"]["review"] is None
-    card = (made.folder / "README.md").read_text()
+    card = (export.folder / "README.md").read_text()
     assert "Nobody has reviewed" in card
     assert "where they are those of Google Landmarks Dataset v2" in card  # a table may hold others
     assert "where they come from Wikidata" in card
-    assert "13 kept, with 10 distinct labels" in describe_exported(made)
+    assert "13 kept, with 10 distinct labels" in describe_exported(export)
 
 
-def test_the_card_counts_the_images_of_the_landmarks_it_has(clustered, log, tmp_path):
-    plain = export_step(clustered, out=tmp_path / "plain", review=log)
-    assert "images of" not in (plain.folder / "README.md").read_text().replace("of images", "")
-    gone = next(row for row in provenance(plain.folder).values() if row["status"] == "dropped")["landmark_id"]
-    of_image = [gone, gone, *plain.tree.leaves, plain.tree.leaves[0], 10**6]
+def test_the_card_counts_the_images_of_the_landmarks_it_has(proposal_folder, log, tmp_path):
+    unreviewed = export_step(proposal_folder, out=tmp_path / "plain", review=log)
+    assert "images of" not in (unreviewed.folder / "README.md").read_text().replace("of images", "")
+    gone = next(row for row in provenance(unreviewed.folder).values() if row["status"] == "dropped")["landmark_id"]
+    of_image = [gone, gone, *unreviewed.tree.leaves, unreviewed.tree.leaves[0], 10**6]
     rows = [f"{number:016x},http://x/{number},{landmark}" for number, landmark in enumerate(of_image)]
     (tmp_path / "train.csv").write_text("\n".join(["id,url,landmark_id", *rows]) + "\n")
     counting = ExportSettings(image_table=tmp_path / "train.csv")
-    made = export_step(clustered, out=tmp_path / "out", review=log, settings=counting)
-    assert "`train.csv` has 16 images, 13 of them of these landmarks." in (made.folder / "README.md").read_text()
-    assert json.loads((made.folder / "manifest.json").read_text())["inputs"][-1]["name"] == "train.csv"
-    leaves = "\n".join(f"{leaf},a b  c" for leaf in made.tree.leaves)
+    export = export_step(proposal_folder, out=tmp_path / "out", review=log, settings=counting)
+    assert "`train.csv` has 16 images, 13 of them of these landmarks." in (export.folder / "README.md").read_text()
+    assert json.loads((export.folder / "manifest.json").read_text())["inputs"][-1]["name"] == "train.csv"
+    leaves = "\n".join(f"{leaf},a b  c" for leaf in export.tree.leaves)
     (tmp_path / "train_clean.csv").write_text(f"landmark_id,images\n{leaves}\n{gone},d e\n999999,\n")
     clean = export_step(
-        clustered, out=tmp_path / "c", review=log, settings=ExportSettings(image_table=tmp_path / "train_clean.csv")
+        proposal_folder,
+        out=tmp_path / "c",
+        review=log,
+        settings=ExportSettings(image_table=tmp_path / "train_clean.csv"),
     )
     assert "`train_clean.csv` has 38 images, 36 of them of these landmarks." in (clean.folder / "README.md").read_text()
     (tmp_path / "train.csv").write_text("id,landmark\n1,2\n")
     with pytest.raises(TableError, match="landmark_id"):
-        export_step(clustered, out=tmp_path / "bad", review=log, settings=counting)
+        export_step(proposal_folder, out=tmp_path / "bad", review=log, settings=counting)
     assert not (tmp_path / "bad").exists()
 
 
-def test_a_review_is_carried_out_and_told_row_by_row(clustered, log, tmp_path):
-    made = export_step(clustered, out=tmp_path / "out", review=log)
-    rows = provenance(made.folder)
+def test_a_review_is_carried_out_and_told_row_by_row(proposal_folder, log, tmp_path):
+    export = export_step(proposal_folder, out=tmp_path / "out", review=log)
+    rows = provenance(export.folder)
     assert rows["0"]["hierarchical_label"] == "standing water"
     assert rows["0"]["review"] == "cluster renamed"
     assert rows["4"]["review"] == "kind changed"
@@ -153,56 +156,56 @@ def test_a_review_is_carried_out_and_told_row_by_row(clustered, log, tmp_path):
         "irrelevant",
     )
     assert rows["12"]["labels"] == ["lake"]
-    assert made.report["dropped"] == {"irrelevant label": 1, "no label": 1}
-    assert made.report["kept"] == len(made.tree.leaves) == 12
-    assert made.report["review"] == {"events": 4, "approved": 0, "irrelevant": 1}
-    assert "People reviewed the proposal: 4 actions" in (made.folder / "README.md").read_text()
-    manifest = json.loads((made.folder / "manifest.json").read_text())
+    assert export.report["dropped"] == {"irrelevant label": 1, "no label": 1}
+    assert export.report["kept"] == len(export.tree.leaves) == 12
+    assert export.report["review"] == {"events": 4, "approved": 0, "irrelevant": 1}
+    assert "People reviewed the proposal: 4 actions" in (export.folder / "README.md").read_text()
+    manifest = json.loads((export.folder / "manifest.json").read_text())
     assert manifest["inputs"][-1]["name"] == "anna.jsonl"
 
 
-def test_the_same_proposal_and_log_give_the_same_bytes(clustered, log, tmp_path):
-    one, two = (
-        export_step(clustered, out=tmp_path / name, review=log, settings=ExportSettings(split="train")).folder
+def test_the_same_proposal_and_log_give_the_same_bytes(proposal_folder, log, tmp_path):
+    first, two = (
+        export_step(proposal_folder, out=tmp_path / name, review=log, settings=ExportSettings(split="train")).folder
         for name in ("a", "b")
     )
-    assert {path.name for path in one.iterdir()} == FILES
+    assert {path.name for path in first.iterdir()} == FILES
     for name in FILES - {"manifest.json"}:
-        assert (one / name).read_bytes() == (two / name).read_bytes(), name
+        assert (first / name).read_bytes() == (two / name).read_bytes(), name
 
 
-def test_two_exports_are_compared_landmark_by_landmark(clustered, log, tmp_path):
-    one = export_step(clustered, out=tmp_path / "a").folder
-    two = export_step(clustered, out=tmp_path / "b", review=log).folder
-    found = compare_exports(one, two, table=tmp_path / "changes.csv")
-    assert found["landmarks"] == {"a": 13, "b": 12, "both": 12, "only_a": 1, "only_b": 0}
-    assert found["changed"] == {
+def test_two_exports_are_compared_landmark_by_landmark(proposal_folder, log, tmp_path):
+    first = export_step(proposal_folder, out=tmp_path / "a").folder
+    two = export_step(proposal_folder, out=tmp_path / "b", review=log).folder
+    comparison = compare_exports(first, two, table=tmp_path / "changes.csv")
+    assert comparison["landmarks"] == {"a": 13, "b": 12, "both": 12, "only_a": 1, "only_b": 0}
+    assert comparison["changed"] == {
         "any": 6,
         "supercategory": 1,
         "hierarchical_label": 5,
         "natural_or_human_made": 2,
     }
-    (renamed,) = found["clusters"]["renamed"]
+    (renamed,) = comparison["clusters"]["renamed"]
     assert renamed["b"] == "standing water"
-    assert found["agreement"]["ari"] < 1
-    assert "renamed: lake → standing water" in describe_differences(found)
+    assert comparison["agreement"]["ari"] < 1
+    assert "renamed: lake → standing water" in describe_differences(comparison)
     with (tmp_path / "changes.csv").open(newline="") as file:
         changes = {row["landmark_id"]: row for row in csv.DictReader(file)}
-    assert len(changes) == found["changed"]["any"] + found["landmarks"]["only_a"]
+    assert len(changes) == comparison["changed"]["any"] + comparison["landmarks"]["only_a"]
     assert changes["8"]["hierarchical_label_b"] == ""
-    same = compare_exports(one, one / "hierarchical.csv")
-    assert same["changed"]["any"] == 0
-    assert same["agreement"]["ari"] == 1
+    comparison_with_table = compare_exports(first, first / "hierarchical.csv")
+    assert comparison_with_table["changed"]["any"] == 0
+    assert comparison_with_table["agreement"]["ari"] == 1
 
 
-def test_what_cannot_be_exported_or_compared_is_refused(clustered, log, tmp_path):
+def test_what_cannot_be_exported_or_compared_is_refused(proposal_folder, log, tmp_path):
     with pytest.raises(TableError, match=r"holds no proposal\.json"):
         export_step(tmp_path, out=tmp_path / "out")
     with pytest.raises(OptionError, match=r"split='\.\./train'"):
-        export_step(clustered, out=tmp_path / "out", settings=ExportSettings(split="../train"))
+        export_step(proposal_folder, out=tmp_path / "out", settings=ExportSettings(split="../train"))
     log.write_bytes(log.read_bytes().replace(b'"rename"', b'"renamed"'))
     with pytest.raises(HiertreeError, match="anna"):
-        export_step(clustered, out=tmp_path / "out", review=log)
+        export_step(proposal_folder, out=tmp_path / "out", review=log)
     with pytest.raises(TableError, match="holds 0 files"):
-        compare_exports(tmp_path, clustered)
+        compare_exports(tmp_path, proposal_folder)
     assert not (tmp_path / "out").exists()

@@ -30,24 +30,24 @@ def washington(shared_data, tmp_path_factory):
 
 def test_washington_photos_become_two_splits_that_training_loads(washington, tmp_path):
     tree, photos, table = washington
-    listed = images_step(tree, out=tmp_path / "listed", settings=ImagesSettings(images=photos, image_table=table))
+    folder = images_step(tree, out=tmp_path / "listed", settings=ImagesSettings(images=photos, image_table=table))
     loaded = {
         split: load_table(
-            listed.table,
+            folder.table,
             split,
-            root=listed.root,
+            root=folder.root,
             image="image",
-            levels=list(listed.levels),
+            levels=list(folder.levels),
             split_column="split",
         )
         for split in ("train", "test")
     }
-    assert {split: len(dataset) for split, dataset in loaded.items()} == listed.images
+    assert {split: len(dataset) for split, dataset in loaded.items()} == folder.images
     landmarks = {split: set(dataset.drop_absent_classes().tree.leaves) for split, dataset in loaded.items()}
     assert not landmarks["train"] & landmarks["test"]
-    assert {split: len(names) for split, names in landmarks.items()} == listed.landmarks
-    assert abs(listed.landmarks["train"] - listed.landmarks["test"]) <= 1
-    rows = read_table(listed.table)
+    assert {split: len(names) for split, names in landmarks.items()} == folder.landmarks
+    assert abs(folder.landmarks["train"] - folder.landmarks["test"]) <= 1
+    rows = read_table(folder.table)
     published = read_table(table)
     landmark_of = dict(zip(published["image_id"], published["landmark_id"], strict=True))
     assert all(landmark_of[file[:-4]] == leaf for file, leaf in zip(rows["image"], rows["landmark_id"], strict=True))
@@ -62,8 +62,8 @@ def test_another_seed_draws_other_landmarks_and_the_same_seed_the_same_bytes(was
     names = ("one", "again", "other")
     for name, seed in zip(names, (0, 0, 1), strict=True):
         images_step(tree, out=tmp_path / name, settings=ImagesSettings(images=photos, image_table=table, seed=seed))
-    one, again, other = ((tmp_path / name / "images.csv").read_bytes() for name in names)
-    assert one == again != other
+    first, repeat, reseeded = ((tmp_path / name / "images.csv").read_bytes() for name in names)
+    assert first == repeat != reseeded
 
 
 @settings(max_examples=50)
@@ -74,10 +74,10 @@ def test_another_seed_draws_other_landmarks_and_the_same_seed_the_same_bytes(was
 )
 def test_every_supercategory_gives_its_share_but_for_rounding(sizes, share, seed):
     paths = np.array([(node, leaf) for node, size in enumerate(sizes) for leaf in range(size)], dtype=np.int32)
-    held = np.array(_held_out(paths, share=share, seed=seed))
+    mask = np.array(_held_out(paths, share=share, seed=seed))
     for node, size in enumerate(sizes):
-        assert abs(held[paths[:, 0] == node].sum() - share * size) <= 1
-    assert abs(held.sum() - share * len(paths)) <= 0.5
+        assert abs(mask[paths[:, 0] == node].sum() - share * size) <= 1
+    assert abs(mask.sum() - share * len(paths)) <= 0.5
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,9 @@ def test_the_command_prints_the_section_of_a_recipe(washington, tmp_path):
     assert done.exit_code == 0, done.output
     assert f"  root: {photos}\n" in done.output
     assert "levels: [natural_or_human_made, hierarchical_label, landmark_id]" in done.output
-    other = tmp_path / "mine"
-    other.mkdir()
-    (other / "thesis.tex").touch()
-    refused = CliRunner().invoke(commands, [*call, "--out", str(other)])
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "thesis.tex").touch()
+    refused = CliRunner().invoke(commands, [*call, "--out", str(folder)])
     assert isinstance(refused.exception, HiertreeError)
-    assert (other / "thesis.tex").exists()
+    assert (folder / "thesis.tex").exists()

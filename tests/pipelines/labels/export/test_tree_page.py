@@ -134,7 +134,9 @@ def test_all_characters_that_the_drawing_cannot_show_are_one_warning(tmp_path):
     leaf = TreeNode("9", "label", 1, (), ())
     lakes = TreeNode("城湖", "supercategory", 1, (leaf,), ())
     root = TreeNode("all", "all", 1, (TreeNode("natural", "kind", 1, (lakes,), ()),), ())
-    with pytest.warns(UserWarning, match=r"tree\.svg and \.png show boxes for 2 characters, .*font\.family") as told:
+    with pytest.warns(
+        UserWarning, match=r"tree\.svg and \.png show boxes for 2 characters, .*font\.family"
+    ) as warnings_of_step:
         draw_tree(tmp_path / "tree", root)
-    assert len(told) == 1
+    assert len(warnings_of_step) == 1
     assert {path.name for path in tmp_path.iterdir()} == {"tree.svg", "tree.png"}

@@ -70,10 +70,12 @@ def test_kappa_is_scikit_learns_and_has_no_value_where_that_is_nan(pairs):
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=20))
 def test_no_other_matching_holds_more_labels(pairs):
     matches = match_clusters(pairs)
-    held = sum(matches.get(one) == other for one, other in pairs)
-    assert held == max(sum(order[one] == other for one, other in pairs) for order in permutations(range(4)))
+    common_labels = sum(matches.get(cluster) == partner for cluster, partner in pairs)
+    assert common_labels == max(
+        sum(order[cluster] == partner for cluster, partner in pairs) for order in permutations(range(4))
+    )
     assert len(set(matches.values())) == len(matches)
-    assert all((one, other) in pairs for one, other in matches.items())
+    assert all((cluster, partner) in pairs for cluster, partner in matches.items())
 
 
 def test_the_numbers_and_differences_of_two_small_reviews():
@@ -84,21 +86,25 @@ def test_the_numbers_and_differences_of_two_small_reviews():
         anna = anna.after(action)
     for action in BERT:
         bert = bert.after(action)
-    found = compare(anna, bert)
-    numbers = found.agreement
-    counted = {"labels": 15, "relevant": 14, "clusters": (4, 6), "matched": 4}
-    assert numbers.items() >= counted.items()
+    comparison = compare(anna, bert)
+    numbers = comparison.agreement
+    counts = {"labels": 15, "relevant": 14, "clusters": (4, 6), "matched": 4}
+    assert numbers.items() >= counts.items()
     # kept by both: all but pond. Of other kinds: museum and art museum for bert, church's three labels for anna
     assert numbers["kind_share"] == pytest.approx((14 - 2 - 3) / 14)
     # of mountain and church, merged by anna, one is matched; castle left museum
     assert numbers["place_share"] == pytest.approx((14 - 3 - 1) / 14)
     assert numbers["name_share"] == pytest.approx(3 / 4)  # crossing is no bridge
-    assert {label for label, *_ in found.labels} == {
+    assert {label for label, *_ in comparison.labels} == {
         "pond",
         "castle",
-        *({"church building", "cathedral", "temple"} if found.matches[3] == 3 else {"mountain", "summit", "volcano"}),
+        *(
+            {"church building", "cathedral", "temple"}
+            if comparison.matches[3] == 3
+            else {"mountain", "summit", "volcano"}
+        ),
     }
-    assert {first for first, _ in found.clusters} >= {0, 2}
+    assert {first for first, _ in comparison.clusters} >= {0, 2}
 
 
 def test_the_command_prints_the_numbers_and_writes_everything(logs, tmp_path):
@@ -107,10 +113,10 @@ def test_the_command_prints_the_numbers_and_writes_everything(logs, tmp_path):
     assert run.exit_code == 0, run.output
     assert "anna and bert: 15 labels, 14 kept by both; 4 and 6 clusters, 4 matched" in run.output
     assert "κ of kinds" in run.output
-    written = json.loads(out.read_text())
+    record = json.loads(out.read_text())
     printed = json.loads(CliRunner().invoke(commands, ["labels", "agreement", *map(str, logs), "--json"]).output)
-    assert {name: value for name, value in written.items() if name != "manifest"} == printed
-    assert len(written["manifest"]["inputs"]) == 3
+    assert {name: value for name, value in record.items() if name != "manifest"} == printed
+    assert len(record["manifest"]["inputs"]) == 3
     (pond,) = (row for row in printed["labels"] if row["label"] == "pond")
     assert (pond["first"], pond["second"]["name"]) == (None, "lake")
 
@@ -151,6 +157,6 @@ def test_an_adjudication_does_not_go_on_with_reviews_that_changed(logs, tmp_path
     session(anna, "anna", Rename(cluster=1, name="water"))
     with pytest.raises(ReviewError, match="began from anna's 3 events and bert's 2 events, not from anna's 4"):
         compare(replayed(SMALL, anna), replayed(SMALL, bert)).begin(chief)
-    started = session(tmp_path / "other.jsonl", "chief", Rename(cluster=1, name="water"))
+    review = session(tmp_path / "other.jsonl", "chief", Rename(cluster=1, name="water"))
     with pytest.raises(ReviewError, match="began from the proposal"):
-        compare(replayed(SMALL, anna), replayed(SMALL, bert)).begin(started)
+        compare(replayed(SMALL, anna), replayed(SMALL, bert)).begin(review)

@@ -37,7 +37,7 @@ LABELS = sorted(BEGINNING.state.labels)
 
 
 @pytest.fixture
-def clustered(tmp_path):
+def proposal(tmp_path):
     folder = tmp_path / "clustered"
     folder.mkdir()
     write_proposal(folder / "proposal.json", SMALL)
@@ -84,15 +84,15 @@ def test_any_actions_replay_from_their_log_to_the_same_state_and_undo_to_the_fir
     for request in actions:
         before = at.news(0).history
         try:
-            after = act(at, request)
+            state = act(at, request)
         except ReviewError:
             assert at.news(0).history == before  # refused as a whole
             continue
-        assert after.state.digest == State.of(after.state.clusters.values()).digest  # kept up to date, and from scratch
-        assert after.state.labels == frozenset(LABELS)
+        assert state.state.digest == State.of(state.state.clusters.values()).digest  # kept up to date, and from scratch
+        assert state.state.labels == frozenset(LABELS)
         if not isinstance(request, Undo | Redo):
-            assert after.after(Undo()).state == before.state
-            assert after.after(Undo()).after(Redo()).state == after.state
+            assert state.after(Undo()).state == before.state
+            assert state.after(Undo()).after(Redo()).state == state.state
     history = at.news(0).history
     assert session(path).news(0).history == history
     names = [cluster.name for cluster in history.state.clusters.values()]
@@ -102,8 +102,8 @@ def test_any_actions_replay_from_their_log_to_the_same_state_and_undo_to_the_fir
     assert history.state == BEGINNING.state
 
 
-def test_a_recorded_review_leads_to_the_clusters_it_led_to(clustered):
-    result = reviewed(clustered, RECORDED)
+def test_a_recorded_review_leads_to_the_clusters_it_led_to(proposal):
+    result = reviewed(proposal, RECORDED)
     left = {
         cluster.name: (cluster.kind, cluster.above, [place.label for place in cluster.labels])
         for cluster in result.proposal.clusters
@@ -119,36 +119,36 @@ def test_a_recorded_review_leads_to_the_clusters_it_led_to(clustered):
     }
     assert (result.events, result.approved, result.torn, result.irrelevant) == (16, 2, 0, {"temple"})
     assert [place.doubt for place in result.proposal.cluster_of()["reservoir"].labels] == ["kind", ""]
-    assert reviewed(clustered, RECORDED) == result
+    assert reviewed(proposal, RECORDED) == result
 
 
-def test_a_review_that_changes_nothing_leaves_the_proposal(clustered, tmp_path):
+def test_a_review_that_changes_nothing_leaves_the_proposal(proposal, tmp_path):
     session(tmp_path / "log.jsonl")
-    assert set(reviewed(clustered, tmp_path / "log.jsonl").proposal.clusters) == set(SMALL.clusters)
+    assert set(reviewed(proposal, tmp_path / "log.jsonl").proposal.clusters) == set(SMALL.clusters)
 
 
 def test_a_log_cut_anywhere_keeps_what_is_whole_and_sets_the_rest_aside(tmp_path):
-    whole = RECORDED.read_bytes()
-    ends = [at for at, byte in enumerate(whole) if byte == ord("\n")]
-    for cut in sorted({*range(0, len(whole), 37), *ends, *(end + 1 for end in ends)}):
+    content = RECORDED.read_bytes()
+    ends = [at for at, byte in enumerate(content) if byte == ord("\n")]
+    for cut in sorted({*range(0, len(content), 37), *ends, *(end + 1 for end in ends)}):
         path = tmp_path / f"{cut}" / "log.jsonl"
         path.parent.mkdir()
-        path.write_bytes(whole[:cut])
+        path.write_bytes(content[:cut])
         at = session(path)
         complete = sum(end <= cut for end in ends)  # a line whose end alone is lacking counts
         assert at.news(0).history.seq == max(complete - 1, 0)
         set_aside = path.with_name("log.jsonl.torn")
-        torn = whole[:cut].rpartition(b"\n")[2] if cut not in ends else b""
+        torn = content[:cut].rpartition(b"\n")[2] if cut not in ends else b""
         assert (set_aside.read_bytes() if set_aside.exists() else b"") == (torn + b"\n" if torn else b"")
         assert bool(at.log.notices) == bool(torn)
         if complete:
-            assert path.read_bytes() == whole[: ends[complete - 1] + 1]
+            assert path.read_bytes() == content[: ends[complete - 1] + 1]
 
 
-def test_reading_a_cut_log_counts_what_is_torn_and_touches_nothing(clustered, tmp_path):
+def test_reading_a_cut_log_counts_what_is_torn_and_touches_nothing(proposal, tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_bytes(RECORDED.read_bytes()[:-40])
-    result = reviewed(clustered, path)
+    result = reviewed(proposal, path)
     assert (result.events, result.torn > 0) == (15, True)
     assert path.read_bytes() == RECORDED.read_bytes()[:-40]
     assert list(tmp_path.glob("*.torn")) == []
@@ -168,31 +168,31 @@ def test_reading_a_cut_log_counts_what_is_torn_and_touches_nothing(clustered, tm
         (lambda _: [], "no whole line"),
     ],
 )
-def test_damage_before_the_last_line_is_refused_by_its_line(clustered, tmp_path, damage, complaint):
+def test_damage_before_the_last_line_is_refused_by_its_line(proposal, tmp_path, damage, complaint):
     path = tmp_path / "log.jsonl"
     path.write_text("".join(f"{line}\n" for line in damage(RECORDED.read_text().splitlines())))
-    before = path.read_bytes()
+    content = path.read_bytes()
     with pytest.raises(ReviewError, match=complaint):
-        reviewed(clustered, path)
-    assert path.read_bytes() == before
+        reviewed(proposal, path)
+    assert path.read_bytes() == content
 
 
 def test_two_servers_on_one_log_see_each_other_and_refuse_what_is_stale(tmp_path):
-    one, other = session(tmp_path / "log.jsonl"), session(tmp_path / "log.jsonl")
-    one.act(Rename(cluster=0, name="crossing"), seq=0)
+    first, second = session(tmp_path / "log.jsonl"), session(tmp_path / "log.jsonl")
+    first.act(Rename(cluster=0, name="crossing"), seq=0)
     with pytest.raises(ReviewConflictError, match="log is at event 1"):
-        other.act(Rename(cluster=1, name="water"), seq=0)
-    news = other.act(Rename(cluster=1, name="water"), seq=1)
+        second.act(Rename(cluster=1, name="water"), seq=0)
+    news = second.act(Rename(cluster=1, name="water"), seq=1)
     assert news.messages == ("Renamed lake to water",)
-    assert one.news(1).messages == ("Renamed lake to water",)
-    assert set(one.news(0).clusters) == {0, 1}
-    assert one.news(0).history == other.news(0).history
+    assert first.news(1).messages == ("Renamed lake to water",)
+    assert set(first.news(0).clusters) == {0, 1}
+    assert first.news(0).history == second.news(0).history
 
 
 def test_a_disk_that_refuses_leaves_log_and_state_as_they_were(tmp_path, monkeypatch):
     at = session(tmp_path / "log.jsonl")
     act(at, Rename(cluster=0, name="crossing"))
-    before = (tmp_path / "log.jsonl").read_bytes()
+    content = (tmp_path / "log.jsonl").read_bytes()
 
     def refuse(_):
         raise OSError(28, "No space left on device")
@@ -201,11 +201,11 @@ def test_a_disk_that_refuses_leaves_log_and_state_as_they_were(tmp_path, monkeyp
         patched.setattr("hiertree.pipelines.labels.review.log_file.os.fsync", refuse)
         with pytest.raises(OSError, match="No space"):
             at.act(Rename(cluster=1, name="water"), seq=1)
-    assert (tmp_path / "log.jsonl").read_bytes() == before
+    assert (tmp_path / "log.jsonl").read_bytes() == content
     assert act(at, Rename(cluster=1, name="water")).seq == 2
 
 
-def test_a_log_has_one_annotator_and_one_proposal(tmp_path, clustered):
+def test_a_log_has_one_annotator_and_one_proposal(tmp_path, proposal):
     session(tmp_path / "log.jsonl")
     with pytest.raises(ReviewError, match="is anna's, not bert's"):
         session(tmp_path / "log.jsonl", "bert")
@@ -214,7 +214,7 @@ def test_a_log_has_one_annotator_and_one_proposal(tmp_path, clustered):
             reviewed_proposal(SMALL, BEGINNING.after(Rename(cluster=0, name="x")).state), tmp_path / "log.jsonl", "anna"
         )
     with pytest.raises(OptionError, match="annotator"):
-        open_review(clustered, annotator="../anna")
+        open_review(proposal, annotator="../anna")
 
 
 @pytest.mark.parametrize(
@@ -245,8 +245,8 @@ def test_a_group_above_has_one_place_in_the_tree():
     water = BEGINNING.after(SetAbove(clusters=(1, 3), above=("water",)))
     with pytest.raises(ReviewError, match="'water' would lie in"):
         water.after(SetAbove(clusters=(0,), above=("water",)))
-    together = water.after(SetKind(clusters=(1, 3), kind="human-made"))
-    assert {cluster.above for cluster in reviewed_proposal(SMALL, together.state).clusters} == {
+    merged = water.after(SetKind(clusters=(1, 3), kind="human-made"))
+    assert {cluster.above for cluster in reviewed_proposal(SMALL, merged.state).clusters} == {
         ("water",),
         ("bridge",),
         ("museum",),
@@ -275,15 +275,15 @@ def test_a_cluster_of_another_kind_leaves_a_group_that_stays_behind():
         for kind in ("natural", "human-made"):
             if state.state.clusters[number].kind != kind:
                 reviewed_proposal(SMALL, state.after(SetKind(clusters=(number,), kind=kind)).state)
-    everything = state.after(SetKind(clusters=(0, 1, 2, 3, 4), kind="natural")).state
-    assert {cluster.above for cluster in everything.clusters.values()} == {("landscape",), ("building", "public")}
+    state_of_all = state.after(SetKind(clusters=(0, 1, 2, 3, 4), kind="natural")).state
+    assert {cluster.above for cluster in state_of_all.clusters.values()} == {("landscape",), ("building", "public")}
 
 
 def test_a_cluster_that_left_a_group_of_its_own_name_has_another_in_the_tree():
     state = BEGINNING.after(SetAbove(clusters=(1, 3), above=("lake",)))
     left = reviewed_proposal(SMALL, state.after(SetKind(clusters=(1,), kind="human-made")).state)
-    above = {cluster.name: cluster.above for cluster in left.clusters}
-    assert (above["lake"], above["mountain"]) == (("lake (human-made)",), ("lake",))
+    group_of_cluster = {cluster.name: cluster.above for cluster in left.clusters}
+    assert (group_of_cluster["lake"], group_of_cluster["mountain"]) == (("lake (human-made)",), ("lake",))
 
 
 @pytest.mark.parametrize("sign", "\u202e\u202a\u2066\u2069\u200e\u061c\u200b\ufeff\u00ad\u2028\x07")
@@ -304,9 +304,9 @@ def test_names_of_any_script_are_taken(name):
 
 def test_numbers_of_clusters_are_never_given_twice():
     split = BEGINNING.after(Move(labels=("castle",), name="castle", kind="human-made"))
-    again = split.after(Undo()).after(Move(labels=("pond",), name="pond", kind="natural"))
+    state_after_undo = split.after(Undo()).after(Move(labels=("pond",), name="pond", kind="natural"))
     assert set(split.state.clusters) - set(BEGINNING.state.clusters) == {5}
-    assert set(again.state.clusters) - set(BEGINNING.state.clusters) == {6}
+    assert set(state_after_undo.state.clusters) - set(BEGINNING.state.clusters) == {6}
 
 
 def test_the_log_says_when_and_by_whom_from_which_state(tmp_path):

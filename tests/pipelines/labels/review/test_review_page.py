@@ -70,12 +70,12 @@ class Page:
         ActionChains(self.browser).send_keys(*keys).perform()
 
     def chord(self, *keys):
-        *held, last = keys
+        *modifiers, last = keys
         actions = ActionChains(self.browser)
-        for key in held:
+        for key in modifiers:
             actions.key_down(key)
         actions.send_keys(last)
-        for key in reversed(held):
+        for key in reversed(modifiers):
             actions.key_up(key)
         actions.perform()
 
@@ -100,8 +100,8 @@ class Page:
 @pytest.fixture
 def page(browser, tmp_path):
     with running(tmp_path / "anna.jsonl") as server:
-        opened = Page(browser, server)
-        yield opened
+        opened_page = Page(browser, server)
+        yield opened_page
         complaints = [entry for entry in browser.get_log("browser") if "409" not in entry["message"]]
         browser.get("about:blank")
     assert complaints == []  # no error, and nothing against the content policy
@@ -154,8 +154,8 @@ def test_a_label_shows_its_chain_and_lists_its_landmarks_with_links(browser, tmp
         for cluster in SMALL.clusters
     ]
     commons = "commons.wikimedia.org/wiki/Category:"
-    kept = [KeptLandmark(number, f"http://{commons}Lake_{number}", ("lake",)) for number in range(9)]
-    with running(tmp_path / "log.jsonl", replace(SMALL, clusters=tuple(chained)), kept=kept) as server:
+    landmarks = [KeptLandmark(number, f"http://{commons}Lake_{number}", ("lake",)) for number in range(9)]
+    with running(tmp_path / "log.jsonl", replace(SMALL, clusters=tuple(chained)), kept=landmarks) as server:
         page = Page(browser, server)
         assert page.label("pond").text.split("\n") == ["pond", "2", "→ water → place"]
         assert "→ water → place" in page.label("pond").accessible_name
@@ -166,8 +166,8 @@ def test_a_label_shows_its_chain_and_lists_its_landmarks_with_links(browser, tmp
         page.until(lambda: page.find("#dialog").get_attribute("open"))
         assert page.find("#dialog h2").text == "lake"
         assert "lake → water → place" in page.find("#dialog").text
-        listed = page.run("return [...document.querySelectorAll('#dialog li a')].map(a => [a.textContent, a.href])")
-        assert listed == [[f"Lake {number}", f"https://{commons}Lake_{number}"] for number in range(9)]
+        texts = page.run("return [...document.querySelectorAll('#dialog li a')].map(a => [a.textContent, a.href])")
+        assert texts == [[f"Lake {number}", f"https://{commons}Lake_{number}"] for number in range(9)]
         page.keys(Keys.ESCAPE)
         assert page.focused == "lake"
         page.label("pond").click()
@@ -214,8 +214,8 @@ def test_long_names_without_spaces_wrap(browser, tmp_path, width):
     long = 2 * "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
     proposal = proposal_of({(long, "natural"): {long[1:]: 3, "lake": 1}, ("pond", "natural"): {"pond": 2}})
     doubtful = [replace(cluster, doubt=f"between {long} and lake") for cluster in proposal.clusters]
-    kept = [KeptLandmark("1", long, (long[1:],))]
-    with running(tmp_path / "log.jsonl", replace(proposal, clusters=tuple(doubtful)), kept=kept) as server:
+    landmarks = [KeptLandmark("1", long, (long[1:],))]
+    with running(tmp_path / "log.jsonl", replace(proposal, clusters=tuple(doubtful)), kept=landmarks) as server:
         server.act({"do": "above", "clusters": [0], "above": [long]})
         server.act({"do": "comment", "cluster": 0, "text": long})
         view = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
@@ -355,9 +355,11 @@ def test_every_control_has_a_name_and_one_tab_stop_leads_to_the_cards(page):
     page.focus_card("lake")
     page.keys(Keys.SPACE)
     controls = page.browser.find_elements("css selector", "button, input, select, [role=option], article")
-    shown = [control for control in controls if control.is_displayed()]
-    nameless = [control.get_attribute("outerHTML") for control in shown if not control.accessible_name.strip()]
-    assert len(shown) > 60
+    visible_controls = [control for control in controls if control.is_displayed()]
+    nameless = [
+        control.get_attribute("outerHTML") for control in visible_controls if not control.accessible_name.strip()
+    ]
+    assert len(visible_controls) > 60
     assert nameless == []
     assert page.run("return document.querySelectorAll('.card[tabindex=\"0\"]').length") == 1
     assert page.card("lake").aria_role == "article"
@@ -387,9 +389,9 @@ def test_hostile_texts_stay_texts(browser, tmp_path):
     proposal = proposal_of(
         {(HOSTILE, "natural"): {QUOTED: 3, HOSTILE: 2, "{{7*7}}": 1}, ("lake", "natural"): {"lake": 1}}
     )
-    kept = [KeptLandmark("é?#&", HOSTILE, (QUOTED,)), KeptLandmark("2", QUOTED, (QUOTED,))]
+    landmarks = [KeptLandmark("é?#&", HOSTILE, (QUOTED,)), KeptLandmark("2", QUOTED, (QUOTED,))]
     Image.new("RGB", (9, 9)).save(tmp_path / "é?#&.jpg")
-    with running(tmp_path / "log.jsonl", proposal, kept=kept, images=ImageFolder(tmp_path)) as server:
+    with running(tmp_path / "log.jsonl", proposal, kept=landmarks, images=ImageFolder(tmp_path)) as server:
         page = Page(browser, server)
         page.run("document.getElementById('cluster-0').focus()")
         page.keys("m")
@@ -397,8 +399,8 @@ def test_hostile_texts_stay_texts(browser, tmp_path):
         page.wait_said(HOSTILE)
         assert browser.title == "Label review · anna"
         assert page.names()[0] == HOSTILE
-        shown = page.run("return [...document.querySelectorAll('#cluster-0 .text')].map(text => text.textContent)")
-        assert shown == [QUOTED, HOSTILE, "{{7*7}}"]
+        texts = page.run("return [...document.querySelectorAll('#cluster-0 .text')].map(text => text.textContent)")
+        assert texts == [QUOTED, HOSTILE, "{{7*7}}"]
         page.until(lambda: page.run("return document.querySelector('#cluster-0 img').naturalWidth"))
         assert page.run("return document.querySelectorAll('main script, main [onerror]').length") == 0
         with pytest.raises(Exception, match="TrustedHTML"):

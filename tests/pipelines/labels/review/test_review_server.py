@@ -35,17 +35,17 @@ RENAME = json.dumps({"seq": 0, "action": {"do": "rename", "cluster": 0, "name": 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("server")
-    inside = folder / "images"
-    (inside / "3").mkdir(parents=True)
-    Image.new("RGB", (400, 300), "teal").save(inside / "1.jpg")
-    (inside / "ü&").mkdir()
-    Image.new("RGB", (50, 80), "navy").save(inside / "3" / "b.png")
-    Image.new("RGB", (50, 80), "navy").save(inside / "ü&" / "4.png")
+    images = folder / "images"
+    (images / "3").mkdir(parents=True)
+    Image.new("RGB", (400, 300), "teal").save(images / "1.jpg")
+    (images / "ü&").mkdir()
+    Image.new("RGB", (50, 80), "navy").save(images / "3" / "b.png")
+    Image.new("RGB", (50, 80), "navy").save(images / "ü&" / "4.png")
     Image.new("RGB", (9, 9)).save(folder / "secret.jpg")
-    (inside / "2.jpg").symlink_to(folder / "secret.jpg")
-    (inside / "4.jpg").write_text("no image")
-    with running(folder / "log.jsonl", images=ImageFolder(inside)) as started:
-        yield started
+    (images / "2.jpg").symlink_to(folder / "secret.jpg")
+    (images / "4.jpg").write_text("no image")
+    with running(folder / "log.jsonl", images=ImageFolder(images)) as running_server:
+        yield running_server
 
 
 def test_the_token_is_changed_for_a_cookie_that_no_other_site_can_use(server):
@@ -78,9 +78,9 @@ def test_a_name_bent_to_this_machine_is_refused(server, host):
     "origin", [None, "null", "http://evil.example", "https://127.0.0.1:{port}", "http://127.0.0.1:1"]
 )
 def test_another_sites_page_changes_nothing(server, origin):
-    before = server.session.news(0).history
+    history = server.session.news(0).history
     assert server.ask("POST", "/api/act", RENAME, Origin=origin and origin.format(port=server.port))[0] == 403
-    assert server.session.news(0).history == before
+    assert server.session.news(0).history == history
 
 
 def test_every_answer_forbids_scripts_and_frames_of_others(server):
@@ -124,9 +124,9 @@ def test_no_path_leads_out_of_the_page_and_the_images(server, path):
     assert server.ask("GET", path)[0] == 404
 
 
-@pytest.mark.parametrize("since", ["", "-1", "1.5", "x", "%D9%A3", "1" * 5000])
-def test_an_event_that_is_no_number_is_refused(server, since):
-    status, content, _ = server.ask("GET", f"/api/news?since={since}")
+@pytest.mark.parametrize("number", ["", "-1", "1.5", "x", "%D9%A3", "1" * 5000])
+def test_an_event_that_is_no_number_is_refused(server, number):
+    status, content, _ = server.ask("GET", f"/api/news?since={number}")
     assert status == 400
     assert len(content["error"]) < 100
 
@@ -225,12 +225,14 @@ def test_every_cluster_of_a_proposal_with_groups_changes_its_kind(tmp_path):
     with running(tmp_path / "log.jsonl", proposal) as server:
         for _ in range(2):  # there and back
             for number, cluster in enumerate(proposal.clusters):
-                now = server.session.news(0).history.state.clusters[number]
-                kind = "human-made" if now.kind == "natural" else "natural"
+                cluster_now = server.session.news(0).history.state.clusters[number]
+                kind = "human-made" if cluster_now.kind == "natural" else "natural"
                 status, content = server.act({"do": "kind", "clusters": [number], "kind": kind})
                 assert (status, content["groups"][str(number)]["kind"]) == (200, kind)
                 left = reviewed_proposal(proposal, server.session.news(0).history.state)
-                assert {one.name: one.kind for one in left.clusters}[cluster.name] == kind
+                assert {cluster_of_log.name: cluster_of_log.kind for cluster_of_log in left.clusters}[
+                    cluster.name
+                ] == kind
 
 
 def test_other_methods_and_types_are_refused(server):
@@ -324,20 +326,22 @@ def test_examples_with_images_come_first(tmp_path):
         KeptLandmark("40", "odd", ("pond",))
     ]
     landmarks = by_label(kept)
-    found = examples(landmarks["lake"], ImageFolder(tmp_path))
-    first = [(at["landmark"], at["name"], at["image"]) for at in found[:2]]
+    images_of_label = examples(landmarks["lake"], ImageFolder(tmp_path))
+    first = [(at["landmark"], at["name"], at["image"]) for at in images_of_label[:2]]
     assert first == [("9", "Lake 9", True), ("0", "Lake 0", False)]
-    assert (len(found), examples(landmarks["pond"])[0]["name"]) == (6, "odd")
+    assert (len(images_of_label), examples(landmarks["pond"])[0]["name"]) == (6, "odd")
 
 
 def test_a_label_lists_all_its_landmarks_each_with_its_page(tmp_path):
     commons, cells = "https://commons.wikimedia.org/wiki/Category:", ["Lake_%C3%89", "A_b/c?", "Q517", "no_page", "<b>"]
     given = [f"{commons}{cell}" for cell in cells[:1]] + [f"{commons}{'A_b/c%3F'}", *cells[2:]]
-    kept = [KeptLandmark(str(number), cell, ("lake",)) for number, cell in enumerate(given)]
-    many = [KeptLandmark(str(number), f"{commons}Pond_{number}", ("pond",)) for number in range(100, 2_200)]
-    with running(tmp_path / "log.jsonl", kept=[*kept, *many]) as server:
-        status, found, _ = server.ask("GET", "/api/landmarks?label=lake")
-        assert (status, found["of"]) == (200, 5)
+    landmarks = [KeptLandmark(str(number), cell, ("lake",)) for number, cell in enumerate(given)]
+    landmarks_of_pond = [
+        KeptLandmark(str(number), f"{commons}Pond_{number}", ("pond",)) for number in range(100, 2_200)
+    ]
+    with running(tmp_path / "log.jsonl", kept=[*landmarks, *landmarks_of_pond]) as server:
+        status, answer, _ = server.ask("GET", "/api/landmarks?label=lake")
+        assert (status, answer["of"]) == (200, 5)
         links = [
             f"{commons}Lake_%C3%89",
             f"{commons}A_b/c%3F",
@@ -345,10 +349,10 @@ def test_a_label_lists_all_its_landmarks_each_with_its_page(tmp_path):
             f"{commons}No_page",
             "",
         ]
-        assert [at["link"] for at in found["landmarks"]] == links
-        assert [at["name"] for at in found["landmarks"]] == ["Lake É", "A b/c?", "Q517", "no page", "<b>"]
-        listed = server.ask("GET", "/api/landmarks?label=pond")[1]
-        assert (listed["of"], len(listed["landmarks"])) == (2_100, 2_000)
+        assert [at["link"] for at in answer["landmarks"]] == links
+        assert [at["name"] for at in answer["landmarks"]] == ["Lake É", "A b/c?", "Q517", "no page", "<b>"]
+        answer_of_pond = server.ask("GET", "/api/landmarks?label=pond")[1]
+        assert (answer_of_pond["of"], len(answer_of_pond["landmarks"])) == (2_100, 2_000)
         assert server.ask("GET", "/api/landmarks?label=absent")[1] == {"of": 0, "landmarks": []}
 
 
@@ -358,8 +362,8 @@ def test_a_picture_that_does_not_decode_is_no_picture(tmp_path):
 
 
 def test_a_taken_port_is_said():
-    with listening(0) as taken, pytest.raises(OptionError, match="port"):
-        listening(taken.getsockname()[1])
+    with listening(0) as sock, pytest.raises(OptionError, match="port"):
+        listening(sock.getsockname()[1])
 
 
 def test_a_client_that_does_not_read_is_left_when_the_server_ends():
@@ -371,17 +375,17 @@ def test_a_client_that_does_not_read_is_left_when_the_server_ends():
         assert connection.recv(100).startswith(b"HTTP/1.1 200")
     with connection:
         gc.collect()  # warns of a connection that the server left open
-        received = 0
+        size = 0
         while content := connection.recv(1 << 20):
-            received += len(content)
-    assert received < 64 << 20
+            size += len(content)
+    assert size < 64 << 20
 
 
 def test_the_command_prints_its_address_and_on_interrupt_names_its_log_and_the_next_step(tmp_path):
-    clustered, log = tmp_path / "clustered", tmp_path / "clustered-review-anna.jsonl"
-    clustered.mkdir()
-    write_proposal(clustered / "proposal.json", SMALL)
-    command = [sys.executable, "-m", "hiertree", "labels", "review", str(clustered), "--annotator", "anna"]
+    folder, log = tmp_path / "clustered", tmp_path / "clustered-review-anna.jsonl"
+    folder.mkdir()
+    write_proposal(folder / "proposal.json", SMALL)
+    command = [sys.executable, "-m", "hiertree", "labels", "review", str(folder), "--annotator", "anna"]
     with subprocess.Popen(
         [*command, "--no-browser"],
         stdout=subprocess.PIPE,
@@ -397,6 +401,6 @@ def test_the_command_prints_its_address_and_on_interrupt_names_its_log_and_the_n
             process.send_signal(signal.SIGINT)
             output, errors = process.communicate(timeout=20)
     assert time.monotonic() - began < 10
-    following = f"hiertree labels export {clustered} --review {log} --out exported"
+    following = f"hiertree labels export {folder} --review {log} --out exported"
     assert (process.returncode, errors) == (0, f"written to {log}\nnext: {following}\n")
     assert f"{log} holds 0 events" in output

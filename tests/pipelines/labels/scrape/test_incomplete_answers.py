@@ -43,8 +43,14 @@ def client(transport: Answering, **settings: Any) -> Client:
     return Client(transport, settings=ScrapeSettings(**settings), clock=FakeTime().clock)
 
 
-def page(title: str, item: str | None = None, **more: Any) -> dict[str, Any]:
-    return {"pageid": 1, "ns": 14, "title": title, **({"pageprops": {"wikibase_item": item}} if item else {}), **more}
+def page(title: str, item: str | None = None, **properties: Any) -> dict[str, Any]:
+    return {
+        "pageid": 1,
+        "ns": 14,
+        "title": title,
+        **({"pageprops": {"wikibase_item": item}} if item else {}),
+        **properties,
+    }
 
 
 def whole(*pages: Any) -> dict[str, Any]:
@@ -56,8 +62,8 @@ def going_on(*pages: Any, to: str = "1") -> dict[str, Any]:
 
 
 def items(transport: Answering, *titles: str) -> dict[str, str | None]:
-    found = action_api.ask_pages(client(transport), titles)
-    return {fact.key: fact.item if fact.status == "found" else fact.status for fact in found}
+    pages = action_api.ask_pages(client(transport), titles)
+    return {fact.key: fact.item if fact.status == "found" else fact.status for fact in pages}
 
 
 def test_a_continuation_that_leaves_a_page_out_is_asked_for_again():
@@ -68,8 +74,8 @@ def test_a_continuation_that_leaves_a_page_out_is_asked_for_again():
 def test_nothing_of_a_rejected_answer_is_kept():
     wrong = whole({"ns": 14, "title": A, "missing": True})
     assert items(in_turn(wrong, whole(page(A, "Q1"), page(B, "Q2"))), A, B) == {A: "Q1", B: "Q2"}
-    moved = {"batchcomplete": True, "query": {"redirects": [{"from": A, "to": "Category:X"}], "pages": []}}
-    assert items(in_turn(moved, whole(page(A, "Q1"))), A) == {A: "Q1"}
+    query = {"batchcomplete": True, "query": {"redirects": [{"from": A, "to": "Category:X"}], "pages": []}}
+    assert items(in_turn(query, whole(page(A, "Q1"))), A) == {A: "Q1"}
 
 
 def test_an_answer_that_neither_ends_nor_goes_on_is_not_whole():
@@ -85,8 +91,8 @@ def test_after_batchcomplete_nothing_more_is_asked():
 
 def test_what_several_answers_say_of_a_page_is_put_together():
     soft = [{"ns": 14, "title": "Category:Category redirects"}]
-    other = [{"ns": 14, "title": "Category:Non-empty category redirects"}]
-    first, second = going_on(page(A, categories=soft)), going_on(page(A, categories=other), to="2")
+    pages = [{"ns": 14, "title": "Category:Non-empty category redirects"}]
+    first, second = going_on(page(A, categories=soft)), going_on(page(A, categories=pages), to="2")
     assert items(in_turn(first, second, whole(page(A, "Q1"))), A) == {A: "moved"}
 
 
@@ -131,18 +137,18 @@ WHOLE_ITEM = {"id": "Q1", "claims": {"P31": [{"rank": "normal", "mainsnak": {"sn
 )
 def test_an_entity_that_is_not_whole_has_no_instance_of_only_if_it_says_so(broken):
     transport = in_turn({"entities": {"Q1": broken}}, {"entities": {"Q1": WHOLE_ITEM}})
-    (found,) = action_api.ask_items(client(transport), ["Q1"])
-    assert (found.status, found.instances, len(transport.asked)) == ("found", (), 2)
+    (item,) = action_api.ask_items(client(transport), ["Q1"])
+    assert (item.status, item.instances, len(transport.asked)) == ("found", (), 2)
 
 
 @pytest.mark.parametrize("broken", [{"id": "Q1"}, {"id": "Q1", "labels": None}, {"id": "Q1", "labels": {"en": "lake"}}])
 def test_an_entity_without_labels_is_one_without_a_label_only_if_it_says_so(broken):
-    named = {"id": "Q1", "labels": {"en": {"language": "en", "value": "lake"}}}
-    transport = in_turn({"entities": {"Q1": broken}}, {"entities": {"Q1": named}})
-    (found,) = action_api.ask_labels(client(transport), ["Q1"])
-    assert (found.text, len(transport.asked)) == ("lake", 2)
-    (found,) = action_api.ask_labels(client(in_turn({"entities": {"Q1": {"id": "Q1", "labels": []}}})), ["Q1"])
-    assert found.text is None
+    entity = {"id": "Q1", "labels": {"en": {"language": "en", "value": "lake"}}}
+    transport = in_turn({"entities": {"Q1": broken}}, {"entities": {"Q1": entity}})
+    (labels,) = action_api.ask_labels(client(transport), ["Q1"])
+    assert (labels.text, len(transport.asked)) == ("lake", 2)
+    (labels,) = action_api.ask_labels(client(in_turn({"entities": {"Q1": {"id": "Q1", "labels": []}}})), ["Q1"])
+    assert labels.text is None
 
 
 @pytest.fixture

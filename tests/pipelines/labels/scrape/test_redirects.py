@@ -75,11 +75,11 @@ def test_redirects_end_alike_by_both_sources_and_another_wiki_is_settled(tmp_pat
         scrape(store, wikimedia, FakeTime(), source=source)
         ends = {outcome.landmark_id: (outcome.status, outcome.origin.reason) for outcome in outcomes(store)}
         assert store.counts()["failures"] == 0
-        asked = [
+        requests = [
             request for request in wikimedia.asked if "Category:Abroad" in request.keys or "Abroad" in request.path
         ]
     assert ends == dict.fromkeys(names, ("labeled", "")) | {"Abroad": ("unlabeled", "redirect to another wiki")}
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 def test_an_id_that_wikidata_cannot_have_is_settled_by_one_more_request(tmp_path):

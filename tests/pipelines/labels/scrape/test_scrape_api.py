@@ -45,22 +45,22 @@ def test_washington_outcomes_say_why_there_is_no_label(washington):
 
 
 def test_washington_costs_full_batches_and_no_question_twice(washington):
-    counts, asked, _ = washington
+    counts, requests, _ = washington
     keys = Counter(
         (request.parameters["action"], request.parameters.get("prop", request.parameters.get("props")), key)
-        for request in asked
+        for request in requests
         for key in request.keys
     )
     assert max(keys.values()) == 1
     # 17 + 1 for pages, 1 for moves, 17 + 2 for items and topics, 5 + 3 + 1 for classes and what stands above them
-    assert len(asked) == 47
+    assert len(requests) == 47
     assert counts["page found"] == 844
     assert counts["page moved"] == counts["move moved"] == 18
 
 
 def test_every_request_follows_the_etiquette(washington):
-    _, asked, _ = washington
-    for request in asked:
+    _, requests, _ = washington
+    for request in requests:
         assert request.parameters["maxlag"] == "5"
         assert request.parameters["formatversion"] == "2"
         assert len(request.keys) <= 50
@@ -72,19 +72,19 @@ def test_every_complication_has_its_outcome(store):
     store.add_landmarks(places(40))
     with Wikimedia(World.numbered(40), pages_an_answer=7) as wikimedia:
         scrape(store, wikimedia, FakeTime())
-    found = {int(outcome.landmark_id): outcome for outcome in outcomes(store)}
-    texts = {key: [instance.text for instance in outcome.values] for key, outcome in found.items()}
+    outcome_of_id = {int(outcome.landmark_id): outcome for outcome in outcomes(store)}
+    texts = {key: [instance.text for instance in outcome.values] for key, outcome in outcome_of_id.items()}
     assert texts[0] == ["kind 0"]
-    assert (texts[1], found[1].origin.redirects) == (["kind 1"], '["Category:New 1"]')  # soft
-    assert (texts[2], found[2].origin.redirects) == (["kind 2"], '["Category:New 2"]')  # hard
-    assert (texts[5], found[5].origin.item) == (["kind 5"], "Q500005")  # main topic
+    assert (texts[1], outcome_of_id[1].origin.redirects) == (["kind 1"], '["Category:New 1"]')  # soft
+    assert (texts[2], outcome_of_id[2].origin.redirects) == (["kind 2"], '["Category:New 2"]')  # hard
+    assert (texts[5], outcome_of_id[5].origin.item) == (["kind 5"], "Q500005")  # main topic
     assert texts[6] == ["kind 1", "kind 2"]  # a deprecated one left out
     assert texts[7] == ["kind 7"]  # a preferred one alone
     assert texts[9] == ["kind 9"]  # numeric-id alone
-    assert found[10].values == (InstanceValue("Klamm", "Q90"), InstanceValue("Q91", "Q91"))
-    assert found[10].origin.languages == "de|"  # another language, none
+    assert outcome_of_id[10].values == (InstanceValue("Klamm", "Q90"), InstanceValue("Q91", "Q91"))
+    assert outcome_of_id[10].origin.languages == "de|"  # another language, none
     assert texts[11] == ["kind 11"]  # item redirected
-    reasons = {key: outcome.origin.reason for key, outcome in found.items() if outcome.status != "labeled"}
+    reasons = {key: outcome.origin.reason for key, outcome in outcome_of_id.items() if outcome.status != "labeled"}
     assert reasons == {
         3: "missing page",
         4: "no item",
@@ -93,8 +93,8 @@ def test_every_complication_has_its_outcome(store):
         13: "redirect loop",
         14: "Wikimedia page",
     }
-    assert found[0].origin.revision == "11000"
-    assert found[0].origin.modified == "2025-01-01T00:00:00Z"
+    assert outcome_of_id[0].origin.revision == "11000"
+    assert outcome_of_id[0].origin.modified == "2025-01-01T00:00:00Z"
 
 
 def test_hard_redirects_in_a_circle_end(store):
@@ -114,9 +114,9 @@ def test_a_chain_of_moves_ends_after_five(store):
     store.add_landmarks(places(1))
     with Wikimedia(world) as wikimedia:
         scrape(store, wikimedia, FakeTime())
-        asked = {key for request in wikimedia.asked for key in request.keys}
+        keys = {key for request in wikimedia.asked for key in request.keys}
     assert tally(store) == {("unlabeled", "more than 5 moves"): 1}
-    assert len(asked) == 6
+    assert len(keys) == 6
 
 
 def test_malformed_categories_are_kept_with_their_reason_and_never_asked(store, tmp_path):
@@ -142,12 +142,12 @@ def test_landmarks_may_be_given_by_their_wikidata_items(store, tmp_path, source)
     read_subjects(table, columns=ColumnNames(category="wikidata_id")).add_to(store)
     with Wikimedia(World.numbered(20)) as wikimedia:
         scrape(store, wikimedia, FakeTime(), source=source)
-        assert all("ids" in asked.parameters for asked in wikimedia.asked)
-    found = [
-        (outcome.origin.item, [one.text for one in outcome.values], outcome.origin.reason)
+        assert all("ids" in request.parameters for request in wikimedia.asked)
+    results = [
+        (outcome.origin.item, [value.text for value in outcome.values], outcome.origin.reason)
         for outcome in outcomes(store)
     ]
-    assert found == [
+    assert results == [
         ("Q10000", ["kind 0"], ""),
         ("Q500005", ["kind 5"], ""),  # a category's main topic
         ("Q10009", ["kind 9"], ""),
@@ -179,8 +179,8 @@ def test_old_facts_are_asked_again_and_replaced(store):
         assert len(wikimedia.asked) == first + 4  # all keys of a stage are known at once now
         scrape(store, wikimedia, time, before=int(time.now().timestamp()) - 500)
         assert len(wikimedia.asked) == first + 4
-    found = {int(outcome.landmark_id): outcome for outcome in outcomes(store)}
-    assert found[15].values[0].text == "renamed"
+    outcome_of_id = {int(outcome.landmark_id): outcome for outcome in outcomes(store)}
+    assert outcome_of_id[15].values[0].text == "renamed"
 
 
 def test_a_store_of_another_table_is_refused_untouched(store):
@@ -205,8 +205,8 @@ def test_the_stages_of_a_landmark_can_be_followed_in_sql(store):
     store.add_landmarks(places(6))
     with Wikimedia(World.numbered(6)) as wikimedia:
         scrape(store, wikimedia, FakeTime())
-    read = store.connection.execute("SELECT stage, key, source FROM stages WHERE landmark_id = ?", ("5",)).fetchall()
-    assert sorted(read) == [
+    rows = store.connection.execute("SELECT stage, key, source FROM stages WHERE landmark_id = ?", ("5",)).fetchall()
+    assert sorted(rows) == [
         ("category", "c5", None),
         ("item", "Q10005", "api"),
         ("item", "Q500005", "api"),
@@ -229,10 +229,10 @@ def test_recorded_answers_are_read_as_they_are(shared_data):
 
 def test_published_ids_are_found_from_published_urls(shared_data, store):
     path = shared_data / "gldv2_qids" / "gldv2_first_ids.csv"
-    read, _ = read_landmarks(path, columns=ColumnNames(instance_of="wikidata_id"))
+    landmarks, _ = read_landmarks(path, columns=ColumnNames(instance_of="wikidata_id"))
     world = World()
     world.add(entity("Q39614", labels={"en": "place"}))
-    for landmark in read:
+    for landmark in landmarks:
         title = unquote(landmark.category.split("/wiki/")[1]).replace("_", " ")
         world.pages[title] = CommonsPage(landmark.values[0].text)
         world.add(entity(landmark.values[0].text, statement("Q39614")))
@@ -241,7 +241,7 @@ def test_published_ids_are_found_from_published_urls(shared_data, store):
         scrape(store, wikimedia, FakeTime())
         assert len(wikimedia.asked) == 5
     assert {outcome.landmark_id: outcome.origin.item for outcome in outcomes(store)} == {
-        landmark.landmark_id: landmark.values[0].text for landmark in read
+        landmark.landmark_id: landmark.values[0].text for landmark in landmarks
     }
     assert tally(store) == {("labeled", ""): 52}
 
@@ -265,11 +265,13 @@ def test_a_class_that_wikidata_does_not_have_settles_and_is_marked(store, source
     with Wikimedia(gone_classes()) as wikimedia:
         counts = scrape(store, wikimedia, time, source=source)
         again = scrape(store, wikimedia, time, source=source)
-    found = {int(outcome.landmark_id): outcome for outcome in outcomes(store)}
-    assert not any(outcome.status in ("failed", "pending") for outcome in found.values())
-    assert {key: found[key].origin.reason for key in (20, 21, 22)} == dict.fromkeys((20, 21, 22), "missing class")
-    assert [one.text for one in found[20].values] == ["Q5001"]
-    assert [one.text for one in found[21].values] == ["Q5002", "kind 1"]
+    outcome_of_id = {int(outcome.landmark_id): outcome for outcome in outcomes(store)}
+    assert not any(outcome.status in ("failed", "pending") for outcome in outcome_of_id.values())
+    assert {key: outcome_of_id[key].origin.reason for key in (20, 21, 22)} == dict.fromkeys(
+        (20, 21, 22), "missing class"
+    )
+    assert [value.text for value in outcome_of_id[20].values] == ["Q5001"]
+    assert [value.text for value in outcome_of_id[21].values] == ["Q5002", "kind 1"]
     assert counts["class missing"] == 6  # three classes: what they are called, and what they are subclasses of
     assert counts["class failed"] == again.total() == 0
     assert max(time.slept) < 1  # nothing was asked again
@@ -284,6 +286,8 @@ def test_landmarks_without_a_named_class_are_dropped_or_keep_its_id(store, tmp_p
     dropped = clean_step(table, store=store.path, out=tmp_path / "dropped")
     assert dropped["because"]["no label"]["missing class"] == 2
     clean_step(table, store=store.path, out=tmp_path / "kept", settings=CleanSettings(unnamed="keep"))
-    labels = {int(one.landmark_id): (one.labels, one.origin.reason) for one in read_kept(tmp_path / "kept")}
+    labels = {
+        int(outcome.landmark_id): (outcome.labels, outcome.origin.reason) for outcome in read_kept(tmp_path / "kept")
+    }
     assert labels[20] == labels[22] == (("Q5001",), "missing class")
     assert labels[21] == (("kind 1",), "missing class")

@@ -150,15 +150,15 @@ def test_bad_tables_end_with_status_2_and_no_store(tmp_path, capsys, text, messa
 def test_other_files_are_not_taken_for_stores(tmp_path, capsys, table):
     assert run("status", tmp_path / "absent.sqlite") == 2
     assert "expected an existing store" in capsys.readouterr().err
-    other = tmp_path / "other.sqlite"
-    other.write_bytes(table.read_bytes())
-    assert run("scrape", table, "--store", other, "--contact", CONTACT) == 2
+    second_store = tmp_path / "other.sqlite"
+    second_store.write_bytes(table.read_bytes())
+    assert run("scrape", table, "--store", second_store, "--contact", CONTACT) == 2
     assert "expected a store of 'labels scrape'" in capsys.readouterr().err
-    assert other.read_bytes() == table.read_bytes()
+    assert second_store.read_bytes() == table.read_bytes()
 
 
 def test_no_table_or_log_takes_the_place_of_an_input(table, tmp_path, capsys):
-    store, link, before = tmp_path / "s.sqlite", tmp_path / "link.csv", table.read_bytes()
+    store, link, content = tmp_path / "s.sqlite", tmp_path / "link.csv", table.read_bytes()
     link.symlink_to(table)
     with Wikimedia(World.numbered(60), fault=lambda index: "HTML") as wikimedia:  # every request fails
         options = ["--store", store, *web_options(wikimedia)]
@@ -170,7 +170,7 @@ def test_no_table_or_log_takes_the_place_of_an_input(table, tmp_path, capsys):
     (tmp_path / "dump.json").write_text("[\n]\n")
     dump = ["--dump", tmp_path / "dump.json", "--table", tmp_path / "dump.json", "--force"]
     assert run("scrape", table, "--store", store, *dump) == 2
-    assert table.read_bytes() == before
+    assert table.read_bytes() == content
     assert (tmp_path / "dump.json").read_text() == "[\n]\n"
 
 
@@ -186,29 +186,31 @@ def test_what_failed_is_asked_again_on_request_alone(table, tmp_path):
 
 
 def test_a_table_of_somebody_else_is_replaced_only_by_force(table, tmp_path, capsys):
-    store, mine, scraped = tmp_path / "s.sqlite", tmp_path / "mine.csv", tmp_path / "scraped.csv"
-    mine.write_text("name\nlake\n")
+    store, foreign_table, scraped = tmp_path / "s.sqlite", tmp_path / "mine.csv", tmp_path / "scraped.csv"
+    foreign_table.write_text("name\nlake\n")
     with Wikimedia(World.numbered(60)) as wikimedia:
         options = ["--store", store, *web_options(wikimedia)]
-        assert run("scrape", table, *options, "--table", mine) == 2
+        assert run("scrape", table, *options, "--table", foreign_table) == 2
         assert "--force" in capsys.readouterr().err
         assert wikimedia.asked == []
         for _ in range(2):
             assert run("scrape", table, *options, "--table", scraped) == 0
-        assert run("retry", store, *web_options(wikimedia), "--table", mine) == 2
-    assert run("status", store, "--table", store) == run("status", store, "--table", mine) == 2
-    assert mine.read_text() == "name\nlake\n"
-    assert run("status", store, "--table", mine, "--force") == run("status", store, "--table", mine) == 0
-    assert mine.read_bytes() == scraped.read_bytes()
+        assert run("retry", store, *web_options(wikimedia), "--table", foreign_table) == 2
+    assert run("status", store, "--table", store) == run("status", store, "--table", foreign_table) == 2
+    assert foreign_table.read_text() == "name\nlake\n"
+    assert (
+        run("status", store, "--table", foreign_table, "--force") == run("status", store, "--table", foreign_table) == 0
+    )
+    assert foreign_table.read_bytes() == scraped.read_bytes()
 
 
 @pytest.mark.parametrize("by", ["api", "dump"])
 def test_a_disk_that_is_full_midway_is_one_line_and_a_later_run_goes_on(table, tmp_path, capsys, monkeypatch, by):
-    world, store, opened = World.numbered(60), tmp_path / "s.sqlite", Store.__init__
+    world, store, open_store = World.numbered(60), tmp_path / "s.sqlite", Store.__init__
     (tmp_path / "dump.json").write_text(dump_text(world))
 
     def small(self, *arguments, **options):
-        opened(self, *arguments, **options)
+        open_store(self, *arguments, **options)
         pages = self.connection.execute("PRAGMA page_count").fetchone()[0]
         self.connection.execute(f"PRAGMA max_page_count = {pages + 1}")
 
@@ -309,22 +311,22 @@ def test_a_store_whose_ids_are_numbers_is_brought_up_to_date_and_loses_nothing(t
     store = tmp_path / "s.sqlite"
     with Wikimedia(World.numbered(60)) as wikimedia:
         assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 0
-        now = capsys.readouterr().out
-        with sqlite3.connect(store) as earlier:
-            earlier.executescript(
+        output = capsys.readouterr().out
+        with sqlite3.connect(store) as connection:
+            connection.executescript(
                 "DROP VIEW stages; DROP TABLE classes; ALTER TABLE landmarks RENAME TO texts;"
                 "CREATE TABLE landmarks (landmark_id INTEGER PRIMARY KEY, category TEXT, key TEXT, reason TEXT);"
                 "INSERT INTO landmarks SELECT * FROM texts; DROP TABLE texts; PRAGMA user_version = 2;"
                 "CREATE VIEW stages AS SELECT * FROM landmarks;"
             )
-        earlier.close()
-        asked = len(wikimedia.asked)
+        connection.close()
+        number_of_requests = len(wikimedia.asked)
         assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 0
-        assert len(wikimedia.asked) == asked
-    assert capsys.readouterr().out == now
-    with Store(store) as opened:
-        assert [found.landmark_id for found in outcomes(opened)] == [str(number) for number in range(60)]
-        (of_7,) = opened.connection.execute("SELECT count(*) FROM stages WHERE landmark_id = '7'").fetchone()
+        assert len(wikimedia.asked) == number_of_requests
+    assert capsys.readouterr().out == output
+    with Store(store) as open_store:
+        assert [outcome.landmark_id for outcome in outcomes(open_store)] == [str(number) for number in range(60)]
+        (of_7,) = open_store.connection.execute("SELECT count(*) FROM stages WHERE landmark_id = '7'").fetchone()
     assert of_7 > 2
 
 
@@ -344,26 +346,26 @@ def springs():
 
 def test_what_was_scraped_without_hypernyms_gets_them_by_one_command(springs, tmp_path, capsys):
     world, rows = springs
-    table, cleaned, store = tmp_path / "table.csv", tmp_path / "cleaned", tmp_path / "s.sqlite"
+    table, folder, store = tmp_path / "table.csv", tmp_path / "cleaned", tmp_path / "s.sqlite"
     table.write_text(rows)
-    assert run("clean", table, "--out", cleaned) == 0
-    assert run("cluster", cleaned, "--out", tmp_path / "bare") == 0
+    assert run("clean", table, "--out", folder) == 0
+    assert run("cluster", folder, "--out", tmp_path / "bare") == 0
     printed = capsys.readouterr().out
     assert "2 labels, 'onsen' for instance, have Wikidata ids that are not known here" in printed
     assert "hiertree labels hypernyms CLEANED --store STORE" in printed
     assert run("build", table, "--out", tmp_path / "built") == 0
     assert "2 labels, 'onsen' for instance, have Wikidata ids" in capsys.readouterr().out
     with Wikimedia(world) as wikimedia:
-        wikimedia.refuse = lambda asked: "Q60011" in asked.keys
-        assert run("hypernyms", cleaned, "--store", store, *web_options(wikimedia)) == 3
+        wikimedia.refuse = lambda keys: "Q60011" in keys.keys
+        assert run("hypernyms", folder, "--store", store, *web_options(wikimedia)) == 3
         assert "1 of 4 classes failed: ask again with 'hiertree labels retry'" in capsys.readouterr().err
-        wikimedia.refuse = lambda asked: False
+        wikimedia.refuse = lambda keys: False
         assert run("retry", store, *web_options(wikimedia)) == 0
-        asked = [key for request in wikimedia.asked for key in request.keys]
-        assert run("hypernyms", cleaned, "--store", store, *web_options(wikimedia)) == 0
-        assert [key for request in wikimedia.asked for key in request.keys] == asked
-    assert asked.count("Q60001") == 2  # refused together with its neighbor, then alone
-    assert run("cluster", cleaned, "--hypernyms", store, "--out", tmp_path / "clustered") == 0
+        keys = [key for request in wikimedia.asked for key in request.keys]
+        assert run("hypernyms", folder, "--store", store, *web_options(wikimedia)) == 0
+        assert [key for request in wikimedia.asked for key in request.keys] == keys
+    assert keys.count("Q60001") == 2  # refused together with its neighbor, then alone
+    assert run("cluster", folder, "--hypernyms", store, "--out", tmp_path / "clustered") == 0
     assert "not known here" not in capsys.readouterr().out
     with (tmp_path / "clustered" / "labels.csv").open(encoding="utf-8", newline="") as file:
         chains = {row["label"]: row["hypernyms"] for row in csv.DictReader(file)}
@@ -381,16 +383,16 @@ def test_a_plan_of_scraped_values_asks_for_the_hypernyms_alone(springs, tmp_path
     world, rows = springs
     (tmp_path / "table.csv").write_text(rows)
     (tmp_path / "dump.json").write_text(dump_text(world))
-    said = []
+    messages = []
     with Wikimedia(world) as wikimedia:
         asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
         scraping = asking if source == "contact" else {"dump": tmp_path / "dump.json", "processes": 1}
         plan = {"landmarks": tmp_path / "table.csv", "instances": tmp_path / "table.csv", "scrape": scraping}
-        first = build({**plan, "cluster": {"clusters": 2}}, out=tmp_path / "out", say=said.append)
-        again = build({**plan, "cluster": {"clusters": 2}}, out=tmp_path / "out")
+        first = build({**plan, "cluster": {"clusters": 2}}, out=tmp_path / "out", say=messages.append)
+        steps = build({**plan, "cluster": {"clusters": 2}}, out=tmp_path / "out")
     assert "clustered" in first.steps
-    assert "clustered" not in again.steps
-    assert all(asked.keys[0].startswith("Q") for asked in wikimedia.asked)
+    assert "clustered" not in steps.steps
+    assert all(request.keys[0].startswith("Q") for request in wikimedia.asked)
     edges = read_table(tmp_path / "out" / "exported" / "hypernyms.csv")
     assert {"onsen", "samba venue"} < set(edges["child_label"])
 
@@ -400,8 +402,8 @@ def test_damaged_json_in_a_store_gives_one_line_and_is_mended_by_asking_again(ta
     store = tmp_path / "s.sqlite"
     with Wikimedia(World.numbered(60)) as wikimedia:
         assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 0
-        whole = capsys.readouterr().out
-        with Store(store) as opened, opened.connection as connection:
+        output = capsys.readouterr().out
+        with Store(store) as open_store, open_store.connection as connection:
             connection.execute("UPDATE answers SET answer = '{\"key' WHERE (stage, key) = (?, ?)", (stage, key))
         assert run("clean", table, "--store", store, "--out", tmp_path / "cleaned") == 2
         (line,) = capsys.readouterr().err.splitlines()
@@ -409,4 +411,4 @@ def test_damaged_json_in_a_store_gives_one_line_and_is_mended_by_asking_again(ta
         assert "--refresh-older-than 0" in line
         time.sleep(1.1)  # facts are as old as whole seconds say
         assert run("scrape", table, "--store", store, "--refresh-older-than", "0", *web_options(wikimedia)) == 0
-    assert capsys.readouterr().out == whole
+    assert capsys.readouterr().out == output

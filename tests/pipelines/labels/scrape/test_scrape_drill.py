@@ -64,7 +64,7 @@ def test_a_scrape_killed_five_times_among_faults_ends_as_if_nothing_had_been(tmp
             assert len(running) <= 5
             running.append(subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE))
             printed, _ = running[-1].communicate(timeout=60)
-        asked = wikimedia.asked
+        requests = wikimedia.asked
 
     assert [process.returncode for process in running] == [-9] * 5 + [0]
     assert known(tmp_path / "drill.sqlite") == known(tmp_path / "calm.sqlite")
@@ -74,16 +74,16 @@ def test_a_scrape_killed_five_times_among_faults_ends_as_if_nothing_had_been(tmp
     assert report["rows"]["failures"] == 0
     assert set(report["to_ask"].values()) == {0}
 
-    faulty = sum(request.fault is not None for request in asked)
-    assert 0.2 < faulty / len(asked) < 0.4
-    needed = len(calm.asked)
-    assert len(asked) - faulty <= needed + 5 + 3  # the five in flight; batches are cut anew after a loss
+    faulty = sum(request.fault is not None for request in requests)
+    assert 0.2 < faulty / len(requests) < 0.4
+    minimum = len(calm.asked)
+    assert len(requests) - faulty <= minimum + 5 + 3  # the five in flight; batches are cut anew after a loss
     good = Counter(
         (request.parameters.get("prop", request.parameters.get("props")), key)
-        for request in asked
+        for request in requests
         if request.fault is None
         for key in request.keys
     )
     assert sum(count - 1 for count in good.values()) <= 5 * 50  # only what was in flight when killed
-    assert len(asked) - 1 <= (asked[-1].time - asked[0].time + 0.5) * A_SECOND
+    assert len(requests) - 1 <= (requests[-1].time - requests[0].time + 0.5) * A_SECOND
     assert wikimedia.most_at_once == 1

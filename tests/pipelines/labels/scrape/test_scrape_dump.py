@@ -34,8 +34,12 @@ def store(tmp_path):
 
 def by_landmark(store):
     return {
-        int(found.landmark_id): (found.status, found.values, found.origin._replace(modified="", source="", time=""))
-        for found in outcomes(store)
+        int(outcome.landmark_id): (
+            outcome.status,
+            outcome.values,
+            outcome.origin._replace(modified="", source="", time=""),
+        )
+        for outcome in outcomes(store)
     }
 
 
@@ -46,29 +50,29 @@ def test_the_dump_gives_what_the_api_gives_and_the_api_completes_it(world, store
     reading = read_dump(path, store, processes=1)
     assert (reading.entities, reading.unreadable) == (len(world.entities), 0)
     from_dump = by_landmark(store)
-    settled = {key for key, found in from_dump.items() if found[0] != "pending"}
-    assert len(settled) == 96  # the others: moved, missing, without an item, redirected or without a subclass of
+    keys = {key for key, outcome in from_dump.items() if outcome[0] != "pending"}
+    assert len(keys) == 96  # the others: moved, missing, without an item, redirected or without a subclass of
     assert not [name for name in tmp_path.iterdir() if name.name.startswith(".dump-")]
 
-    with Store(tmp_path / "api.sqlite") as asked, Wikimedia(world) as wikimedia:
-        asked.add_landmarks(places(LANDMARKS))
-        scrape(asked, wikimedia, FakeTime())
-        alone = len(wikimedia.asked)
+    with Store(tmp_path / "api.sqlite") as api_store, Wikimedia(world) as wikimedia:
+        api_store.add_landmarks(places(LANDMARKS))
+        scrape(api_store, wikimedia, FakeTime())
+        number_of_requests = len(wikimedia.asked)
         scrape(store, wikimedia, FakeTime())
-        assert len(wikimedia.asked) - alone < alone
-        expected = by_landmark(asked)
+        assert len(wikimedia.asked) - number_of_requests < number_of_requests
+        expected = by_landmark(api_store)
     assert by_landmark(store) == expected
-    assert {key: expected[key] for key in settled} == {key: from_dump[key] for key in settled}
+    assert {key: expected[key] for key in keys} == {key: from_dump[key] for key in keys}
 
 
 def test_several_processes_find_the_same(world, store, tmp_path):
     path = tmp_path / "dump.json.gz"
     path.write_bytes(gzip.compress(dump_text(world).encode()))
     read_dump(path, store, processes=2)
-    with Store(tmp_path / "one.sqlite") as one:
-        one.add_landmarks(places(LANDMARKS))
-        read_dump(path, one, processes=1)
-        assert by_landmark(store) == by_landmark(one)
+    with Store(tmp_path / "one.sqlite") as single_store:
+        single_store.add_landmarks(places(LANDMARKS))
+        read_dump(path, single_store, processes=1)
+        assert by_landmark(store) == by_landmark(single_store)
 
 
 def test_a_second_pass_looks_for_what_the_first_could_not_know(world, store, tmp_path):
@@ -127,21 +131,21 @@ def test_bzip2_is_unpacked_alike_by_either_library_whole_and_broken(world, tmp_p
 
 def test_unreadable_lines_are_counted_and_passed_over():
     block = b'[\n{"P279": broken,\n{"commonswiki":1},\n{"id":"Q5","claims":{"P279":[]},"labels":[]},\n{"id":"Q6"},\n]\n'
-    found = parse_lines(block, Wanted(frozenset(), frozenset(), frozenset()))
-    assert (found.entities, found.unreadable) == (4, 2)
-    assert [(fact.stage, fact.key) for fact in found.waiting] == [("label", "Q5"), ("class", "Q5")]
+    facts_of_block = parse_lines(block, Wanted(frozenset(), frozenset(), frozenset()))
+    assert (facts_of_block.entities, facts_of_block.unreadable) == (4, 2)
+    assert [(fact.stage, fact.key) for fact in facts_of_block.waiting] == [("label", "Q5"), ("class", "Q5")]
 
 
 def test_real_entities_are_read(shared_data):
     entities = recorded(shared_data / "wikimedia_samples").entities
     block = b"".join(json.dumps(entities[key]).encode() + b",\n" for key in ("Q42", "Q60"))
-    found = parse_lines(block, Wanted(frozenset(), frozenset(["Q42"]), frozenset(["Q42", "Q60"])))
-    assert found.facts == [
+    facts_of_block = parse_lines(block, Wanted(frozenset(), frozenset(["Q42"]), frozenset(["Q42", "Q60"])))
+    assert facts_of_block.facts == [
         item_fact("Q42", entities["Q42"]),
         label_fact("Q42", entities["Q42"]),
         label_fact("Q60", entities["Q60"]),
     ]
-    assert found.waiting == [item_fact("Q60", entities["Q60"])]  # its category's main topic
+    assert facts_of_block.waiting == [item_fact("Q60", entities["Q60"])]  # its category's main topic
 
 
 def test_the_command_reads_a_dump_without_a_contact(world, tmp_path, capsys):

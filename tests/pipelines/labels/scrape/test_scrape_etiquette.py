@@ -66,7 +66,7 @@ def test_requests_are_spread_over_the_minute():
         pace.wait()
         starts.append(time.seconds)
     assert starts[-1] == pytest.approx(120)
-    assert min(after - before for before, after in pairwise(starts)) >= 0.3 - 1e-9
+    assert min(next_time - first_time for first_time, next_time in pairwise(starts)) >= 0.3 - 1e-9
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,9 @@ def test_every_fault_is_outlived_with_a_wait_and_changes_nothing(store, calm, fa
     assert store.counts()["failures"] == 0
     assert len(asked) == 2 * requests - 1
     asked_to_wait = {"429": 7, "429 date": 6, "503": 7, "maxlag": 7}.get(fault, 5)  # dates are in whole seconds
-    for before, after in pairwise(asked):
-        waited = after.time - before.time
-        assert waited >= (asked_to_wait if before.fault else 0.3) - 1e-9
+    for request, next_request in pairwise(asked):
+        waited = next_request.time - request.time
+        assert waited >= (asked_to_wait if request.fault else 0.3) - 1e-9
         assert waited <= 8
 
 
@@ -160,9 +160,9 @@ def test_nobody_is_asked_faster_or_side_by_side(store):
     time = FakeTime()
     with Wikimedia(World.numbered(120), clock=time.monotonic) as wikimedia:
         scrape(store, wikimedia, time, requests_per_minute=60)
-        times = [asked.time for asked in wikimedia.asked]
+        times = [request.time for request in wikimedia.asked]
         assert wikimedia.most_at_once == 1
-    assert all(after - before >= 1 - 1e-9 for before, after in pairwise(times))
+    assert all(next_time - first_time >= 1 - 1e-9 for first_time, next_time in pairwise(times))
 
 
 def test_slow_answers_over_the_wire_are_followed_by_a_rest(store):
@@ -173,7 +173,7 @@ def test_slow_answers_over_the_wire_are_followed_by_a_rest(store):
 
     with Wikimedia(World.numbered(120), clock=time.monotonic, before_answer=dawdle) as wikimedia:
         scrape(store, wikimedia, time)
-        times = [asked.time for asked in wikimedia.asked]
+        times = [request.time for request in wikimedia.asked]
     assert times[1] - times[0] == pytest.approx(7)
     assert times[2] - times[1] == pytest.approx(0.3)
 
@@ -187,20 +187,20 @@ def test_an_outage_ends_the_run_and_the_next_one_goes_on(store):
         answered, wikimedia.fault = len(wikimedia.asked), lambda index: None
         assert store.forget_failures() > 0
         scrape(store, wikimedia, time, max_retries=2)
-        again = {key for asked in wikimedia.asked[answered:] if "ppprop" in asked.parameters for key in asked.keys}
-    assert not again & set(wikimedia.asked[0].keys)
+        keys = {key for request in wikimedia.asked[answered:] if "ppprop" in request.parameters for key in request.keys}
+    assert not keys & set(wikimedia.asked[0].keys)
     assert store.counts()["failures"] == 0
 
 
 def test_a_question_that_is_refused_is_halved_until_the_key_at_fault_stands_alone(store):
     world = World.numbered(120)
     with Wikimedia(world) as wikimedia:
-        wikimedia.refuse = lambda asked: "Category:Place 7" in asked.keys
+        wikimedia.refuse = lambda request: "Category:Place 7" in request.keys
         scrape(store, wikimedia, FakeTime())
         assert store.missing()["page"] == []
         failures = store.connection.execute("SELECT stage, key, reason FROM failures").fetchall()
         assert failures == [("page", "Category:Place 7", "params-illegal: Bad parameters.")]
-        assert len([asked for asked in wikimedia.asked if "Category:Place 7" in asked.keys]) <= 7
+        assert len([request for request in wikimedia.asked if "Category:Place 7" in request.keys]) <= 7
 
 
 def test_two_runs_on_one_store_are_refused(store):
@@ -241,15 +241,15 @@ def test_other_hosts_are_refused(url):
 
 
 @pytest.mark.parametrize(
-    ("source", "given"),
+    ("source", "names"),
     [("api", ["commons_api"]), ("api", ["wikidata_api"]), ("api", ["commons_site"]), ("html", ["commons_api"])],
 )
-def test_no_endpoint_of_wikimedia_is_asked_faster_than_it_allows(source, given):
-    here = dict.fromkeys(given, "http://127.0.0.1:1/")
+def test_no_endpoint_of_wikimedia_is_asked_faster_than_it_allows(source, names):
+    addresses = dict.fromkeys(names, "http://127.0.0.1:1/")
     with pytest.raises(OptionError, match="requests_per_minute=100000"):
-        ScrapeSettings(source=source, requests_per_minute=100_000, **here)
-    everything = dict.fromkeys(["commons_api", "wikidata_api", "commons_site"], "http://127.0.0.1:1/")
-    assert ScrapeSettings(source=source, requests_per_minute=100_000, **everything).source == source
+        ScrapeSettings(source=source, requests_per_minute=100_000, **addresses)
+    endpoints = dict.fromkeys(["commons_api", "wikidata_api", "commons_site"], "http://127.0.0.1:1/")
+    assert ScrapeSettings(source=source, requests_per_minute=100_000, **endpoints).source == source
 
 
 def test_loopback_is_asked_only_where_it_is_named():
@@ -279,9 +279,9 @@ def test_redirects_within_are_followed_at_the_same_pace_and_circles_end():
         for circle in "CD":
             with pytest.raises(Unanswered, match="redirects that do not end"):
                 client.ask(f"{wikimedia.url}/wiki/{circle}", None, lambda answer: answer.status)
-        times = [asked.time for asked in wikimedia.asked]
+        times = [request.time for request in wikimedia.asked]
     assert len(times) == client.requests == 2 + 1 + 2
-    assert min(after - before for before, after in pairwise(times)) >= 0.3 - 1e-9
+    assert min(next_time - first_time for first_time, next_time in pairwise(times)) >= 0.3 - 1e-9
 
 
 def test_endless_redirects_end_the_run(store):
@@ -328,7 +328,7 @@ def test_a_server_that_asks_to_wait_is_left_alone_after_the_last_retry_too(store
     faults = {"fault": lambda index: "429" if index < 2 else None, "clock": time.monotonic, "now": time.now}
     with Wikimedia(World.numbered(120), **faults) as wikimedia:
         scrape(store, wikimedia, time, max_retries=1)
-        times = [asked.time for asked in wikimedia.asked]
+        times = [request.time for request in wikimedia.asked]
     assert times[2] - times[1] >= 7
 
 
@@ -352,8 +352,8 @@ def test_pauses_outlive_the_process(store, fault, pause):
             ask_missing(store, client)
         answered = time.seconds
         wikimedia.fault = lambda index: None
-        again = Client(Transport(settings), settings=settings, clock=time.clock, memory=store)
-        ask_missing(store, again)
+        second_client = Client(Transport(settings), settings=settings, clock=time.clock, memory=store)
+        ask_missing(store, second_client)
         assert wikimedia.asked[1].time - answered >= pause - 1e-6
 
 
@@ -364,8 +364,8 @@ def test_a_clock_that_was_put_back_stops_the_scraper_for_an_hour_at_most_and_say
     with caplog.at_level("WARNING"):
         pace.wait()
     assert time.seconds <= 3600
-    (said,) = [record.getMessage() for record in caplog.records]
-    assert re.fullmatch(r"waiting 3600 s, until \d\d:\d\d:\d\d: an earlier run .* or the clock was set back", said)
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert re.fullmatch(r"waiting 3600 s, until \d\d:\d\d:\d\d: an earlier run .* or the clock was set back", message)
 
 
 def test_a_long_wait_that_the_server_asks_for_says_so_at_once(store, caplog):
@@ -373,9 +373,9 @@ def test_a_long_wait_that_the_server_asks_for_says_so_at_once(store, caplog):
     with Wikimedia(World.numbered(2), fault=lambda index: "429" if index == 0 else None, retry_after=1800) as wikimedia:
         store.add_landmarks(places(2))
         scrape(store, wikimedia, time)
-    said = [record.getMessage() for record in caplog.records]
-    assert len(said) == 1
-    assert re.match(r"waiting 18\d\d s, until .*: HTTP 429: Too many requests", said[0])
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 1
+    assert re.match(r"waiting 18\d\d s, until .*: HTTP 429: Too many requests", messages[0])
 
 
 @pytest.mark.parametrize("fault", ["drip", "drip of headers", "drip of 100 Continue"])

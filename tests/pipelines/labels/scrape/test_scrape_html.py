@@ -30,9 +30,9 @@ def infobox(cell, header="Instance of"):
 
 def test_the_recorded_page_is_read(shared_data):
     text = (shared_data / "wikimedia_samples" / "Category_Happy_Valley_Racecourse.html").read_text(encoding="utf-8")
-    found = read_page("Category:Happy Valley Racecourse", text)
-    assert found.status == "found"
-    assert found.read == (("horse racing venue", "Category:Racecourses"),)
+    page_facts = read_page("Category:Happy Valley Racecourse", text)
+    assert page_facts.status == "found"
+    assert page_facts.read == (("horse racing venue", "Category:Racecourses"),)
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_the_item_and_the_page_shown_are_noted():
     )
     canonical = '<link rel="canonical" href="https://commons.wikimedia.org/wiki/Category:New_A"/>'
     came = '<span class="mw-redirectedfrom">(Redirected from <a title="Category:A" href="#">Category:A</a>)</span>'
-    found = page(f'{came}<table id="wdinfobox">{edit}</table>', head=canonical)
-    assert found.item == "Q42"
-    assert found.redirects == ("Category:New A",)
+    page_facts = page(f'{came}<table id="wdinfobox">{edit}</table>', head=canonical)
+    assert page_facts.item == "Q42"
+    assert page_facts.redirects == ("Category:New A",)
 
 
 def test_soft_redirects_lead_on_or_are_unreadable():
@@ -121,13 +121,13 @@ def test_a_page_of_too_many_elements_is_refused_before_it_is_parsed():
 
 def test_a_page_cut_anywhere_is_asked_for_again_whatever_end_it_was_given():
     world = World.numbered(40)
-    _, whole = page_answer(world, "Category:Place 0")
-    read = read_page("Category:Place 0", whole)
-    assert read.read == (("kind 0", "Category:X"),)
+    _, content = page_answer(world, "Category:Place 0")
+    page_facts = read_page("Category:Place 0", content)
+    assert page_facts.read == (("kind 0", "Category:X"),)
     for end in ("</html>", "</body></html>", "</table></body></html>"):
-        for cut in range(0, whole.index("printfooter"), 7):
+        for cut in range(0, content.index("printfooter"), 7):
             with pytest.raises(TryAgain):
-                read_page("Category:Place 0", whole[:cut] + end)
+                read_page("Category:Place 0", content[:cut] + end)
 
 
 def test_a_page_cut_short_is_not_taken_for_one_without_infobox():
@@ -137,7 +137,7 @@ def test_a_page_cut_short_is_not_taken_for_one_without_infobox():
 
 @pytest.mark.parametrize("noted", [False, True])
 def test_one_world_by_api_html_and_dump_gives_one_store(tmp_path, noted):
-    found, world = {}, World.numbered(40)
+    facts_of_source, world = {}, World.numbered(40)
     world.noted = noted
     (tmp_path / "dump.json").write_text(dump_text(world))
     for source in ("api", "html", "dump"):
@@ -146,7 +146,7 @@ def test_one_world_by_api_html_and_dump_gives_one_store(tmp_path, noted):
             if source == "dump":
                 read_dump(tmp_path / "dump.json", store, processes=1)
             scrape(store, wikimedia, FakeTime(), source="html" if source == "html" else "api")
-            found[source] = {
+            facts_of_source[source] = {
                 int(outcome.landmark_id): (outcome.status, outcome.origin.item, outcome.values)
                 for outcome in outcomes(store)
                 if outcome.status != "unlabeled"
@@ -157,8 +157,8 @@ def test_one_world_by_api_html_and_dump_gives_one_store(tmp_path, noted):
                     for outcome in outcomes(store)
                     if outcome.origin.reason
                 }
-    assert found["api"] == found["html"] == found["dump"]
-    assert len(found["api"]) == 40 - len(reasons)
+    assert facts_of_source["api"] == facts_of_source["html"] == facts_of_source["dump"]
+    assert len(facts_of_source["api"]) == 40 - len(reasons)
     assert reasons == {
         3: "missing page",
         4: "no infobox",
@@ -175,7 +175,7 @@ def test_washington_costs_a_page_a_landmark_and_one_for_each_move_and_a_few_for_
         read_subjects(path).add_to(store)
         scrape(store, wikimedia, FakeTime(), source="html")
         assert tally(store)["labeled", ""] == 841
-        paths = [asked.path for asked in wikimedia.asked if "ids" not in asked.parameters]
+        paths = [request.path for request in wikimedia.asked if "ids" not in request.parameters]
         assert len(wikimedia.asked) - len(paths) <= 30
         assert all(outcome.values[0].item_id for outcome in outcomes(store) if outcome.status == "labeled")
     assert len(paths) == 844 + 18
@@ -184,7 +184,7 @@ def test_washington_costs_a_page_a_landmark_and_one_for_each_move_and_a_few_for_
 
 
 def test_faults_are_outlived(tmp_path):
-    found = []
+    results = []
     kinds = [fault for fault in FAULTS if fault not in ("utf-16", "other shape", "incomplete")]
     for faults in ([None], [fault for kind in kinds for fault in (None, kind)]):
         time = FakeTime()
@@ -193,10 +193,13 @@ def test_faults_are_outlived(tmp_path):
             every = {"fault": partial(_turn, faults), "clock": time.monotonic, "now": time.now}
             with Wikimedia(World.numbered(40), **every) as wikimedia:
                 scrape(store, wikimedia, time, source="html")
-                asked = wikimedia.asked
-            found.append(facts(store))
-    assert found[0] == found[1]
-    assert all(after.time - before.time >= (5 if before.fault else 0.3) - 1e-9 for before, after in pairwise(asked))
+                requests = wikimedia.asked
+            results.append(facts(store))
+    assert results[0] == results[1]
+    assert all(
+        next_request.time - request.time >= (5 if request.fault else 0.3) - 1e-9
+        for request, next_request in pairwise(requests)
+    )
 
 
 def _turn(faults, index):

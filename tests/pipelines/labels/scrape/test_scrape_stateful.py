@@ -69,8 +69,8 @@ class Scraping(RuleBasedStateMachine):
         try:
             self.poisoned.clear()
             assert self.scrape([]) == (0, len(self.universe.urls))
-            found = self.stored()
-            assert {key: seen(outcome) for key, outcome in found.items()} == dict(enumerate(self.truth()))
+            outcomes_by_key = self.stored()
+            assert {key: seen(outcome) for key, outcome in outcomes_by_key.items()} == dict(enumerate(self.truth()))
             if self.source == "api" and self.dumped:
                 self.compare_with_dump()
         finally:
@@ -155,10 +155,10 @@ class Scraping(RuleBasedStateMachine):
     def leave_behind(self) -> None:
         """What a kill leaves: the store's files as they are."""
         self.deaths += 1
-        after = self.root / str(self.deaths)
-        after.mkdir()
+        folder = self.root / str(self.deaths)
+        folder.mkdir()
         for file in self.folder.glob("store.sqlite*"):
-            shutil.copy(file, after / file.name)
+            shutil.copy(file, folder / file.name)
 
     def sleep(self, seconds: float, behavior: Behavior) -> None:
         if behavior.killed:
@@ -168,7 +168,9 @@ class Scraping(RuleBasedStateMachine):
     def check_politeness(self, behavior: Behavior) -> None:
         """Requests keep their distance, and stay away for as long as they were asked to, also after a kill."""
         self.arrivals = [*getattr(self, "arrivals", [])[-1:], *behavior.arrivals]
-        assert all((after - before).total_seconds() >= 0.3 - 1e-4 for before, after in pairwise(self.arrivals))
+        assert all(
+            (next_request - request).total_seconds() >= 0.3 - 1e-4 for request, next_request in pairwise(self.arrivals)
+        )
         self.earliest = [*getattr(self, "earliest", []), *behavior.earliest]
         for until in self.earliest:
             asked_at = until.timestamp() - 7
@@ -178,16 +180,16 @@ class Scraping(RuleBasedStateMachine):
         """The dump of the same universe, completed by the API, fills the same store."""
         path, store = self.root / "dump.json", self.root / "dump" / "store.sqlite"
         path.write_text(self.universe.dump(), encoding="utf-8")
-        read = self.settings.model_copy(update={"dump": path, "processes": 1})
-        scrape_dump(self.root / "landmarks.csv", store=store, settings=read)
-        with Store(store, create=False) as opened:
-            for outcome in outcomes(opened):
+        dump_settings = self.settings.model_copy(update={"dump": path, "processes": 1})
+        scrape_dump(self.root / "landmarks.csv", store=store, settings=dump_settings)
+        with Store(store, create=False) as dump_store:
+            for outcome in outcomes(dump_store):
                 assert outcome.status == "pending" or seen(outcome) == self.truth()[int(outcome.landmark_id)]
-        asked, self.folder = self.store, store.parent
+        api_store, self.folder = self.store, store.parent
         self.arrivals, self.earliest = [], []  # each store keeps its own pace
         assert self.scrape([]) == (0, len(self.universe.urls))
-        with Store(asked, create=False) as one, Store(store, create=False) as other:
-            assert without_source(one) == without_source(other)
+        with Store(api_store, create=False) as first, Store(store, create=False) as second:
+            assert without_source(first) == without_source(second)
 
 
 def seen(outcome: ScrapeOutcome) -> tuple[str, tuple[str, ...]]:
@@ -202,7 +204,7 @@ def test_whatever_happens_the_store_is_true_and_in_the_end_complete(monkeypatch)
     monkeypatch.setenv("HIERTREE_PROGRESS", "0")
     server = Loopback()
     machine = type("Running", (Scraping,), {"server": server})
-    chosen = settings(
+    options = settings(
         max_examples=45,
         stateful_step_count=7,
         derandomize=True,
@@ -210,7 +212,7 @@ def test_whatever_happens_the_store_is_true_and_in_the_end_complete(monkeypatch)
         suppress_health_check=list(HealthCheck),
     )
     with server.running():
-        run_state_machine_as_test(machine, settings=chosen)
+        run_state_machine_as_test(machine, settings=options)
     assert Scraping.runs > 150
 
 
