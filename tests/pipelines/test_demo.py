@@ -26,13 +26,13 @@ def _demo(out: Path, *options: str) -> Result:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     folder = tmp_path_factory.mktemp("demo") / "out"
     return folder, _demo(folder)
 
 
-def test_it_prints_the_tree_and_every_metric_of_both_models(made: tuple[Path, Result]):
-    folder, result = made
+def test_it_prints_the_tree_and_every_metric_of_both_models(demo: tuple[Path, Result]):
+    folder, result = demo
     assert "human-made" in result.output
     assert "Matterhorn" in result.output
     for run in (folder / "runs").iterdir():
@@ -41,14 +41,16 @@ def test_it_prints_the_tree_and_every_metric_of_both_models(made: tuple[Path, Re
             assert f"{100 * value:.1f}" in line
 
 
-def test_the_page_shows_both_models_and_the_labels_just_built(made: tuple[Path, Result]):
-    folder, _ = made
+def test_the_page_shows_both_models_and_the_labels_just_built(demo: tuple[Path, Result]):
+    folder, _ = demo
     page = BeautifulSoup((folder / "index.html").read_text(encoding="utf-8"), "html.parser")
     assert [cell.text for cell in page.select("thead th")[1:]] == ["SmoothAP", "HAPPIER", "Difference"]
     tree = LabelTree.from_csv(folder / "labels" / "exported" / "hierarchical.csv", levels=H_GLDV2_LEVELS)
     leaves = [name for label in page.select("#tree small") for name in label.text.split(" · ")]
-    named = read_table(LANDMARKS).set_index("landmark_id")["name"]
-    assert sum(name in set(named) for name in leaves) > 0.9 * len(leaves)  # a few categories have longer names
+    rows_of_landmark = read_table(LANDMARKS).set_index("landmark_id")["name"]
+    assert sum(name in set(rows_of_landmark) for name in leaves) > 0.9 * len(
+        leaves
+    )  # a few categories have longer names
     assert len(leaves) == len(set(leaves)) == len(tree.leaves) >= 150
     assert [kind.text for kind in page.select("#tree .outline > li > details > summary > b")] == [
         "human-made",
@@ -57,22 +59,22 @@ def test_the_page_shows_both_models_and_the_labels_just_built(made: tuple[Path, 
     assert page.select_one("#reproduce code").text.startswith("hiertree demo --out ")
 
 
-def test_finished_runs_are_reused_until_asked_otherwise(made: tuple[Path, Result]):
-    folder, first = made
-    before = _times(folder)
-    again = _demo(folder)
-    assert _times(folder) == before
-    assert _numbers(again) == _numbers(first)
+def test_finished_runs_are_reused_until_asked_otherwise(demo: tuple[Path, Result]):
+    folder, first = demo
+    times = _times(folder)
+    repeat = _demo(folder)
+    assert _times(folder) == times
+    assert _numbers(repeat) == _numbers(first)
     fresh = _demo(folder, "--fresh")
-    assert all(_times(folder)[path] != time for path, time in before.items())
+    assert all(_times(folder)[path] != time for path, time in times.items())
     assert _numbers(fresh) == _numbers(first)
 
 
-def test_another_seed_trains_other_models_beside_them(made: tuple[Path, Result]):
-    folder, first = made
-    before = _times(folder)
+def test_another_seed_trains_other_models_beside_them(demo: tuple[Path, Result]):
+    folder, first = demo
+    times = _times(folder)
     assert _numbers(_demo(folder, "--seed", "1")) != _numbers(first)
-    assert before.items() < _times(folder).items()
+    assert times.items() < _times(folder).items()
 
 
 def test_it_runs_on_omniglot(shared_data: Path, tmp_path: Path):
@@ -80,8 +82,8 @@ def test_it_runs_on_omniglot(shared_data: Path, tmp_path: Path):
     assert "alphabet" in demo.page.read_text(encoding="utf-8")
 
 
-def test_the_snippets_of_the_readme_run_on_what_it_has_written(made: tuple[Path, Result], tmp_path, monkeypatch):
-    folder, _ = made
+def test_the_snippets_of_the_readme_run_on_what_it_has_written(demo: tuple[Path, Result], tmp_path, monkeypatch):
+    folder, _ = demo
     monkeypatch.chdir(tmp_path)
     Path("hiertree-demo").symlink_to(folder)
     readme = (ROOT / "README.md").read_text(encoding="utf-8").replace("/synthetic-happier", "/synthetic-happier-quick")

@@ -32,23 +32,23 @@ LONG = "natural region, plain, desert and other open land"
 @pytest.fixture(scope="module")
 def pages(tiny_recipe: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The address of each page."""
-    home = tmp_path_factory.mktemp("pages")
+    folder = tmp_path_factory.mktemp("pages")
     values = tiny_recipe().as_dict()
     sections = ("data", "images", "sampler", "model", "evaluation")
     overrides = [f"{name}={values[name]}".replace("None", "null") for name in sections]
-    compare(TWO, seeds=[0], out=home / "runs", overrides=[*overrides, "training={epochs: 2, device: cpu}"])
-    make_report([home / "runs"], home / "report.html", queries=1)
-    write_export(home / "export")
-    tree = tree_of(home / "export")
-    write_demo_page(home / "demo.html", sorted((home / "runs").glob("*/seed-0")), tree=tree, queries=2)
-    show_tree(home / "export", out=home / "tree.html")
-    write_embeddings(home / "embeddings")
+    compare(TWO, seeds=[0], out=folder / "runs", overrides=[*overrides, "training={epochs: 2, device: cpu}"])
+    make_report([folder / "runs"], folder / "report.html", queries=1)
+    write_export(folder / "export")
+    tree = tree_of(folder / "export")
+    write_demo_page(folder / "demo.html", sorted((folder / "runs").glob("*/seed-0")), tree=tree, queries=2)
+    show_tree(folder / "export", out=folder / "tree.html")
+    write_embeddings(folder / "embeddings")
     files = {"report": "report.html", "demo": "demo.html", "tree": "tree.html", "comparison": "runs/comparison.html"}
     with ExitStack() as servers:
-        review = servers.enter_context(running(home / "log.jsonl"))
-        browse = servers.enter_context(served(read_embedded([home / "embeddings"])))
+        review = servers.enter_context(running(folder / "log.jsonl"))
+        browse = servers.enter_context(served(read_embedded([folder / "embeddings"])))
         search = {"browse": browse, "neighbors": f"{browse.partition('?')[0]}#query=3&node=1"}
-        yield {"review": review.url, **search} | {name: (home / file).as_uri() for name, file in files.items()}
+        yield {"review": review.url, **search} | {name: (folder / file).as_uri() for name, file in files.items()}
 
 
 def write_export(folder: Path) -> None:
@@ -108,7 +108,7 @@ def test_pages_fit_their_window_name_their_controls_and_are_legible(browser, pag
     for name, url in pages.items():
         show(browser, url, width=width, dark=dark)
         faults[name] = browser.execute_script(FAULTS)
-    assert {name: found for name, found in faults.items() if found} == {}
+    assert {name: faults_of_page for name, faults_of_page in faults.items() if faults_of_page} == {}
 
 
 def test_bars_of_different_models_have_tracks_of_one_length(browser, pages):
@@ -136,10 +136,10 @@ def test_readers_sort_and_filter_the_nodes_of_a_report(browser, pages, width):
         assert values == sorted((float(row[3]) for row in every), reverse=falls)
     level = every[-1][1]
     browser.find_element("css selector", "#nodes select").send_keys(level)
-    kept = browser.execute_script(table)
-    assert sorted(kept) == sorted(row for row in every if row[1] == level)
-    browser.find_element("css selector", "#nodes input").send_keys(kept[0][0])
-    assert browser.execute_script(table) == kept[:1]
+    rows = browser.execute_script(table)
+    assert sorted(rows) == sorted(row for row in every if row[1] == level)
+    browser.find_element("css selector", "#nodes input").send_keys(rows[0][0])
+    assert browser.execute_script(table) == rows[:1]
     shown = browser.find_element("css selector", "#nodes output")
     assert shown.text == f"1 of {len(every)} nodes"
     assert (shown.aria_role, browser.get_log("browser")) == ("status", [])
@@ -162,12 +162,12 @@ def test_points_of_a_map_show_their_pictures_inside_the_window(browser, pages):
 
 def test_every_metric_of_both_models_stands_on_a_phone(browser, pages):
     show(browser, pages["comparison"], width=360, dark=True)
-    shown = browser.execute_script("""
+    cells = browser.execute_script("""
         return [...document.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td")]
             .filter((cell) => cell.getBoundingClientRect().right <= innerWidth).map((cell) => cell.dataset.by))
     """)
-    assert len(shown) == 2
-    assert {"R@1", "H-AP", "NDCG", "ASI"} <= set(shown[0]) == set(shown[1])
+    assert len(cells) == 2
+    assert {"R@1", "H-AP", "NDCG", "ASI"} <= set(cells[0]) == set(cells[1])
     show(browser, pages["demo"], width=360, dark=False)
     differences = browser.find_elements("css selector", "td.difference")
     assert differences

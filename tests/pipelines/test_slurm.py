@@ -68,8 +68,13 @@ def cluster() -> Iterator[dict[str, str]]:
         configuration = CONFIGURATION.format(folder=folder, ports=free_ports(3), user=getpass.getuser())
         (folder / "slurm.conf").write_text(configuration)
         (folder / "gres.conf").write_text(DEVICES)
-        own = [f"{name}={folder / name}" for name in ("pid-file", "log-file", "seed-file")]
-        munge = ["--force", f"--key-file={folder}/key", f"--socket={folder}/munge", *(f"--{each}" for each in own)]
+        options = [f"{name}={folder / name}" for name in ("pid-file", "log-file", "seed-file")]
+        munge = [
+            "--force",
+            f"--key-file={folder}/key",
+            f"--socket={folder}/munge",
+            *(f"--{command}" for command in options),
+        ]
         variables = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{PLACES}"}
         variables |= {"SLURM_CONF": f"{folder}/slurm.conf", "OMP_NUM_THREADS": "1"}
         variables["MASTER_ADDR"] = "127.0.0.1"  # else the name of the first node, which no server knows here
@@ -92,10 +97,10 @@ def cluster() -> Iterator[dict[str, str]]:
 
 def free_ports(number: int) -> list[int]:
     with ExitStack() as stack:
-        taken = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in taken:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in taken]
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for sock in sockets:
+            sock.bind(("127.0.0.1", 0))
+        return [sock.getsockname()[1] for sock in sockets]
 
 
 @pytest.fixture(scope="module")
@@ -113,11 +118,11 @@ def run(recipe: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def photos(recipe: Path) -> Path:
-    drawn = load_synthetic("test", families=3, kinds=3, instances=4, images=4, image_size=16)
-    for row, path in enumerate(drawn.paths):
+    dataset = load_synthetic("test", families=3, kinds=3, instances=4, images=4, image_size=16)
+    for row, path in enumerate(dataset.paths):
         file = recipe.parent.joinpath("photos", *map(str, path), f"{row}.png")
         file.parent.mkdir(parents=True, exist_ok=True)
-        drawn.images[row].save(file)
+        dataset.images[row].save(file)
     return recipe.with_name("photos")
 
 
@@ -151,10 +156,10 @@ def test_tasks_of_srun_embed_and_evaluate_as_one_process(
     share = {"variables": cluster, "launcher": f"srun --kill-on-bad-exit=1 {tasks}"}
     hiertree(*EMBED, run, photos, "--out", tmp_path / "shared", **share)
     assert parts(tmp_path / "shared") == parts(embedded) != {}
-    one = hiertree("evaluate", embedded, "--json", "--per-query", tmp_path / "one.csv")
-    shared = hiertree("evaluate", embedded, "--json", "--per-query", tmp_path / "shared.csv", **share)
+    single_process = hiertree("evaluate", embedded, "--json", "--per-query", tmp_path / "one.csv")
+    several_processes = hiertree("evaluate", embedded, "--json", "--per-query", tmp_path / "shared.csv", **share)
     assert (tmp_path / "shared.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
-    assert json.loads(shared) == json.loads(one)
+    assert json.loads(several_processes) == json.loads(single_process)
 
 
 def test_jobs_embed_evaluate_and_compare_as_one_process(
@@ -169,8 +174,8 @@ def test_jobs_embed_evaluate_and_compare_as_one_process(
     assert (tmp_path / "shared.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
     for out, options in (("here", ()), ("jobs", submit[:2])):
         hiertree("compare", recipe, "--seeds=0,1", "--out", tmp_path / out, *options, variables=cluster)
-    here, jobs = ((tmp_path / out / "comparison.csv").read_text() for out in ("here", "jobs"))
-    assert jobs == here
+    local_table, jobs = ((tmp_path / out / "comparison.csv").read_text() for out in ("here", "jobs"))
+    assert jobs == local_table
 
 
 def test_a_job_that_fails_says_why_and_is_submitted_again(
@@ -179,9 +184,9 @@ def test_a_job_that_fails_says_why_and_is_submitted_again(
     copied = shutil.copytree(photos, tmp_path / "photos")
     (last := max(copied.rglob("*.png"))).write_bytes(b"no image")
     words = (*EMBED, run, copied, "--out", tmp_path / "out", "--launcher=slurm", "--slurm=ntasks_per_node=2")
-    said = hiertree(*words, variables=cluster, status=2)
+    output = hiertree(*words, variables=cluster, status=2)
     line = rf"^error: the job of hiertree embed .*failed \(\S*ImageError: .*{last.name}.*submits it again$"
-    assert len(re.findall(line, said, flags=re.MULTILINE)) == 1
+    assert len(re.findall(line, output, flags=re.MULTILINE)) == 1
     shutil.copy2(photos / last.relative_to(copied), last)
     shutil.rmtree(tmp_path / "out")  # which is of the bad image
     hiertree(*words, variables=cluster)
@@ -194,9 +199,9 @@ def test_the_example_of_four_machines_runs_on_two(cluster: Variables, recipe: Pa
     block = r"^```sh\n(#!/bin/bash\n.*?)^```\n+```yaml\n(.*?)^```"
     ((script, settings),) = re.findall(block, page, flags=re.DOTALL | re.MULTILINE)
     smaller = {"nodes=4": "nodes=2", "=8": "=2", "task=10": "task=1", "1024": "8", "workers: 8": "workers: 1"}
-    for large, other in {**smaller, "sop-happier": str(recipe)}.items():
+    for large, variant in {**smaller, "sop-happier": str(recipe)}.items():
         assert large in script + settings
-        script, settings = script.replace(large, other), settings.replace(large, other)
+        script, settings = script.replace(large, variant), settings.replace(large, variant)
     (tmp_path / "job.sh").write_text(script)
     (tmp_path / "recipe.yaml").write_text(settings)
     done = subprocess.run(["sbatch", "--wait", "job.sh"], cwd=tmp_path, env=cluster, timeout=600)

@@ -32,7 +32,7 @@ def reasons(problem, library):
 
 
 @pytest.fixture(scope="module")
-def plain():
+def plain_problem():
     """All cosines positive, no ties, every query with positives."""
     return draw_queries(labeled(shift=4.0), queries=60, seed=0)
 
@@ -68,32 +68,32 @@ ALWAYS = {
 
 
 @pytest.mark.parametrize("library", TRIED.values())
-def test_on_plain_scores_libraries_differ_by_their_definitions_alone(library, plain):
-    assert (plain.scores > 0).all()
-    found = reasons(plain, library)
-    assert found == {metric: ALWAYS[library].get(metric, "") for metric in found}
+def test_on_plain_scores_libraries_differ_by_their_definitions_alone(library, plain_problem):
+    assert (plain_problem.scores > 0).all()
+    differences = reasons(plain_problem, library)
+    assert differences == {metric: ALWAYS[library].get(metric, "") for metric in differences}
 
 
 @pytest.mark.parametrize("library", TRIED.values())
 def test_every_difference_on_awkward_scores_is_explained(library, awkward):
-    found = reasons(awkward, library)
-    assert "not explained" not in found.values()
+    differences = reasons(awkward, library)
+    assert "not explained" not in differences.values()
     if library == "torchmetrics":
-        assert found["AP[1]"] == f"{EMPTY}; {POSITIVE}"
+        assert differences["AP[1]"] == f"{EMPTY}; {POSITIVE}"
     elif library != "pytorch_metric_learning":  # which leaves queries without positives out, as we do
-        assert all(EMPTY in reason for reason in found.values())
+        assert all(EMPTY in reason for reason in differences.values())
     else:
-        assert found["mAP@R"] == found["P@1"] == ""
+        assert differences["mAP@R"] == differences["P@1"] == ""
 
 
 @pytest.mark.parametrize("library", [TRIED[name] for name in LIBRARIES if name != "pytorch_metric_learning"])
 def test_every_difference_on_ties_is_explained(library, tied):
-    found = reasons(tied, library)
-    assert "not explained" not in found.values()
+    differences = reasons(tied, library)
+    assert "not explained" not in differences.values()
     expected = {"sklearn": "grouped", "ir_measures": "reversed", "ranx": "own", "torchmetrics": "own"}[library]
-    assert DIFFERENCES[expected] in found["AP[2]"]
+    assert DIFFERENCES[expected] in differences["AP[2]"]
     if library in ("torchmetrics", "sklearn"):  # the two that average DCG over ties, as we do
-        assert found["NDCG"] == f"{EMPTY}; {LINEAR}"
+        assert differences["NDCG"] == f"{EMPTY}; {LINEAR}"
 
 
 def test_a_duplicate_of_the_query_stays_in_its_list_as_with_us():
@@ -102,16 +102,19 @@ def test_a_duplicate_of_the_query_stays_in_its_list_as_with_us():
     embeddings[15:30] = embeddings[:15]  # every item of a class again in another
     problem = draw_queries(LabeledEmbeddings(embeddings, paths), queries=120, seed=0)
     scores = (problem.embeddings[:, None] * problem.gallery).sum(axis=-1)  # equal for equal vectors, unlike a product
-    found = reasons(problem._replace(scores=scores), "pytorch_metric_learning")
-    assert found["P@1"] == ""
-    assert found["mAP@R"] in ("", DIFFERENCES["own"])  # by the processor, faiss lists a vector or its duplicate first
+    differences = reasons(problem._replace(scores=scores), "pytorch_metric_learning")
+    assert differences["P@1"] == ""
+    assert differences["mAP@R"] in (
+        "",
+        DIFFERENCES["own"],
+    )  # by the processor, faiss lists a vector or its duplicate first
 
 
-def test_a_number_that_no_convention_gives_is_called_so(plain, monkeypatch):
+def test_a_number_that_no_convention_gives_is_called_so(plain_problem, monkeypatch):
     monkeypatch.setattr(
         "hiertree.pipelines.stored_embeddings.audit.values_of", lambda library, problem: {"AP[1]": 0.123}
     )
-    table = compare_libraries(plain, ["sklearn"])
+    table = compare_libraries(plain_problem, ["sklearn"])
     assert table["reason"].tolist() == ["not explained"]
 
 
@@ -119,8 +122,8 @@ def test_the_command_reads_a_file_and_writes_table_and_provenance(tmp_path, caps
     from hiertree.pipelines.cli.application import main
 
     monkeypatch.setattr("hiertree.pipelines.stored_embeddings.audit.find_spec", lambda name: name == "sklearn" or None)
-    own = labeled()
-    np.savez(tmp_path / "e.npz", embeddings=own.embeddings, paths=own.paths)
+    problem_of_file = labeled()
+    np.savez(tmp_path / "e.npz", embeddings=problem_of_file.embeddings, paths=problem_of_file.paths)
     for options in ([], ["--json"]):
         with pytest.raises(SystemExit) as ended:
             main(["audit", str(tmp_path / "e.npz"), "--queries", "20", "--out", str(tmp_path / "a.json"), *options])

@@ -38,9 +38,9 @@ def test_an_npz_gives_the_numbers_of_evaluate(retrieval, tmp_path, capsys):
     )
     expected = evaluate(embeddings, paths)
     np.testing.assert_array_equal(result.values, expected.values)
-    written = json.loads((tmp_path / "result.json").read_text())
-    assert json.loads(capsys.readouterr().out)["summary"] == written["summary"] == expected.as_dict()["summary"]
-    assert written["manifest"]["inputs"][0]["name"] == "embeddings.npz"
+    record = json.loads((tmp_path / "result.json").read_text())
+    assert json.loads(capsys.readouterr().out)["summary"] == record["summary"] == expected.as_dict()["summary"]
+    assert record["manifest"]["inputs"][0]["name"] == "embeddings.npz"
     pd.testing.assert_frame_equal(
         pd.read_parquet(tmp_path / "values.parquet"), expected.per_query(), check_index_type=False
     )
@@ -102,7 +102,7 @@ def test_codes_are_the_signs_of_embeddings(retrieval, tmp_path):
     embeddings, paths = retrieval
     arrays = {"embeddings": embeddings[:5], "paths": paths[:5], "ids": np.arange(5), "gallery_ids": np.arange(4, 29)}
     np.savez(tmp_path / "e.npz", **arrays, gallery_embeddings=embeddings[5:], gallery_paths=paths[5:])
-    found = evaluate_file(tmp_path / "e.npz", codes=True, metrics=["AP@10", "H-AP"], out=tmp_path / "result.json")
+    result = evaluate_file(tmp_path / "e.npz", codes=True, metrics=["AP@10", "H-AP"], out=tmp_path / "result.json")
     signs = np.where(embeddings > 0, 1, -1)
     expected = evaluate_codes(
         signs[:5],
@@ -113,7 +113,7 @@ def test_codes_are_the_signs_of_embeddings(retrieval, tmp_path):
         query_ids=arrays["ids"],
         gallery_ids=arrays["gallery_ids"],
     )
-    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(result.values, expected.values)
     assert "Hamming distance, 6 bits" in (tmp_path / "result.json").read_text()
     with pytest.raises(OptionError, match="codes with resume, device"):
         evaluate_file(tmp_path / "e.npz", codes=True, resume=tmp_path / "parts", device="cpu")
@@ -133,9 +133,9 @@ def test_an_npy_takes_its_labels_from_a_table(retrieval, tmp_path, capsys):
             tmp_path / "e.npy", labels=tmp_path / "labels.csv", levels=levels, per_query=tmp_path / "values.csv"
         )
         np.testing.assert_array_equal(result.values, expected.values)
-    shown = capsys.readouterr().out
-    assert "AP[1]" in shown
-    assert "self-retrieval" in shown
+    output = capsys.readouterr().out
+    assert "AP[1]" in output
+    assert "self-retrieval" in output
     assert len(pd.read_csv(tmp_path / "values.csv")) == 30
 
 
@@ -166,13 +166,13 @@ def test_a_gallery_of_its_own_file_shares_the_labels(retrieval, tmp_path):
         np.savez(tmp_path / f"{name}.npz", embeddings=embeddings[rows], paths=paths[rows])
         np.save(tmp_path / f"{name}.npy", embeddings[rows])
         pd.DataFrame(paths[rows], columns=LABELS).to_csv(tmp_path / f"{name}.csv", index=False)
-    found = evaluate_file(tmp_path / "queries.npz", gallery=tmp_path / "gallery.npz", out=tmp_path / "result.json")
-    np.testing.assert_array_equal(found.values, expected)
-    written = json.loads((tmp_path / "result.json").read_text())["manifest"]["inputs"]
-    assert [file["name"] for file in written] == ["queries.npz", "gallery.npz"]
+    result = evaluate_file(tmp_path / "queries.npz", gallery=tmp_path / "gallery.npz", out=tmp_path / "result.json")
+    np.testing.assert_array_equal(result.values, expected)
+    record = json.loads((tmp_path / "result.json").read_text())["manifest"]["inputs"]
+    assert [file["name"] for file in record] == ["queries.npz", "gallery.npz"]
     tables = {"labels": tmp_path / "queries.csv", "gallery_labels": tmp_path / "gallery.csv"}
-    found = evaluate_file(tmp_path / "queries.npy", gallery=tmp_path / "gallery.npy", **tables)
-    np.testing.assert_array_equal(found.values, expected)
+    result = evaluate_file(tmp_path / "queries.npy", gallery=tmp_path / "gallery.npy", **tables)
+    np.testing.assert_array_equal(result.values, expected)
     with pytest.raises(OptionError, match="same kind"):
         evaluate_file(
             tmp_path / "queries.npz", gallery=tmp_path / "gallery.npy", gallery_labels=tmp_path / "gallery.csv"
@@ -197,7 +197,7 @@ def masked(retrieval):
 def test_arrays_of_ids_junk_and_distractors_mean_what_they_mean_to_evaluate(retrieval, masked, tmp_path):
     embeddings, paths = retrieval
     options, expected = masked
-    pairs = np.array([(row, item) for row, own in enumerate(options["junk"]) for item in own])
+    pairs = np.array([(row, item) for row, items_of_query in enumerate(options["junk"]) for item in items_of_query])
     queries = {"embeddings": embeddings[:10], "paths": paths[:10]}
     number = {"ids": np.arange(30) // 2, "distractors": options["distractors"]}
     whole = {**queries, "gallery_embeddings": embeddings, "gallery_paths": paths, "junk": pairs}
@@ -210,9 +210,9 @@ def test_arrays_of_ids_junk_and_distractors_mean_what_they_mean_to_evaluate(retr
     arrays = {"embeddings": embeddings, "paths": paths, **number}
     torch.save({name: torch.tensor(array) for name, array in arrays.items()}, tmp_path / "gallery.pt")
     for name, gallery in (("whole.npz", None), ("queries.npz", "gallery.npz"), ("queries.npz", "gallery.pt")):
-        found = evaluate_file(tmp_path / name, gallery=None if gallery is None else tmp_path / gallery)
-        np.testing.assert_array_equal(found.values, expected.values)
-        assert found.convention == expected.convention
+        result = evaluate_file(tmp_path / name, gallery=None if gallery is None else tmp_path / gallery)
+        np.testing.assert_array_equal(result.values, expected.values)
+        assert result.convention == expected.convention
 
 
 def test_columns_of_tables_name_ids_junk_and_distractors(retrieval, masked, tmp_path):
@@ -225,21 +225,21 @@ def test_columns_of_tables_name_ids_junk_and_distractors(retrieval, masked, tmp_
     table.assign(vector=list(embeddings)).to_parquet(tmp_path / "gallery.parquet")
     np.save(tmp_path / "queries.npy", embeddings[:10])
     np.save(tmp_path / "gallery.npy", embeddings)
-    junk = [(row, item) for row, own in enumerate(options["junk"]) for item in own]
+    junk = [(row, item) for row, items_of_query in enumerate(options["junk"]) for item in items_of_query]
     pd.DataFrame(junk, columns=["query", "item"]).to_csv(tmp_path / "junk.csv", index=False)
     given = {"labels": tmp_path / "queries.csv", "ids": "file", "junk": tmp_path / "junk.csv", "distractors": True}
     for gallery in (
         {"gallery": tmp_path / "gallery.npy", "gallery_labels": tmp_path / "gallery.csv"},
         {"gallery": tmp_path / "gallery.parquet"},
     ):
-        found = evaluate_file(tmp_path / "queries.npy", **given, **gallery, out=tmp_path / "result.json")
-        np.testing.assert_array_equal(found.values, expected.values)
-        assert found.convention == replace(expected.convention, level_names=("kind", "name"))
+        result = evaluate_file(tmp_path / "queries.npy", **given, **gallery, out=tmp_path / "result.json")
+        np.testing.assert_array_equal(result.values, expected.values)
+        assert result.convention == replace(expected.convention, level_names=("kind", "name"))
         with pytest.raises(EmptyLabelError, match="gallery"):
             evaluate_file(tmp_path / "queries.npy", **{**given, "distractors": False}, **gallery)
-    made = json.loads((tmp_path / "result.json").read_text())["manifest"]
-    assert made["parameters"]["ids"] == "file"
-    assert "junk.csv" in [file["name"] for file in made["inputs"]]
+    record = json.loads((tmp_path / "result.json").read_text())["manifest"]
+    assert record["parameters"]["ids"] == "file"
+    assert "junk.csv" in [file["name"] for file in record["inputs"]]
 
 
 def test_a_number_in_one_file_is_its_text_in_another(retrieval, tmp_path):
@@ -249,10 +249,10 @@ def test_a_number_in_one_file_is_its_text_in_another(retrieval, tmp_path):
     labels.head(10).to_csv(tmp_path / "queries.csv", index=False)
     for gallery in (labels, labels.astype(str), labels.astype(str).replace({"name": {"9": "nine"}})):
         gallery.assign(vector=list(embeddings)).to_parquet(tmp_path / "gallery.parquet")
-        found = evaluate_file(
+        result = evaluate_file(
             tmp_path / "queries.npy", labels=tmp_path / "queries.csv", gallery=tmp_path / "gallery.parquet"
         )
-        np.testing.assert_array_equal(found.values, evaluate(embeddings[:10], paths[:10], embeddings, paths).values)
+        np.testing.assert_array_equal(result.values, evaluate(embeddings[:10], paths[:10], embeddings, paths).values)
 
 
 def test_ids_that_a_missing_one_made_floats_are_those_of_the_other_file(retrieval, tmp_path):
@@ -262,25 +262,25 @@ def test_ids_that_a_missing_one_made_floats_are_those_of_the_other_file(retrieva
     pd.DataFrame({**vectors, "class": paths[:, -1]})[:10].to_parquet(tmp_path / "queries.parquet")
     known = pd.Series(paths[:, -1]).where(~unlabeled)  # float64
     pd.DataFrame({**vectors, "class": known}).to_parquet(tmp_path / "gallery.parquet")
-    found = evaluate_file(tmp_path / "queries.parquet", gallery=tmp_path / "gallery.parquet", distractors=True)
+    result = evaluate_file(tmp_path / "queries.parquet", gallery=tmp_path / "gallery.parquet", distractors=True)
     ids = paths[:, -1:]
     expected = evaluate(embeddings[:10], ids[:10], embeddings, ids, distractors=unlabeled)
-    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(result.values, expected.values)
 
 
 def test_options_reach_evaluate(retrieval, tmp_path):
     embeddings, paths = retrieval
     np.savez(tmp_path / "e.npz", embeddings=embeddings, paths=paths)
-    for given, options in (
+    for tables, options in (
         ({"relevance": "linear"}, {"relevance": ht.relevance.linear}),
         ({"relevance": "gain"}, {"relevance": ht.relevance.gain}),
         ({"relevance": [0.25, 0.75]}, {"relevance": partial(ht.relevance.weighted_ap, weights=(0.25, 0.75))}),
         ({"device": "cpu", "precision": "bfloat16"}, {"device": "cpu", "precision": "bfloat16"}),
         ({"approximate": "ivf", "metrics": ["R@1", "mAP@10"]}, {"approximate": "ivf", "metrics": ["R@1", "mAP@10"]}),
     ):
-        found, expected = evaluate_file(tmp_path / "e.npz", **given), evaluate(embeddings, paths, **options)
-        np.testing.assert_array_equal(found.values, expected.values)
-        assert found.convention == expected.convention
+        result, expected = evaluate_file(tmp_path / "e.npz", **tables), evaluate(embeddings, paths, **options)
+        np.testing.assert_array_equal(result.values, expected.values)
+        assert result.convention == expected.convention
     evaluate_file(tmp_path / "e.npz", resume=tmp_path / "blocks")
     assert list((tmp_path / "blocks").iterdir())
 
@@ -293,8 +293,8 @@ def test_a_large_npy_stays_on_disk(retrieval, tmp_path, monkeypatch):
     assert type(read_embeddings(tmp_path / "e.npy", labels=tmp_path / "labels.csv").embeddings) is np.ndarray
     monkeypatch.setattr(embeddings_files, "MAPPED_BYTES", 100)
     assert isinstance(read_embeddings(tmp_path / "e.npy", labels=tmp_path / "labels.csv").embeddings, np.memmap)
-    found = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "labels.csv").values
-    np.testing.assert_array_equal(found, expected)
+    result = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "labels.csv").values
+    np.testing.assert_array_equal(result, expected)
 
 
 def test_a_column_of_images_is_their_ids_unless_it_is_named_as_a_level(retrieval, tmp_path, capsys):
@@ -302,8 +302,8 @@ def test_a_column_of_images_is_their_ids_unless_it_is_named_as_a_level(retrieval
     np.save(tmp_path / "e.npy", embeddings)
     images = [f"{row}.jpg" for row in range(30)]
     pd.DataFrame(paths, columns=LABELS).assign(image=images).to_csv(tmp_path / "l.csv", index=False)
-    found = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv")
-    np.testing.assert_array_equal(found.values, evaluate(embeddings, paths).values)
+    result = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv")
+    np.testing.assert_array_equal(result.values, evaluate(embeddings, paths).values)
     with pytest.raises(InputError, match=r"gives no metric a value.*levels are image"):
         evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv", levels=["image"])
     assert "—" not in capsys.readouterr().out
@@ -318,18 +318,18 @@ def test_columns_taken_as_levels_are_named_and_those_that_hiertree_adds_left_out
     labels["split"] = np.where(np.arange(30) % 2, "train", "test")
     for name in ("l.csv", "l.parquet"):
         labels.to_csv(tmp_path / name, index=False) if name.endswith("csv") else labels.to_parquet(tmp_path / name)
-        found = evaluate_file(tmp_path / "e.npy", labels=tmp_path / name)
-        np.testing.assert_array_equal(found.values, expected.values)
+        result = evaluate_file(tmp_path / "e.npy", labels=tmp_path / name)
+        np.testing.assert_array_equal(result.values, expected.values)
         printed = capsys.readouterr()
         assert f"{name}: levels kind → name; name others by --levels" in caplog.messages
         assert "2: kind → name" in printed.out
-        assert found.convention.level_names == found.level_names == ("kind", "name")
+        assert result.convention.level_names == result.level_names == ("kind", "name")
     frame = evaluate(embeddings, labels)
     np.testing.assert_array_equal(frame.values, expected.values)
     assert "2: kind → name" in str(frame)
     assert {record.levelname for record in caplog.records} == {"INFO"}
-    named = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv", levels=["kind", "split"])
-    assert named.level_names == ("kind", "split")
+    result_of_names = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv", levels=["kind", "split"])
+    assert result_of_names.level_names == ("kind", "split")
     assert not any("levels kind → split" in message for message in caplog.messages)
 
 
@@ -396,15 +396,15 @@ def test_a_gallery_has_the_levels_of_the_queries(retrieval, tmp_path):
     labels = pd.DataFrame(paths, columns=LABELS)
     labels.to_csv(tmp_path / "queries.csv", index=False)
     labels[LABELS[::-1]].to_csv(tmp_path / "gallery.csv", index=False)
-    given = {
+    options = {
         "labels": tmp_path / "queries.csv",
         "gallery": tmp_path / "e.npy",
         "gallery_labels": tmp_path / "gallery.csv",
     }
     with pytest.raises(OptionError, match="levels kind, name of the queries and name, kind of the gallery"):
-        evaluate_file(tmp_path / "e.npy", **given)
+        evaluate_file(tmp_path / "e.npy", **options)
     np.testing.assert_array_equal(
-        evaluate_file(tmp_path / "e.npy", **given, levels=LABELS).values,
+        evaluate_file(tmp_path / "e.npy", **options, levels=LABELS).values,
         evaluate(embeddings, paths, embeddings, paths).values,
     )
 
@@ -458,7 +458,7 @@ def test_files_that_do_not_fit_are_refused_and_nothing_is_written(retrieval, tmp
     labels.to_csv(tmp_path / "labels.csv", index=False)
     labels.assign(file=["", *map(str, range(29))]).to_csv(tmp_path / "files.csv", index=False)
     (tmp_path / "junk.csv").write_text("query,item\n0,1\n30,0\n")
-    before = sorted(tmp_path.iterdir())
+    files = sorted(tmp_path.iterdir())
     for error, file, options in (
         (InputError, "absent.npz", {}),
         (InputError, "no_paths.npz", {}),
@@ -487,7 +487,7 @@ def test_files_that_do_not_fit_are_refused_and_nothing_is_written(retrieval, tmp
     ):
         with pytest.raises(error):
             evaluate_file(tmp_path / file, out=tmp_path / "result.json", **options)
-    assert sorted(tmp_path.iterdir()) == before
+    assert sorted(tmp_path.iterdir()) == files
 
 
 def test_protocol_and_compat_reach_the_card_and_the_provenance(tmp_path, retrieval):
@@ -495,7 +495,7 @@ def test_protocol_and_compat_reach_the_card_and_the_provenance(tmp_path, retriev
     np.savez(tmp_path / "e.npz", embeddings=embeddings, paths=paths)
     result = evaluate_file(tmp_path / "e.npz", protocol="cub", compat="official", out=tmp_path / "result.json")
     assert result.names == ("R@1", "R@2", "R@4", "R@8", "mAP@R")
-    written = json.loads((tmp_path / "result.json").read_text())
-    assert written["convention"]["protocol"] == "cub"
-    assert written["convention"]["rules"]["itself"] == "first hit"
-    assert written["manifest"]["parameters"]["compat"] == "official"
+    record = json.loads((tmp_path / "result.json").read_text())
+    assert record["convention"]["protocol"] == "cub"
+    assert record["convention"]["rules"]["itself"] == "first hit"
+    assert record["manifest"]["parameters"]["compat"] == "official"

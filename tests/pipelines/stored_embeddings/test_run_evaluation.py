@@ -30,29 +30,29 @@ def run(*arguments):
 
 
 def test_a_run_is_measured_by_the_labels_of_a_table(folder):
-    told = run(
+    output = run(
         "evaluate", "--run", "run.txt", "--tree", "labels.csv", "--json", "--per-query", "q.csv", "--out", "r.json"
     )
-    assert told.exit_code == 0
+    assert output.exit_code == 0
     names = ["a.jpg", "b.jpg", "c.jpg", "d.jpg"]
     paths = [[0, 0], [0, 0], [0, 1], [1, 2]]
     expected = evaluate_ranking("run.txt", query_paths=paths, query_names=names)
-    assert json.loads(told.stdout)["summary"] == json.loads(expected.to_json())["summary"]
+    assert json.loads(output.stdout)["summary"] == json.loads(expected.to_json())["summary"]
     assert (folder / "q.csv").read_text().splitlines()[1].startswith("a.jpg,")
-    written = json.loads((folder / "r.json").read_text())
-    assert [made["name"] for made in written["manifest"]["inputs"]] == ["run.txt", "labels.csv"]
+    record = json.loads((folder / "r.json").read_text())
+    assert [source["name"] for source in record["manifest"]["inputs"]] == ["run.txt", "labels.csv"]
 
 
 def test_an_item_whose_labels_are_all_empty_counts_as_unlabeled(folder):
-    whole = (folder / "labels.csv").read_text()
-    (folder / "labels.csv").write_text(whole.replace("c.jpg,pet,cat", "c.jpg,,"))
-    told = run("evaluate", "--run", "run.txt", "--tree", "labels.csv", "--json", "--metrics", "AP")
-    assert json.loads(told.stdout)["summary"] == {"AP": 0.75}
+    labels_text = (folder / "labels.csv").read_text()
+    (folder / "labels.csv").write_text(labels_text.replace("c.jpg,pet,cat", "c.jpg,,"))
+    output = run("evaluate", "--run", "run.txt", "--tree", "labels.csv", "--json", "--metrics", "AP")
+    assert json.loads(output.stdout)["summary"] == {"AP": 0.75}
     with pytest.raises(TableError, match=r"run\.txt, line 1: item 'c\.jpg'"):
         run("evaluate", "--run", "run.txt", "--tree", "labels.csv", "--unjudged", "error")
     assert run("qrels", "labels.csv", "--out", "made.txt").exit_code == 0
     assert set(read_trec_qrels("made.txt")) == {"a.jpg", "b.jpg"}
-    (folder / "labels.csv").write_text(whole.replace("d.jpg,car,van", "d.jpg,car,"))
+    (folder / "labels.csv").write_text(labels_text.replace("d.jpg,car,van", "d.jpg,car,"))
     with pytest.raises(EmptyLabelError, match=r"line 5.*by --levels"):
         run("evaluate", "--run", "run.txt", "--tree", "labels.csv")
 
@@ -60,9 +60,9 @@ def test_an_item_whose_labels_are_all_empty_counts_as_unlabeled(folder):
 def test_a_run_is_measured_by_qrels_whose_spam_is_said_to_be_irrelevant(folder):
     refused = CliRunner().invoke(commands, ["evaluate", "--run", "run.txt", "--qrels", "qrels.txt"])
     assert "--negative-qrels irrelevant" in str(refused.exception)
-    told = run("evaluate", "--run", "run.txt", "--qrels", "qrels.txt", "--negative-qrels", "irrelevant", "--json",
+    output = run("evaluate", "--run", "run.txt", "--qrels", "qrels.txt", "--negative-qrels", "irrelevant", "--json",
                "--metrics", "AP[1],AP[2]")  # fmt: skip
-    assert json.loads(told.stdout)["summary"] == {"AP[1]": 1.0, "AP[2]": 0.5}
+    assert json.loads(output.stdout)["summary"] == {"AP[1]": 1.0, "AP[2]": 0.5}
 
 
 def test_qrels_of_a_tree_judge_a_run_as_the_tree_does(folder):
@@ -94,9 +94,9 @@ def test_qrels_of_a_tree_judge_a_run_as_the_tree_does(folder):
     ],
 )
 def test_calls_that_mean_nothing_end_with_status_2(arguments, words, folder, capsys):
-    before = (folder / "run.txt").read_bytes()
+    run_content = (folder / "run.txt").read_bytes()
     with pytest.raises(SystemExit) as ended:
         main(["evaluate", *arguments])
     assert ended.value.code == 2
     assert words in capsys.readouterr().err
-    assert (folder / "run.txt").read_bytes() == before
+    assert (folder / "run.txt").read_bytes() == run_content

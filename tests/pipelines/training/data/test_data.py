@@ -36,8 +36,8 @@ def images(dataset: ImageDataset) -> Tensor:
 
 def test_numbers_differ_between_seeds_epochs_and_batches() -> None:
     keys = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
-    drawn = {batch_numbers(3, seed=s, epoch=e, batch=b).tobytes() for s, e, b in keys}
-    assert len(drawn) == len(keys)
+    draws = {batch_numbers(3, seed=s, epoch=e, batch=b).tobytes() for s, e, b in keys}
+    assert len(draws) == len(keys)
 
 
 def test_middle_numbers_leave_glyphs_as_they_are(images: Tensor) -> None:
@@ -49,8 +49,8 @@ def test_glyphs_shift_by_the_fraction_of_the_image_asked_for() -> None:
     dot[0, 0, 10, 10] = 255
     numbers = STILL[:1].copy()
     numbers[0, 3] = 1.0  # as far right as may be looked, so that content moves left
-    moved = move_glyphs(dot, numbers, GlyphAugmentation(shift=0.1))
-    assert moved.nonzero().tolist() == [[0, 0, 10, 8]]
+    shifted = move_glyphs(dot, numbers, GlyphAugmentation(shift=0.1))
+    assert shifted.nonzero().tolist() == [[0, 0, 10, 8]]
 
 
 def test_glyphs_turn_without_changing_their_size() -> None:
@@ -66,8 +66,8 @@ def test_glyphs_are_never_mirrored() -> None:
     corner = torch.zeros(64, 1, 28, 28, dtype=torch.uint8)
     corner[:, :, 6:10, 6:22] = 255  # an "F" without its arm: top bar and left stem
     corner[:, :, 6:22, 6:10] = 255
-    moved = move_glyphs(corner, batch_numbers(64, seed=0, epoch=0, batch=0), GlyphAugmentation()).float()
-    left, right = moved[..., :14].sum(dim=(1, 2, 3)), moved[..., 14:].sum(dim=(1, 2, 3))
+    shifted = move_glyphs(corner, batch_numbers(64, seed=0, epoch=0, batch=0), GlyphAugmentation()).float()
+    left, right = shifted[..., :14].sum(dim=(1, 2, 3)), shifted[..., 14:].sum(dim=(1, 2, 3))
     assert bool((left > right).all())
 
 
@@ -110,14 +110,14 @@ def test_same_image_twice_in_a_batch_is_seen_in_two_ways(dataset: ImageDataset) 
 
 def test_evaluation_sees_images_unchanged(dataset: ImageDataset) -> None:
     views = ImageViews(dataset.images, ImageSettings(size=16, augmentation=PhotoAugmentation()))
-    plain = torch.from_numpy(np.array(dataset.images[2])).permute(2, 0, 1)
-    assert torch.equal(views[BatchKey(9, 9, [2])].images[0], plain)
+    image = torch.from_numpy(np.array(dataset.images[2])).permute(2, 0, 1)
+    assert torch.equal(views[BatchKey(9, 9, [2])].images[0], image)
 
 
 def test_evaluation_can_crop_the_center_of_a_larger_image(dataset: ImageDataset) -> None:
     view = ImageViews(dataset.images, ImageSettings(size=12, resize=16))[BatchKey(0, 0, [2])].images[0]
-    plain = torch.from_numpy(np.array(dataset.images[2])).permute(2, 0, 1)
-    assert torch.equal(view, plain[:, 2:14, 2:14])
+    image = torch.from_numpy(np.array(dataset.images[2])).permute(2, 0, 1)
+    assert torch.equal(view, image[:, 2:14, 2:14])
 
 
 def test_evaluation_can_squeeze_an_image_before_the_crop_as_pillow_does() -> None:
@@ -148,20 +148,20 @@ def test_workers_see_the_same_batches_in_the_same_order(dataset: ImageDataset) -
         keys.start(5, first=1)
         return [list(batch) for batch in loader]
 
-    alone, together = batches(0), batches(2)
-    assert len(alone) == len(sampler) - 1
-    for one, other in zip(alone, together, strict=True):
-        assert torch.equal(one[0], other[0])
-        assert torch.equal(one[1], other[1])
+    single_process, worker_batches = batches(0), batches(2)
+    assert len(single_process) == len(sampler) - 1
+    for one, reference in zip(single_process, worker_batches, strict=True):
+        assert torch.equal(one[0], reference[0])
+        assert torch.equal(one[1], reference[1])
 
 
 def test_epoch_begun_late_is_the_rest_of_the_whole_one(dataset: ImageDataset) -> None:
     keys = EpochKeys(ClassBalancedSampler(dataset.paths, batch_size=4, images_per_class=2))
     keys.start(2)
-    whole = list(keys)
+    all_batches = list(keys)
     keys.start(2, first=3)
-    assert list(keys) == whole[3:]
-    assert len(keys) == len(whole) - 3
+    assert list(keys) == all_batches[3:]
+    assert len(keys) == len(all_batches) - 3
 
 
 def test_more_pixels_than_memory_are_refused_before_any_image_is_decoded(
@@ -174,7 +174,7 @@ def test_more_pixels_than_memory_are_refused_before_any_image_is_decoded(
 
 
 def test_loader_leaves_torchs_own_generator_alone(dataset: ImageDataset) -> None:
-    before = torch.get_rng_state()
+    state = torch.get_rng_state()
     loader = batch_loader(ImageViews(dataset.images, ImageSettings(size=16)), keys_in_order(range(16), 8))
     assert sum(len(indices) for indices, _ in loader) == 16
-    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(torch.get_rng_state(), state)

@@ -57,12 +57,12 @@ def test_files_give_the_views_that_memory_gives(
 
 def test_evaluation_view_through_a_larger_cache_is_near_that_of_the_photo(photos: ImageDataset) -> None:
     for resize in (None, 20, (20, 20)):
-        plain = ImageViews(photos.images, settings(cache=False, resize=resize))[EVERYTHING[0]].images.float()
+        views = ImageViews(photos.images, settings(cache=False, resize=resize))[EVERYTHING[0]].images.float()
         through = ImageViews(photos.images, settings(cache=True, cache_size=32, resize=resize))[
             EVERYTHING[0]
         ].images.float()
-        assert plain.shape == through.shape
-        assert (plain - through).abs().mean() < 4, "of 255"
+        assert views.shape == through.shape
+        assert (views - through).abs().mean() < 4, "of 255"
 
 
 def test_crops_of_a_larger_cache_have_more_detail(photos: ImageDataset) -> None:
@@ -79,20 +79,20 @@ def test_crops_of_a_larger_cache_have_more_detail(photos: ImageDataset) -> None:
 
 
 def test_second_run_decodes_nothing_and_workers_share_the_files(
-    photos: ImageDataset, tmp_path: Path, counted: Callable[[], int]
+    photos: ImageDataset, tmp_path: Path, decoded_count: Callable[[], int]
 ) -> None:
-    kept = settings(cache=True, cache_folder=str(tmp_path / "kept"), augmentation=NoAugmentation())
-    first = ImageViews(photos.images, kept)
-    assert counted() == 10
-    again = ImageViews(photos.images, kept)
-    assert counted() == 10
-    assert len(pickle.dumps(again._cache)) < 1_000
-    loaded = list(batch_loader(again, EVERYTHING, workers=2))
+    cached = settings(cache=True, cache_folder=str(tmp_path / "kept"), augmentation=NoAugmentation())
+    first = ImageViews(photos.images, cached)
+    assert decoded_count() == 10
+    views = ImageViews(photos.images, cached)
+    assert decoded_count() == 10
+    assert len(pickle.dumps(views._cache)) < 1_000
+    loaded = list(batch_loader(views, EVERYTHING, workers=2))
     assert all(torch.equal(batch.images, first[key].images) for batch, key in zip(loaded, EVERYTHING, strict=True))
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+def decoded_count(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How many images have been decoded."""
     rows: list[int] = []
     decode = ImageViews._square
@@ -106,45 +106,45 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
 
 def test_an_interrupted_decoding_goes_on_after_the_last_whole_part(
-    photos: ImageDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: Callable[[], int]
+    photos: ImageDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded_count: Callable[[], int]
 ) -> None:
     monkeypatch.setattr(pixel_cache, "_ROWS_PER_FILE", 4)
-    kept = settings(cache=True, cache_folder=str(tmp_path / "kept"))
+    cached = settings(cache=True, cache_folder=str(tmp_path / "kept"))
     (tmp_path / "6.png").write_bytes(b"no image")
     with pytest.raises(ImageError, match=r"6\.png"):
-        ImageViews(photos.images, kept)
-    before = counted()
+        ImageViews(photos.images, cached)
+    decoded = decoded_count()
     save_photo(tmp_path / "6.png", 6)
-    mended = ImageViews(photos.images, kept)
-    assert counted() - before == 6, "all but the first four"
+    views_after = ImageViews(photos.images, cached)
+    assert decoded_count() - decoded == 6, "all but the first four"
     assert torch.equal(
-        mended[EVERYTHING[1]].images, ImageViews(photos.images, settings(cache=True))[EVERYTHING[1]].images
+        views_after[EVERYTHING[1]].images, ImageViews(photos.images, settings(cache=True))[EVERYTHING[1]].images
     )
 
 
 def test_an_image_that_has_changed_is_decoded_again_with_those_of_its_file(
-    photos: ImageDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: Callable[[], int]
+    photos: ImageDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded_count: Callable[[], int]
 ) -> None:
     monkeypatch.setattr(pixel_cache, "_ROWS_PER_FILE", 4)
-    kept = settings(cache=True, cache_folder=str(tmp_path / "kept"), augmentation=NoAugmentation())
-    earlier = ImageViews(photos.images, kept)
+    cached = settings(cache=True, cache_folder=str(tmp_path / "kept"), augmentation=NoAugmentation())
+    views_before = ImageViews(photos.images, cached)
     save_photo(tmp_path / "5.png", 99)
-    changed = ImageViews(photos.images, kept)
-    assert counted() == 10 + 4
+    changed = ImageViews(photos.images, cached)
+    assert decoded_count() == 10 + 4
     key = BatchKey(0, 0, list(range(10)))
     fresh = ImageViews(photos.images, settings(cache=False, augmentation=NoAugmentation()))
     assert torch.equal(changed[key].images, fresh[key].images)
-    differs = (changed[key].images != earlier[key].images).flatten(1).any(1)
+    differs = (changed[key].images != views_before[key].images).flatten(1).any(1)
     assert differs.tolist() == [row == 5 for row in range(10)], "a run at work keeps the images that it began with"
 
 
 def test_a_disk_without_room_is_reported_before_anything_is_decoded(
-    photos: ImageDataset, tmp_path: Path, counted: Callable[[], int]
+    photos: ImageDataset, tmp_path: Path, decoded_count: Callable[[], int]
 ) -> None:
     square = torch.zeros(3, 1 << 20, 1 << 20, dtype=torch.uint8, device="meta")
     with pytest.raises(MissingResourceError, match="GiB are free"):
         PixelCache(tmp_path / "kept", photos.images, lambda _: square, view=[], shape=(3, 1 << 20, 1 << 20))
-    assert counted() == 0
+    assert decoded_count() == 0
 
 
 @pytest.mark.parametrize("augment", [None, 3])

@@ -71,13 +71,13 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def shared(tiny_recipe: Tiny, photos: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs_folder(tiny_recipe: Tiny, photos: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The runs of two processes, and how each process saw them end."""
     folder = tmp_path_factory.mktemp("shared")
     runs = {name: tiny_recipe(*overrides) for name, overrides in {**ALIKE, **ENDED}.items()}
     runs["image"] = from_files(tiny_recipe, photos)
-    plain = {name: recipe.as_dict() for name, recipe in runs.items()}
-    run_together(take_part, find_free_network_port(), str(folder), plain, count=NUM)
+    recipes = {name: recipe.as_dict() for name, recipe in runs.items()}
+    run_together(take_part, find_free_network_port(), str(folder), recipes, count=NUM)
     return folder
 
 
@@ -98,33 +98,35 @@ def newest(run: Path) -> dict[str, torch.Tensor]:
     return load_file(path / "tensors.safetensors")
 
 
-def assert_alike(one: Path, other: Path) -> None:
-    first, second = newest(one), newest(other)
+def assert_alike(run: Path, reference: Path) -> None:
+    first, second = newest(run), newest(reference)
     assert first.keys() == second.keys()
     for name, tensor in first.items():
         expected = tensor.double()
         assert (expected - second[name].double()).norm() <= 1e-4 * expected.norm() + 1e-7, name
-    for row, same in zip(read_history(one / "history.jsonl"), read_history(other / "history.jsonl"), strict=True):
-        assert row["loss"] == pytest.approx(same["loss"], rel=1e-5)
-        for measured in ("metrics", "validation"):
-            assert row.get(measured, {}).keys() == same.get(measured, {}).keys()
-    assert (one / "best").is_dir() == (other / "best").is_dir()
-    for folder in ("", "best") if (one / "best").is_dir() else ("",):
-        assert_alike_metrics(one / folder, other / folder)
+    for row, reference_row in zip(
+        read_history(run / "history.jsonl"), read_history(reference / "history.jsonl"), strict=True
+    ):
+        assert row["loss"] == pytest.approx(reference_row["loss"], rel=1e-5)
+        for section in ("metrics", "validation"):
+            assert row.get(section, {}).keys() == reference_row.get(section, {}).keys()
+    assert (run / "best").is_dir() == (reference / "best").is_dir()
+    for folder in ("", "best") if (run / "best").is_dir() else ("",):
+        assert_alike_metrics(run / folder, reference / folder)
 
 
-def assert_alike_metrics(one: Path, other: Path) -> None:
+def assert_alike_metrics(one: Path, reference: Path) -> None:
     """Embeddings to a bound, and metrics within what scores that far apart allow: near-equal ones may swap ranks."""
     scores, paths = scores_of(one)
-    error = np.abs(scores - scores_of(other)[0]).max() + ROUNDING
+    error = np.abs(scores - scores_of(reference)[0]).max() + ROUNDING
     assert error < 1e-3
-    levels, others = hiertree.levels(paths, paths), ~np.eye(len(paths), dtype=bool)
+    levels, mask = hiertree.levels(paths, paths), ~np.eye(len(paths), dtype=bool)
     shifts = 2.0 * error * levels  # see near_ties.metric_bounds
     low, high = (
-        evaluate_scores(shifted, levels, valid=others, num_levels=paths.shape[1]).summary()
+        evaluate_scores(shifted, levels, valid=mask, num_levels=paths.shape[1]).summary()
         for shifted in (scores - shifts, scores + shifts)
     )
-    for run in (one, other):
+    for run in (one, reference):
         metrics = json.loads((run / "metrics.json").read_text())["metrics"]
         assert metrics.keys() == set(low.index)
         for name, value in metrics.items():
@@ -133,53 +135,53 @@ def assert_alike_metrics(one: Path, other: Path) -> None:
 
 def scores_of(run: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Cosines of a run's embeddings, and the paths of their images."""
-    with np.load(run / "embeddings.npz") as stored:
-        vectors, paths = stored["embeddings"].astype(np.float64), stored["paths"]
+    with np.load(run / "embeddings.npz") as archive:
+        vectors, paths = archive["embeddings"].astype(np.float64), archive["paths"]
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors @ vectors.T, paths
 
 
 @pytest.mark.parametrize("name", ALIKE)
-def test_two_processes_learn_what_one_learns(name: str, shared: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_two_processes_learn_what_one_learns(name: str, runs_folder: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
     train(tiny_recipe(*ALIKE[name]), tmp_path)
-    first, second = ends(shared, name)
+    first, second = ends(runs_folder, name)
     assert first == second
     assert first.startswith("done")
-    assert_alike(tmp_path, shared / name)
-    assert json.loads((shared / name / "metrics.json").read_text())["processes"] == NUM
+    assert_alike(tmp_path, runs_folder / name)
+    assert json.loads((runs_folder / name / "metrics.json").read_text())["processes"] == NUM
 
 
 def test_sigterm_to_one_stops_all_at_one_step_and_another_number_of_processes_goes_on(
-    shared: Path, tiny_recipe: Tiny
+    runs_folder: Path, tiny_recipe: Tiny
 ) -> None:
-    assert ends(shared, "stopped") == ["status 0"] * NUM
-    assert list(list_checkpoints(shared / "stopped" / "checkpoints")) == [2, 3]
-    train(tiny_recipe(*ALIKE["happier"]), shared / "stopped")
-    assert_alike(shared / "happier", shared / "stopped")
+    assert ends(runs_folder, "stopped") == ["status 0"] * NUM
+    assert list(list_checkpoints(runs_folder / "stopped" / "checkpoints")) == [2, 3]
+    train(tiny_recipe(*ALIKE["happier"]), runs_folder / "stopped")
+    assert_alike(runs_folder / "happier", runs_folder / "stopped")
 
 
-def test_loss_of_one_that_is_no_number_ends_all_with_one_message(shared: Path) -> None:
-    first, second = ends(shared, "nan")
+def test_loss_of_one_that_is_no_number_ends_all_with_one_message(runs_folder: Path) -> None:
+    first, second = ends(runs_folder, "nan")
     assert first.startswith("TrainingError: step 3: ")
     assert second == "status 0"
-    with np.load(shared / "nan" / "failed_batch.npz") as file:
+    with np.load(runs_folder / "nan" / "failed_batch.npz") as file:
         assert file["images"].shape == (8, 3, 16, 16)  # of both
 
 
-def test_batch_that_one_cannot_learn_from_is_skipped_by_all(shared: Path) -> None:
-    assert all(end.startswith("done") for end in ends(shared, "skipped"))
-    assert [row.get("skipped") for row in read_history(shared / "skipped" / "history.jsonl")] == [None, 1, None]
+def test_batch_that_one_cannot_learn_from_is_skipped_by_all(runs_folder: Path) -> None:
+    assert all(end.startswith("done") for end in ends(runs_folder, "skipped"))
+    assert [row.get("skipped") for row in read_history(runs_folder / "skipped" / "history.jsonl")] == [None, 1, None]
 
 
-def test_image_that_one_cannot_decode_ends_all_with_one_message(shared: Path) -> None:
-    first, second = ends(shared, "image")
+def test_image_that_one_cannot_decode_ends_all_with_one_message(runs_folder: Path) -> None:
+    first, second = ends(runs_folder, "image")
     assert first.startswith("ImageError: ")
     assert "train-3.png" in first
     assert second == "status 0"
 
 
-def test_synchronized_statistics_need_gpus(shared: Path) -> None:
-    first, second = ends(shared, "sync")
+def test_synchronized_statistics_need_gpus(runs_folder: Path) -> None:
+    first, second = ends(runs_folder, "sync")
     assert first.startswith("DeviceError: model.sync_batch_norm=true with 2 processes on a CPU")
     assert second == "status 0"
 
@@ -193,9 +195,9 @@ def command(out: Path, recipe: Recipe, *words: str) -> list[str]:
 
 def until_next_checkpoint(process: subprocess.Popen[str], out: Path) -> list[psutil.Process]:
     """Wait for a step more than there was; returns the processes that share the batches."""
-    before = max(list_checkpoints(out / "checkpoints"), default=0)
+    step = max(list_checkpoints(out / "checkpoints"), default=0)
     deadline = time.monotonic() + 300
-    while max(list_checkpoints(out / "checkpoints"), default=0) == before:
+    while max(list_checkpoints(out / "checkpoints"), default=0) == step:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -208,22 +210,22 @@ def test_command_starts_its_processes_and_obeys_sigterm(tiny_recipe: Tiny, tmp_p
     recipe, out = tiny_recipe(FROZEN, "training.epochs=4000", "training.devices=2"), tmp_path / "run"
     script = command(out, recipe, str(Path(sys.executable).with_name("hiertree")))
     with subprocess.Popen(script, stderr=subprocess.PIPE, text=True) as process:
-        shared = until_next_checkpoint(process, out)
-        assert len(shared) == NUM
+        step = until_next_checkpoint(process, out)
+        assert len(step) == NUM
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=120)
-    assert process.returncode == 0, said
-    assert said.count("by SIGTERM") == 1
-    assert not any(child.is_running() for child in shared)
+        _, output = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert output.count("by SIGTERM") == 1
+    assert not any(child.is_running() for child in step)
     assert not (out / "metrics.json").exists()
 
 
-def test_torchrun_shares_the_batches_and_speaks_once(tiny_recipe: Tiny, shared: Path, tmp_path: Path) -> None:
+def test_torchrun_shares_the_batches_and_speaks_once(tiny_recipe: Tiny, runs_folder: Path, tmp_path: Path) -> None:
     launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(NUM), "--standalone")
     words = command(tmp_path / "run", tiny_recipe(*ALIKE["happier"]), *launcher, "-m", "hiertree")
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.count("H-AP") == 1
-    assert_alike(tmp_path / "run", shared / "happier")
+    assert_alike(tmp_path / "run", runs_folder / "happier")
 
 
 @pytest.mark.nightly
@@ -233,10 +235,10 @@ def test_a_line_names_the_process_that_was_killed(tiny_recipe: Tiny, tmp_path: P
     script = command(out, recipe, *launcher, "-m", "hiertree")
     with subprocess.Popen(script, stderr=subprocess.PIPE, text=True) as process:
         until_next_checkpoint(process, out)
-        next(own for own in psutil.Process(process.pid).children() if own.environ()["RANK"] == "1").kill()
-        _, said = process.communicate(timeout=15)
+        next(child for child in psutil.Process(process.pid).children() if child.environ()["RANK"] == "1").kill()
+        _, output = process.communicate(timeout=15)
     assert process.returncode != 0
-    assert said.count("process 1 of 2 has ended before the work was done") == said.count("error: ") == 1
+    assert output.count("process 1 of 2 has ended before the work was done") == output.count("error: ") == 1
 
 
 def test_gpus_that_are_absent_are_refused_before_anything_starts(tiny_recipe: Tiny, tmp_path: Path) -> None:
@@ -248,17 +250,17 @@ def test_gpus_that_are_absent_are_refused_before_anything_starts(tiny_recipe: Ti
 
 
 def test_each_process_draws_its_own_and_then_all_draw_alike() -> None:
-    device, inside, after = torch.device("cpu"), [], []
+    device, draws, next_draw = torch.device("cpu"), [], []
     for rank in (0, 1, 1):
         processes = Processes()
         processes.rank, processes.size = rank, NUM
         torch.manual_seed(5)
         with randomness_by_rank(processes, device, 7, 3):
-            inside.append(float(torch.rand(())))
-        after.append(float(torch.rand(())))
+            draws.append(float(torch.rand(())))
+        next_draw.append(float(torch.rand(())))
     torch.manual_seed(5)
-    assert inside[0] != inside[1] == inside[2]
-    assert after == [float(torch.rand(()))] * 3
+    assert draws[0] != draws[1] == draws[2]
+    assert next_draw == [float(torch.rand(()))] * 3
 
 
 @pytest.mark.parametrize(
@@ -276,8 +278,8 @@ def test_processes_that_a_launcher_started_are_found(
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    found = detect_launch()
-    assert (None if found is None else (found.devices, found.nodes)) == expected
+    launch = detect_launch()
+    assert (None if launch is None else (launch.devices, launch.nodes)) == expected
 
 
 def test_slurm_tasks_without_a_number_for_each_machine_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ def test_every_process_knows_its_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "error", "message"),
+    ("failure", "error", "message"),
     [
         ("typed", ImageError, r"one\.png: expected an image"),
         ("killed", TrainingError, r"process 1 of 2 was killed by signal 9.*run the same command to go on"),
@@ -38,9 +38,11 @@ def test_every_process_knows_its_place(tmp_path: Path) -> None:
         ("crash", RuntimeError, r"(?s)process 1 of 2:.*connection closed"),
     ],
 )
-def test_failure_of_one_ends_all_with_its_error(tmp_path: Path, how: str, error: type[Exception], message: str) -> None:
+def test_failure_of_one_ends_all_with_its_error(
+    tmp_path: Path, failure: str, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
-        run_processes(started_functions.fail, str(tmp_path), how, count=2)
+        run_processes(started_functions.fail, str(tmp_path), failure, count=2)
     first = tmp_path / "pid-0"
     assert not first.exists() or not psutil.pid_exists(int(first.read_text()))
 
@@ -58,27 +60,27 @@ def started_from_a_script(folder: Path) -> tuple[subprocess.Popen[str], list[int
 
 
 def test_sigterm_is_passed_on(tmp_path: Path) -> None:
-    process, started = started_from_a_script(tmp_path)
+    process, process_ids = started_from_a_script(tmp_path)
     process.send_signal(signal.SIGTERM)
     _, message = process.communicate(timeout=30)
     assert process.returncode == 0, message
-    assert not any(map(psutil.pid_exists, started))
+    assert not any(map(psutil.pid_exists, process_ids))
 
 
 def test_ctrl_c_ends_all(tmp_path: Path) -> None:
-    process, started = started_from_a_script(tmp_path)
-    for pid in (process.pid, *started):  # as a terminal does
+    process, process_ids = started_from_a_script(tmp_path)
+    for pid in (process.pid, *process_ids):  # as a terminal does
         os.kill(pid, signal.SIGINT)
     process.communicate(timeout=30)
     assert process.returncode != 0
-    assert not any(map(psutil.pid_exists, started))
+    assert not any(map(psutil.pid_exists, process_ids))
 
 
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
-    process, started = started_from_a_script(tmp_path)
+    process, process_ids = started_from_a_script(tmp_path)
     process.kill()
     process.communicate(timeout=30)
     deadline = time.monotonic() + 30
-    while any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in started):
+    while any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in process_ids):
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -86,8 +86,8 @@ def test_interrupted_run_does_not_compute_its_pca_again(tiny_recipe: Tiny, tmp_p
     with pytest.MonkeyPatch.context() as patch:
         patch.delattr(training_run, "initialize_projection")
         train(recipe, tmp_path / "broken")
-    whole, broken = (load_embedder(tmp_path / name).state_dict() for name in ("whole", "broken"))
-    assert all(torch.equal(tensor, broken[name]) for name, tensor in whole.items())
+    uninterrupted, broken = (load_embedder(tmp_path / name).state_dict() for name in ("whole", "broken"))
+    assert all(torch.equal(tensor, broken[name]) for name, tensor in uninterrupted.items())
 
 
 @pytest.mark.parametrize(

@@ -38,16 +38,16 @@ def happier() -> HAPPIER:
 def test_groups_hold_every_parameter_once(embedder: Embedder, happier: HAPPIER) -> None:
     groups = parameter_groups(embedder, happier, OptimizerSettings())
     grouped = [id(parameter) for group in groups for parameter in group["params"]]
-    everything = [id(parameter) for module in (embedder, happier) for parameter in module.parameters()]
-    assert sorted(grouped) == sorted(everything)
+    parameters = [id(parameter) for module in (embedder, happier) for parameter in module.parameters()]
+    assert sorted(grouped) == sorted(parameters)
 
 
 def test_groups_have_their_own_rates_and_proxies_no_decay(embedder: Embedder, happier: HAPPIER) -> None:
     settings = OptimizerSettings(lr=1e-3, head_lr=2e-3, proxies_lr=1.0, weight_decay=0.1)
-    found = {
+    settings_of_group = {
         group["name"]: (group["lr"], group["weight_decay"]) for group in parameter_groups(embedder, happier, settings)
     }
-    assert found == {"backbone": (1e-3, 0.1), "head": (2e-3, 0.1), "proxies": (1.0, 0.0)}
+    assert settings_of_group == {"backbone": (1e-3, 0.1), "head": (2e-3, 0.1), "proxies": (1.0, 0.0)}
     decayed = settings.model_copy(update={"proxies_weight_decay": 0.2})
     assert parameter_groups(embedder, happier, decayed)[-1]["weight_decay"] == 0.2
 
@@ -78,16 +78,16 @@ def test_every_optimizer_of_torch_that_needs_dense_gradients_alone_takes_a_step(
 ) -> None:
     unusual = {"Optimizer", "LBFGS", "SparseAdam", "Muon"}
     classes = {name: kind for name, kind in vars(optim).items() if isinstance(kind, type)}
-    known = {name.lower() for name, kind in classes.items() if issubclass(kind, optim.Optimizer)}
-    assert known - {name.lower() for name in unusual} == set(OPTIMIZER.known())
+    names = {name.lower() for name, kind in classes.items() if issubclass(kind, optim.Optimizer)}
+    assert names - {name.lower() for name in unusual} == set(OPTIMIZER.known())
     for name in OPTIMIZER.known():
         optimizer = build_optimizer(embedder, happier, asked(name=name, lr=1e-3))
         assert type(optimizer).__name__.lower() == name
-        before = [parameter.detach().clone() for parameter in happier.parameters()]
+        parameters = [parameter.detach().clone() for parameter in happier.parameters()]
         for parameter in happier.parameters():
             parameter.grad = torch.ones_like(parameter)
         optimizer.step()
-        assert not any(map(torch.equal, before, happier.parameters())), name
+        assert not any(map(torch.equal, parameters, happier.parameters())), name
 
 
 def test_options_of_the_optimizer_are_those_of_its_class(embedder: Embedder, happier: HAPPIER) -> None:
@@ -100,8 +100,8 @@ def test_options_of_the_optimizer_are_those_of_its_class(embedder: Embedder, hap
 def test_sgd_is_nesterovs_where_it_has_momentum(embedder: Embedder, happier: HAPPIER) -> None:
     optimizer = build_optimizer(embedder, happier, asked(name="sgd"))
     assert (optimizer.defaults["momentum"], optimizer.defaults["nesterov"]) == (0.9, True)
-    for plain in ({"momentum": 0.0}, {"nesterov": False}, {"dampening": 0.1}):
-        assert build_optimizer(embedder, happier, asked(name="sgd", **plain)).defaults["nesterov"] is False
+    for options in ({"momentum": 0.0}, {"nesterov": False}, {"dampening": 0.1}):
+        assert build_optimizer(embedder, happier, asked(name="sgd", **options)).defaults["nesterov"] is False
 
 
 def factors(count: int, **schedule: Any) -> list[float]:
@@ -112,20 +112,20 @@ def factors(count: int, **schedule: Any) -> list[float]:
 def rates(settings: AnySchedule, total: int, *, lr: float, steps_per_epoch: int = 1) -> list[float]:
     """The learning rates of a run, step by step."""
     optimizer = optim.SGD([{"params": [nn.Parameter(torch.zeros(1))], "name": "backbone"}], lr=lr, momentum=0.9)
-    schedule, found = Schedule(optimizer, settings, total=total, steps_per_epoch=steps_per_epoch), []
+    schedule, rates_of_steps = Schedule(optimizer, settings, total=total, steps_per_epoch=steps_per_epoch), []
     for step in range(total):
         schedule.set(step)
-        found.append(optimizer.param_groups[0]["lr"])
+        rates_of_steps.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
-    return found
+    return rates_of_steps
 
 
 def test_cosine_goes_from_one_to_the_final_fraction() -> None:
-    found = factors(100, final=0.1)
-    assert found[0] == 1.0
-    assert found[50] == pytest.approx(0.55)
-    assert found[99] == pytest.approx(0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * 0.99)))
-    assert found == sorted(found, reverse=True)
+    factors_of_steps = factors(100, final=0.1)
+    assert factors_of_steps[0] == 1.0
+    assert factors_of_steps[50] == pytest.approx(0.55)
+    assert factors_of_steps[99] == pytest.approx(0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * 0.99)))
+    assert factors_of_steps == sorted(factors_of_steps, reverse=True)
 
 
 def test_warm_up_rises_linearly_and_never_starts_at_zero() -> None:
@@ -142,14 +142,14 @@ def test_warm_up_as_long_as_the_run_is_legal() -> None:
 
 def test_steps_are_those_of_torchs_scheduler_epoch_by_epoch(embedder: Embedder) -> None:
     """[B]'s own milestones for VehicleID: unsorted, and one of them twice."""
-    published = [200, 300, 300, 120, 220, 250, 280]
-    other = build_optimizer(embedder, nn.Identity(), asked(lr=1e-5))
-    scheduler = MultiStepLR(other, milestones=published, gamma=0.3)
-    schedule = ScheduleSettings(name="step", milestones=tuple(published), factor=0.3)
-    found = rates(schedule, 800, lr=1e-5, steps_per_epoch=2)
+    milestones = [200, 300, 300, 120, 220, 250, 280]
+    reference_optimizer = build_optimizer(embedder, nn.Identity(), asked(lr=1e-5))
+    scheduler = MultiStepLR(reference_optimizer, milestones=milestones, gamma=0.3)
+    schedule = ScheduleSettings(name="step", milestones=tuple(milestones), factor=0.3)
+    rates_of_steps = rates(schedule, 800, lr=1e-5, steps_per_epoch=2)
     for epoch in range(400):
-        assert found[2 * epoch : 2 * epoch + 2] == pytest.approx([scheduler.get_last_lr()[0]] * 2, rel=1e-9)
-        other.step()
+        assert rates_of_steps[2 * epoch : 2 * epoch + 2] == pytest.approx([scheduler.get_last_lr()[0]] * 2, rel=1e-9)
+        reference_optimizer.step()
         scheduler.step()
 
 
@@ -170,8 +170,8 @@ TORCHS: list[dict[str, Any]] = [
 def test_every_schedule_of_torch_that_numbers_describe_is_known() -> None:
     made_of_others = {"LambdaLR", "MultiplicativeLR", "SequentialLR", "ChainedScheduler", "LRScheduler"}
     by_a_measurement = {"ReduceLROnPlateau"}
-    known = {each["name"] for each in TORCHS}
-    assert known == set(SCHEDULE.known()) == set(lr_scheduler.__all__) - made_of_others - by_a_measurement
+    names = {entry["name"] for entry in TORCHS}
+    assert names == set(SCHEDULE.known()) == set(lr_scheduler.__all__) - made_of_others - by_a_measurement
 
 
 @pytest.mark.parametrize("unit", ["epoch", "step"])
@@ -181,20 +181,20 @@ def test_schedules_of_torch_are_torchs_own_and_those_of_a_run_that_is_resumed(
 ) -> None:
     per_epoch, total = 2, 12
     settings = schedule_of(**options, unit=unit)
-    found = rates(settings, total, lr=0.5, steps_per_epoch=per_epoch)
+    rates_of_steps = rates(settings, total, lr=0.5, steps_per_epoch=per_epoch)
     steps_each = per_epoch if unit == "epoch" else 1
     length = {"total_steps": total // steps_each} if options["name"] == "OneCycleLR" else {}
     optimizer = optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.5, momentum=0.9)
-    kept = {name: value for name, value in options.items() if name != "name"}
-    scheduler = getattr(lr_scheduler, options["name"])(optimizer, **kept, **length)
+    torch_options = {name: value for name, value in options.items() if name != "name"}
+    scheduler = getattr(lr_scheduler, options["name"])(optimizer, **torch_options, **length)
     for step in range(total):
-        assert found[step] == scheduler.get_last_lr()[0]
+        assert rates_of_steps[step] == scheduler.get_last_lr()[0]
         optimizer.step()
         if (step + 1) % steps_each == 0 and step + 1 < total:
             scheduler.step()
     resumed = optim.SGD([{"params": [nn.Parameter(torch.zeros(1))], "name": "backbone"}], lr=0.5, momentum=0.9)
     Schedule(resumed, settings, total=total, steps_per_epoch=per_epoch).set(7)
-    assert resumed.param_groups[0]["lr"] == found[7]
+    assert resumed.param_groups[0]["lr"] == rates_of_steps[7]
 
 
 def test_a_schedule_of_torch_begins_after_rest_and_warm_up() -> None:
@@ -218,17 +218,20 @@ def test_head_and_proxies_can_end_elsewhere(embedder: Embedder, happier: HAPPIER
     optimizer = build_optimizer(embedder, happier, asked(lr=1e-3, head_lr=2e-3, proxies_lr=10.0))
     schedule = ScheduleSettings(final=0.0, head_final=0.5, proxies_final=0.01)
     Schedule(optimizer, schedule, total=100, steps_per_epoch=10).set(100)
-    found = {group["name"]: group["lr"] for group in optimizer.param_groups}
-    assert found == pytest.approx({"backbone": 0.0, "head": 1e-3, "proxies": 0.1})
+    rates_of_groups = {group["name"]: group["lr"] for group in optimizer.param_groups}
+    assert rates_of_groups == pytest.approx({"backbone": 0.0, "head": 1e-3, "proxies": 0.1})
 
 
 def test_held_rates_are_those_of_torchs_scheduler_that_starts_late(embedder: Embedder) -> None:
     """SupRank's loop: the scheduler stands still in the first epochs and keeps its length."""
-    other = build_optimizer(embedder, nn.Identity(), asked(lr=1e-5))
-    scheduler, found = CosineAnnealingLR(other, T_max=20), rates(ScheduleSettings(hold_epochs=5), 20, lr=1e-5)
+    reference_optimizer = build_optimizer(embedder, nn.Identity(), asked(lr=1e-5))
+    scheduler, rates_of_steps = (
+        CosineAnnealingLR(reference_optimizer, T_max=20),
+        rates(ScheduleSettings(hold_epochs=5), 20, lr=1e-5),
+    )
     for epoch in range(20):
-        assert found[epoch] == pytest.approx(scheduler.get_last_lr()[0], rel=1e-9)
-        other.step()
+        assert rates_of_steps[epoch] == pytest.approx(scheduler.get_last_lr()[0], rel=1e-9)
+        reference_optimizer.step()
         if epoch >= 5:
             scheduler.step()
 

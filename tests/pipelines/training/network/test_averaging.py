@@ -65,12 +65,12 @@ def test_resumed_run_has_the_same_average_to_the_bit(tiny_recipe: Tiny, tmp_path
     with pytest.raises(KeyboardInterrupt):
         train_noting_weights(recipe, tmp_path / "broken", broken_at=broken_at)
     train(recipe, tmp_path / "broken")
-    whole, broken = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "broken"))
-    assert whole.keys() == broken.keys()
-    assert all(torch.equal(tensor, broken[name]) for name, tensor in whole.items())
+    uninterrupted, broken = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "broken"))
+    assert uninterrupted.keys() == broken.keys()
+    assert all(torch.equal(tensor, broken[name]) for name, tensor in uninterrupted.items())
 
 
 def test_averaging_changes_nothing_of_what_is_learned(tiny_recipe: Tiny, tmp_path: Path) -> None:
     averaged = train_noting_weights(tiny_recipe(*AVERAGED), tmp_path / "averaged")
-    plain = train_noting_weights(tiny_recipe(*AVERAGED, "training.ema_decay=null"), tmp_path / "plain")
-    assert all(torch.equal(tensor, plain[-1][name]) for name, tensor in averaged[-1].items())
+    reference = train_noting_weights(tiny_recipe(*AVERAGED, "training.ema_decay=null"), tmp_path / "plain")
+    assert all(torch.equal(tensor, reference[-1][name]) for name, tensor in averaged[-1].items())

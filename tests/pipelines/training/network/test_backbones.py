@@ -105,14 +105,14 @@ def test_image_tower_of_open_clip_is_the_one_of_the_whole_model(tiny_recipe: Tin
     settings = (f"model.backbone=open_clip:{MODEL}", "model.pooling=backbone", "images.size=32", "training.epochs=1")
     weights = f"model.pretrained={tmp_path / 'open_clip_model.safetensors'}"
     network = trained(tiny_recipe(*settings, weights, "model.freeze_backbone_epochs=1"), tmp_path / "run")
-    whole = open_clip.create_model(MODEL, pretrained=str(tmp_path / "open_clip_model.safetensors")).eval()
+    model = open_clip.create_model(MODEL, pretrained=str(tmp_path / "open_clip_model.safetensors")).eval()
     images = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
     with torch.inference_mode():
         pixels = (images / 255 - torch.tensor(open_clip.OPENAI_DATASET_MEAN).view(3, 1, 1)) / torch.tensor(
             open_clip.OPENAI_DATASET_STD
         ).view(3, 1, 1)
-        torch.testing.assert_close(network.backbone(pixels), whole.encode_image(pixels))
-        torch.testing.assert_close(network.pooled(images), network.head[0](whole.encode_image(pixels)))
+        torch.testing.assert_close(network.backbone(pixels), model.encode_image(pixels))
+        torch.testing.assert_close(network.pooled(images), network.head[0](model.encode_image(pixels)))
     larger = Embedder(ModelSettings(backbone=f"open_clip:{MODEL}", pooling="backbone"), channels=3, size=64)
     assert larger(torch.zeros(1, 3, 64, 64)).shape == (1, 128)
 
@@ -134,11 +134,11 @@ def test_what_a_source_does_not_have_is_one_error(settings: dict[str, object], m
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("own", ["tower, width: 6, backbone", "maps, , gem"])
+@pytest.mark.parametrize("definition", ["tower, width: 6, backbone", "maps, , gem"])
 def test_network_of_ones_own_is_trained_saved_and_loaded(
-    tiny_recipe: Tiny, tmp_path: Path, own_networks: Path, own: str
+    tiny_recipe: Tiny, tmp_path: Path, own_networks: Path, definition: str
 ) -> None:
-    attribute, options, pooling = own.split(", ")
+    attribute, options, pooling = definition.split(", ")
     name = f"my_networks:{attribute}"
     backbone = [f"model.backbone={name}", f"model.backbone_options={{{options}}}"]
     network = trained(tiny_recipe(*backbone, f"model.pooling={pooling}", *PLAIN), tmp_path / "run")

@@ -32,8 +32,8 @@ def test_compiled_run_keeps_what_an_uncompiled_one_keeps(
     train(tiny_recipe(*options, "training.compile=true"), tmp_path / "compiled")
     assert len(graphs) == 2, "one with the backbone frozen, one that trains it"
     for file in ("model.safetensors", "checkpoints/step-00000004/tensors.safetensors"):
-        plain, compiled = (load_file(tmp_path / name / file) for name in ("plain", "compiled"))
-        torch.testing.assert_close(plain, compiled)
+        eager, compiled = (load_file(tmp_path / name / file) for name in ("plain", "compiled"))
+        torch.testing.assert_close(eager, compiled)
 
 
 def test_compiler_that_fails_is_named_with_the_setting(

@@ -56,12 +56,12 @@ def test_pixel_statistics_travel_with_the_weights() -> None:
 
 def test_frozen_backbone_keeps_weights_and_statistics() -> None:
     embedder = Embedder(SMALL, channels=1)
-    before = {name: tensor.clone() for name, tensor in embedder.backbone.state_dict().items()}
+    weights = {name: tensor.clone() for name, tensor in embedder.backbone.state_dict().items()}
     embedder.set_training(frozen_backbone=True)
     embedder(torch.rand(4, 1, 28, 28) * 255).sum().backward()
     assert all(parameter.grad is None for parameter in embedder.backbone.parameters())
     assert all(parameter.grad is not None for parameter in embedder.head_parameters())
-    assert all(torch.equal(tensor, before[name]) for name, tensor in embedder.backbone.state_dict().items())
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in embedder.backbone.state_dict().items())
 
 
 def test_thawed_backbone_learns_again() -> None:
@@ -201,16 +201,16 @@ def gradients_and_memory(model: ModelSettings, images: torch.Tensor) -> tuple[di
     torch.manual_seed(0)
     embedder = Embedder(model, channels=3)
     embedder.set_training(frozen_backbone=False)
-    kept = 0
+    memory = 0
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
-        nonlocal kept
-        kept += tensor.nbytes
+        nonlocal memory
+        memory += tensor.nbytes
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         embeddings = embedder(images)
-    kept_forward = kept
+    kept_forward = memory
     (embeddings @ embeddings.T).pow(3).sum().backward()
     return {name: parameter.grad for name, parameter in embedder.named_parameters()}, kept_forward
 
@@ -221,12 +221,12 @@ def gradients_and_memory(model: ModelSettings, images: torch.Tensor) -> tuple[di
 def test_checkpointed_gradients_are_the_same_with_less_memory(backbone: str, pooling: str, size: int) -> None:
     images = torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8)
     options = {"backbone": backbone, "pooling": pooling, "freeze_batch_norm": True, "embedding_size": 8}
-    plain, memory = gradients_and_memory(ModelSettings.model_validate(options), images)
+    gradients_reference, memory = gradients_and_memory(ModelSettings.model_validate(options), images)
     checkpointing = ModelSettings.model_validate({**options, "gradient_checkpointing": True})
-    gradients, less = gradients_and_memory(checkpointing, images)
-    assert gradients.keys() == plain.keys()
-    assert all(torch.equal(gradient, gradients[name]) for name, gradient in plain.items())
-    assert less < 0.5 * memory
+    gradients, memory_checkpointed = gradients_and_memory(checkpointing, images)
+    assert gradients.keys() == gradients_reference.keys()
+    assert all(torch.equal(gradient, gradients[name]) for name, gradient in gradients_reference.items())
+    assert memory_checkpointed < 0.5 * memory
 
 
 @pytest.mark.parametrize(

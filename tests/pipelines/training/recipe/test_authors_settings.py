@@ -99,21 +99,21 @@ def ours(recipe: BuiltInRecipe, key: str) -> Any:
         statistics = input_statistics(loaded.model, channels=loaded.images.channels)
         return list(statistics[key == "model.std"])
     values = loaded.as_dict()
-    found: Any = values
+    value: Any = values
     for part in place(recipe, key):
-        found = found[part]
+        value = value[part]
     optimizer, schedule = values["optimizer"], values["schedule"]
-    if key in ("optimizer.head_lr", "optimizer.proxies_lr") and found is None:
+    if key in ("optimizer.head_lr", "optimizer.proxies_lr") and value is None:
         return optimizer["lr"]
-    return schedule["final"] if key == "schedule.proxies_final" and found is None else found
+    return schedule["final"] if key == "schedule.proxies_final" and value is None else value
 
 
 def said(recipe: BuiltInRecipe, key: str) -> str:
     """The comment behind a key, and the recipe's note."""
-    found: Any = recipe.layer
+    layer: Any = recipe.layer
     for part in place(recipe, key) if key != "note" else ():
-        found = found.get(part, {}) if isinstance(found, dict) else {}
-    return f"{found.source if isinstance(found, Setting) else ''} {recipe.note or ''}"
+        layer = layer.get(part, {}) if isinstance(layer, dict) else {}
+    return f"{layer.source if isinstance(layer, Setting) else ''} {recipe.note or ''}"
 
 
 def is_declared(text: str, value: Any) -> bool:
@@ -129,13 +129,13 @@ def is_declared(text: str, value: Any) -> bool:
 
 def deviations(recipe: BuiltInRecipe) -> list[str]:
     facts, words = theirs(COMMANDS[recipe.name])
-    found = [f"{key}: {word!r} is not said" for key, word in words if word not in said(recipe, key)]
+    problems = [f"{key}: {word!r} is not said" for key, word in words if word not in said(recipe, key)]
     for key, value in facts.items():
-        own = ours(recipe, key)
-        same = own == (pytest.approx(value) if isinstance(value, float | list) else value)
-        if not same and not is_declared(said(recipe, key), value):
-            found.append(f"{key}: {own!r} here, {value!r} there")
-    return found
+        value_of_recipe = ours(recipe, key)
+        equal = value_of_recipe == (pytest.approx(value) if isinstance(value, float | list) else value)
+        if not equal and not is_declared(said(recipe, key), value):
+            problems.append(f"{key}: {value_of_recipe!r} here, {value!r} there")
+    return problems
 
 
 def test_every_recipe_of_a_paper_is_a_command_of_its_authors() -> None:

@@ -60,26 +60,28 @@ def content(dataset: str) -> dict[str, Any]:
 
 def parts_of(file: dict[str, Any], part: str) -> list[Layer]:
     """What the part extends and then itself, settings alone."""
-    own = dict(file["variants"].get(part) or file["shared"][part])
-    extends = plain(own.pop("extends")) if "extends" in own else []
-    settings = {key: value for key, value in own.items() if key not in ("about", "note")}
+    variant = dict(file["variants"].get(part) or file["shared"][part])
+    extends = plain(variant.pop("extends")) if "extends" in variant else []
+    settings = {key: value for key, value in variant.items() if key not in ("about", "note")}
     parents = [extends] if isinstance(extends, str) else extends
     return [*(layer for parent in parents for layer in parts_of(file, parent)), settings]
 
 
 def leaves(layer: Layer, place: tuple[str, ...] = ()) -> dict[tuple[str, ...], Setting]:
-    found = {}
+    values = {}
     for key, value in layer.items():
-        found |= {(*place, key): value} if isinstance(value, Setting) else leaves(value, (*place, key))
-    return found
+        values |= {(*place, key): value} if isinstance(value, Setting) else leaves(value, (*place, key))
+    return values
 
 
 def repetitions(layer: Layer, inherited: Layer) -> list[str]:
     """Sections of a layer with a setting that is inherited just so, value and source."""
     replaced = {key for key in layer if plain(merge(inherited, layer)[key]) == plain(layer[key])}  # another component
-    before = leaves(inherited)
+    inherited_values = leaves(inherited)
     return [
-        ".".join(at) for at, setting in leaves(layer).items() if before.get(at) == setting and at[0] not in replaced
+        ".".join(at)
+        for at, setting in leaves(layer).items()
+        if inherited_values.get(at) == setting and at[0] not in replaced
     ]
 
 
@@ -127,10 +129,10 @@ def test_printed_recipe_has_the_source_behind_every_value() -> None:
 
 
 def test_every_figure_is_a_command_of_recipes_and_settings_that_exist() -> None:
-    listed = CliRunner().invoke(commands, ["recipes"]).output
+    output = CliRunner().invoke(commands, ["recipes"]).output
     assert len(built_in.sweeps()) == 15
     for sweep in built_in.sweeps():
-        assert sweep.command in listed
+        assert sweep.command in output
         _, command, *arguments = shlex.split(sweep.command)
         names = [argument.removeprefix("runs/") for argument in takewhile(lambda text: text[0] != "-", arguments)]
         options = dict(zip(arguments[len(names) :: 2], arguments[len(names) + 1 :: 2], strict=True))
@@ -145,25 +147,25 @@ def test_list_names_every_recipe_with_what_it_is_for() -> None:
     text = CliRunner().invoke(commands, ["recipes"]).output
     assert all(f"  {name} " in text for name in built_in_recipes())
     assert "sop: Stanford Online Products, super-category → product" in text
-    listed = json.loads(CliRunner().invoke(commands, ["recipes", "--json"]).output)
-    assert [entry["name"] for entry in listed] == built_in_recipes()
-    found = next(entry for entry in listed if entry["name"] == "sop-happier")
+    entries = json.loads(CliRunner().invoke(commands, ["recipes", "--json"]).output)
+    assert [entry["name"] for entry in entries] == built_in_recipes()
+    found = next(entry for entry in entries if entry["name"] == "sop-happier")
     assert (found["dataset"], found["about"]) == ("sop", "HAPPIER")
     assert found["published"][0]["percent"]["H-AP"] == 59.4
 
 
 def test_shown_recipe_is_json_on_request() -> None:
     for arguments in (["--json", "show", "sop-happier"], ["show", "sop-happier", "--json"]):
-        shown = json.loads(CliRunner().invoke(commands, ["recipes", *arguments, "--set", "seed=3"]).output)
-        assert shown["settings"] == load_recipe("sop-happier", ["seed=3"]).as_dict()
-        assert shown["published"][0]["percent"]["H-AP"] == 59.4
+        sections = json.loads(CliRunner().invoke(commands, ["recipes", *arguments, "--set", "seed=3"]).output)
+        assert sections["settings"] == load_recipe("sop-happier", ["seed=3"]).as_dict()
+        assert sections["published"][0]["percent"]["H-AP"] == 59.4
 
 
 def test_shown_recipe_can_be_saved_and_trained(tmp_path: Path) -> None:
-    shown = CliRunner().invoke(commands, ["recipes", "show", "sop-happier", "--set", "seed=3"])
-    assert shown.exit_code == 0
-    assert "# Published, percent: R@1 81.0" in shown.output
-    assert "# [S] Ramzi et al." in shown.output
+    output = CliRunner().invoke(commands, ["recipes", "show", "sop-happier", "--set", "seed=3"])
+    assert output.exit_code == 0
+    assert "# Published, percent: R@1 81.0" in output.output
+    assert "# [S] Ramzi et al." in output.output
     file = tmp_path / "saved.yaml"
-    file.write_text(shown.output, encoding="utf-8")
+    file.write_text(output.output, encoding="utf-8")
     assert load_recipe(file) == load_recipe("sop-happier", ["seed=3"])

@@ -226,14 +226,16 @@ def test_run_of_ones_own_code_resumes_to_the_bit(tiny_recipe: Tiny, tmp_path: Pa
 
 
 @pytest.mark.parametrize("form", ["pillow", "array", "tensor"])
-@pytest.mark.parametrize("shown", [False, True])
-def test_items_of_torch_are_the_images_and_paths_that_they_hold(tiny_recipe: Tiny, form: str, shown: bool) -> None:
-    found = load_split(tiny_recipe(f"data={{name: own_code:Pairs, form: {form}, shown: {shown}}}"), "train")
+@pytest.mark.parametrize("show_progress", [False, True])
+def test_items_of_torch_are_the_images_and_paths_that_they_hold(
+    tiny_recipe: Tiny, form: str, show_progress: bool
+) -> None:
+    split = load_split(tiny_recipe(f"data={{name: own_code:Pairs, form: {form}, shown: {show_progress}}}"), "train")
     meant = load_split(tiny_recipe("data={name: own_code:drawn}"), "train")
-    assert np.array_equal(found.paths, meant.paths)
-    assert found.tree.level_names == ("level_1", "level_2", "level_3")
+    assert np.array_equal(split.paths, meant.paths)
+    assert split.tree.level_names == ("level_1", "level_2", "level_3")
     for row in (0, len(meant) - 1):
-        assert np.array_equal(np.asarray(found.images[row]), np.asarray(meant.images[row]))
+        assert np.array_equal(np.asarray(split.images[row]), np.asarray(meant.images[row]))
 
 
 @pytest.mark.parametrize(
@@ -305,13 +307,13 @@ def test_nothing_that_a_folder_of_a_run_names_is_imported(
     run = train(tiny_recipe(*EVERYTHING, "training.epochs=1"), tmp_path / "run").folder
     monkeypatch.delitem(sys.modules, "own_code")
     (tmp_path / "code" / "own_code.py").write_text("raise SystemExit('code has run')")
-    stored = run / "recipe.yaml"
-    untrusted = load_recipe(stored, trusted=False)
-    assert untrusted.as_dict() == yaml.safe_load(stored.read_text())
+    recipe_file = run / "recipe.yaml"
+    untrusted = load_recipe(recipe_file, trusted=False)
+    assert untrusted.as_dict() == yaml.safe_load(recipe_file.read_text())
     with pytest.raises(RecipeError, match=r"own_code:drawn, which the folder .*name it yourself: --set"):
         load_split(untrusted, "test")
     with pytest.raises(RecipeError, match="which the folder of a run"):
-        check_recipe(yaml.safe_load(stored.read_text())).loss.build()
+        check_recipe(yaml.safe_load(recipe_file.read_text())).loss.build()
     make_report([run], tmp_path / "report.html")
     with pytest.raises(Exception, match=r"no images to compare on \(own_code:drawn, which the"):
         export(run, tmp_path / "exported", torchscript=True)
@@ -320,53 +322,60 @@ def test_nothing_that_a_folder_of_a_run_names_is_imported(
         embed(run, tmp_path / "photos", tmp_path / "embedded", overrides=["data.root=photos"])
     with pytest.raises(RecipeError, match="a run of another recipe"):
         train(tiny_recipe("training.epochs=1"), run)
-    fetched = {**yaml.safe_load(stored.read_text()), "data": {"name": "huggingface", "path": "a/b", "levels": ["kind"]}}
+    fetched = {
+        **yaml.safe_load(recipe_file.read_text()),
+        "data": {"name": "huggingface", "path": "a/b", "levels": ["kind"]},
+    }
     with pytest.raises(RecipeError, match="huggingface, which the folder"):
         load_split(check_recipe(fetched), "test")
     assert "own_code" not in sys.modules
     (tmp_path / "code" / "own_code.py").write_text(MODULE, encoding="utf-8")
-    named = load_recipe(stored, ["data.name=own_code:drawn"], trusted=False)
-    assert len(load_split(named, "test")) == 32
+    recipe_of_name = load_recipe(recipe_file, ["data.name=own_code:drawn"], trusted=False)
+    assert len(load_split(recipe_of_name, "test")) == 32
     with pytest.raises(RecipeError, match="which the folder of a run"):
-        named.loss.build()
+        recipe_of_name.loss.build()
 
 
 def test_two_processes_learn_from_ones_own_code_what_one_does(tiny_recipe: Tiny, tmp_path: Path) -> None:
-    own = ("data={name: own_code:drawn}", "loss={name: own_code:plain}", "images.augmentation={name: own_code:noisy}")
-    recipe = tiny_recipe(*own, "model.freeze_batch_norm=true", "schedule={name: OneCycleLR, max_lr: 0.001}")
+    overrides = (
+        "data={name: own_code:drawn}",
+        "loss={name: own_code:plain}",
+        "images.augmentation={name: own_code:noisy}",
+    )
+    recipe = tiny_recipe(*overrides, "model.freeze_batch_norm=true", "schedule={name: OneCycleLR, max_lr: 0.001}")
     train(recipe, tmp_path / "one")
-    train(tiny_recipe(*own, "model.freeze_batch_norm=true", "schedule={name: OneCycleLR, max_lr: 0.001}",
+    train(tiny_recipe(*overrides, "model.freeze_batch_norm=true", "schedule={name: OneCycleLR, max_lr: 0.001}",
                       "training.devices=2"), tmp_path / "two")  # fmt: skip
-    for one, two in zip(curve(tmp_path / "one"), curve(tmp_path / "two"), strict=True):
-        assert two["loss"] == pytest.approx(one["loss"], rel=1e-4)
-    shared = Processes()
-    shared.size = 2
+    for row, two in zip(curve(tmp_path / "one"), curve(tmp_path / "two"), strict=True):
+        assert two["loss"] == pytest.approx(row["loss"], rel=1e-4)
+    processes = Processes()
+    processes.size = 2
     recipe = tiny_recipe("sampler={name: own_code:EveryOther}")
     with pytest.raises(RecipeError, match="for several processes a subclass of a sampler of hiertree"):
-        build_sampler(recipe, load_split(recipe, "train"), shared)
+        build_sampler(recipe, load_split(recipe, "train"), processes)
 
 
 def test_augmentation_draws_by_seed_epoch_batch_and_place_alone(tiny_recipe: Tiny) -> None:
     recipe = tiny_recipe("images.augmentation=[{name: own_code:noisy}, {name: RandomHorizontalFlip}]")
     views = ImageViews(load_split(recipe, "train").images, recipe.images, augment=0)
-    before = torch.get_rng_state(), np.random.get_bit_generator(), random.getstate()
-    whole = views[BatchKey(1, 2, [3, 3, 4])].images
-    assert torch.equal(whole, views[BatchKey(1, 2, [3, 3, 4])].images)
-    assert torch.equal(whole[2:], views[BatchKey(1, 2, [4], first=2)].images)
-    assert not torch.equal(whole[0], whole[1])
-    assert not torch.equal(whole, views[BatchKey(2, 2, [3, 3, 4])].images)
-    assert torch.equal(torch.get_rng_state(), before[0])
-    assert np.random.get_bit_generator() is before[1]
-    assert random.getstate() == before[2]
+    states = torch.get_rng_state(), np.random.get_bit_generator(), random.getstate()
+    images_at_once = views[BatchKey(1, 2, [3, 3, 4])].images
+    assert torch.equal(images_at_once, views[BatchKey(1, 2, [3, 3, 4])].images)
+    assert torch.equal(images_at_once[2:], views[BatchKey(1, 2, [4], first=2)].images)
+    assert not torch.equal(images_at_once[0], images_at_once[1])
+    assert not torch.equal(images_at_once, views[BatchKey(2, 2, [3, 3, 4])].images)
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert np.random.get_bit_generator() is states[1]
+    assert random.getstate() == states[2]
 
 
 def test_recipe_of_the_documentation_trains(tmp_path: Path) -> None:
     page = (Path(__file__).parents[4] / "docs" / "recipes.md").read_text(encoding="utf-8")
-    (shown,) = (text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "my_losses" in text)
+    (recipe_text,) = (text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "my_losses" in text)
     loss = "def spread(embeddings, paths, power=1):\n    return (embeddings @ embeddings.T).abs().pow(power).mean()\n"
     (tmp_path / "code" / "my_losses.py").write_text(loss)
     (tmp_path / "code" / "my_transforms.py").write_text("def darken(image, by=1):\n    return image // by\n")
-    (tmp_path / "mine.yaml").write_text(f"extends: synthetic-happier\n{shown}", encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(f"extends: synthetic-happier\n{recipe_text}", encoding="utf-8")
     small = ("data={name: own_code:drawn}", "sampler.batch_size=8", "sampler.images_per_class=2", "model.width=4")
     recipe = load_recipe(tmp_path / "mine.yaml", [*small, "training.epochs=1", "training.device=cpu"])
     assert 0 < train(recipe, tmp_path / "run").metrics["H-AP"] <= 1
@@ -377,8 +386,13 @@ def test_what_ones_own_network_has_frozen_stays_so(tiny_recipe: Tiny, tmp_path: 
     if by_peft:
         pytest.importorskip("peft")
     tower = ("model.backbone=own_code:frozen_tower", f"model.backbone_options={{by_peft: {by_peft}}}")
-    kept = ("model.pooling=backbone", "model.mean=[0, 0, 0]", "model.std=[1, 1, 1]", "model.freeze_backbone_epochs=1")
-    recipe = tiny_recipe(*tower, *kept, "images.size=32", "data.image_size=32", "optimizer.lr=0.1")
+    overrides = (
+        "model.pooling=backbone",
+        "model.mean=[0, 0, 0]",
+        "model.std=[1, 1, 1]",
+        "model.freeze_backbone_epochs=1",
+    )
+    recipe = tiny_recipe(*tower, *overrides, "images.size=32", "data.image_size=32", "optimizer.lr=0.1")
     train(recipe, tmp_path / "whole")
     first, last = initial_weights(recipe, tmp_path), load_embedder(tmp_path / "whole", backbone=tower[0][15:])
     changed = {

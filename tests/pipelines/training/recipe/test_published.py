@@ -41,11 +41,11 @@ def tables(shared_data: Path) -> dict[tuple[str, str, str], list[dict[str, str]]
     path = shared_data.parent / "spec" / "papers" / "published_tables.csv"
     if not path.is_file():
         pytest.skip("the papers' tables are not beside this checkout")
-    found = defaultdict(list)
+    rows_of_table = defaultdict(list)
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            found[row["paper"], row["table"], row["metric"]].append(row)
-    return found
+            rows_of_table[row["paper"], row["table"], row["metric"]].append(row)
+    return rows_of_table
 
 
 def test_every_published_value_stands_in_the_table_it_names(tables) -> None:
@@ -55,11 +55,11 @@ def test_every_published_value_stands_in_the_table_it_names(tables) -> None:
             for name, value in published.percent.items():
                 metric = name.partition("[")[0] if recipe.dataset in LISTS else name
                 metric = metric.replace("AP", "mAP") if recipe.dataset in PRINTED_AS_MAP else metric
-                known = DATA.get(recipe.dataset, {recipe.dataset, "-".join(recipe.name.split("-")[:2])})
+                names = DATA.get(recipe.dataset, {recipe.dataset, "-".join(recipe.name.split("-")[:2])})
                 values = {
                     round(float(row["value"]) * (1 if row["unit"] == "percent" else 100), 2)
                     for row in tables[LETTERS[letter], table, NAMES.get(metric, metric)]
-                    if row["dataset"].partition(" ")[0] in known and row["split_or_level"].startswith(tuple(part) or "")
+                    if row["dataset"].partition(" ")[0] in names and row["split_or_level"].startswith(tuple(part) or "")
                 }
                 assert value in values, (recipe.name, metric, published.source)
 
@@ -91,17 +91,17 @@ def test_published_metrics_are_those_that_a_run_measures() -> None:
     for recipe in all_built_in_recipes():
         if recipe.dataset not in OWN_METRICS:
             for row in published_rows(recipe.name):
-                known = PROTOCOLS[PROTOCOL_OF.get(recipe.dataset, recipe.dataset)].names(LEVELS.get(recipe.dataset, 2))
-                known += tuple(f"mean {metric.partition('[')[0]}" for metric in known if recipe.dataset == "dyml")
-                known += tuple(f"{metric}[{part}]" for metric in known for part in LISTS.get(recipe.dataset, ()))
-                assert set(row.percent) <= {*known, *NAMES}, recipe.name
+                names = PROTOCOLS[PROTOCOL_OF.get(recipe.dataset, recipe.dataset)].names(LEVELS.get(recipe.dataset, 2))
+                names += tuple(f"mean {metric.partition('[')[0]}" for metric in names if recipe.dataset == "dyml")
+                names += tuple(f"{metric}[{part}]" for metric in names for part in LISTS.get(recipe.dataset, ()))
+                assert set(row.percent) <= {*names, *NAMES}, recipe.name
 
 
 def test_every_row_is_of_a_recipe_and_of_a_paper() -> None:
-    found = [row for name in built_in_recipes() for row in published_rows(name)]
-    assert len(found) > 250
-    assert {row.source[0] for row in found} == set(PAPERS)
-    assert all(row.paper.startswith(f"[{row.source[0]}] ") for row in found)
+    rows = [row for name in built_in_recipes() for row in published_rows(name)]
+    assert len(rows) > 250
+    assert {row.source[0] for row in rows} == set(PAPERS)
+    assert all(row.paper.startswith(f"[{row.source[0]}] ") for row in rows)
 
 
 def test_a_recipe_of_a_paper_without_a_row_says_so() -> None:
@@ -111,18 +111,18 @@ def test_a_recipe_of_a_paper_without_a_row_says_so() -> None:
 
 
 def test_contradictions_are_shown_with_both_values() -> None:
-    found = {row.source: row for row in published_rows("inat-base-nca")}
-    assert (found["S, Tab. V"].percent["AP[2]"], found["S, Tab. IX"].percent["AP[2]"]) == (35.2, 37.0)
-    assert "37.0" in found["S, Tab. V"].notes["AP[2]"]
-    assert found["S, Tab. V"].remarks == [
+    row_of_source = {row.source: row for row in published_rows("inat-base-nca")}
+    assert (row_of_source["S, Tab. V"].percent["AP[2]"], row_of_source["S, Tab. IX"].percent["AP[2]"]) == (35.2, 37.0)
+    assert "37.0" in row_of_source["S, Tab. V"].notes["AP[2]"]
+    assert row_of_source["S, Tab. V"].remarks == [
         "[S, Tab. V], AP[2]: Tab. VI and IX give 37.0; 35.2 looks copied from the Smooth-AP row."
     ]
 
 
 def test_values_that_another_paper_quotes_otherwise_stand_beside_it() -> None:
-    found = {row.source: row for row in published_rows("inat-base-blackbox-ap-b224")}
-    assert [row.percent["R@4"] for row in found.values()] == [79.0, 79.4, 79.4]
-    assert "79.4" in found["B, Tab. 3"].notes["R@4"]
+    row_of_source = {row.source: row for row in published_rows("inat-base-blackbox-ap-b224")}
+    assert [row.percent["R@4"] for row in row_of_source.values()] == [79.0, 79.4, 79.4]
+    assert "79.4" in row_of_source["B, Tab. 3"].notes["R@4"]
     assert "VII-C says 2.6" in published_rows("sop-happier")[0].notes["NDCG"]
 
 

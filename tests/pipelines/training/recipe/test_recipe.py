@@ -184,9 +184,9 @@ def test_recipe_survives_a_round_trip_through_yaml(tmp_path: Path) -> None:
         ["data={name: table, path: i.csv, root: ., image: file, levels: [kind, leaf], split: part}"],
     )
     assert recipe.data.options()["split_column"] == "part"
-    again = check_recipe(yaml.safe_load(yaml.safe_dump(recipe.as_dict())))
-    assert again == recipe
-    assert again.fingerprint() == recipe.fingerprint()
+    reloaded = check_recipe(yaml.safe_load(yaml.safe_dump(recipe.as_dict())))
+    assert reloaded == recipe
+    assert reloaded.fingerprint() == recipe.fingerprint()
 
 
 def test_fingerprint_changes_with_any_setting(tmp_path: Path) -> None:
@@ -198,9 +198,9 @@ def test_fingerprint_changes_with_any_setting(tmp_path: Path) -> None:
 
 def test_fingerprint_is_of_what_changes_the_numbers(tmp_path: Path) -> None:
     path = write(tmp_path, MINIMAL)
-    same = ["name=mine", "evaluation.batch_size=8", "evaluation.every=3", "training.checkpoint_every_steps=5"]
-    same += ["training.device=cpu", "training.on_nan=skip", "training.chunk_size=2", "images.cache=false"]
-    assert {load_recipe(path, [change]).fingerprint() for change in same} == {load_recipe(path).fingerprint()}
+    overrides = ["name=mine", "evaluation.batch_size=8", "evaluation.every=3", "training.checkpoint_every_steps=5"]
+    overrides += ["training.device=cpu", "training.on_nan=skip", "training.chunk_size=2", "images.cache=false"]
+    assert {load_recipe(path, [change]).fingerprint() for change in overrides} == {load_recipe(path).fingerprint()}
     for numbers in (
         ["training.accumulate=two_pass", "training.chunk_size=2"],  # dropout is drawn chunk by chunk
         ["images.augmentation={name: photo}", "images.cache=false"],  # crops of the original, not of the square
@@ -324,9 +324,9 @@ def test_run_whose_recipe_is_broken_is_refused(tmp_path: Path, content: bytes) -
 
 
 def test_overrides_of_one_recipe_do_not_reach_the_next() -> None:
-    before = load_recipe("synthetic-happier")
+    recipe = load_recipe("synthetic-happier")
     load_recipe("synthetic-happier", ["model.width=4", "data.families=2", "training.precision=bf16-mixed"])
-    assert load_recipe("synthetic-happier") == before
+    assert load_recipe("synthetic-happier") == recipe
 
 
 def test_a_data_set_of_the_registry_is_a_name_for_load_and_for_recipes(
@@ -334,7 +334,7 @@ def test_a_data_set_of_the_registry_is_a_name_for_load_and_for_recipes(
 ) -> None:
     assert set(datasets.available()) <= set(registry.LOADERS)
     assert {"table", "folder", "synthetic"} <= set(registry.LOADERS)
-    chosen = load_recipe(write(tmp_path, MINIMAL.replace("name: synthetic", "name: dyml-animal, root: here"))).data
-    assert chosen.options() == {"root": "here", "verify": "published"}
+    recipe = load_recipe(write(tmp_path, MINIMAL.replace("name: synthetic", "name: dyml-animal, root: here"))).data
+    assert recipe.options() == {"root": "here", "verify": "published"}
     with pytest.raises(MissingResourceError, match="DyML-Animal"):
-        chosen.build(split="train")
+        recipe.build(split="train")

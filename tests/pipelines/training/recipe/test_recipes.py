@@ -63,7 +63,7 @@ Splits = Callable[[Recipe], tuple[ImageViews, ImageDataset, ImageDataset]]
 @pytest.fixture(scope="module")
 def roots(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Callable[[str], list[str]]:
     """The overrides that point a recipe at small files of its benchmark, which are written once."""
-    written: dict[str, Path] = {}
+    folder_of_data: dict[str, Path] = {}
 
     def root_of(recipe: str) -> list[str]:
         family = recipe.split("-", maxsplit=1)[0]
@@ -75,17 +75,17 @@ def roots(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         if family == "washington":
             return [*_photos(tmp_path_factory.mktemp("photos")), *FEW]
         benchmark = DYML["-".join(recipe.split("-")[:2])] if family == "dyml" else FILES[family]
-        if benchmark not in written:
-            written[benchmark] = tmp_path_factory.mktemp(benchmark)
-            write_benchmark(benchmark, written[benchmark])
-        place = [f"data.root={written[benchmark]}", "data.verify=structure"]
+        if benchmark not in folder_of_data:
+            folder_of_data[benchmark] = tmp_path_factory.mktemp(benchmark)
+            write_benchmark(benchmark, folder_of_data[benchmark])
+        place = [f"data.root={folder_of_data[benchmark]}", "data.verify=structure"]
         if family == "cifar10":  # S1 takes 600 images of a class
             return [*place, "data.setting=published", "sampler.batch_size=8"]
         if family == "imagenet100":
             return [*place, "images.augmentation={name: none}", "sampler.batch_size=3"]
         if family == "nus":  # of 2,500 images
-            drawn = ["data.queries_per_label=3", "data.training_per_label=8", "model.embedding_size=64"]
-            return [*place, *drawn, "images.augmentation={name: none}", "sampler.batch_size=8"]
+            overrides = ["data.queries_per_label=3", "data.training_per_label=8", "model.embedding_size=64"]
+            return [*place, *overrides, "images.augmentation={name: none}", "sampler.batch_size=8"]
         return [*place, *FEW]
 
     return root_of
@@ -134,10 +134,10 @@ def test_recipe_learns_two_steps(
         ["model.pooling=average"] if load_recipe(name).model.pooling == "backbone" else []
     )  # which a small CNN does not have
     recipe = load_recipe(name, [*SMALL, *own_pooling, *roots(name)])
-    same = recipe.model_copy(update={"name": "same"}).fingerprint()
-    if same in learned:  # small, it is another recipe: those of a series differ in their batch size alone
+    fingerprint = recipe.model_copy(update={"name": "same"}).fingerprint()
+    if fingerprint in learned:  # small, it is another recipe: those of a series differ in their batch size alone
         return
-    learned.add(same)
+    learned.add(fingerprint)
     views, train, test = splits(recipe)
     keys = EpochKeys(build_sampler(recipe, train))
     learner = Learner(
@@ -145,24 +145,24 @@ def test_recipe_learns_two_steps(
     )
     paths = labels_for(learner.loss, train)
     learner.start_epoch(recipe.model.freeze_backbone_epochs)
-    before = {key: tensor.clone() for key, tensor in learner.embedder.state_dict().items()}
+    weights = {key: tensor.clone() for key, tensor in learner.embedder.state_dict().items()}
     keys.start(0)
     for step, key in enumerate(islice(chain.from_iterable(keys for _ in range(2)), 2)):
         batch = views[key]
         noise = torch.randint(0, 256, batch.images.shape, generator=torch.Generator().manual_seed(step))
         values = learner.step(noise.to(torch.uint8), paths[batch.indices], step=step)  # plain images rank at once
         assert all(map(math.isfinite, values.values()))
-    moved = learner.embedder.state_dict()
-    assert not torch.equal(moved["head.1.weight"], before["head.1.weight"])
-    assert not torch.equal(moved["backbone.0.weight"], before["backbone.0.weight"])
-    measured = SplitEvaluator(test, recipe).names
+    weights_after = learner.embedder.state_dict()
+    assert not torch.equal(weights_after["head.1.weight"], weights["head.1.weight"])
+    assert not torch.equal(weights_after["backbone.0.weight"], weights["backbone.0.weight"])
+    metric_names = SplitEvaluator(test, recipe).names
     if name.startswith("dyml"):
         means, lists = ("mean AP", "mean ASI", "mean R@1"), "123" if "product" in name else ("fine", "middle", "coarse")
-        assert {*means, *(f"AP[{one}]" for one in lists)} <= set(measured)
+        assert {*means, *(f"AP[{level}]" for level in lists)} <= set(metric_names)
     elif name.startswith("vehicleid"):
-        assert {"mean R@1", "R@1[800]", "R@5[1600]", "R@1[2400]"} <= set(measured)
+        assert {"mean R@1", "R@1[800]", "R@5[1600]", "R@1[2400]"} <= set(metric_names)
     else:
-        assert test.protocol is None or measured == PROTOCOLS[test.protocol].names(test.paths.shape[1])
+        assert test.protocol is None or metric_names == PROTOCOLS[test.protocol].names(test.paths.shape[1])
 
 
 def test_recipes_of_the_comparison_differ_in_their_loss_alone() -> None:

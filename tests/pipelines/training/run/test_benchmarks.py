@@ -57,18 +57,18 @@ def test_a_benchmark_trains_and_is_measured_as_published(
 ) -> None:
     write_benchmark(name, tmp_path / "data")
     experiment = recipe({**data, "root": str(tmp_path / "data")}, sampler)
-    trained = train(experiment, tmp_path / "run")
+    trained_run = train(experiment, tmp_path / "run")
     content = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert content["steps"] == steps
     test = load_split(experiment, "test")
     assert content["queries"] == (len(test) if test.queries is None else len(test.queries))
-    with np.load(tmp_path / "run" / "embeddings.npz") as stored:
-        assert len(stored["paths"]) == content["queries"]
-        assert ("gallery_ids" in stored) == (test.ids is not None)
+    with np.load(tmp_path / "run" / "embeddings.npz") as archive:
+        assert len(archive["paths"]) == content["queries"]
+        assert ("gallery_ids" in archive) == (test.ids is not None)
         if test.gallery is not None:
-            assert np.array_equal(stored["gallery_paths"], test.paths[test.gallery])
-    again = evaluate_file(tmp_path / "run" / "embeddings.npz", metrics=["H-AP", "R@1"])
-    assert again.summary().to_dict() == trained.metrics
+            assert np.array_equal(archive["gallery_paths"], test.paths[test.gallery])
+    result = evaluate_file(tmp_path / "run" / "embeddings.npz", metrics=["H-AP", "R@1"])
+    assert result.summary().to_dict() == trained_run.metrics
 
 
 def test_dyml_is_measured_on_three_lists_and_by_their_mean(tmp_path: Path) -> None:
@@ -87,9 +87,11 @@ def test_dyml_is_measured_on_three_lists_and_by_their_mean(tmp_path: Path) -> No
 
     metrics = train(experiment, run).metrics
     files = {"fine": "embeddings.npz", "middle": "embeddings-middle.npz", "coarse": "embeddings-coarse.npz"}
-    again = {name: evaluate_file(run / file, protocol="dyml").summary() for name, file in files.items()}
+    results = {name: evaluate_file(run / file, protocol="dyml").summary() for name, file in files.items()}
     of_lists = {
-        f"{metric.partition('[')[0]}[{name}]": value for name, found in again.items() for metric, value in found.items()
+        f"{metric.partition('[')[0]}[{name}]": value
+        for name, found in results.items()
+        for metric, value in found.items()
     }
     means = {
         f"mean {metric}": sum(of_lists[f"{metric}[{name}]"] for name in files) / 3
@@ -134,8 +136,8 @@ def test_dymls_products_are_measured_by_the_mean_over_their_levels(tmp_path: Pat
 
 def test_every_benchmarks_loader_is_a_section_of_recipes(tmp_path: Path) -> None:
     for name in datasets.__all__:
-        own = ("table", "folder", "synthetic", "omniglot", "archives", "huggingface")
-        if name.startswith("load_") and name.removeprefix("load_") not in own:
+        formats = ("table", "folder", "synthetic", "omniglot", "archives", "huggingface")
+        if name.startswith("load_") and name.removeprefix("load_") not in formats:
             section = recipe({"name": name.removeprefix("load_"), "root": str(tmp_path)}).data
             assert section.options()["verify"] == "structure"
     with pytest.raises(RecipeError, match="did you mean 'verify'"):
@@ -153,8 +155,8 @@ def test_a_run_learns_and_measures_by_the_labels_that_images_share(tmp_path: Pat
     small += [f"data.root={tmp_path / 'data'}", "training.epochs=2", "evaluation.metrics=['AP[1]','AP@50[1]',NDCG]"]
     experiment = load_recipe("nus-wide-talr-ndcg-16bits", small)
     metrics = train(experiment, tmp_path / "run").metrics
-    with np.load(tmp_path / "run" / "embeddings.npz") as stored:
-        queries, gallery = stored["embeddings"] > 0, stored["gallery_embeddings"] > 0
+    with np.load(tmp_path / "run" / "embeddings.npz") as archive:
+        queries, gallery = archive["embeddings"] > 0, archive["gallery_embeddings"] > 0
     test = load_split(experiment, "test")
     labels = test.vectors.astype(int)
     values = []
@@ -181,12 +183,12 @@ def test_a_run_learns_and_measures_by_the_labels_that_images_share(tmp_path: Pat
 def test_images_that_only_grades_compare_are_each_others_gallery_in_a_validation(tmp_path: Path) -> None:
     write_benchmark("labelme", tmp_path)
     experiment = recipe({"name": "labelme", "root": str(tmp_path)}, metrics=["NDCG", "AP[1]"], select="NDCG")
-    held = load_split(experiment, "train").select(range(12), split="validation")
-    fabric, classes = build_fabric(experiment.training), np.unique(held.paths, axis=0)
+    test_images = load_split(experiment, "train").select(range(12), split="validation")
+    fabric, classes = build_fabric(experiment.training), np.unique(test_images.paths, axis=0)
     learner = Learner(experiment, fabric, class_paths=classes, steps_per_epoch=1)
-    found = SplitEvaluator(held, experiment).evaluate(learner).lists["validation"]
-    cosines = found.arrays["embeddings"] @ found.arrays["embeddings"].T
-    others, asked = ~np.eye(12, dtype=bool), {"num_levels": held.highest, "metrics": ["NDCG", "AP[1]"]}
-    slow = evaluate_scores(cosines, held.grades(), valid=others, **asked)
-    np.testing.assert_allclose(found.result.values, slow.values, rtol=1e-6)
-    assert found.result.has_values
+    values = SplitEvaluator(test_images, experiment).evaluate(learner).lists["validation"]
+    cosines = values.arrays["embeddings"] @ values.arrays["embeddings"].T
+    mask, options = ~np.eye(12, dtype=bool), {"num_levels": test_images.highest, "metrics": ["NDCG", "AP[1]"]}
+    slow = evaluate_scores(cosines, test_images.grades(), valid=mask, **options)
+    np.testing.assert_allclose(values.result.values, slow.values, rtol=1e-6)
+    assert values.result.has_values

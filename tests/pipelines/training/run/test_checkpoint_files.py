@@ -20,53 +20,53 @@ TENSORS = {"scalar": torch.tensor(3.0), "matrix": torch.arange(6).reshape(2, 3).
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Path:
+def checkpoint(tmp_path: Path) -> Path:
     return save_checkpoint(tmp_path, TENSORS, {"sum": 0.1 + 0.2}, step=7, fingerprint="mine")
 
 
-def test_what_is_read_is_what_was_written_to_the_bit(saved: Path) -> None:
-    tensors, state = read_checkpoint(saved, accepts={"mine"}.__contains__)
+def test_what_is_read_is_what_was_written_to_the_bit(checkpoint: Path) -> None:
+    tensors, state = read_checkpoint(checkpoint, accepts={"mine"}.__contains__)
     assert tensors.keys() == TENSORS.keys()
     assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
     assert state == {"sum": 0.1 + 0.2}
 
 
-def test_checkpoint_of_another_recipe_is_refused(saved: Path) -> None:
+def test_checkpoint_of_another_recipe_is_refused(checkpoint: Path) -> None:
     with pytest.raises(CheckpointError, match="of another recipe"):
-        read_checkpoint(saved, accepts={"other"}.__contains__)
+        read_checkpoint(checkpoint, accepts={"other"}.__contains__)
 
 
 @pytest.mark.parametrize("file", ["tensors.safetensors", "state.json"])
 @pytest.mark.parametrize("length", [0, 40, -1])
-def test_torn_checkpoint_is_refused(saved: Path, file: str, length: int) -> None:
-    content = (saved / file).read_bytes()
-    (saved / file).write_bytes(content[:length])
+def test_torn_checkpoint_is_refused(checkpoint: Path, file: str, length: int) -> None:
+    content = (checkpoint / file).read_bytes()
+    (checkpoint / file).write_bytes(content[:length])
     if file == "state.json" and length == -1:  # only the last newline is lost
-        read_checkpoint(saved, accepts={"mine"}.__contains__)
+        read_checkpoint(checkpoint, accepts={"mine"}.__contains__)
         return
     with pytest.raises(CheckpointError, match=r"step-00000007.*--fresh"):
-        read_checkpoint(saved, accepts={"mine"}.__contains__)
+        read_checkpoint(checkpoint, accepts={"mine"}.__contains__)
 
 
-def test_changed_weights_are_noticed(saved: Path) -> None:
-    content = bytearray((saved / "tensors.safetensors").read_bytes())
+def test_changed_weights_are_noticed(checkpoint: Path) -> None:
+    content = bytearray((checkpoint / "tensors.safetensors").read_bytes())
     content[-1] ^= 1
-    (saved / "tensors.safetensors").write_bytes(content)
+    (checkpoint / "tensors.safetensors").write_bytes(content)
     with pytest.raises(CheckpointError, match="other bytes than were written"):
-        read_checkpoint(saved, accepts={"mine"}.__contains__)
+        read_checkpoint(checkpoint, accepts={"mine"}.__contains__)
 
 
-def test_pickle_is_never_opened(saved: Path) -> None:
-    torch.save(TENSORS, saved / "tensors.safetensors")
+def test_pickle_is_never_opened(checkpoint: Path) -> None:
+    torch.save(TENSORS, checkpoint / "tensors.safetensors")
     with pytest.raises(CheckpointError):
-        read_checkpoint(saved, accepts={"mine"}.__contains__)
+        read_checkpoint(checkpoint, accepts={"mine"}.__contains__)
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '{"format": "other", "recipe": "mine", "sha256": "", "state": {}}'])
-def test_foreign_state_is_refused(saved: Path, content: str) -> None:
-    (saved / "state.json").write_text(content)
+def test_foreign_state_is_refused(checkpoint: Path, content: str) -> None:
+    (checkpoint / "state.json").write_text(content)
     with pytest.raises(CheckpointError):
-        read_checkpoint(saved, accepts={"mine"}.__contains__)
+        read_checkpoint(checkpoint, accepts={"mine"}.__contains__)
 
 
 def test_newest_and_best_stay_and_half_written_ones_go(tmp_path: Path) -> None:
@@ -85,16 +85,16 @@ def test_state_with_nan_is_not_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_state_is_readable_json(saved: Path) -> None:
-    assert json.loads((saved / "state.json").read_text())["format"] == "hiertree checkpoint 2"
+def test_state_is_readable_json(checkpoint: Path) -> None:
+    assert json.loads((checkpoint / "state.json").read_text())["format"] == "hiertree checkpoint 2"
 
 
 @pytest.mark.parametrize(
     "change", [("0.3", "0.4"), ('"mine"', '"nine"'), ('"sum"', '"sun"'), ("checkpoint 2", "checkpoint 3")]
 )
-def test_changed_state_is_noticed(saved: Path, change: tuple[str, str]) -> None:
-    content = (saved / "state.json").read_text()
+def test_changed_state_is_noticed(checkpoint: Path, change: tuple[str, str]) -> None:
+    content = (checkpoint / "state.json").read_text()
     assert content.count(change[0]) == 1
-    (saved / "state.json").write_text(content.replace(*change))
+    (checkpoint / "state.json").write_text(content.replace(*change))
     with pytest.raises(CheckpointError, match=r"step-00000007.*remove this folder .*--fresh"):
-        read_checkpoint(saved, accepts=lambda _: True)
+        read_checkpoint(checkpoint, accepts=lambda _: True)

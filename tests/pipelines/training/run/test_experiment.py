@@ -51,15 +51,15 @@ Tiny = Callable[..., Recipe]
 
 
 @pytest.fixture(scope="module")
-def finished(tiny_recipe: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished_run(tiny_recipe: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An uninterrupted run: 3 epochs of 2 steps."""
     folder = tmp_path_factory.mktemp("finished")
     train(tiny_recipe(), folder)
     return folder
 
 
-def test_run_writes_everything_it_promises(finished: Path) -> None:
-    assert {path.name for path in finished.iterdir()} == {
+def test_run_writes_everything_it_promises(finished_run: Path) -> None:
+    assert {path.name for path in finished_run.iterdir()} == {
         "recipe.yaml",
         "tree-train.json",
         "tree.json",
@@ -73,76 +73,76 @@ def test_run_writes_everything_it_promises(finished: Path) -> None:
         "manifest.json",
         "metrics.json",
     }
-    assert list(list_checkpoints(finished / "checkpoints")) == [4, 6]
-    assert any((finished / "tensorboard").iterdir())
+    assert list(list_checkpoints(finished_run / "checkpoints")) == [4, 6]
+    assert any((finished_run / "tensorboard").iterdir())
 
 
-def test_metrics_are_those_of_the_embeddings_written(finished: Path) -> None:
-    content = json.loads((finished / "metrics.json").read_text())
-    with np.load(finished / "embeddings.npz", allow_pickle=False) as file:
+def test_metrics_are_those_of_the_embeddings_written(finished_run: Path) -> None:
+    content = json.loads((finished_run / "metrics.json").read_text())
+    with np.load(finished_run / "embeddings.npz", allow_pickle=False) as file:
         result = evaluate(file["embeddings"], file["paths"])
     assert content["metrics"] == result.summary().to_dict()
     assert content["skipped"] == result.skipped
     assert content["convention"] == result.convention.as_dict()
     assert content["queries"] == len(result)
-    per_query = pd.read_parquet(finished / "per_query.parquet")
+    per_query = pd.read_parquet(finished_run / "per_query.parquet")
     assert per_query.mean().to_dict() == pytest.approx(content["metrics"])
 
 
-def test_embeddings_are_those_of_the_model_written(finished: Path, tiny_recipe: Tiny) -> None:
+def test_embeddings_are_those_of_the_model_written(finished_run: Path, tiny_recipe: Tiny) -> None:
     test_set = load_synthetic("test", **tiny_recipe().data.options())
     images = torch.stack(
         [torch.from_numpy(np.array(test_set.images[i])).permute(2, 0, 1) for i in range(len(test_set))]
     )
-    with np.load(finished / "embeddings.npz") as file, torch.inference_mode():
-        np.testing.assert_allclose(load_embedder(finished)(images).numpy(), file["embeddings"], atol=1e-6)
+    with np.load(finished_run / "embeddings.npz") as file, torch.inference_mode():
+        np.testing.assert_allclose(load_embedder(finished_run)(images).numpy(), file["embeddings"], atol=1e-6)
         np.testing.assert_array_equal(file["paths"], test_set.drop_absent_classes().paths)
 
 
-def test_history_has_a_row_an_epoch_with_every_term(finished: Path) -> None:
-    rows = read_history(finished / "history.jsonl")
+def test_history_has_a_row_an_epoch_with_every_term(finished_run: Path) -> None:
+    rows = read_history(finished_run / "history.jsonl")
     assert [(row["epoch"], row["step"]) for row in rows] == [(1, 2), (2, 4), (3, 6)]
     assert all(row["loss"] == pytest.approx(0.9 * row["SupHAP"] + 0.1 * row["ProxyDecomposability"]) for row in rows)
     assert "metrics" not in rows[0]
     assert "H-AP" in rows[-1]["metrics"]
 
 
-def test_recipe_written_is_the_recipe_run(finished: Path, tiny_recipe: Tiny) -> None:
-    assert yaml.safe_load((finished / "recipe.yaml").read_text()) == tiny_recipe().as_dict()
+def test_recipe_written_is_the_recipe_run(finished_run: Path, tiny_recipe: Tiny) -> None:
+    assert yaml.safe_load((finished_run / "recipe.yaml").read_text()) == tiny_recipe().as_dict()
 
 
 def test_same_recipe_gives_the_same_curve_and_leaves_the_callers_generator_alone(
-    finished: Path, tiny_recipe: Tiny, tmp_path: Path
+    finished_run: Path, tiny_recipe: Tiny, tmp_path: Path
 ) -> None:
     torch.manual_seed(12345)
-    before = torch.get_rng_state()
+    state = torch.get_rng_state()
     train(tiny_recipe(), tmp_path)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert_same_weights(finished, tmp_path)
-    assert curve(finished) == curve(tmp_path)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert_same_weights(finished_run, tmp_path)
+    assert curve(finished_run) == curve(tmp_path)
 
 
-def test_another_seed_gives_another_model(finished: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_another_seed_gives_another_model(finished_run: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
     train(tiny_recipe("seed=1"), tmp_path)
-    assert not torch.equal(weights(finished)["head.1.weight"], weights(tmp_path)["head.1.weight"])
+    assert not torch.equal(weights(finished_run)["head.1.weight"], weights(tmp_path)["head.1.weight"])
 
 
-def test_finished_run_is_not_run_again(finished: Path, tiny_recipe: Tiny) -> None:
-    before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
-    again = train(tiny_recipe(), finished)
-    assert again.already_finished
-    assert again.metrics == json.loads((finished / "metrics.json").read_text())["metrics"]
-    assert before == {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
+def test_finished_run_is_not_run_again(finished_run: Path, tiny_recipe: Tiny) -> None:
+    times = {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")}
+    result = train(tiny_recipe(), finished_run)
+    assert result.already_finished
+    assert result.metrics == json.loads((finished_run / "metrics.json").read_text())["metrics"]
+    assert times == {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")}
 
 
-def test_run_of_another_recipe_is_not_overwritten(finished: Path, tiny_recipe: Tiny) -> None:
+def test_run_of_another_recipe_is_not_overwritten(finished_run: Path, tiny_recipe: Tiny) -> None:
     with pytest.raises(RecipeError, match=r"another recipe \(loss\.alpha: 1\.0 there, 2\.0 here\).*--fresh"):
-        train(tiny_recipe("loss.alpha=2"), finished)
+        train(tiny_recipe("loss.alpha=2"), finished_run)
 
 
-def test_fresh_replaces_a_run_and_nothing_else(finished: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_fresh_replaces_a_run_and_nothing_else(finished_run: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    shutil.copytree(finished, out)
+    shutil.copytree(finished_run, out)
     (out / "notes.txt").write_text("mine")
     assert not train(tiny_recipe("loss.alpha=2", "training.epochs=1"), out, fresh=True).already_finished
     assert len(read_history(out / "history.jsonl")) == 1
@@ -159,15 +159,15 @@ def test_folder_of_something_else_is_left_alone(tiny_recipe: Tiny, tmp_path: Pat
 
 @pytest.mark.parametrize("broken_at", [0, 1, 2, 3, 5])
 def test_run_interrupted_at_any_step_ends_with_the_same_weights(
-    finished: Path, tiny_recipe: Tiny, tmp_path: Path, broken_at: int
+    finished_run: Path, tiny_recipe: Tiny, tmp_path: Path, broken_at: int
 ) -> None:
     """The recipe is the finished one's but for how often a checkpoint is written, which no weight depends on."""
     recipe = tiny_recipe("training.checkpoint_every_steps=1")
     break_at(broken_at, recipe, tmp_path)
     assert max(list_checkpoints(tmp_path / "checkpoints"), default=0) == broken_at
     train(recipe, tmp_path)
-    assert_same_weights(finished, tmp_path)
-    assert curve(finished) == curve(tmp_path)
+    assert_same_weights(finished_run, tmp_path)
+    assert curve(finished_run) == curve(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -214,13 +214,13 @@ def test_killed_run_ends_with_the_same_weights(tiny_recipe: Tiny, tmp_path: Path
 
 
 def test_run_killed_before_its_results_were_written_writes_them(
-    finished: Path, tiny_recipe: Tiny, tmp_path: Path
+    finished_run: Path, tiny_recipe: Tiny, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    shutil.copytree(finished, out)
+    shutil.copytree(finished_run, out)
     for name in ("metrics.json", "manifest.json", "embeddings.npz"):
         (out / name).unlink()
-    assert train(tiny_recipe(), out).metrics == json.loads((finished / "metrics.json").read_text())["metrics"]
+    assert train(tiny_recipe(), out).metrics == json.loads((finished_run / "metrics.json").read_text())["metrics"]
 
 
 def test_kill_in_an_evaluation_costs_no_training(
@@ -259,9 +259,9 @@ def test_settings_that_change_no_number_may_change_on_resume_and_are_recorded(
 ) -> None:
     train(tiny_recipe(), tmp_path / "whole")
     break_at(3, tiny_recipe(), tmp_path / "broken")
-    other = ("name=mine", "images.cache=false", "training.on_nan=skip", "training.chunk_size=3")
+    overrides = ("name=mine", "images.cache=false", "training.on_nan=skip", "training.chunk_size=3")
     often = ("evaluation.batch_size=7", "evaluation.every=1", "training.checkpoint_every_steps=1")
-    train(tiny_recipe(*other, *often), tmp_path / "broken")
+    train(tiny_recipe(*overrides, *often), tmp_path / "broken")
     assert "going on with other settings: name: 'synthetic-happier' there, 'mine' here" in capsys.readouterr().err
     assert_same_weights(tmp_path / "whole", tmp_path / "broken")
     (noted,) = map(json.loads, (tmp_path / "broken" / "changes.jsonl").read_text().splitlines())
@@ -352,14 +352,14 @@ def test_damage_to_a_finished_run_is_named_and_mended_as_the_error_says(
 ) -> None:
     recipe, run = tiny_recipe("training.epochs=1"), tmp_path / "run"
     train(recipe, run)
-    before = {key: tensor.clone() for key, tensor in weights(run).items()}  # not mapped from the file
+    weights_before = {key: tensor.clone() for key, tensor in weights(run).items()}  # not mapped from the file
     content = (run / name).read_bytes()
     (run / name).write_bytes(content[: len(content) // 2])
     with pytest.raises(CheckpointError, match=rf"{re.escape(name)}.*remove .*metrics\.json.*last checkpoint"):
         train(recipe, run)
     (run / "metrics.json").unlink()
     assert not train(recipe, run).already_finished
-    assert all(torch.equal(tensor, weights(run)[key]) for key, tensor in before.items())
+    assert all(torch.equal(tensor, weights(run)[key]) for key, tensor in weights_before.items())
     assert train(recipe, run).already_finished
 
 
@@ -395,14 +395,14 @@ def test_ctrl_c_that_a_library_swallows_ends_the_run_all_the_same(
         return take_step(self, images, paths, step=step)
 
     monkeypatch.setattr(Learner, "step", swallowing)
-    before = signal.signal(
+    handler = signal.signal(
         signal.SIGINT, signal.default_int_handler
     )  # a shell lets what it runs in the background ignore it
     try:
         with pytest.raises(KeyboardInterrupt):
             train(tiny_recipe(), tmp_path)
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, handler)
     assert not (tmp_path / "metrics.json").exists()
 
 
@@ -457,25 +457,25 @@ def damage(checkpoint: Path) -> None:
 
 
 def test_damaged_newest_checkpoint_gives_way_to_the_one_before_with_a_warning(
-    finished: Path, tiny_recipe: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished_run: Path, tiny_recipe: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "run"
-    shutil.copytree(finished, out)
+    shutil.copytree(finished_run, out)
     (out / "metrics.json").unlink()
     damage(out / "checkpoints" / "step-00000006")
     train(tiny_recipe(), out)
     (warning,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
     assert re.search(r"step-00000006\S+ cannot be read", warning)
     assert "going on from step-00000004" in warning
-    assert_same_weights(finished, out)
-    assert curve(finished) == curve(out)
+    assert_same_weights(finished_run, out)
+    assert curve(finished_run) == curve(out)
 
 
 def test_damage_of_all_checkpoints_stops_before_anything_is_lost(
-    finished: Path, tiny_recipe: Tiny, tmp_path: Path
+    finished_run: Path, tiny_recipe: Tiny, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    shutil.copytree(finished, out)
+    shutil.copytree(finished_run, out)
     (out / "metrics.json").unlink()
     for path in list_checkpoints(out / "checkpoints").values():
         damage(path)
@@ -520,20 +520,20 @@ def test_photographs_are_turned_upright_where_the_recipe_asks_for_it(tmp_path: P
     from hiertree.pipelines.inference import load_model
     from hiertree.pipelines.training.recipe.reading import load_recipe
 
-    shown = load_synthetic("train", families=2, kinds=2, instances=2, images=2, image_size=16)
-    for row in range(len(shown)):
-        exif, leaf = Image.Exif(), shown.paths[row, -1]
+    photographs = load_synthetic("train", families=2, kinds=2, instances=2, images=2, image_size=16)
+    for row in range(len(photographs)):
+        exif, leaf = Image.Exif(), photographs.paths[row, -1]
         exif[274] = 6  # taken with the camera turned to the right
         for split in ("train", "test"):
             file = tmp_path / "photos" / split / f"{leaf // 2}" / f"{leaf}" / f"{row}.jpg"
             file.parent.mkdir(parents=True, exist_ok=True)
-            turned = shown.images[row].rotate(90, expand=True).resize((20, 12))
+            turned = photographs.images[row].rotate(90, expand=True).resize((20, 12))
             turned.save(file, exif=exif, quality=99, comment=split)
     data = f"data={{name: folder, root: {tmp_path / 'photos'}}}"
     embedded = []
     for upright in (True, False):
-        asked = (data, f"images={{size: 16, exif_orientation: {upright}, cache: {upright}}}")
-        run = train(load_recipe("synthetic-happier", [*asked, *ONLY_TINY]), tmp_path / f"{upright}").folder
+        overrides = (data, f"images={{size: 16, exif_orientation: {upright}, cache: {upright}}}")
+        run = train(load_recipe("synthetic-happier", [*overrides, *ONLY_TINY]), tmp_path / f"{upright}").folder
         model = load_model(run, device="cpu")
         assert model.preprocessing.exif_orientation is upright
         with np.load(run / "embeddings.npz") as file:
@@ -541,7 +541,7 @@ def test_photographs_are_turned_upright_where_the_recipe_asks_for_it(tmp_path: P
             np.testing.assert_allclose(of_files, file["embeddings"], atol=1e-6)
         photo = Image.open(tmp_path / "photos" / "test" / "0" / "0" / "0.jpg")
         by_hand = ImageOps.exif_transpose(photo)
-        embedded.append([model.embed([each], progress=False)[0] for each in (photo, by_hand)])
+        embedded.append([model.embed([image], progress=False)[0] for image in (photo, by_hand)])
     np.testing.assert_allclose(*embedded[0], atol=1e-6)
     assert np.abs(embedded[1][0] - embedded[1][1]).max() > 1e-3
 
@@ -549,11 +549,11 @@ def test_photographs_are_turned_upright_where_the_recipe_asks_for_it(tmp_path: P
 def test_absent_gpu_is_refused_before_anything_is_read_or_written(tiny_recipe: Tiny, tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    absent = "data={name: omniglot, root: nowhere}"
+    override = "data={name: omniglot, root: nowhere}"
     with pytest.raises(DeviceError, match=r"training\.device=cuda: expected a GPU.*set training\.device=cpu"):
-        train(tiny_recipe(absent, "training.device=cuda"), tmp_path / "run")
+        train(tiny_recipe(override, "training.device=cuda"), tmp_path / "run")
     with pytest.raises(DeviceError, match="bf16-mixed"):
-        train(tiny_recipe(absent, "training.precision=16-mixed"), tmp_path / "run")
+        train(tiny_recipe(override, "training.precision=16-mixed"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -652,7 +652,7 @@ def table(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def table_section(table: Path, **more: str) -> str:
+def table_section(table: Path, **keys: str) -> str:
     section = {
         "name": "table",
         "path": str(table / "images.csv"),
@@ -661,7 +661,7 @@ def table_section(table: Path, **more: str) -> str:
         "levels": ["family", "leaf"],
         "split": "part",
     }
-    return f"data={json.dumps(section | more)}"
+    return f"data={json.dumps(section | keys)}"
 
 
 ONLY_TINY = (
@@ -698,8 +698,8 @@ def test_a_file_in_both_splits_stops_the_run_before_it_writes(table: Path) -> No
 def test_an_epoch_without_a_positive_is_warned_of(
     tiny_recipe: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one = ("training.epochs=1", "sampler.images_per_class=1", "sampler.batch_size=4")
-    train(tiny_recipe(*one, recipe="synthetic-smooth-ap"), tmp_path / "run")
+    overrides = ("training.epochs=1", "sampler.images_per_class=1", "sampler.batch_size=4")
+    train(tiny_recipe(*overrides, recipe="synthetic-smooth-ap"), tmp_path / "run")
     assert "the loss was 0 in every step of epoch 1: nothing was learned" in capsys.readouterr().err
 
 

@@ -35,8 +35,8 @@ Tiny = Callable[..., Recipe]
 MEMORY = "loss={name: CrossBatchMemory, size: 24, loss: {name: SupHAP}}"
 
 
-def assert_same_weights(one: Path, other: Path) -> None:
-    first, second = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
+def assert_same_weights(folder: Path, reference: Path) -> None:
+    first, second = load_file(folder / "model.safetensors"), load_file(reference / "model.safetensors")
     assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
 
 
@@ -62,10 +62,10 @@ def test_sigterm_keeps_the_step_ends_with_status_0_and_costs_nothing(tiny_recipe
     while not list_checkpoints(out / "checkpoints") and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGTERM)  # as schedulers do: its data-loading workers hear it too
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 0, said
+    _, output = process.communicate(timeout=60)
+    assert process.returncode == 0, output
     step = max(list_checkpoints(out / "checkpoints"))
-    assert f"stopped by SIGTERM after step {step}" in said
+    assert f"stopped by SIGTERM after step {step}" in output
     assert 0 < step < 800
     assert not (out / "metrics.json").exists()
 
@@ -207,14 +207,14 @@ def test_two_passes_learn_what_one_pass_learns(tiny_recipe: Tiny, precision: str
         learner.start_epoch(0)
         images = torch.randint(0, 256, (8, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
         values = learner.step(images, paths, step=0)
-        found = [*learner.embedder.parameters(), *learner.loss.parameters()]
-        gradients[accumulate] = values, [parameter.grad for parameter in found]
+        parameters = [*learner.embedder.parameters(), *learner.loss.parameters()]
+        gradients[accumulate] = values, [parameter.grad for parameter in parameters]
     assert gradients["none"][0] == pytest.approx(gradients["two_pass"][0], rel=1e-2 if "bf16" in precision else 1e-6)
-    for one, two in zip(gradients["none"][1], gradients["two_pass"][1], strict=True):
+    for gradient, two in zip(gradients["none"][1], gradients["two_pass"][1], strict=True):
         tolerance = 0.05 if "bf16" in precision else 1e-5
-        assert one is not None
+        assert gradient is not None
         assert two is not None
-        assert (one - two).norm() <= tolerance * one.norm() + 1e-8
+        assert (gradient - two).norm() <= tolerance * gradient.norm() + 1e-8
 
 
 def test_two_passes_refuse_statistics_of_chunks(tiny_recipe: Tiny, tmp_path: Path) -> None:
@@ -234,15 +234,15 @@ def test_bad_images_of_any_benchmark_are_left_out_and_named(tmp_path: Path) -> N
         "evaluation": {"select": "R@1"},
     }
     write_benchmark("inshop", tmp_path / "data")
-    whole = load_split(check_recipe(sections), "test")
-    assert whole.gallery is not None
-    first, last = (whole.images.name(int(row)) for row in (whole.gallery[0], len(whole) - 1))
+    dataset = load_split(check_recipe(sections), "test")
+    assert dataset.gallery is not None
+    first, last = (dataset.images.name(int(row)) for row in (dataset.gallery[0], len(dataset) - 1))
     (tmp_path / "data" / first).write_bytes(b"no image")
     part = load_split(check_recipe(sections), "test")
     assert part.left_out == (first,)
     assert part.gallery is not None
     assert part.queries is not None
-    assert len(part.gallery) == len(whole.gallery) - 1
+    assert len(part.gallery) == len(dataset.gallery) - 1
     assert last in {part.images.name(int(row)) for row in [*part.gallery, *part.queries]}
     assert json.loads(json.dumps(train(check_recipe(sections), tmp_path / "run").metrics))["R@1"] >= 0
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["left_out"]["test"] == [first]

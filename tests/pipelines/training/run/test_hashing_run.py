@@ -29,12 +29,12 @@ def test_codes_are_learned_and_measured_by_hamming_distance(
 
     monkeypatch.setattr(Learner, "step", noted)
     folder = tmp_path / "run"
-    trained = train(tiny_recipe(*CODES), folder)
+    run = train(tiny_recipe(*CODES), folder)
     assert alphas == [3.0, 3.0, 3.0, 3.0, 6.0, 6.0]
     content = json.loads((folder / "metrics.json").read_text())
     assert content["convention"]["scores"] == "Hamming distance, 12 bits"
     arrays = np.load(folder / "embeddings.npz")
     expected = evaluate_codes(arrays["embeddings"] > 0, arrays["paths"]).summary().to_dict()
-    assert trained.metrics == {name: expected[name] for name in trained.metrics}
-    again = evaluate_file(folder / "embeddings.npz", codes=True, metrics=list(trained.metrics))
-    assert again.summary().to_dict() == trained.metrics
+    assert run.metrics == {name: expected[name] for name in run.metrics}
+    result = evaluate_file(folder / "embeddings.npz", codes=True, metrics=list(run.metrics))
+    assert result.summary().to_dict() == run.metrics

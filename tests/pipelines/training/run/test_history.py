@@ -18,9 +18,9 @@ from hiertree.pipelines.training.run.history import TRACKER, plain_name, read_hi
 Tiny = Callable[..., Recipe]
 
 
-def original_name(plain: str) -> str:
+def original_name(mlflow_name: str) -> str:
     """The inverse of ``plain_name`` on the names of metrics."""
-    name = re.sub(r" level (\S+)$", r"[\1]", plain)
+    name = re.sub(r" level (\S+)$", r"[\1]", mlflow_name)
     return re.sub(r" with ([^\[]+)", lambda found: f"({found[1].replace(' is ', '=')})", name).replace(" at ", "@")
 
 
@@ -32,9 +32,9 @@ def original_name(plain: str) -> str:
     ],
 )
 def test_names_for_mlflow_are_in_its_letters_and_lead_back(name: str) -> None:
-    plain = plain_name(name)
-    assert re.fullmatch(r"[\w./ -]+", plain)
-    assert original_name(plain) == name
+    mlflow_name = plain_name(name)
+    assert re.fullmatch(r"[\w./ -]+", mlflow_name)
+    assert original_name(mlflow_name) == name
 
 
 @pytest.mark.filterwarnings("ignore")  # of the packages of mlflow
@@ -51,7 +51,7 @@ def test_mlflow_gets_each_metric_by_a_name_of_its_own_the_settings_and_one_run(
     )
     result = train(changed, out)
     client = mlflow.MlflowClient(f"sqlite:///{out.resolve() / 'mlflow.db'}")
-    (experiment,) = [found for found in client.search_experiments() if found.name == "hiertree"]
+    (experiment,) = [candidate for candidate in client.search_experiments() if candidate.name == "hiertree"]
     (run,) = client.search_runs([experiment.experiment_id])
     assert run.data.metrics["test/R at 1 level 2"] == pytest.approx(result.metrics["R@1[2]"])
     assert run.data.metrics["test/R at 12"] == pytest.approx(result.metrics["R@12"])
@@ -80,6 +80,6 @@ def test_a_tracker_that_fails_warns_once_and_the_run_goes_on(
 
     monkeypatch.setattr(TensorBoardLogger, "log_metrics", full)
     assert train(tiny_recipe("training.epochs=2"), tmp_path / "run").metrics
-    said = capsys.readouterr().err
-    assert said.count("warning: tensorboard logs no more of this run ([Errno 28] No space left on device)") == 1
+    message = capsys.readouterr().err
+    assert message.count("warning: tensorboard logs no more of this run ([Errno 28] No space left on device)") == 1
     assert len(read_history(tmp_path / "run" / "history.jsonl")) == 2

@@ -35,8 +35,10 @@ def content(run: Path) -> dict[str, object]:
     return dict(json.loads((run / "metrics.json").read_text()))
 
 
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+def same(weights_of_run: dict[str, torch.Tensor], reference: dict[str, torch.Tensor]) -> bool:
+    return weights_of_run.keys() == reference.keys() and all(
+        torch.equal(weights_of_run[name], reference[name]) for name in weights_of_run
+    )
 
 
 @pytest.fixture(scope="module")
@@ -59,20 +61,20 @@ def test_run_stops_two_evaluations_after_its_best_and_records_it(stopped: Path) 
 
 
 def test_both_networks_are_kept_and_measured(stopped: Path, tiny_recipe: Tiny) -> None:
-    found = content(stopped)
+    files = content(stopped)
     images = load_split(tiny_recipe(*EARLY), "test").images
-    for folder, metrics in ((stopped, found["metrics"]), (stopped / "best", found["best_metrics"])):
+    for folder, metrics in ((stopped, files["metrics"]), (stopped / "best", files["best_metrics"])):
         with np.load(folder / "embeddings.npz") as file:
             embeddings = ht.load_model(folder, device="cpu").embed(images)
             np.testing.assert_allclose(embeddings, file["embeddings"], atol=1e-5)
             assert ht.metrics.evaluate(file["embeddings"], file["paths"]).summary().to_dict() == metrics
-    assert content(stopped / "best")["metrics"] == found["best_metrics"]
+    assert content(stopped / "best")["metrics"] == files["best_metrics"]
     assert not same(weights(stopped), weights(stopped / "best"))
 
 
 def test_best_network_is_that_of_the_best_epoch(stopped: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
-    found = content(stopped)["best"]
-    (checkpoint,) = [p for step, p in list_checkpoints(stopped / "checkpoints").items() if step == found["step"]]
+    metadata = content(stopped)["best"]
+    (checkpoint,) = [p for step, p in list_checkpoints(stopped / "checkpoints").items() if step == metadata["step"]]
     tensors = load_file(checkpoint / "tensors.safetensors")
     network = {k.removeprefix("embedder."): v for k, v in tensors.items() if k.startswith("embedder.")}
     assert same(network, weights(stopped / "best"))
@@ -127,10 +129,10 @@ def test_command_says_what_is_held_out_and_when_it_stopped(tiny_recipe: Tiny, tm
     assert "validation: 4 of 9 training classes held out, 16 of 36 images; H-AP picks the best epoch" in ended.stderr
     assert "H-AP of the validation has not improved since epoch" in ended.stderr
     assert "which the validation picked after epoch" in ended.stdout.splitlines()[0]
-    plain = CliRunner().invoke(
+    output = CliRunner().invoke(
         commands, ["train", str(file), "--out", str(tmp_path / "plain"), "--set", "validation=null"]
     )
-    assert "no validation: these are the test values of the last epoch" in plain.stderr
+    assert "no validation: these are the test values of the last epoch" in output.stderr
 
 
 def test_any_metric_selects_and_falls_if_it_measures_errors(tiny_recipe: Tiny, tmp_path: Path) -> None:
@@ -162,11 +164,11 @@ def test_impossible_validation_is_refused_before_anything_is_written(
 
 @pytest.mark.parametrize("images", [4, 1])
 def test_rows_of_a_table_validate(tiny_recipe: Tiny, tmp_path: Path, images: int) -> None:
-    drawn, rows = load_synthetic("train", families=2, kinds=2, instances=3, images=4, image_size=16), []
-    for row, (family, _, leaf) in enumerate(drawn.paths.tolist()):
+    dataset, rows = load_synthetic("train", families=2, kinds=2, instances=3, images=4, image_size=16), []
+    for row, (family, _, leaf) in enumerate(dataset.paths.tolist()):
         split = ("train", "val", "test")[leaf % 3]
         if split != "val" or row % 4 < images:
-            drawn.images[row].save(tmp_path / f"{row}.png")
+            dataset.images[row].save(tmp_path / f"{row}.png")
             rows.append({"file": f"{row}.png", "family": family, "leaf": f"class {leaf}", "split": split})
     pd.DataFrame(rows).to_csv(tmp_path / "images.csv", index=False)
     table = {"name": "table", "path": str(tmp_path / "images.csv"), "root": str(tmp_path), "image": "file"}
@@ -238,8 +240,8 @@ def test_network_starts_with_the_weights_of_an_earlier_run(
 
     train(tiny_recipe(*frozen, start, "model.embedding_size=4"), tmp_path / "head")
     assert "its head is not used: here embeddings have 4 dimensions" in capsys.readouterr().err
-    warm, other = weights(tmp_path / "warm"), weights(tmp_path / "head")
-    assert all(torch.equal(warm[name], other[name]) for name in warm if name.startswith("backbone."))
+    warm, baseline = weights(tmp_path / "warm"), weights(tmp_path / "head")
+    assert all(torch.equal(warm[name], baseline[name]) for name in warm if name.startswith("backbone."))
 
     train(tiny_recipe(*frozen, start, "model.embedding_size=null"), tmp_path / "bare")
     assert "its head is not used: here embeddings have 16 dimensions" in capsys.readouterr().err
