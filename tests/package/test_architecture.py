@@ -17,20 +17,21 @@ def circles(arrows):
     return [sorted(group) for group in nx.strongly_connected_components(nx.DiGraph(arrows)) if len(group) > 1]
 
 
-def place(found):
-    return f"{SOURCE.paths[found.importer].relative_to(SOURCE.root)}:{found.line}: {found.target} {found.name}".rstrip()
+def place(reference):
+    file = SOURCE.paths[reference.importer].relative_to(SOURCE.root)
+    return f"{file}:{reference.line}: {reference.target} {reference.name}".rstrip()
 
 
 def test_imports_run_downward():
     floor = {package: number for number, package in enumerate(PACKAGES)}
-    above = [
-        place(found)
-        for found in OWN
-        if floor[package_of(found.target)] > floor[package_of(found.importer)]
-        and found.importer != "hiertree.__main__"  # ``python -m hiertree`` starts the command line
-        and not (found.importer == "hiertree" and found.for_types)  # the type of load_model
+    violations = [
+        place(reference)
+        for reference in OWN
+        if floor[package_of(reference.target)] > floor[package_of(reference.importer)]
+        and reference.importer != "hiertree.__main__"  # ``python -m hiertree`` starts the command line
+        and not (reference.importer == "hiertree" and reference.for_types)  # the type of load_model
     ]
-    assert above == []
+    assert violations == []
 
 
 def test_modules_import_each_other_in_no_circle():
@@ -44,45 +45,48 @@ def test_rooms_import_each_other_in_no_circle(depth):
 
 def test_imports_are_relative_inside_a_package_and_absolute_across_packages():
     crossing = [
-        place(found)
-        for found in OWN
-        if found.target != "hiertree"  # for its version
-        and found.is_relative != (package_of(found.target) == package_of(found.importer))
+        place(reference)
+        for reference in OWN
+        if reference.target != "hiertree"  # for its version
+        and reference.is_relative != (package_of(reference.target) == package_of(reference.importer))
     ]
     assert crossing == []
 
 
 def test_private_names_stay_in_their_module():
     private = [
-        place(found) for found in OWN if any(part.startswith("_") for part in [*found.target.split("."), found.name])
+        place(reference)
+        for reference in OWN
+        if any(part.startswith("_") for part in [*reference.target.split("."), reference.name])
     ]
     assert [entry for entry in private if "hiertree.__main__" not in entry] == []
 
 
 def test_an_import_inside_a_function_saves_loading_a_library():
     useless = [
-        place(found)
-        for found in OWN
-        if found.inside_function and not SOURCE.libraries_of(found.target) - SOURCE.libraries_of(found.importer)
+        place(reference)
+        for reference in OWN
+        if reference.inside_function
+        and not SOURCE.libraries_of(reference.target) - SOURCE.libraries_of(reference.importer)
     ]
     assert useless == []
 
 
 def test_two_classes_never_share_a_name():
-    homes = defaultdict(list)
+    modules_of_class = defaultdict(list)
     for module, path in SOURCE.paths.items():
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes[node.name].append(module)
-    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
+                modules_of_class[node.name].append(module)
+    assert {name: modules for name, modules in modules_of_class.items() if len(modules) > 1} == {}
 
 
 def test_no_package_hands_on_a_name_that_hides_one_of_its_modules():
     hidden = [
-        place(found)
-        for found in OWN
-        if SOURCE.is_face(found.importer)
-        and f"{found.importer}.{found.name}" in SOURCE.paths
-        and found.target != f"{found.importer}.{found.name}"
+        place(reference)
+        for reference in OWN
+        if SOURCE.is_face(reference.importer)
+        and f"{reference.importer}.{reference.name}" in SOURCE.paths
+        and reference.target != f"{reference.importer}.{reference.name}"
     ]
     assert hidden == []

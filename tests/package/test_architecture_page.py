@@ -42,9 +42,9 @@ print(CliRunner().invoke(commands, ["levels", "labels.csv", "--columns", "kind,t
 
 def test_every_file_that_the_page_names_exists():
     files = [path.relative_to(ROOT).as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*.*")]
-    named = set(re.findall(r"`([\w/-]+\.(?:py|yaml))`", PAGE.partition("## Adding to it")[0]))
-    assert len(named) > 40
-    assert {name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)} == set()
+    pages = set(re.findall(r"`([\w/-]+\.(?:py|yaml))`", PAGE.partition("## Adding to it")[0]))
+    assert len(pages) > 40
+    assert {name for name in pages if not any(f"/{file}".endswith(f"/{name}") for file in files)} == set()
     folders = set(re.findall(r"`([\w/-]+)/`", PAGE))
     assert {folder for folder in folders if not (ROOT / folder).is_dir()} == set()
 

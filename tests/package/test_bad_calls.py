@@ -223,9 +223,9 @@ def numbers_in(result: Any) -> Iterator[np.ndarray]:
             yield from numbers_in(part)
 
 
-def unchanged(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    arrays = [name for name, value in before.items() if isinstance(value, np.ndarray | torch.Tensor)]
-    return all(np.array_equal(np.asarray(before[name]), np.asarray(after[name])) for name in arrays)
+def unchanged(originals: Mapping[str, Any], copies: Mapping[str, Any]) -> bool:
+    arrays = [name for name, value in originals.items() if isinstance(value, np.ndarray | torch.Tensor)]
+    return all(np.array_equal(np.asarray(originals[name]), np.asarray(copies[name])) for name in arrays)
 
 
 @pytest.fixture(autouse=True)
@@ -235,18 +235,18 @@ def _no_hang() -> Iterator[None]:
     def give_up(*_: object) -> None:
         raise TimeoutError("the call did not come back")
 
-    before = signal.signal(signal.SIGALRM, give_up)
+    handler = signal.signal(signal.SIGALRM, give_up)
     signal.alarm(60)
     yield
     signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    signal.signal(signal.SIGALRM, handler)
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_good_call_is_good(name):
     call, arguments = CALLS[name]
-    for found in numbers_in(call(**copy.deepcopy(arguments))):
-        assert np.isfinite(found).any()
+    for number in numbers_in(call(**copy.deepcopy(arguments))):
+        assert np.isfinite(number).any()
 
 
 @pytest.mark.fuzz
@@ -254,10 +254,10 @@ def test_the_good_call_is_good(name):
 def test_a_bad_argument_is_a_typed_error_or_does_no_harm(name, argument, how):
     call, arguments = CALLS[name]
     spoiled_value = dict(spoiled(arguments[argument]))[how]
-    given = {**copy.deepcopy(arguments), argument: spoiled_value}
-    kept = copy.deepcopy({key: value for key, value in given.items() if key != argument})
+    call_arguments = {**copy.deepcopy(arguments), argument: spoiled_value}
+    originals = copy.deepcopy({key: value for key, value in call_arguments.items() if key != argument})
     with suppress(HiertreeError):
-        for found in numbers_in(call(**given)):
-            assert not np.isinf(found.astype(float)).any()
-            assert not found.size or not np.isnan(found.astype(float)).all()
-    assert unchanged(kept, given)
+        for number in numbers_in(call(**call_arguments)):
+            assert not np.isinf(number.astype(float)).any()
+            assert not number.size or not np.isnan(number.astype(float)).all()
+    assert unchanged(originals, call_arguments)

@@ -69,8 +69,8 @@ def test_examples_print_what_the_page_shows(page, tmp_path, monkeypatch):
                 shown.append((printed_by(command), expected.rstrip("\n")))
     assert runner.tries == len(re.findall(r"^>>> ", text, flags=re.MULTILINE)) > 0
     assert runner.failures == 0
-    for found, expected in shown:
-        assert found == expected
+    for output, expected in shown:
+        assert output == expected
 
 
 def _documents() -> list[str]:

@@ -41,12 +41,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from safetensors.torch import save_file
 
     folder, random, rows = tmp_path_factory.mktemp("home"), np.random.default_rng(0), []
-    for kind, above, own, number in product(("lake", "tower"), "ab", range(6), range(2)):
-        file = Path(kind, f"{kind} {above}", f"{kind} {above} {own}", f"{kind}-{above}{own}-{number}.png")
+    for kind, kind_group, label, number in product(("lake", "tower"), "ab", range(6), range(2)):
+        file = Path(
+            kind, f"{kind} {kind_group}", f"{kind} {kind_group} {label}", f"{kind}-{kind_group}{label}-{number}.png"
+        )
         (folder / "photos" / file).parent.mkdir(parents=True, exist_ok=True)
         shades = random.integers(0, 255, (3, 3, 3), dtype=np.uint8)
         Image.fromarray(shades).resize((32, 28)).save(folder / "photos" / file)
-        rows.append((file.as_posix(), *file.parts[:1], file.parts[1], file.parts[2], ("train", "val", "test")[own % 3]))
+        rows.append(
+            (file.as_posix(), *file.parts[:1], file.parts[1], file.parts[2], ("train", "val", "test")[label % 3])
+        )
     pd.DataFrame(rows, columns=["file", *LEVELS, "split"]).to_csv(folder / "images.csv", index=False)
     torch.manual_seed(0)
     save_file(timm.create_model("resnet18").state_dict(), folder / "resnet18.safetensors")
@@ -63,10 +67,12 @@ def here(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def block(page: str, kind: str, beginning: str) -> str:
     """The block of a page that begins so."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    (found,) = (
-        own for own in re.findall(rf"^```{kind}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE) if beginning in own
+    (content,) = (
+        candidate
+        for candidate in re.findall(rf"^```{kind}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        if beginning in candidate
     )
-    return str(found)
+    return str(content)
 
 
 def replaced(text: str, changes: dict[str, str]) -> str:
@@ -79,12 +85,12 @@ def replaced(text: str, changes: dict[str, str]) -> str:
 def line(page: str, beginning: str, **changes: str) -> str:
     """A command of a page, without what stands behind it there, run; what it prints."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    (found,) = re.findall(rf"^{re.escape(beginning)}[^#\n]*", text, flags=re.MULTILINE)
-    names = {"timm:resnet50": "timm:resnet18/resnet18.safetensors"} if "timm:" in found else {}
+    (match,) = re.findall(rf"^{re.escape(beginning)}[^#\n]*", text, flags=re.MULTILINE)
+    names = {"timm:resnet50": "timm:resnet18/resnet18.safetensors"} if "timm:" in match else {}
     names |= (
-        {"open_clip:ViT-B-32/openai": f"open_clip:{MODEL}/open_clip_model.safetensors"} if "open_clip:" in found else {}
+        {"open_clip:ViT-B-32/openai": f"open_clip:{MODEL}/open_clip_model.safetensors"} if "open_clip:" in match else {}
     )
-    return printed_by(replaced(found, {**names, **changes}))
+    return printed_by(replaced(match, {**names, **changes}))
 
 
 @pytest.fixture(scope="module")
@@ -133,13 +139,13 @@ def test_the_same_commands_take_a_run_its_best_a_folder_and_a_file(trained: Path
         assert "H-AP" in printed_by(f"hiertree evaluate {source}")
         printed_by(f"hiertree report {source} --out {number}.html --queries 1 --hits 2")
         printed_by(f"hiertree audit {source}")
-        shown = read_embedded([source])
-        assert len(shown.names) == 16
-        assert shown.tree is not None
-        assert (shown.images is not None) is (number < 3)
+        embedded = read_embedded([source])
+        assert len(embedded.names) == 16
+        assert embedded.tree is not None
+        assert (embedded.images is not None) is (number < 3)
         assert ("<img" in Path(f"{number}.html").read_text()) is (number < 3)
-        given = {"runs/sop": "runs/mine", "embedded": source, "--out index": f"--out index{number}"}
-        line("deployment.md", "hiertree export runs/sop --faiss --gallery", **given)
+        replacements = {"runs/sop": "runs/mine", "embedded": source, "--out index": f"--out index{number}"}
+        line("deployment.md", "hiertree export runs/sop --faiss --gallery", **replacements)
     tables = [pd.read_csv(f"index{number}/index.csv") for number in range(4)]
     assert [list(table.columns) for table in tables] == 4 * [["image", *LEVELS]]
     assert [len(table) for table in tables] == [
@@ -164,7 +170,7 @@ def test_a_table_without_splits_is_split(trained: Path, here: Path) -> None:
 @pytest.mark.parametrize("kind", ["folder", "table", "archives", "huggingface"])
 def test_a_recipe_takes_images_where_they_are(kind: str, trained: Path, here: Path) -> None:
     page = block("datasets.md", "yaml", "extends: sop-happier")
-    (data,) = (yaml.safe_load(own) for own in re.findall(r"\{name:.*?\}", page) if f"name: {kind}," in own)
+    (data,) = (yaml.safe_load(section) for section in re.findall(r"\{name:.*?\}", page) if f"name: {kind}," in section)
     recipe = yaml.safe_load(Path("my-recipe.yaml").read_text()) | {"data": data | {"levels": LEVELS}, "name": kind}
     del recipe["validation"]
     Path(f"{kind}.yaml").write_text(yaml.safe_dump(recipe))

@@ -46,7 +46,7 @@ def _names(lines: list[str]) -> set[str]:
 
 
 def imported() -> set[str]:
-    libraries = {found.target for found in SOURCE.imports if not found.is_own} - sys.stdlib_module_names
+    libraries = {reference.target for reference in SOURCE.imports if not reference.is_own} - sys.stdlib_module_names
     return {distribution(library) for library in libraries}
 
 
@@ -82,9 +82,9 @@ def outside(extra: str) -> list[str]:
     brought, unread = set(), [*declared()[extra], "hiertree"]
     while unread:
         name = unread.pop()
-        if name not in brought and (found := _requires(name)) is not None:
+        if name not in brought and (requirement := _requires(name)) is not None:
             brought.add(name)
-            unread += found if name != "hiertree" else []
+            unread += requirement if name != "hiertree" else []
     installed = metadata.packages_distributions()
     return [module for module, names in installed.items() if brought.isdisjoint(map(canonicalize_name, names))]
 
@@ -128,7 +128,7 @@ ALONE = {  # what is tried each time; scripts/try_extras.py tries all in real ve
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
     """By extra, what programs say in a process that sees its packages alone; nothing where they run."""
-    found: dict[str, dict[str, str]] = {}
+    messages: dict[str, dict[str, str]] = {}
     for present in (*ALONE, *sorted(set(NEEDS.values()))):
         folder = tmp_path_factory.mktemp("work")
         (folder / "landmarks.csv").write_bytes((ROOT / "pipelines" / "landmarks.csv").read_bytes())
@@ -136,8 +136,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
         programs = list(dict.fromkeys([MAKES_EMBEDDINGS, *ALONE.get(present, ()), *refused]))
         command = [sys.executable, "-c", _TRY, json.dumps(outside(present)), json.dumps(programs)]
         answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-        found[present] = dict(zip(programs, json.loads(answer.stdout.splitlines()[-1]), strict=True))
-    return found
+        messages[present] = dict(zip(programs, json.loads(answer.stdout.splitlines()[-1]), strict=True))
+    return messages
 
 
 @pytest.mark.parametrize(("extra", "program"), [(extra, use) for extra in ALONE for use in ALONE[extra]])

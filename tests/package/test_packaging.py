@@ -84,13 +84,13 @@ def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.nightly
 def test_wheel_holds_every_source_file_and_nothing_else(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
-        inside = {name for name in archive.namelist() if name.startswith("hiertree/")}
+        names = {name for name in archive.namelist() if name.startswith("hiertree/")}
     expected = set()
     for folder, package in SOURCE_FOLDERS.items():
         for file in (ROOT / folder).rglob("*"):
             if file.is_file() and "__pycache__" not in file.parts:
                 expected.add(f"{package.replace('.', '/')}/{file.relative_to(ROOT / folder).as_posix()}")
-    assert inside == expected
+    assert names == expected
 
 
 @pytest.mark.nightly
@@ -133,8 +133,8 @@ def test_the_wheel_works_without_being_unpacked(wheel: Path, tmp_path: Path, com
 def test_the_description_on_an_index_has_absolute_links_alone(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        described = archive.read(name).decode()
-    links = re.findall(r"\]\(([^)]+)\)", described)
+        description = archive.read(name).decode()
+    links = re.findall(r"\]\(([^)]+)\)", description)
     assert links
     assert [link for link in links if not link.startswith(("https://", "#"))] == []
 
@@ -162,6 +162,6 @@ def test_the_recipe_for_conda_forge_has_this_version_and_its_requirements():
 
 @pytest.mark.parametrize("workflow", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda file: file.name)
 def test_actions_are_pinned_by_their_hash(workflow: Path):
-    used = re.findall(r"uses: (.*)", workflow.read_text(encoding="utf-8"))
-    assert used
-    assert [action for action in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", action)] == []
+    uses = re.findall(r"uses: (.*)", workflow.read_text(encoding="utf-8"))
+    assert uses
+    assert [action for action in uses if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", action)] == []

@@ -30,8 +30,8 @@ def test_the_site_builds_strictly_and_the_tutorials_show_what_they_print(tmp_pat
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])  # a notebook calls the command
     environment = {**os.environ, "PATH": path, "TMPDIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
     environment |= {"NO_MKDOCS_2_WARNING": "1", "HIERTREE_PROGRESS": "0"}
-    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stderr[-3000:]
+    process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr[-3000:]
     for name in TUTORIALS:
         page = (tmp_path / "site" / "tutorials" / name / "index.html").read_text(encoding="utf-8")
         assert "jp-OutputArea-output" in page, name
@@ -39,7 +39,7 @@ def test_the_site_builds_strictly_and_the_tutorials_show_what_they_print(tmp_pat
         assert notebook_links == [], name
     for page in (tmp_path / "site").rglob("index.html"):
         if page.parent.name != "architecture":  # its changes to sources hold docstrings
-            shown = page.read_text(encoding="utf-8")
-            assert [mark for mark in ("&gt;&gt;&gt; ", "BLANKLINE", "# doctest") if mark in shown] == [], page
+            content = page.read_text(encoding="utf-8")
+            assert [mark for mark in ("&gt;&gt;&gt; ", "BLANKLINE", "# doctest") if mark in content] == [], page
     commands = (tmp_path / "site" / "commands" / "index.html").read_text(encoding="utf-8")
     assert "-h, --help" in commands

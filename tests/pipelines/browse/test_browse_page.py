@@ -43,12 +43,12 @@ def vectors(*weights: float) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    home = tmp_path_factory.mktemp("browse")
-    (home / "photos").mkdir()
+    folder = tmp_path_factory.mktemp("browse")
+    (folder / "photos").mkdir()
     for row in range(15):  # the last one is missing
-        Image.new("RGB", (40 + row, 30), (row * 15, 90, 120)).save(home / "photos" / f"{row}.png")
-    Image.new("RGB", (9, 9)).save(home / "secret.png")
-    return [write(home / "good", vectors(2, 1, 1)), write(home / "bad", vectors(0, 0, 1) + vectors(0, 0, 1)[::-1])]
+        Image.new("RGB", (40 + row, 30), (row * 15, 90, 120)).save(folder / "photos" / f"{row}.png")
+    Image.new("RGB", (9, 9)).save(folder / "secret.png")
+    return [write(folder / "good", vectors(2, 1, 1)), write(folder / "bad", vectors(0, 0, 1) + vectors(0, 0, 1)[::-1])]
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +69,12 @@ def get(server, path):
 
 
 def test_neighbors_are_the_gallerys_most_similar_images_with_the_level_they_share(server):
-    found = get(server, "/api/neighbors?query=5&model=0")
-    assert found["query"]["labels"] == ["bird", "wren"]
-    assert [image["level"] for image in found["neighbors"]] == [2] * 3 + [1] * 4 + [0] * 8
-    similarities = [image["similarity"] for image in found["neighbors"]]
+    answer = get(server, "/api/neighbors?query=5&model=0")
+    assert answer["query"]["labels"] == ["bird", "wren"]
+    assert [image["level"] for image in answer["neighbors"]] == [2] * 3 + [1] * 4 + [0] * 8
+    similarities = [image["similarity"] for image in answer["neighbors"]]
     assert similarities == sorted(similarities, reverse=True)
-    assert found["at_level"] == [8, 4, 3]
+    assert answer["at_level"] == [8, 4, 3]
     assert get(server, "/api/neighbors?query=5&model=1")["neighbors"][0]["row"] == 10  # its mirror image there
 
 
@@ -129,11 +129,11 @@ def test_a_gallery_of_its_own_is_searched_without_the_query_itself(tmp_path):
     columns = pd.read_parquet(folder / "part.parquet").drop(columns="embedding").iloc[rows].assign(split=splits)
     write_embeddings(folder / "part.parquet", vectors(2, 1, 1)[rows].astype(np.float32), dict(columns), {})
     with served(read_embedded([folder], images=tmp_path)) as url:
-        found = get(LocalServer(url), "/api/neighbors?query=0")
+        answer = get(LocalServer(url), "/api/neighbors?query=0")
         number = get(LocalServer(url), "/api/images?node=")["of"]
-    assert len(found["neighbors"]) == 15
-    assert "0.png" not in [image["name"] for image in found["neighbors"]]  # the same photograph, in the gallery
-    assert {image["row"] for image in found["neighbors"][:3]} == {3, 4, 5}  # rows of the gallery follow the queries'
+    assert len(answer["neighbors"]) == 15
+    assert "0.png" not in [image["name"] for image in answer["neighbors"]]  # the same photograph, in the gallery
+    assert {image["row"] for image in answer["neighbors"][:3]} == {3, 4, 5}  # rows of the gallery follow the queries'
     assert number == 3
 
 
@@ -142,23 +142,23 @@ def test_images_are_found_where_they_were_embedded_from_or_said_to_be_missing(fo
     unlabeled = write(
         folders[0].parent / "plain", np.eye(16)[:15], names=sorted(p.name for p in photos.iterdir()), labels=False
     )
-    shown = read_embedded([unlabeled])
-    assert shown.images is not None
-    assert shown.labels(3) == []
-    with served(shown) as url:
+    embedded = read_embedded([unlabeled])
+    assert embedded.images is not None
+    assert embedded.labels(3) == []
+    with served(embedded) as url:
         assert get(LocalServer(url), "/api/neighbors?query=3")["at_level"] == [14]
-    lost = read_embedded([write(tmp_path / "lost", vectors(1, 1, 1))])
-    assert lost.images is None
-    assert "not where they were embedded from" in lost.without
+    unplaced = read_embedded([write(tmp_path / "lost", vectors(1, 1, 1))])
+    assert unplaced.images is None
+    assert "not where they were embedded from" in unplaced.without
 
 
 def test_a_folder_that_names_a_data_set_of_the_hub_fetches_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("hiertree.pipelines.stored_embeddings.embedded_pictures.load_input_images", None)
     folder = write(tmp_path / "remote", vectors(1, 1, 1))
     (folder / "manifest.json").write_text(json.dumps({"parameters": {"embedded": "hf-hub:OWNER/NAME"}}))
-    shown = read_embedded([folder])
-    assert shown.images is None
-    assert "hf-hub:OWNER/NAME, which is not fetched" in shown.without
+    embedded = read_embedded([folder])
+    assert embedded.images is None
+    assert "hf-hub:OWNER/NAME, which is not fetched" in embedded.without
 
 
 @pytest.mark.parametrize("content", ["[]", "3", "null"])
@@ -175,9 +175,9 @@ def test_a_manifest_that_is_no_object_is_named(tmp_path, content):
 def test_a_manifest_of_another_shape_only_costs_the_images(tmp_path, content):
     folder = write(tmp_path / "odd", vectors(1, 1, 1))
     (folder / "manifest.json").write_text(content)
-    shown = read_embedded([folder])
-    assert shown.images is None
-    assert "not where they were embedded from" in shown.without
+    embedded = read_embedded([folder])
+    assert embedded.images is None
+    assert "not where they were embedded from" in embedded.without
 
 
 def test_folders_that_do_not_belong_together_are_refused(folders, tmp_path):

@@ -102,23 +102,23 @@ SAME = [
 def test_no_output_is_an_input_or_another_output(typed: str, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (files / "symbolic.npz").symlink_to(files / "s.npz")
     os.link(files / "s.npz", files / "hard.npz")
-    before = bytes_of(files)
+    content = bytes_of(files)
     forced = ["--force"] if "--force" in help_of(typed) else []
     assert run(*typed.split(), *forced) == 2
-    assert bytes_of(files) == before
+    assert bytes_of(files) == content
     printed = capsys.readouterr().err
     assert printed.count("\n") == 1 or printed.startswith("Usage")
     assert "output" in printed or "is a file" in printed
 
 
 def help_of(typed: str) -> str:
-    found: click.Command = commands
+    subcommand: click.Command = commands
     context = click.Context(commands)
     for word in typed.split():
-        if not isinstance(found, click.Group):
+        if not isinstance(subcommand, click.Group):
             break
-        found = found.get_command(context, word)
-    return found.get_help(click.Context(found))
+        subcommand = subcommand.get_command(context, word)
+    return subcommand.get_help(click.Context(subcommand))
 
 
 OUTPUTS = {
@@ -172,8 +172,8 @@ def test_an_output_may_be_a_pipe_and_is_never_the_name_of_an_open_file(
         assert reader.stdout.read() == (files / "qrels.txt").read_text() != ""
     assert (files / "pipe").is_fifo()
     assert not (files / "pipe.manifest.json").exists()
-    with (files / "result.txt").open("w") as opened:
-        assert run(*typed.split(), f"/dev/fd/{opened.fileno()}", "--force") == 2
+    with (files / "result.txt").open("w") as stream:
+        assert run(*typed.split(), f"/dev/fd/{stream.fileno()}", "--force") == 2
     assert "leads to an open file" in capsys.readouterr().err
 
 
@@ -195,10 +195,10 @@ def test_of_several_processes_the_first_works_alone_and_the_others_end(tmp_path,
 
 
 def test_these_commands_are_shared_by_processes():
-    made = dict(every_command(commands)).items()
+    all_commands = dict(every_command(commands)).items()
     shared = {
         name.removeprefix("hiertree ")
-        for name, found in made
-        if isinstance(found, CheckedCommand) and found.shares_work
+        for name, subcommand in all_commands
+        if isinstance(subcommand, CheckedCommand) and subcommand.shares_work
     }
     assert shared == {"train", "embed", "evaluate"}

@@ -31,8 +31,10 @@ def run(*arguments: object) -> int:
 
 def _commands(group: click.Group) -> list[click.Command]:
     context = click.Context(group)
-    found = [group.get_command(context, name) for name in group.list_commands(context)]
-    nested = [_commands(one) if isinstance(one, click.Group) else [one] for one in found]
+    subcommands = [group.get_command(context, name) for name in group.list_commands(context)]
+    nested = [
+        _commands(subcommand) if isinstance(subcommand, click.Group) else [subcommand] for subcommand in subcommands
+    ]
     return [command for commands in nested for command in commands]
 
 
@@ -46,9 +48,9 @@ def test_every_command_and_option_has_help(command):
 def test_the_example_of_every_command_can_be_parsed(command):
     words = shlex.split(command.example)
     words = words[words.index(command.name) + 1 :]
-    given, _, _ = command.make_parser(click.Context(command)).parse_args(words)
+    values, _, _ = command.make_parser(click.Context(command)).parse_args(words)
     required = [param for param in command.params if param.required]
-    assert [p.name for p in required if p.name not in given or p.value_is_missing(given[p.name])] == []
+    assert [p.name for p in required if p.name not in values or p.value_is_missing(values[p.name])] == []
 
 
 @pytest.mark.parametrize("command", _commands(commands), ids=lambda command: command.name)
@@ -80,11 +82,11 @@ def test_quiet_keeps_warnings_and_logs_back(tmp_path):
     np.save(tmp_path / "a.npy", np.eye(6))
     table = "image,kind\n" + "".join(f"{n % 5}.jpg,k{n % 2}\n" for n in range(6))
     (tmp_path / "a.csv").write_text(table)
-    given = [sys.executable, "-m", "hiertree", "evaluate", "a.npy", "--labels", "a.csv", "--ids", "image"]
+    words = [sys.executable, "-m", "hiertree", "evaluate", "a.npy", "--labels", "a.csv", "--ids", "image"]
     environment = {name: value for name, value in os.environ.items() if name != "HIERTREE_PROGRESS"}
     loud, quiet = (
-        subprocess.run([*given, *more], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
-        for more in ([], ["--quiet"])
+        subprocess.run([*words, *options], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+        for options in ([], ["--quiet"])
     )
     assert "1 rows repeat an image" in loud.stderr
     assert loud.stderr.count("a.csv: levels kind; name others by --levels\n") == 1
@@ -123,8 +125,8 @@ def test_verbose_prints_the_traceback_of_an_error_before_its_line(tmp_path, caps
 
 def test_the_page_of_commands_lists_them_all():
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\| `(hiertree [^`]+)` \|", page, re.M)
-    assert listed == [name for name, _ in every_command(commands)]
+    entries = re.findall(r"^\| `(hiertree [^`]+)` \|", page, re.M)
+    assert entries == [name for name, _ in every_command(commands)]
 
 
 @pytest.mark.parametrize("arguments", [(), ("labels",), ("datasets",)])

@@ -108,8 +108,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             file.writelines(f"r n{number}\n" for number in range(4))
         scores = [(q, i, round(float(random.normal()), 6)) for q in names[:4] for i in names if i != q]
         lines = [f"{q} Q0 {i} 1 {score} mine\n" for q, i, score in scores]
-        judged = [f"{q} 0 {i} {number % 3}\n" for number, (q, i, _) in enumerate(scores)]
-        for name, text in (("run.txt", "".join(lines)), ("qrels.txt", "".join(judged))):
+        qrels_lines = [f"{q} 0 {i} {number % 3}\n" for number, (q, i, _) in enumerate(scores)]
+        for name, text in (("run.txt", "".join(lines)), ("qrels.txt", "".join(qrels_lines))):
             Path(name).write_text(text)
             Path(f"{name}.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
         frame = pd.DataFrame(scores, columns=["query", "item", "score"])
@@ -135,12 +135,14 @@ def declared() -> set[str]:
 
 
 def test_every_input_of_a_command_is_damaged_or_like_another() -> None:
-    read = set()
+    inputs_read = set()
     for typed in READ:
-        found, words = command_of(typed.split())
-        read |= {f"{' '.join(words)} {word}" for word in typed.split() if word.startswith("--")}
-        read |= {f"{' '.join(words)} {param.name}" for param in found.params if isinstance(param, click.Argument)}
-    missing = {name for name in declared() - read - OTHERS.keys() if not name.endswith(SAME_FORMAT)}
+        subcommand, words = command_of(typed.split())
+        inputs_read |= {f"{' '.join(words)} {word}" for word in typed.split() if word.startswith("--")}
+        inputs_read |= {
+            f"{' '.join(words)} {param.name}" for param in subcommand.params if isinstance(param, click.Argument)
+        }
+    missing = {name for name in declared() - inputs_read - OTHERS.keys() if not name.endswith(SAME_FORMAT)}
     assert missing == set()
     assert OTHERS.keys() <= declared()
 
@@ -163,10 +165,15 @@ def test_a_damaged_file_is_named_in_one_line_or_does_no_harm(
             target.write_bytes(content)
             (out / str(number)).mkdir()
             status, printed, errors = call([word.replace("OUT", str(out / str(number))) for word in words])
-            said = [line for line in errors.splitlines() if line.startswith("error:")]
-            named = status == 2 and len(said) == 1 and len(said[0]) <= 1000 and any(name in said[0] for name in names)
+            messages = [line for line in errors.splitlines() if line.startswith("error:")]
+            is_named = (
+                status == 2
+                and len(messages) == 1
+                and len(messages[0]) <= 1000
+                and any(name in messages[0] for name in names)
+            )
             harmless = status in allowed and (printed == right[1] or not file.endswith(CHECKED))
-            if "Traceback" in errors or not (named or harmless):
+            if "Traceback" in errors or not (is_named or harmless):
                 wrong.append((damage, status, errors[-300:]))
     finally:
         target.write_bytes(whole)

@@ -55,8 +55,8 @@ def test_check_names_what_is_missing_damaged_or_of_another_size(
     image.unlink()
     monkeypatch.setattr("hiertree.datasets.description.LOOKED_FOR", 2)
     assert run("check", "sop", tmp_path, "--structure", "--json") == 1
-    found = {report["split"]: report["bad_images"] for report in json.loads(capsys.readouterr().out)}
-    assert found == {
+    bad_images = {report["split"]: report["bad_images"] for report in json.loads(capsys.readouterr().out)}
+    assert bad_images == {
         "train": ["chair_final/111085122872_1.JPG"],
         "test": [],
         "info": ["chair_final/111085122872_1.JPG"],

@@ -86,8 +86,8 @@ def bad_values() -> Iterator[tuple[str, str, str]]:
     for name, typed in COMMANDS.items():
         if name in ("labels scrape", "demo"):
             continue
-        found, _ = command_of(typed.split())
-        for param in found.params:
+        subcommand, _ = command_of(typed.split())
+        for param in subcommand.params:
             if isinstance(param, click.Option) and not param.is_flag and param.name not in NETWORK:
                 if isinstance(param.type, DeclaredPath) and param.type.role != "input":
                     yield from ((name, param.opts[0], value) for value in ("", "/dev/null"))
@@ -120,9 +120,9 @@ def check(name: str, words: list[str], out: Path, world: Path, allowed: tuple[in
     """Run a case and check what holds for each."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
-    before = signature(world)
+    state = signature(world)
     status, printed, errors = call([word.replace("OUT", str(out)) for word in words])
-    assert signature(world) == before, "an input has changed"
+    assert signature(world) == state, "an input has changed"
     assert status in (*ALLOWED, *EXTRA.get(name, ()), *allowed), errors
     if status == 2:
         assert errors.count("\n") == 1, errors
@@ -149,15 +149,15 @@ def test_a_bad_value_is_one_line(name: str, option: str, value: str, world: Path
 @pytest.mark.parametrize(("name", "file", "damage"), list(damaged_files()))
 def test_a_damaged_file_is_one_line(name: str, file: str, damage: str, world: Path, tmp_path: Path) -> None:
     target = world / file
-    kept = tmp_path / "kept"
-    target.rename(kept)
-    shutil.copy(kept, target)
+    backup = tmp_path / "kept"
+    target.rename(backup)
+    shutil.copy(backup, target)
     try:
         damages(file)[damage](target)
         check(name, COMMANDS[name].split(), tmp_path / "out", world)
     finally:
         shutil.rmtree(target) if target.is_dir() else target.unlink(missing_ok=True)
-        kept.rename(target)
+        backup.rename(target)
 
 
 @pytest.mark.fuzz
@@ -165,7 +165,7 @@ def test_a_damaged_file_is_one_line(name: str, file: str, damage: str, world: Pa
 @pytest.mark.parametrize("moment", [0.001, 0.01, 0.03, 0.08, 0.2])
 @pytest.mark.parametrize("name", ["evaluate", "audit", "report", "labels build", "labels tree", "embed"])
 def test_an_interruption_leaves_nothing_half_written(name: str, moment: float, world: Path, tmp_path: Path) -> None:
-    earlier = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.setitimer(signal.ITIMER_REAL, moment)
     try:
         status, _, errors = check(name, COMMANDS[name].split(), tmp_path / "out", world)
@@ -173,7 +173,7 @@ def test_an_interruption_leaves_nothing_half_written(name: str, moment: float, w
         return
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, earlier)
+        signal.signal(signal.SIGALRM, handler)
     assert status in (0, 130), errors
     assert status == 0 or "interrupted" in errors
 

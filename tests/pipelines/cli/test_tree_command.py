@@ -48,13 +48,13 @@ def test_a_graph_with_several_parents_becomes_a_table_that_python_reads_as_the_s
     if "--edges" in source:
         options = options.removesuffix(" --levels kind,type,id")
     assert run(f"tree {source} {options} --out labels.csv") == 0
-    made = LabelTree.from_edges(
+    dag = LabelTree.from_edges(
         HYPERNYMS, direction="child-parent", multiple_parents="shortest", inner_leaves=["dog"], uneven="pad"
     )
     names = ["level_1", "level_2", "level_3"] if "--edges" in source else ["kind", "type", "id"]
-    read = LabelTree.from_csv("labels.csv", levels=names)
-    assert read.leaves == made.leaves
-    assert (read.paths(made.leaves) == made.paths(made.leaves)).all()
+    tree_of_table = LabelTree.from_csv("labels.csv", levels=names)
+    assert tree_of_table.leaves == dag.leaves
+    assert (tree_of_table.paths(dag.leaves) == dag.paths(dag.leaves)).all()
 
 
 @pytest.mark.parametrize(

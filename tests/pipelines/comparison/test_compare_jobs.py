@@ -80,16 +80,16 @@ def test_interrupted_job_ends_as_a_run_that_was_not_and_one_that_fails_is_named(
     executor = submitit.LocalExecutor(tmp_path / "out" / "jobs")
     executor.update_parameters(timeout_min=5)
     settings, grid = [*overrides, "training.epochs=20"], {"sampler.batch_size": [8, 64]}
-    whole, failing = plan_runs([NAME], seeds=[0], out=tmp_path / "out", overrides=settings, grid=grid)
-    interruption = threading.Thread(target=interrupt_once_it_trains, args=(whole.folder, executor.folder))
+    uninterrupted, failing = plan_runs([NAME], seeds=[0], out=tmp_path / "out", overrides=settings, grid=grid)
+    interruption = threading.Thread(target=interrupt_once_it_trains, args=(uninterrupted.folder, executor.folder))
     interruption.start()
     with pytest.raises(TrainingError, match=r"1 of 2 runs .*batch_size=64, seed 0: .*Error: .*; their logs are in"):
-        ClusterJobs(executor, seconds=0.2).finish([whole, failing])
+        ClusterJobs(executor, seconds=0.2).finish([uninterrupted, failing])
     interruption.join()
     logs = [path.read_text() for path in (tmp_path / "out" / "jobs").glob("*_log.err")]
     assert sum("stopped by SIGTERM after step" in text for text in logs) == 1
     assert failing.metrics() is None
-    assert train(whole.recipe, tmp_path / "alone").metrics == whole.metrics()
+    assert train(uninterrupted.recipe, tmp_path / "alone").metrics == uninterrupted.metrics()
 
 
 def test_same_command_submits_once_and_collects(

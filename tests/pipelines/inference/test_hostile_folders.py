@@ -171,8 +171,8 @@ def test_a_name_to_import_counts_where_the_caller_gives_it(
         "    return nn.Sequential(nn.Conv2d(3, width, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path / "code"))
-    own = ("model.backbone=given_networks:tower", "model.backbone_options={width: 4}", "model.pooling=backbone")
-    train(tiny_recipe(*own, "model.mean=[0, 0, 0]", "model.std=[1, 1, 1]", "training.epochs=1"), tmp_path / "run")
+    overrides = ("model.backbone=given_networks:tower", "model.backbone_options={width: 4}", "model.pooling=backbone")
+    train(tiny_recipe(*overrides, "model.mean=[0, 0, 0]", "model.std=[1, 1, 1]", "training.epochs=1"), tmp_path / "run")
     with pytest.raises(RecipeError, match=r"given_networks:tower, code .*--backbone"):
         ht.load_model(tmp_path / "run")
 
@@ -184,8 +184,8 @@ def test_a_name_to_import_counts_where_the_caller_gives_it(
     assert np.array_equal(ht.load_model(tmp_path / "run", backbone=tower).embed(images, progress=False), by_name)
     (tmp_path / "photos").mkdir()
     Image.new("RGB", (16, 16)).save(tmp_path / "photos" / "a.png")
-    given: dict[str, Any] = {"labeled": False, "backbone": "given_networks:tower"}
-    assert embed(tmp_path / "run", tmp_path / "photos", tmp_path / "embedded", **given).images == 1
+    arguments: dict[str, Any] = {"labeled": False, "backbone": "given_networks:tower"}
+    assert embed(tmp_path / "run", tmp_path / "photos", tmp_path / "embedded", **arguments).images == 1
 
 
 def test_arrays_of_python_objects_are_not_unpickled(tmp_path: Path) -> None:

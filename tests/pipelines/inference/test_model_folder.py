@@ -41,10 +41,14 @@ def model(run: Path) -> TrainedModel:
 
 def test_saved_model_is_the_same_model_and_needs_no_run(model: TrainedModel, run: Path, tmp_path: Path) -> None:
     model.save(tmp_path / "model")
-    saved = ht.load_model(tmp_path / "model", device="cpu")
-    assert np.array_equal(saved.embed(IMAGES, progress=False), model.embed(IMAGES, progress=False))
-    assert (saved.tree, saved.preprocessing, saved.record) == (model.tree, model.preprocessing, model.record)
-    saved.save(tmp_path / "model")
+    saved_model = ht.load_model(tmp_path / "model", device="cpu")
+    assert np.array_equal(saved_model.embed(IMAGES, progress=False), model.embed(IMAGES, progress=False))
+    assert (saved_model.tree, saved_model.preprocessing, saved_model.record) == (
+        model.tree,
+        model.preprocessing,
+        model.record,
+    )
+    saved_model.save(tmp_path / "model")
     (tmp_path / "photos").mkdir()
     photo = Image.fromarray(IMAGES[0].permute(1, 2, 0).numpy())
     photo.save(tmp_path / "photos" / "a.png")
@@ -184,13 +188,13 @@ def test_model_on_the_hub_is_the_same_model(model: TrainedModel, hub: dict[str, 
 def test_model_of_the_hub_imports_no_code_by_itself(
     tiny_recipe: Callable[..., Recipe], tmp_path: Path, hub: dict[str, bytes]
 ) -> None:
-    own = (
+    overrides = (
         "model.backbone=torchvision.models:squeezenet1_1",
         "model.backbone_options={num_classes: 5}",
         "images.size=32",
     )
     declared = ("model.pooling=backbone", "model.mean=[0, 0, 0]", "model.std=[1, 1, 1]", "training.epochs=1")
-    train(tiny_recipe(*own, *declared), tmp_path / "run")
+    train(tiny_recipe(*overrides, *declared), tmp_path / "run")
     own_model = ht.load_model(tmp_path / "run", device="cpu", backbone="torchvision.models:squeezenet1_1")
     own_model.push_to_hub("someone/model", token="hf_test")
     with pytest.raises(RecipeError, match=r"torchvision\.models:squeezenet1_1, code .*load_model\(…, backbone=…\)"):

@@ -45,8 +45,8 @@ def test_set(tiny_recipe: Tiny) -> ImageDataset:
 def embeddings(run: Path) -> NDArray[np.float32]:
     """What the run itself computed."""
     with np.load(run / "embeddings.npz") as arrays:
-        stored: NDArray[np.float32] = arrays["embeddings"]
-    return stored
+        vectors: NDArray[np.float32] = arrays["embeddings"]
+    return vectors
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +88,13 @@ def test_folder_files_decoded_images_and_tensors_give_the_runs_own_embeddings(
 def test_the_type_that_torch_makes_by_default_changes_no_embedding(
     run: Path, photos: Path, embeddings: NDArray[np.float32]
 ) -> None:
-    before = torch.get_default_dtype()
+    dtype = torch.get_default_dtype()
     torch.set_default_dtype(torch.float16)
     try:
-        found = ht.load_model(run, device="cpu").embed(photos, progress=False)
+        vectors = ht.load_model(run, device="cpu").embed(photos, progress=False)
     finally:
-        torch.set_default_dtype(before)
-    assert_same(found, embeddings)
+        torch.set_default_dtype(dtype)
+    assert_same(vectors, embeddings)
 
 
 def test_images_in_memory_are_embedded_as_their_files_are(model: TrainedModel, tmp_path: Path) -> None:
@@ -150,13 +150,13 @@ def test_loaders_are_embedded_in_their_order(model: TrainedModel, tmp_path: Path
         Image.fromarray(image).save(file)
     expected, squares = model.embed(files, batch_size=3), Squares(pixels)
     np.testing.assert_array_equal(model.embed(pixels, batch_size=3), expected)
-    named = [(str(file), row) for row, file in enumerate(files)]
+    names_and_rows = [(str(file), row) for row, file in enumerate(files)]
     loaders: list[DataLoader[Any]] = [
         DataLoader(squares, batch_size=3),
         DataLoader(squares, batch_size=3, num_workers=1),
         DataLoader(TensorDataset(torch.from_numpy(pixels).permute(0, 3, 1, 2)), batch_size=3),
         DataLoader(Stream(squares), batch_size=3),
-        DataLoader(named, batch_size=3),
+        DataLoader(names_and_rows, batch_size=3),
         DataLoader(files, batch_size=3, collate_fn=lambda batch: [Image.open(file) for file in batch]),
     ]
     for loader in loaders:
@@ -176,10 +176,10 @@ def test_model_knows_its_classes_and_its_preprocessing(
     assert model.tree == load_synthetic("train", **tiny_recipe(*OVERRIDES).data.options()).tree
     assert ht.LabelTree.from_json(run / "tree.json") == test_set.drop_absent_classes().tree
     assert model.embedding_size == 8
-    written = json.loads((run / "model.json").read_text())["preprocessing"]
-    assert written["size"] == 16
-    assert written["resize"] == 18
-    assert written["scales"] == [0.5, 1.0]
+    metadata = json.loads((run / "model.json").read_text())["preprocessing"]
+    assert metadata["size"] == 16
+    assert metadata["resize"] == 18
+    assert metadata["scales"] == [0.5, 1.0]
 
 
 def test_results_carry_the_names_of_their_images(run: Path, test_set: ImageDataset) -> None:
@@ -192,12 +192,12 @@ def test_results_carry_the_names_of_their_images(run: Path, test_set: ImageDatas
 def test_run_of_an_earlier_version_takes_its_preprocessing_from_the_recipe(
     run: Path, test_set: ImageDataset, embeddings: NDArray[np.float32], tmp_path: Path
 ) -> None:
-    earlier = shutil.copytree(run, tmp_path / "run")
-    content = json.loads((earlier / "model.json").read_text())
+    copied_run = shutil.copytree(run, tmp_path / "run")
+    content = json.loads((copied_run / "model.json").read_text())
     del content["preprocessing"]
-    (earlier / "model.json").write_text(json.dumps(content))
-    (earlier / "tree-train.json").unlink()
-    model = ht.load_model(earlier)
+    (copied_run / "model.json").write_text(json.dumps(content))
+    (copied_run / "tree-train.json").unlink()
+    model = ht.load_model(copied_run)
     assert model.tree is None
     assert_same(model.embed(test_set.images), embeddings)
 
