@@ -17,6 +17,9 @@ Compat: TypeAlias = Literal["official", "delf", "revisitop"]
 ProtocolName: TypeAlias = Literal[
     "sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "vehicleid-one-image", "inshop"
 ]
+RankedBy: TypeAlias = Literal[
+    "cosine similarity", "Euclidean distance", "Hamming distance", "given scores", "ranked lists"
+]
 _TIES: Mapping[Ties, str] = MappingProxyType(
     {
         "average": "expectation over all orders of equal scores",
@@ -171,7 +174,7 @@ class Convention:
 
     Attributes:
         self_rule: what becomes of a query in its own gallery.
-        scores: what the items were ranked by.
+        ranked_by: what the items were ranked by.
         num_levels: L.
         relevance: the relevance of ``H-AP``.
         counts: what \|Ω^(l)\| counts.
@@ -180,10 +183,14 @@ class Convention:
         protocol: the benchmark, if one was named.
         approximation: what may have missed items, and how many it missed; None where the search was exact.
         level_names: the columns of a frame or table that were taken as levels, coarse → fine.
+        details: the type and precision of the scores, or the form of the lists.
+        bits: the length of binary codes; None for other vectors.
+        hashing_ap: whether AP@k, of the positives in the top k, is among the metrics.
+        judged_pairs: whether judgments of pairs, rather than labels, say what is relevant.
     """
 
     self_rule: str
-    scores: str
+    ranked_by: RankedBy
     num_levels: int
     relevance: str
     counts: str
@@ -192,11 +199,25 @@ class Convention:
     protocol: str | None = None
     approximation: str | None = None
     level_names: tuple[str, ...] | None = None
+    details: str = ""
+    bits: int | None = None
+    hashing_ap: bool = False
+    judged_pairs: bool = False
+
+    @property
+    def scores(self) -> str:
+        """In words: what the items were ranked by."""
+        if self.ranked_by == "ranked lists":
+            text = f"{self.details or self.ranked_by}; unlisted positives count as never found"
+        else:
+            measure = "as given" if self.ranked_by == "given scores" else self.ranked_by
+            text = f"{measure}, {self.details if self.bits is None else f'{self.bits} bits'}"
+        return f"{text}; AP@k divided by the positives in the top k, 0 if it holds none" if self.hashing_ap else text
 
     def as_dict(self) -> dict[str, Any]:
         """The card for JSON: the fields, each rule, and their meaning in words."""
         words = {name: getattr(self.rules, name) for name in ("gains", "denominators", "empty")}
-        return {**asdict(self), **words}
+        return {**asdict(self), "scores": self.scores, **words}
 
     def rows(self) -> dict[str, str]:
         """The lines of the card by name."""
@@ -219,3 +240,15 @@ class Convention:
         rows = self.rows()
         width = max(map(len, rows))
         return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())
+
+
+def ranking_fields(card: Mapping[str, Any]) -> tuple[int | None, bool]:
+    """``bits`` and ``judged_pairs`` of a card in JSON; earlier cards have both in words alone.
+
+    >>> ranking_fields({"scores": "Hamming distance, 12 bits", "self_rule": "every item as listed"})
+    (12, False)
+    """
+    if "ranked_by" in card:
+        return card["bits"], card["judged_pairs"]
+    words = card["scores"].split()
+    return int(words[2]) if words[0] == "Hamming" else None, card["self_rule"].startswith("as the judgments say")

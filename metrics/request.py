@@ -1,6 +1,6 @@
 """Requests for metrics: parse their names, as in ``metrics=`` and the columns of a result, and check their options.
 
-A new metric takes one line of ``_FAMILIES`` here and one module of :mod:`hiertree.metrics.formulas`.
+A new metric takes one line of ``_FAMILIES`` here, and its function one of :data:`hiertree.metrics.formulas.FORMULAS`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, nearest_name
 from hiertree.options import check_choice, check_number
 
-from .conventions import COMPATIBLE, OURS, PROTOCOLS, Compat, Convention, Protocol, ProtocolName, Rules, Ties
+from .conventions import COMPATIBLE, OURS, PROTOCOLS, Compat, Convention, Protocol, ProtocolName, RankedBy, Rules, Ties
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +37,7 @@ _OTHER_NAMES = {
     "precision@1": "P@1",
 }
 _K, _LEVEL, _ALPHA = r"@(?P<k>\d+)", r"(\[(?P<level>\d+)\])?", r"(\(alpha=(?P<alpha>\d+(\.\d+)?)\))?"
+_QUERY_LIST = re.compile(r"\[([^\[\]]*[^\[\]0-9][^\[\]]*)\]$")
 
 
 class _Family(NamedTuple):
@@ -44,28 +45,27 @@ class _Family(NamedTuple):
 
     kind: str  # what they are called without their options
     options: str  # a regular expression of what follows the kind; groups but k and level are the formula's parameters
-    formula: str  # the module of hiertree.metrics.formulas that computes them, and its function unless compute
     of_level: bool = True  # a name without a level means the finest one, rather than all
     lowest: int = 1  # the coarsest level that may be asked for
     codes_only: bool = False
 
 
 _FAMILIES = (
-    _Family("H-AP", _ALPHA + _LEVEL, "average_precision:hierarchical", of_level=False),
-    _Family("first-error", r"\[(?P<level>\d+)\]", "top_k:first_error", lowest=0),
-    _Family("NDCG", f"({_K})?", "ndcg", of_level=False),
-    _Family("ASI", _LEVEL, "asi", of_level=False),
-    _Family("AP", _LEVEL, "average_precision"),
-    _Family("AP#", r"(?P<level>\d+)", "average_precision:exact_level"),
-    _Family("AP@", r"(?P<k>\d+)" + _LEVEL, "top_k:hashing_ap", codes_only=True),
-    _Family("R", _K + _LEVEL, "top_k"),
-    _Family("TR", _K + _LEVEL, "top_k"),
-    _Family("P", _K + _LEVEL, "top_k"),
-    _Family("P@R", _LEVEL, "top_k"),
-    _Family("MRR", f"({_K})?" + _LEVEL, "top_k:reciprocal_rank"),
-    _Family("HP", _K, "ndcg:hierarchical_precision", of_level=False),
-    _Family("mAP@R", _LEVEL, "average_precision"),
-    _Family("mAP", _K + _LEVEL, "average_precision"),
+    _Family("H-AP", _ALPHA + _LEVEL, of_level=False),
+    _Family("first-error", r"\[(?P<level>\d+)\]", lowest=0),
+    _Family("NDCG", f"({_K})?", of_level=False),
+    _Family("ASI", _LEVEL, of_level=False),
+    _Family("AP", _LEVEL),
+    _Family("AP#", r"(?P<level>\d+)"),
+    _Family("AP@", r"(?P<k>\d+)" + _LEVEL, codes_only=True),
+    _Family("R", _K + _LEVEL),
+    _Family("TR", _K + _LEVEL),
+    _Family("P", _K + _LEVEL),
+    _Family("P@R", _LEVEL),
+    _Family("MRR", f"({_K})?" + _LEVEL),
+    _Family("HP", _K, of_level=False),
+    _Family("mAP@R", _LEVEL),
+    _Family("mAP", _K + _LEVEL),
 )
 
 
@@ -75,7 +75,6 @@ class Metric:
 
     name: str  # as the user wrote it
     kind: str  # that of its family: H-AP, AP#, R, …
-    formula: str  # the module that computes it
     level: int = 0  # 1 … L, or 0 … L of first-error; 0 where the metric has none
     cutoff: int | None = None  # k, or None for the whole list
     parameters: Mapping[str, float] = field(default_factory=dict)  # alpha of H-AP(alpha=3)
@@ -88,10 +87,10 @@ class Metric:
     @property
     def name_without_level(self) -> str:
         """``R@1`` of ``R@1[2]``, ``AP#`` of ``AP#2``."""
-        return "AP#" if self.kind == "AP#" else self.name.partition("[")[0]
+        return "AP#" if self.kind == "AP#" else without_brackets(self.name)
 
 
-H_AP = Metric("H-AP", "H-AP", "average_precision:hierarchical")
+H_AP = Metric("H-AP", "H-AP")
 
 
 def default_names(num_levels: int) -> tuple[str, ...]:
@@ -103,14 +102,50 @@ def default_names(num_levels: int) -> tuple[str, ...]:
     return ("H-AP", "NDCG", "ASI", *(f"AP[{level}]" for level in range(1, num_levels + 1)), "R@1", "R@10", "mAP@R")
 
 
+class NameParts(NamedTuple):
+    """What the name of a metric says, of any tree; columns of a run may be means, or of one of several lists."""
+
+    family: _Family
+    level: int | None
+    cutoff: int | None
+    parameters: Mapping[str, float]
+    query_list: str | None  # in brackets: fine of ``AP[fine]``
+    is_mean: bool  # over lists or levels
+
+
+def split_name(name: str) -> NameParts | None:
+    """The parts of a metric's name; None for one of another form.
+
+    >>> parts = split_name("mAP@100[fine]")
+    >>> parts.family.kind, parts.cutoff, parts.level, parts.query_list
+    ('mAP', 100, None, 'fine')
+    """
+    plain_name = name.removeprefix("mean ")
+    query_list = _QUERY_LIST.search(plain_name)
+    metric_name = plain_name[: query_list.start()] if query_list else plain_name
+    for family in _FAMILIES:
+        if match := re.fullmatch(re.escape(family.kind) + family.options, metric_name, re.ASCII):
+            options = {option: text for option, text in match.groupdict().items() if text is not None}
+            level, cutoff = (int(options.pop(key)) if key in options else None for key in ("level", "k"))
+            parameters = {parameter: float(text) for parameter, text in options.items()}
+            list_name = query_list[1] if query_list else None
+            return NameParts(family, level, cutoff, parameters, list_name, name != plain_name)
+    return None
+
+
+def without_brackets(name: str) -> str:
+    """A metric's name without its level, or list of queries: ``R@1`` of ``R@1[2]``."""
+    return name.partition("[")[0]
+
+
 def improves_downward(name: str, *, num_levels: int) -> bool:
     """Whether a lower value of a metric is better: of ``first-error[l]`` above the finest level alone.
 
     >>> improves_downward("first-error[0]", num_levels=2), improves_downward("first-error[2]", num_levels=2)
     (True, False)
     """
-    match = re.fullmatch(r"(mean )?first-error\[(\d+)\]", name)
-    return match is not None and int(match[2]) < num_levels
+    parts = split_name(name)
+    return parts is not None and parts.family.kind == "first-error" and (parts.level or 0) < num_levels
 
 
 def parse_metrics(names: Iterable[str], *, num_levels: int, of_codes: bool = False) -> tuple[Metric, ...]:
@@ -124,29 +159,26 @@ def parse_metrics(names: Iterable[str], *, num_levels: int, of_codes: bool = Fal
 
 
 def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
-    matches = ((family, re.fullmatch(re.escape(family.kind) + family.options, name, re.ASCII)) for family in _FAMILIES)
-    family, name_match = next(((family, match) for family, match in matches if match), (None, None))
-    if family is None or name_match is None:
+    parts = split_name(name)
+    if parts is None or parts.is_mean or parts.query_list:
         similar_name = _OTHER_NAMES.get(name) or nearest_name(name, _EXAMPLES, cutoff=0.4)
         remedy = f"did you mean {similar_name!r}?" if similar_name else None
         raise OptionError(f"metric {name!r}", expected=f"a name such as {', '.join(_EXAMPLES)}", remedy=remedy)
+    family, level, cutoff = parts.family, parts.level, parts.cutoff
     if family.codes_only and not of_codes:
         remedy = f"m{name} divides by min(k, positives)"
         raise OptionError(f"metric {name!r}", expected="binary codes for hashing's AP@k", remedy=remedy)
-    options = {option: text for option, text in name_match.groupdict().items() if text is not None}
-    level, cutoff = options.pop("level", None), options.pop("k", None)
-    if level is not None and not family.lowest <= int(level) <= num_levels:
+    if level is not None and not family.lowest <= level <= num_levels:
         levels = f"a level between {family.lowest} (coarsest) and {num_levels} (finest)"
         raise OptionError(f"metric {name!r}", expected=levels)
-    if cutoff is not None and not 1 <= int(cutoff) <= MOST_RANKS:
+    if cutoff is not None and not 1 <= cutoff <= MOST_RANKS:
         raise OptionError(f"metric {name!r}", expected=f"a cut-off k between 1 and {MOST_RANKS}")
     return Metric(
         name,
         family.kind,
-        family.formula,
-        level=int(level or 0) if level is not None or not family.of_level else num_levels,
-        cutoff=None if cutoff is None else int(cutoff),
-        parameters={parameter: float(text) for parameter, text in options.items()},
+        level=(level or 0) if level is not None or not family.of_level else num_levels,
+        cutoff=cutoff,
+        parameters=parts.parameters,
     )
 
 
@@ -248,30 +280,17 @@ class MetricRequest:
         scaled: NDArray[np.float64] = np.ldexp(table, -np.frexp(table.max(axis=1, keepdims=True))[1])
         return scaled
 
-    @property
-    def note_on_codes(self) -> str:
-        """What the convention card adds of hashing's AP@k, if that is computed."""
-        has_ap_at_k = any(metric.kind == "AP@" for metric in self.metrics)
-        return "; AP@k divided by the positives in the top k, 0 if it holds none" if has_ap_at_k else ""
-
     def of_rows(self, rows: slice) -> MetricRequest:
         """The request for some of the queries."""
         return self if callable(self.relevance) else replace(self, relevance=self.relevance[rows])
 
     def convention(
-        self,
-        *,
-        self_rule: str,
-        scores: str,
-        counts: str | None = None,
-        approximation: str | None = None,
-        level_names: tuple[str, ...] | None = None,
+        self, *, self_rule: str, ranked_by: RankedBy, counts: str | None = None, **fields: Any
     ) -> Convention:
-        """The card of a result; ``counts`` is what the rules say unless given."""
+        """The card of a result, with further fields; ``counts`` is what the rules say unless given."""
         level_fields = self.num_levels, _name(self.relevance), counts or self.rules.counted
-        return Convention(
-            self_rule, scores, *level_fields, self.ties, self.rules, self.protocol, approximation, level_names
-        )
+        fields["hashing_ap"] = any(metric.kind == "AP@" for metric in self.metrics)
+        return Convention(self_rule, ranked_by, *level_fields, self.ties, self.rules, self.protocol, **fields)
 
 
 def _checked_table(table: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:

@@ -14,7 +14,8 @@ from hiertree.metrics import Evaluation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-BY_PAIRS = "as the judgments say: junk is left out, other items stay"  # as the convention card has it
+    from hiertree.metrics.conventions import RankedBy
+
 _QUERIES, _ITEMS = 256, 8192  # compared at once
 
 
@@ -72,9 +73,9 @@ def nearest_images(
 def joined(blocks: Sequence[Evaluation], *, bits: int | None) -> Evaluation:
     """One result of those of :func:`score_blocks`, one after another; ``bits`` are those of codes."""
     values, card = np.concatenate([block.values for block in blocks]), blocks[0].convention
-    measure, mark, note = card.scores.partition(";")
-    measure = f"Hamming distance, {bits} bits" if bits else measure.replace("as given", "cosine similarity")
-    card = replace(card, self_rule=BY_PAIRS, scores=f"{measure}{mark}{note}")
+    measure: RankedBy = "cosine similarity" if bits is None else "Hamming distance"
+    self_rule = "as the judgments say: junk is left out, other items stay"
+    card = replace(card, self_rule=self_rule, ranked_by=measure, bits=bits, judged_pairs=True)
     return Evaluation(blocks[0].names, values, range(len(values)), card)
 
 

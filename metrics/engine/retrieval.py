@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from hiertree import level_counts
 from hiertree.jit import Array, Bools, Bytes, Floats, Ints
 
 from ..conventions import Ties
+from ..formulas import FORMULAS
 from ..ranking.ranked import Ranked, RankedLists, ranked_positives, sort_matrix
 from ..ranking.sorted_positives import BYTES_OF_A_POSITIVE, SortedPositives
 from ..request import MetricRequest
@@ -55,9 +55,7 @@ class Retrieval(Generic[Source]):
         lists = RankedLists(rank, self.request, rows, row_totals, counts, self.num_ranks)
         values = np.empty((len(lists), len(self.request.metrics)))
         for column, metric in enumerate(self.request.metrics):
-            module, _, function = metric.formula.partition(":")
-            formula = getattr(import_module(f"hiertree.metrics.formulas.{module}"), function or "compute")
-            values[:, column] = formula(lists, metric)
+            values[:, column] = FORMULAS[metric.kind](lists, metric)
             if self.request.rules.empty_queries == "zero" and metric.kind not in _LEAVES_OUT:
                 values[np.isnan(values[:, column]), column] = 0.0
         return values

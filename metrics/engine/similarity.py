@@ -71,11 +71,12 @@ class Similarity:
         largest_exact = LARGEST_SUM if self.device is None else self.device.largest_integer
         self.exact = max(norms) <= largest_exact**2 and norms[0] * norms[1] <= LARGEST_SUM**2  # |q·x| ≤ ‖q‖·‖x‖
 
-    def __str__(self) -> str:
-        """How scores are computed, for the convention card."""
+    @property
+    def details(self) -> str:
+        """The precision of scores, for the convention card."""
         if self._precision == "bfloat16":
-            return "cosine similarity of embeddings rounded to bfloat16, summed in float32"
-        return f"cosine similarity, {self.dtype}{' multiplied as tf32' if self._precision == 'tf32' else ''}"
+            return "embeddings rounded to bfloat16, summed in float32"
+        return f"{self.dtype}{' multiplied as tf32' if self._precision == 'tf32' else ''}"
 
     @property
     def embeddings(self) -> tuple[Array, Array]:

@@ -91,7 +91,8 @@ def evaluate_approximately(
         share = _recall(index, query, gallery, labels.mask, sample_rows, k, cutoff)
         recall_text = f"{100 * share:.2f} % of the exact top {cutoff} found, measured on {len(sample_rows)} queries"
     approximation = f"faiss {_describe(index, search)}: {recall_text}"
-    return labels.evaluation(request, values, scores="cosine similarity, float32", approximation=approximation)
+    fields = {"details": "float32", "approximation": approximation}
+    return labels.evaluation(request, values, ranked_by="cosine similarity", **fields)
 
 
 def _check(request: MetricRequest, mask: Mask) -> None:

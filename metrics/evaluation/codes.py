@@ -76,7 +76,7 @@ def evaluate_codes(
     gallery = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules)
     codes = Codes(queries.words, np.ascontiguousarray(items.words[gallery.tree.order].T), queries.bits, gallery)
     values = values_of_codes(Retrieval(codes, request, gallery.totals, gallery.counts, num_ranks=len(items)))
-    return labels.evaluation(request, values, scores=f"Hamming distance, {queries.bits} bits{request.note_on_codes}")
+    return labels.evaluation(request, values, ranked_by="Hamming distance", bits=queries.bits)
 
 
 def _as_words(values: Any, *, name: str) -> _Words:

@@ -149,4 +149,4 @@ def evaluate(
         similarity = Similarity(queries, items, ranked, **similarity_options)
     retrieval = Retrieval(similarity, *numbers)
     values = values_of_embeddings(retrieval, block_size=block_size, share=share, resume=resume, progress=progress)
-    return labels.evaluation(request, values, scores=str(similarity))
+    return labels.evaluation(request, values, ranked_by="cosine similarity", details=similarity.details)

@@ -19,6 +19,7 @@ from ..result import Evaluation
 if TYPE_CHECKING:
     from hiertree.jit import Bools, Floats, Ints
 
+    from ..conventions import RankedBy
     from ..ranking.gallery import Mask
 
 _MASKS = ("query_ids", "gallery_ids", "junk", "distractors")
@@ -75,14 +76,10 @@ class Labels(NamedTuple):
         """The labels for some of the queries."""
         return self._replace(query_paths=self.query_paths[queries], mask=self.mask.rows(queries))
 
-    def evaluation(
-        self, request: MetricRequest, values: Floats, *, scores: str, approximation: str | None = None
-    ) -> Evaluation:
-        """The result from values (Q, M), with its card; ``scores`` says how items were ranked."""
+    def evaluation(self, request: MetricRequest, values: Floats, *, ranked_by: RankedBy, **fields: Any) -> Evaluation:
+        """The result from values (Q, M), with its card, which has the given fields."""
         names, classes = self.names
-        card = request.convention(
-            self_rule=self.mask.rule, scores=scores, approximation=approximation, level_names=names
-        )
+        card = request.convention(self_rule=self.mask.rule, ranked_by=ranked_by, level_names=names, **fields)
         return Evaluation(request.names, values, range(len(values)), card, self.query_paths, classes)
 
 

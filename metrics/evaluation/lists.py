@@ -104,7 +104,7 @@ def _evaluate(
     _check_indices(indices, len(labels.gallery_paths), repeats=options.rules.repeats)
     request = options.request(num_queries=num_queries, num_levels=labels.query_paths.shape[1])
     values = values_of_indices(indices, labels, request, scores=scores)
-    return labels.evaluation(request, values, scores="ranked lists; unlisted positives count as never found")
+    return labels.evaluation(request, values, ranked_by="ranked lists")
 
 
 def _check_indices(indices: Ints, num_items: int, *, repeats: Repeats) -> None:
@@ -179,9 +179,10 @@ def evaluate_judged(
     lists = ScoredLists(*_padded(row, len(names), *columns))
     values = values_of_lists(Retrieval(lists, request, totals, None, num_ranks=lists.scores.shape[1]))
     values[matched.num_judged :] = np.nan  # independent of the rules for queries without positives
-    scores = f"{matched.sources[0]}; unlisted positives count as never found"
     counts = f"strict: as judged by {matched.sources[1]}; {unjudged_note}"
-    card = request.convention(self_rule="every item as listed", scores=scores, counts=counts)
+    card = request.convention(
+        self_rule="every item as listed", ranked_by="ranked lists", details=matched.sources[0], counts=counts
+    )
     return Evaluation(request.names, values, names, card)
 
 

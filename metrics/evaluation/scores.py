@@ -74,7 +74,8 @@ def evaluate_scores(
     left_out = int(lists.excluded.sum())
     card = request.convention(
         self_rule="score matrix, " + (f"{left_out} entries masked" if left_out else "nothing masked"),
-        scores=f"as given, {lists.scores.dtype}{request.note_on_codes}",
+        ranked_by="given scores",
+        details=str(lists.scores.dtype),
         counts="strict: the valid items of each query",
     )
     return Evaluation(request.names, values, range(len(values)), card)

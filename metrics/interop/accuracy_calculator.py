@@ -180,7 +180,7 @@ def _evaluate_distances(
         row_counts = None if ranked.counts is None else ranked.counts[rows]
         part = Retrieval(lists, request.of_rows(rows), totals, row_counts, num_ranks=len(items))
         values[rows] = values_of_lists(part)
-    return labels.evaluation(request, values, scores="Euclidean distance, float64")
+    return labels.evaluation(request, values, ranked_by="Euclidean distance", details="float64")
 
 
 def _raw_vectors(values: Any, *, name: str) -> Vectors:

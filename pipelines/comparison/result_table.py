@@ -11,7 +11,6 @@ hierarchy as a whole (H-AP, ASI, NDCG).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape as escape_html
@@ -19,6 +18,8 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from hiertree.metrics.request import split_name
 
 from ..pages import fill_page, markdown_text
 from ..report.page import has_a_best
@@ -29,9 +30,8 @@ from .significance import SIGNIFICANT
 if TYPE_CHECKING:
     import pandas as pd
 
-_OF_A_LEVEL = re.compile(r"(?P<kind>AP|ASI|R|TR|P|mAP|MRR)(@R|@(?P<cutoff>\d+))?(\[(?P<level>[^\]]+)\])?")
 _OF_THE_TREE = ("H-AP", "ASI", "NDCG", "HP")
-_KINDS = ("R", "MRR", "TR", "P", "mAP", "AP", "ASI")
+_OF_A_LEVEL = ("R", "MRR", "TR", "P", "P@R", "mAP", "mAP@R", "AP", "AP@", "ASI")
 _FINEST, _TREE, _MEANS, _OTHERS = "finest level", "hierarchy", "mean over levels", "others"
 _LATEX = str.maketrans(
     {
@@ -180,10 +180,10 @@ def make_table(
 def groups_of(metrics: Iterable[str], *, num_levels: int | None = None) -> dict[str, list[str]]:
     """The metrics in groups by their headings, both in the order of papers."""
     names = list(metrics)
-    levels = [match["level"] for name in names if (match := _OF_A_LEVEL.fullmatch(name)) and match["level"]]
-    finest = num_levels or max((int(level) for level in levels if level.isdigit()), default=1)
+    all_parts = [parts for parts in map(split_name, names) if parts and parts.family.kind in _OF_A_LEVEL]
+    finest = num_levels or max((parts.level or 1 for parts in all_parts), default=1)
     coarser = (f"level {level}" for level in range(finest - 1, 0, -1))
-    lists = (f"{level} list" for level in levels if not level.isdigit())
+    lists = (f"{parts.query_list} list" for parts in all_parts if parts.query_list)
     grouped: dict[str, list[str]] = {title: [] for title in (_FINEST, *coarser, *lists, _TREE, _MEANS, _OTHERS)}
     for name in sorted(names, key=_place):
         grouped.get(_title(name, finest), grouped[_OTHERS]).append(name)
@@ -192,25 +192,25 @@ def groups_of(metrics: Iterable[str], *, num_levels: int | None = None) -> dict[
 
 def _title(metric: str, finest: int) -> str:
     """The group of a metric: in brackets it has a level, or one of several lists of queries."""
+    parts = split_name(metric)
     if metric.startswith("mean "):
         return _MEANS
-    if metric == "ASI" or metric.startswith(("H-AP", "NDCG", "HP")):
-        return _TREE
-    match = _OF_A_LEVEL.fullmatch(metric)
-    if match is None:
+    if parts is None or parts.family.kind not in (*_OF_A_LEVEL, *_OF_THE_TREE):
         return _OTHERS
-    level = match["level"] or str(finest)
-    if not level.isdigit():
-        return f"{level} list"
-    return _FINEST if int(level) == finest else f"level {level}"
+    if metric == "ASI" or parts.family.kind not in _OF_A_LEVEL:
+        return _TREE
+    if parts.query_list:
+        return f"{parts.query_list} list"
+    return _FINEST if parts.level in (None, finest) else f"level {parts.level}"
 
 
 def _place(metric: str) -> tuple[int, int]:
     """The place of a metric within its group; unknown kinds keep their order."""
-    match = _OF_A_LEVEL.fullmatch(metric.removeprefix("mean "))
-    if match and metric != "ASI":
-        return _KINDS.index(match["kind"]), int(match["cutoff"] or 0)
-    return next((number for number, kind in enumerate(_OF_THE_TREE) if metric.startswith(kind)), len(_OF_THE_TREE)), 0
+    parts = split_name(metric)
+    kind = parts.family.kind if parts else ""
+    if parts and kind in _OF_A_LEVEL and metric != "ASI":
+        return _OF_A_LEVEL.index(kind), parts.cutoff or 0
+    return _OF_THE_TREE.index(kind) if kind in _OF_THE_TREE else len(_OF_THE_TREE), 0
 
 
 def _published_row(paper_row: PublishedRow, run_cells: Mapping[str, TableCell]) -> TableRow:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import OptionError
 from hiertree.io import files
+from hiertree.metrics.request import split_name, without_brackets
 
 from ..pages import fill_page
 from ..training.data.splits import load_split
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from ..labels.export.tree_page import TreeNode
 
-_NAME = re.compile(r"(?P<kind>[A-Za-z-]+(@R)?)(@(?P<k>\d+))?(\[(?P<level>\d+)\])?")
 _OF_THE_TREE = {
     "H-AP": "hierarchical average precision: close relatives first",
     "NDCG": "deep agreement counts more, late ranks count less",
@@ -187,7 +186,7 @@ class MetricRow:
 
 def has_a_best(metric: str) -> bool:
     """Whether a larger value is better: True for every metric but the shares of first errors."""
-    return not metric.startswith("first-error")
+    return without_brackets(metric) != "first-error"
 
 
 def side_by_side(metrics: Sequence[Mapping[str, float]], *, level_names: Sequence[str]) -> list[MetricRow]:
@@ -202,10 +201,10 @@ def side_by_side(metrics: Sequence[Mapping[str, float]], *, level_names: Sequenc
 
 
 def _meaning(metric: str, level_names: Sequence[str]) -> str:
-    match = _NAME.fullmatch(metric)
-    if match is None:
+    parts = split_name(metric)
+    if parts is None or parts.is_mean or parts.parameters or parts.query_list:
         return ""
-    k, kind = match["k"], match["kind"] + ("@k" if match["k"] else "")
-    level = level_names[int(match["level"] or len(level_names)) - 1]
-    text = _OF_THE_TREE.get(kind) if match["level"] is None else None
-    return (text or _OF_A_LEVEL.get(metric.partition("[")[0], _OF_A_LEVEL.get(kind, ""))).format(k=k, level=level)
+    k, kind = parts.cutoff, parts.family.kind + ("@k" if parts.cutoff else "")
+    level = level_names[(parts.level or len(level_names)) - 1]
+    text = _OF_THE_TREE.get(kind) if parts.level is None else None
+    return (text or _OF_A_LEVEL.get(without_brackets(metric), _OF_A_LEVEL.get(kind, ""))).format(k=k, level=level)

@@ -28,9 +28,9 @@ from hiertree.metrics import (
     evaluate_ranking,
     write_trec_qrels,
 )
+from hiertree.metrics.conventions import ranking_fields
 
 from ..launchers import launched
-from ..pair_scores import BY_PAIRS
 from ..yaml_files import read_yaml
 from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_embeddings
 from .judged_pairs import evaluate_judged, read_sides, read_truth
@@ -123,15 +123,14 @@ def measured_as(run: Path) -> dict[str, Any]:
         metrics = recipe["evaluation"]["metrics"]
     with reading_file(run / "metrics.json", **complaint):
         convention = content["convention"]
-        codes, protocol = "Hamming" in convention["scores"], convention["protocol"]
-        by_pairs = convention["self_rule"] == BY_PAIRS
+        protocol, (bits, by_pairs) = convention["protocol"], ranking_fields(convention)
     if by_pairs:
         remedy = "`hiertree embed` its test split, and give the data set's grades as --truth"
         raise OptionError(f"{run}, whose images grades of pairs compare", expected="labels that do", remedy=remedy)
     if further_lists := sorted(run.glob("embeddings-*.npz")):
         names = ", ".join(map(str, further_lists))
         print(f"{run / 'embeddings.npz'} alone; the other lists of its benchmark: {names}", file=sys.stderr)
-    return {"metrics": metrics, "protocol": protocol, "codes": codes}
+    return {"metrics": metrics, "protocol": protocol, "codes": bits is not None}
 
 
 @contextmanager
