@@ -283,8 +283,8 @@ def _has_pictures(file: Path) -> bool:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with reading_file(file, expected="a Parquet file"):
-        kinds = pq.read_schema(file).types
+    with reading_file(file, expected="a Parquet file"), file.open("rb") as stream:  # pyarrow takes UTF-8 names only
+        kinds = pq.read_schema(stream).types
     return any(pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0 for kind in kinds)
 
 

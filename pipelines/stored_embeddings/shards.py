@@ -6,6 +6,7 @@ which says how many rows there are in which parts, how wide they are, and the SH
 
 from __future__ import annotations
 
+import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -156,10 +157,12 @@ class _ParquetShard:
     """One file with one column of lists."""
 
     def __init__(self, file: Path) -> None:
+        import pyarrow as pa
         import pyarrow.parquet as pq
         import pyarrow.types as kinds
 
-        self._file, self._read = file, pq.ParquetFile(file, page_checksum_verification=True)
+        self._file, stream = file, pa.OSFile(os.fsencode(file))  # of text pyarrow takes UTF-8 alone
+        self._read = pq.ParquetFile(stream, page_checksum_verification=True)
         schema, self.rows = self._read.schema_arrow, self._read.metadata.num_rows
         list_kinds = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
         lists = [field.name for field in schema if any(is_kind(field.type) for is_kind in list_kinds)]

@@ -158,8 +158,8 @@ class RunFolder:
                 np.savez(temporary, **dict[str, Any](list_result.arrays))
             table = list_result.result.per_query()
             table.index = pd.Index(list_result.arrays["names"], name="image")
-            with files.replacing(per_query) as temporary:
-                table.to_parquet(temporary)
+            with files.replacing(per_query) as temporary, temporary.open("wb") as file:
+                table.to_parquet(file)
             paths += [embeddings, per_query]
         return paths
 

@@ -32,12 +32,14 @@ READ = {
     "evaluate --run run.json --qrels qrels.txt --json": ("run.json", "qrels.txt"),
     "evaluate --run run.parquet --qrels qrels.txt --json": ("run.parquet",),
     "evaluate --run run.csv --qrels qrels.txt --json": ("run.csv",),
-    "evaluate --run run.txt --tree tree.json --json": ("run.txt", "tree.json"),
+    "evaluate --run run.txt --tree items.csv --json": ("run.txt", "items.csv"),
     "evaluate e.npy --gallery e.npy --truth grades.npy --json": ("grades.npy",),
     "evaluate e.npy --gallery e.npy --truth gnd.pkl --json": ("gnd.pkl",),
     "evaluate run --json": ("run/embeddings.npz", "run/recipe.yaml", "run/metrics.json", "run/tree.json"),
     "audit e.npy --labels l.csv --queries 2": ("e.npy", "l.csv"),
-    "qrels exported/hierarchical.csv --ids landmark_id --out OUT/q.txt": ("exported/hierarchical.csv",),
+    "qrels exported/hierarchical.csv --ids landmark_id --levels hierarchical_label,supercategory --out OUT/q.txt": (
+        "exported/hierarchical.csv",
+    ),
     "split l.csv --levels kind --by images --out OUT/s.csv": ("l.csv",),
     "tree tree.json --out OUT/tree.csv": ("tree.json",),
     "tree tree.graphml --out OUT/tree.csv": ("tree.graphml",),
@@ -53,7 +55,7 @@ READ = {
     ),
     "labels cluster cleaned --out OUT/clustered --clusters 3": ("cleaned/landmarks.csv",),
     "labels export clustered --out OUT/exported": ("clustered/proposal.json",),
-    "labels agreement clustered log.jsonl log.jsonl": ("log.jsonl",),
+    "labels agreement clustered log.jsonl other-log.jsonl": ("log.jsonl",),
     "labels diff exported exported --out OUT/d.csv": ("exported/provenance.parquet",),
     "labels tree exported --out OUT/tree.html": ("exported/tree.json",),
     "labels images exported --images photos --out OUT/listed": ("exported/hierarchical.csv",),
@@ -83,6 +85,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     from safetensors.numpy import save_file
 
     import hiertree as ht
+    from hiertree.pipelines.labels.cluster.proposal_files import read_proposal
+    from hiertree.pipelines.labels.review.log_file import Header
+    from hiertree.pipelines.labels.review.state import initial_state
     from hiertree.pipelines.labels.scrape.store import Store
 
     folder, random = tmp_path_factory.mktemp("world"), np.random.default_rng(0)
@@ -101,6 +106,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         leaves = pd.read_csv("l.csv").assign(item=names)
         ht.LabelTree.from_csv("l.csv", levels=["kind", "name"], repeats="merge")
         leaves.to_csv("leaves.csv", index=False)
+        leaves[["item", "kind", "name"]].to_csv("items.csv", index=False)
         tree = ht.LabelTree.from_csv("leaves.csv", levels=["kind", "name", "item"])
         tree.to_json("tree.json"), tree.to_graphml("tree.graphml"), tree.to_newick("tree.nwk")
         Path("edges.txt").write_text("".join(f"{a} {b}\n" for a, b in leaves[["name", "item"]].to_numpy()))
@@ -121,6 +127,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         np.savez("vectors.npz", embeddings=random.normal(size=(18, 4)), landmark_ids=owners)
         with Store("store.sqlite"):
             pass
+        proposal = initial_state(read_proposal("clustered")).digest
+        for name, annotator in (("log.jsonl", "anna"), ("other-log.jsonl", "ben")):
+            header = Header(proposal=proposal, annotator=annotator, time="2025-01-31T09:00:00+00:00")
+            Path(name).write_text(f"{header.model_dump_json()}\n")
         yield folder
 
 

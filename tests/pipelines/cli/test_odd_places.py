@@ -5,12 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+
+from hiertree.pipelines.stored_embeddings.shards import Shards, shard_files
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
 CAFE = os.fsdecode(b"caf\xe9")  # in Latin-1
@@ -33,6 +37,16 @@ def test_values_by_query_are_written_beside_a_manifest_that_names_the_file(tmp_p
     assert len((tmp_path / f"{CAFE}.csv").read_text().splitlines()) == 10
     manifest = json.loads((tmp_path / f"{CAFE}.csv.manifest.json").read_text(encoding="utf-8"))
     assert [entry["name"] for entry in manifest["inputs"]] == [f"{CAFE}.npz"]
+
+
+def test_shards_of_parquet_are_read_from_a_folder(tmp_path: Path) -> None:
+    (tmp_path / CAFE).mkdir()
+    frame = pd.DataFrame({"embedding": list(np.eye(9)[:, :4] + 1), "kind": np.arange(9) // 3})
+    frame.to_parquet(tmp_path / "part.parquet")
+    for number in range(2):
+        shutil.copy(tmp_path / "part.parquet", tmp_path / CAFE / f"part-0000{number}-of-00002.parquet")
+    shards = Shards(shard_files(tmp_path / CAFE))
+    assert (shards[:] == np.tile(np.eye(9)[:, :4] + 1, (2, 1))).all()
 
 
 def test_labels_are_built_from_a_table_into_a_folder(tmp_path: Path) -> None:
