@@ -18,7 +18,7 @@ from hiertree.io.files import AnyPath, replacing
 
 from ..steps import GROWS, Count, FileOrName, Settings, option
 from .place_noun_encoder import PlaceNounEncoder
-from .text_encoders import ClipEncoder, SentenceEncoder, TextEncoder, check_prompts
+from .text_encoders import ClipEncoder, SentenceEncoder, TextEncoder, VectorTable, check_prompts
 
 
 class CachedEncoder:
@@ -63,7 +63,7 @@ class ClipSettings(Settings):
     clip_model: str = option(ClipEncoder.model, "An open_clip model.")
     clip_weights: FileOrName = option(ClipEncoder.weights, "Its weights: a name of open_clip, or a local file.")
     prompts: tuple[str, ...] = option(
-        (), "Template with {label}; several are averaged. Not for place-nouns.", name="prompt"
+        (), "Template with {label}; several are averaged. For networks alone.", name="prompt"
     )
     batch_size: Count = option(ClipEncoder.batch_size, "Texts or images at a time.")
     device: str = option(ClipEncoder.device, "Where the encoder runs: cpu, cuda or cuda:N.")
@@ -88,24 +88,29 @@ class EncoderSettings(ClipSettings):
     'place-nouns'
     """
 
-    encoder: Literal["place-nouns", "clip", "sentence-transformers"] = option(
+    encoder: Literal["place-nouns", "clip", "sentence-transformers", "vectors"] = option(
         "place-nouns", "Encoder of the labels' texts; place-nouns (a list of them, words, letters) needs no download."
     )
-    sentence_model: str = option(SentenceEncoder.model, "A sentence-transformers model.")
+    sentence_model: str = option(SentenceEncoder.model, "A sentence-transformers model, or its folder.")
+    vectors: Path | None = option(None, "Parquet table of label and vector, for the encoder vectors.")
     cache: Annotated[Path | None, GROWS] = option(
         None, "Folder that keeps the vectors of clip and sentence-transformers."
     )
 
     @model_validator(mode="after")
-    def _takes_prompts(self) -> EncoderSettings:
-        if self.encoder == "place-nouns" and self.prompts:
-            raise OptionError(f"prompts={list(self.prompts)}", expected="none with the encoder place-nouns")
+    def _fit_the_encoder(self) -> EncoderSettings:
+        if self.encoder in ("place-nouns", "vectors") and self.prompts:
+            raise OptionError(f"prompts={list(self.prompts)}", expected=f"none with the encoder {self.encoder}")
+        if (self.encoder == "vectors") != (self.vectors is not None):
+            raise OptionError(f"encoder={self.encoder}, vectors={self.vectors}", expected="a table if encoder=vectors")
         return self
 
     def build(self) -> TextEncoder:
         """The encoder."""
         if self.encoder == "place-nouns":
             return PlaceNounEncoder()
+        if self.vectors is not None:
+            return VectorTable(self.vectors)
         encoder: TextEncoder = self.clip()
         if self.encoder == "sentence-transformers":
             prompts = self.prompts or SentenceEncoder.prompts

@@ -1,18 +1,21 @@
-"""The protocol of encoders of label texts, and two networks: CLIP's text tower and sentence-transformers."""
+"""The protocol of encoders of label texts, and three: CLIP's text tower, sentence-transformers, a table of vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hiertree.errors import DeviceError, EmbeddingError, MissingResourceError, OptionError, require_package
+from hiertree.errors import DeviceError, EmbeddingError, MissingResourceError, OptionError, TableError, require_package
 from hiertree.io.progress import track
 from hiertree.io.provenance import sha256
+from hiertree.io.reading import read_parquet, reading_file
+from hiertree.io.tables import arrow_texts, check_columns
 
 from ...clip_model import clip_identity, load_clip
 
@@ -189,15 +192,15 @@ class SentenceEncoder:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, d) float32 rows of unit norm, one per text: the mean direction over the prompts."""
-        model = self._load()
 
         def encoded(sentences: list[str]) -> NDArray[np.float64]:
             quiet = {"normalize_embeddings": True, "show_progress_bar": False}
-            return np.asarray(model.encode(sentences, batch_size=self.batch_size, **quiet), dtype=np.float64)
+            return np.asarray(self._model.encode(sentences, batch_size=self.batch_size, **quiet), dtype=np.float64)
 
         return mean_direction(texts, self.prompts, encoded)
 
-    def _load(self) -> Any:
+    @cached_property
+    def _model(self) -> Any:
         require_package("sentence_transformers", extra="sentences")
         from sentence_transformers import SentenceTransformer
 
@@ -208,3 +211,61 @@ class SentenceEncoder:
             raise MissingResourceError(problem, remedy="get it where there is a network and pass its folder") from error
         except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
             raise DeviceError(f"device={self.device!r}: {error}", expected="a device that is there") from error
+
+
+@dataclass(frozen=True)
+class VectorTable:
+    """Vectors of a Parquet file with columns ``label`` and ``vector``: of whole labels, or of words.
+
+    A text without a row is the mean of the longest labels that it is made of ("natural arch bridge" may be "natural
+    arch" and "bridge"). Texts of which the table knows nothing share a direction at right angles to all others.
+    """
+
+    table: Path
+
+    name: ClassVar[str] = "vectors"
+    kind_margin: ClassVar[float] = 0.1
+    independent: ClassVar[bool] = True
+
+    def settings(self) -> dict[str, Any]:
+        """JSON-able settings, for the manifest; the table is named with its SHA-256."""
+        return {"encoder": self.name, "table": self.table.name, "sha256": sha256(self.table)}
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n, d + 1) float32 rows of unit norm; the last dimension is that of unknown texts.
+
+        Raises:
+            TableError: a table without these columns, of other vectors, or that knows none of the texts.
+        """
+        vectors = self._rows[1]
+        places = [self._places(text.casefold().split()) for text in texts]
+        if not any(places):
+            raise TableError(f"{self.table}: no vector for any of {len(texts)} texts", expected="vectors of labels")
+        sums = np.stack([vectors[rows].sum(axis=0) for rows in places])
+        sums[~sums.any(axis=1), -1] = 1
+        return unit_rows(sums, texts)
+
+    def _places(self, words: Sequence[str]) -> list[int]:
+        """The rows of the longest labels of the table that the words make, from left to right."""
+        row_of = self._rows[0]
+        for end in range(len(words), 0, -1):
+            row = row_of.get(" ".join(words[:end]))
+            if row is not None:
+                return [row, *self._places(words[end:])]
+        return self._places(words[1:]) if words else []
+
+    @cached_property
+    def _rows(self) -> tuple[dict[str, int], NDArray[np.float64]]:
+        """The row of each label, and rows of unit norm with a zero behind; a row of zeros stays as it is."""
+        expected = "a Parquet file of labels and their vectors, all of one length"
+        table = read_parquet(self.table, expected=expected)
+        check_columns(self.table, table.column_names, ("label", "vector"))
+        with reading_file(self.table, expected=expected):
+            labels = arrow_texts(table.column("label"))
+            lists = table.column("vector").combine_chunks()
+            if len(set(lists.value_lengths().to_pylist())) != 1:
+                raise TableError(f"{self.table}: vectors of several lengths, or none", expected=expected)
+            vectors = lists.flatten().to_numpy(zero_copy_only=False).astype(np.float64).reshape(len(labels), -1)
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        rows = np.pad(vectors / np.where(norms == 0, 1, norms), ((0, 0), (0, 1)))
+        return {label.casefold(): row for row, label in enumerate(labels)}, rows

@@ -3,10 +3,12 @@
 import sys
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 
-from hiertree.errors import MissingResourceError, OptionError
+from hiertree.errors import MissingResourceError, OptionError, TableError
 from hiertree.pipelines.labels import EncoderSettings, PlaceNounEncoder
 from hiertree.pipelines.labels.encode.encoders import CachedEncoder
 from hiertree.pipelines.labels.encode.text_encoders import truncated_svd, unit_rows
@@ -99,6 +101,35 @@ def test_encoders_are_made_by_name(tmp_path):
         EncoderSettings(prompts=["a place"])
     with pytest.raises(OptionError, match="none with the encoder place-nouns"):
         EncoderSettings(prompts=["a {label}"])
+    for settings in ({"encoder": "vectors"}, {"vectors": tmp_path / "t.parquet"}):
+        with pytest.raises(OptionError, match="a table if encoder=vectors"):
+            EncoderSettings(**settings)
+
+
+def _encode(folder, vectors, texts):
+    table = folder / "vectors.parquet"
+    pq.write_table(pa.table({"label": list(vectors), "vector": list(vectors.values())}), table)
+    return EncoderSettings(encoder="vectors", vectors=table).build().encode(texts)
+
+
+def test_a_label_of_a_table_has_its_vector_and_another_the_mean_of_its_longest_parts(tmp_path):
+    vectors = {"natural arch": [2.0, 0.0], "arch": [0.0, 9.0], "Bridge": [0.0, 0.5], "silent": [0.0, 0.0]}
+    texts = ["Natural arch", "old natural arch bridge", "onsen", "silent", "ryokan"]
+    found = _encode(tmp_path, vectors, texts)
+    assert np.allclose(found[:2], [[1, 0, 0], [0.5**0.5, 0.5**0.5, 0]])
+    assert np.allclose(found[2:], [[0, 0, 1]] * 3)
+    assert found.dtype == np.float32
+
+
+def test_a_table_of_vectors_that_cannot_serve_says_why(tmp_path):
+    with pytest.raises(TableError, match="no vector for any of 1 texts"):
+        _encode(tmp_path, {"lake": [1.0]}, ["abbey"])
+    with pytest.raises(TableError, match="several lengths"):
+        _encode(tmp_path, {"lake": [1.0], "pond": [1.0, 2.0]}, ["lake"])
+    table = tmp_path / "other.parquet"
+    pq.write_table(pa.table({"label": ["lake"], "embedding": [[1.0]]}), table)
+    with pytest.raises(TableError, match="has no column 'vector'"):
+        EncoderSettings(encoder="vectors", vectors=table).build().encode(["lake"])
 
 
 def test_a_missing_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):

