@@ -230,21 +230,19 @@ def _jobs(launcher: str, out: Path, parameters: tuple[str, ...], *, wait: bool) 
     return ClusterJobs(slurm_executor(out / "jobs", read_parameters(parameters)))
 
 
-@command(example="hiertree export runs/mine --onnx --torchscript --faiss --out exported")
+@command(example="hiertree export runs/mine --onnx --faiss --out exported")
 @click.argument("model", metavar="RUN", type=INPUT_FOLDER)
 @option("--out", GROWING_FOLDER, "New or empty folder.", required=True)
 @flag("--onnx", "model.onnx: pixels → embeddings, batches of any size.")
-@flag("--torchscript", "model.torchscript: the same for torch.jit.load.")
 @flag("--faiss", "index.faiss and index.csv: a gallery to search in.")
 @option("--gallery", INPUT_PATH, "What embed wrote, a run or a file; default: the run's own test split.")
 @option("--index", NAME, "Kind of faiss index: Flat is exact, HNSW32 approximate.", default="Flat")
-@option("--images", INPUT_PATH, "Photos to compare networks on; default: the run's test split.")
+@option("--images", INPUT_PATH, "Photos to compare the network on; default: the run's test split.")
 @backbone_option
 def export(model: Path, out: Path, index: str, **options: Any) -> None:
     """Write the network of RUN, the folder of a run or of a model, for other runtimes.
 
-    Each file is compared with the network on real images, to 1e-5 (ONNX, faiss) or 1e-6 (TorchScript), and nothing is
-    written if it differs.
+    Each file is compared with the network on real images, to 1e-5, and nothing is written if it differs.
     """
     from ..inference.exporting import export as run
 

@@ -37,8 +37,8 @@ from .gallery_index import INDEX, read_gallery, require_weights, write_index
 from .image_inputs import as_image_source
 from .trained_model import TrainedModel, load_model
 
-ONNX, TORCHSCRIPT = "model.onnx", "model.torchscript"
-_COMPARED = 8  # images
+ONNX = "model.onnx"
+_COMPARED, _TOLERANCE = 8, 1e-5  # images; largest difference of an embedding's values
 _LARGEST = 2**31 - 2**20  # bytes of an ONNX file
 
 
@@ -80,7 +80,7 @@ def write_onnx(network: nn.Module, images: Tensor, description: dict[str, Any], 
     import onnxruntime
 
     if sum(tensor.nbytes for tensor in network.state_dict().values()) > _LARGEST:
-        raise ExportError("a network of more than 2 GB", expected="at most 2 GB in ONNX", remedy="--torchscript")
+        raise ExportError("a network of more than 2 GB", expected="at most 2 GB in ONNX")
     names: Any = {"input_names": ["images"], "output_names": ["embeddings"]}
     shapes = ({0: torch.export.Dim("batch")},)
     program: Any = torch.onnx.export(network, (images[:2],), **names, dynamic_shapes=shapes, dynamo=True, verbose=False)
@@ -90,41 +90,21 @@ def write_onnx(network: nn.Module, images: Tensor, description: dict[str, Any], 
     return lambda batch: torch.from_numpy(session.run(["embeddings"], {"images": batch.numpy()})[0])
 
 
-@torch.inference_mode()
-def write_torchscript(network: nn.Module, images: Tensor, description: dict[str, Any], file: Path) -> Run:
-    """Write a network as TorchScript, with its description in the extra file ``hiertree.json``."""
-    traced = torch.jit.trace(network, images[:2], check_trace=False)  # type: ignore[no-untyped-call]
-    torch.jit.save(traced, str(file), _extra_files={"hiertree.json": json.dumps(description)})
-    return cast(Run, torch.jit.load(str(file)))  # type: ignore[no-untyped-call]
-
-
-class _Format(NamedTuple):
-    name: str
-    write: Callable[[nn.Module, Tensor, dict[str, Any], Path], Run]
-    tolerance: float
-
-
-_FORMATS = {
-    ONNX: _Format("ONNX", write_onnx, 1e-5),
-    TORCHSCRIPT: _Format("TorchScript", write_torchscript, 1e-6),
-}
-
-
 def write_network(model: TrainedModel, images: Tensor, path: Path) -> float:
     """Write a network and return the largest difference of the embeddings of batches of different sizes."""
-    kind, settings = _FORMATS[path.name], model.preprocessing
+    settings = model.preprocessing
     network = FixedSizeNetwork(model.network, size=settings.size, scales=settings.scales).cpu().eval()
     with files.replacing(path) as temporary, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of torch, which is about to replace TorchScript, and of tracing
+        warnings.simplefilter("ignore")  # of torch, while it traces
         refused, expected = (RuntimeError, TypeError), "a network that torch can export so"
-        with raised_as(ExportError, f"{kind.name} of {model!r}", expected=expected, on=refused):
-            exported = kind.write(network, images, describe_model(model), temporary)
+        with raised_as(ExportError, f"ONNX of {model!r}", expected=expected, on=refused):
+            exported = write_onnx(network, images, describe_model(model), temporary)
         with torch.inference_mode():
             differences = [(exported(batch) - network(batch)).abs().max() for batch in (images, images[:1])]
         largest = float(torch.stack(differences).max())
-        if not largest <= kind.tolerance:
-            problem = f"{kind.name} embeddings that differ by {largest:.2g} from the network's"
-            raise ExportError(problem, expected=f"at most {kind.tolerance:g}", remedy="nothing was written")
+        if not largest <= _TOLERANCE:
+            problem = f"ONNX embeddings that differ by {largest:.2g} from the network's"
+            raise ExportError(problem, expected=f"at most {_TOLERANCE:g}", remedy="nothing was written")
     return largest
 
 
@@ -147,21 +127,19 @@ def export(
     out: str | os.PathLike[str],
     *,
     onnx: bool = False,
-    torchscript: bool = False,
     faiss: bool = False,
     images: str | os.PathLike[str] | None = None,
     gallery: str | os.PathLike[str] | None = None,
     index: str = "Flat",
     backbone: Backbone | None = None,
 ) -> ExportedFiles:
-    """Write a trained network as ONNX or TorchScript, and an index of a gallery; each is compared before it is kept.
+    """Write a trained network as ONNX, and an index of a gallery; each is compared before it is kept.
 
-    The networks compute in float32, whatever the run's precision was. ``manifest.json`` says what was compared.
+    The network computes in float32, whatever the run's precision was. ``manifest.json`` says what was compared.
     """
     source, target = Path(run), Path(out)
-    networks = [name for name, is_asked in ((ONNX, onnx), (TORCHSCRIPT, torchscript)) if is_asked]
-    if not (networks or faiss):
-        raise OptionError("nothing to export", expected="--onnx, --torchscript, --faiss or several of them")
+    if not (onnx or faiss):
+        raise OptionError("nothing to export", expected="--onnx, --faiss or both")
     if not files.is_unused(target):
         raise OptionError(f"out={target} holds other files", expected="a new or empty folder")
     if onnx:
@@ -170,9 +148,8 @@ def export(
     checks: dict[str, float] = {}
     inputs = [source / WEIGHTS, source / SETTINGS]
     with files.replacing_folder(target) as folder:
-        if networks:
-            samples = _compared_images(model, source, images)
-            checks = {name: write_network(model, samples, folder / name) for name in networks}
+        if onnx:
+            checks[ONNX] = write_network(model, _compared_images(model, source, images), folder / ONNX)
         if faiss:
             embedded = source if gallery is None else Path(gallery)
             named_gallery = read_gallery(embedded)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,23 +70,18 @@ def prepared(photos: Path) -> torch.Tensor:
     return torch.stack([pil_to_tensor(center_crop(resize(image, [56]), [48, 48])) for image in images])
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit:FutureWarning", "ignore:`torch.jit:DeprecationWarning")
-def test_networks_give_the_models_own_embeddings_of_photos_in_batches_of_any_size(
+def test_the_network_gives_the_models_own_embeddings_of_photos_in_batches_of_any_size(
     run: Path, model: TrainedModel, photos: Path, tmp_path: Path
 ) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    assert run_command("export", run, "--onnx", "--torchscript", "--images", photos, "--out", tmp_path / "out") == 0
+    assert run_command("export", run, "--onnx", "--images", photos, "--out", tmp_path / "out") == 0
     expected, images = model.embed(photos, progress=False), prepared(photos)
     session = runtime.InferenceSession(str(tmp_path / "out" / "model.onnx"))
-    extra = {"hiertree.json": ""}
-    scripted = torch.jit.load(str(tmp_path / "out" / "model.torchscript"), _extra_files=extra)
     for count in (8, 3, 1):
         found = session.run(None, {"images": images[:count].numpy()})[0]
         np.testing.assert_allclose(found, expected[:count], atol=1e-5)
-        np.testing.assert_allclose(scripted(images[:count]).detach().numpy(), expected[:count], atol=1e-6)
     described = {key: json.loads(value) for key, value in session.get_modelmeta().custom_metadata_map.items()}
-    assert described == json.loads(extra["hiertree.json"])
     assert described["preprocessing"] == model.preprocessing.model_dump(mode="json")
     assert (described["levels"], described["level_sizes"]) == (
         list(model.tree.level_names),
@@ -92,20 +89,21 @@ def test_networks_give_the_models_own_embeddings_of_photos_in_batches_of_any_siz
     )
     checks = json.loads((tmp_path / "out" / "manifest.json").read_text())["parameters"]["checks"]
     assert 0 <= checks["model.onnx"] <= 1e-5
-    assert 0 <= checks["model.torchscript"] <= 1e-6
 
 
 def test_network_that_differs_is_not_written(
     run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def trace(network: torch.nn.Module, images: torch.Tensor, **_: object) -> torch.jit.ScriptModule:
-        network.requires_grad_(False)
-        return original(lambda batch: 1.00001 * network(batch), images, check_trace=False)
+    def export_another(network: Any, *arguments: Any, **options: Any) -> object:
+        network = copy.deepcopy(network)
+        network.embedder.projection.weight.data[0] *= 1.01
+        return export_network(network, *arguments, **options)
 
-    original = torch.jit.trace
-    monkeypatch.setattr(torch.jit, "trace", trace)
-    assert run_command("export", run, "--torchscript", "--images", photos, "--out", tmp_path / "out") == 2
-    assert "TorchScript embeddings that differ by" in capsys.readouterr().err
+    pytest.importorskip("onnxscript")
+    export_network = torch.onnx.export
+    monkeypatch.setattr(torch.onnx, "export", export_another)
+    assert run_command("export", run, "--onnx", "--images", photos, "--out", tmp_path / "out") == 2
+    assert "ONNX embeddings that differ by" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -184,7 +182,7 @@ def test_missing_package_is_named_with_its_extra(
     ("arguments", "message"),
     [
         ((), "nothing to export"),
-        (("--torchscript", "--images", "nowhere"), "nowhere"),
+        (("--onnx", "--images", "nowhere"), "nowhere"),
         (("--faiss", "--index", "X"), "X"),
         (("--faiss", "--gallery", "nowhere"), "no such run, folder or file: nowhere"),
     ],
@@ -206,7 +204,7 @@ def test_images_of_the_recipe_that_moved_are_named_with_the_option_that_gives_ot
     recipe = yaml.safe_load((moved / "recipe.yaml").read_text())
     recipe["data"] = {"name": "folder", "root": str(tmp_path / "gone"), "levels": ["kind", "landmark"]}
     (moved / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-    assert run_command("export", moved, "--torchscript", "--out", tmp_path / "out") == 2
+    assert run_command("export", moved, "--onnx", "--out", tmp_path / "out") == 2
     printed = capsys.readouterr().err
     assert "gone is not there" in printed
     assert "name others by --images" in printed
