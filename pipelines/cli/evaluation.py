@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import click
-
-from hiertree.io.provenance import recording
 
 from .checked_paths import (
     GROWING_FOLDER,
@@ -31,12 +28,9 @@ from .options import (
     choice,
     flag,
     json_option,
-    launcher_option,
     option,
     print_json,
-    require_slurm,
     set_option,
-    slurm_option,
     typed_options,
 )
 
@@ -54,10 +48,10 @@ query_labels_option = option(
 _OF_RUNS = ("qrels", "tree", "query_labels", "unjudged", "negative_qrels", "lower_is_better")
 _OF_LABELS = (
     *("labels", "levels", "gallery_labels", "ids", "junk", "distractors", "counts"),
-    *("block_size", "device", "precision", "approximate", "resume", "launcher", "slurm"),
+    *("block_size", "device", "precision", "approximate", "resume"),
 )
 _OF_EMBEDDINGS = (
-    *(name for name in _OF_LABELS if name not in ("levels", "ids", "launcher", "slurm")),
+    *(name for name in _OF_LABELS if name not in ("levels", "ids")),
     "gallery",
     "codes",
     "truth",
@@ -83,12 +77,8 @@ protocol_option = choice(
 @choice("--dtype", ["float32", "float16"], "Of the numbers that are written.", default="float32")
 @option("--devices", COUNT, "Processes to share the work, one GPU of this machine each.", default=1)
 @flag("--skip-bad", "Leave out images that do not decode; OUT/skipped.csv names them.")
-@launcher_option
-@slurm_option
 @backbone_option
-def embed(
-    model: str, data: str, out: Path, no_labels: bool, launcher: str, slurm: tuple[str, ...], **options: Any
-) -> None:
+def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> None:
     """Embed the images in DATA for evaluate; an interrupted call goes on where it was.
 
     MODEL is the folder of a finished run, timm:NAME, open_clip:NAME/WEIGHTS, or a recipe with pretrained weights. DATA
@@ -96,20 +86,11 @@ def embed(
     'images-{000..015}.tar', or a data set of Hugging Face: hf-hub:OWNER/NAME, or one that was saved. What has no labels
     is embedded without. The processes of torchrun or srun share the work.
     """
-    from ..stored_embeddings.embedded_files import written_in
     from ..stored_embeddings.embedding import embed as run
 
     options |= {"labeled": not no_labels}
-    if require_slurm(launcher, slurm):
-        from ..comparison.cluster_jobs import run_on_cluster
-
-        paths = [
-            *(Path(location).absolute() if Path(location).exists() else location for location in (model, data)),
-            out.absolute(),
-        ]
-        run_on_cluster(out.with_name(f"{out.name}.jobs"), slurm, f"hiertree embed {model}", run, *paths, **options)
-    result = written_in(out) if launcher == "slurm" else run(model, data, out, **options)
-    if result is None or not result.is_first:
+    result = run(model, data, out, **options)
+    if not result.is_first:
         return
     click.echo(f"{result.folder} holds {result.images} embeddings")
     if result.skipped is not None:
@@ -161,8 +142,6 @@ def embed(
 @choice("--precision", ["float32", "tf32", "bfloat16"], "Precision of the products; default: that of the embeddings.")
 @choice("--approximate", ["hnsw", "ivf"], "Search by a faiss index; metrics of a top k only.")
 @option("--resume", GROWING_FOLDER, "Folder that keeps finished queries, to go on from when interrupted.")
-@launcher_option
-@slurm_option
 @json_option
 @option("--per-query", OUTPUT_FILE, "Parquet or CSV file for the values of every query.")
 @option("--out", OUTPUT_FILE, "JSON file for means, conventions and provenance.")
@@ -170,8 +149,6 @@ def evaluate(
     embeddings: Path | None,
     run: Path | None,
     weights: tuple[float, ...] | None,
-    launcher: str,
-    slurm: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Measure EMBEDDINGS, or the ranked lists of --run, by the tree of their labels.
@@ -188,8 +165,6 @@ def evaluate(
     """
     if options["truth"] is not None:
         _refuse(_OF_LABELS, "beside --truth: expected one of the two")
-    if run is not None and require_slurm(launcher, slurm):
-        raise click.UsageError("--launcher slurm is of embeddings, not of --run")
     of_the_other = _OF_RUNS if run is None else _OF_EMBEDDINGS
     _refuse(of_the_other, "needs --run" if run is None else "is of embeddings, not of --run")
     if weights is not None:
@@ -213,9 +188,6 @@ def evaluate(
         from ..stored_embeddings.evaluating import evaluate_file
 
         del options["truth"]
-        if require_slurm(launcher, slurm):
-            _evaluate_on_cluster(embeddings, slurm, options)
-            return
         if options["codes"] or options["approximate"]:
             continue_in_first(click.get_current_context())
         evaluate_file(embeddings, **options)
@@ -226,28 +198,6 @@ def _refuse(names: Collection[str], problem: str) -> None:
     for name in typed_options():
         if name in names:
             raise click.UsageError(f"--{name.replace('_', '-')} {problem}")
-
-
-def _evaluate_on_cluster(embeddings: Path, slurm: tuple[str, ...], options: dict[str, Any]) -> None:
-    """Evaluate in a job, whose result goes into files."""
-    from ..comparison.cluster_jobs import run_on_cluster
-
-    result_file = options["out"] or options["per_query"]
-    if result_file is None:
-        raise click.UsageError("--launcher slurm without --out or --per-query: expected a file for the result")
-    arguments = {name: value.absolute() if isinstance(value, Path) else value for name, value in options.items()}
-    label, logs = f"hiertree evaluate {embeddings}", result_file.with_name(f"{result_file.name}.jobs")
-    run_on_cluster(logs, slurm, label, _evaluate_recorded, embeddings.absolute(), **arguments)
-
-
-def _evaluate_recorded(embeddings: Path, **options: Any) -> None:
-    """Evaluate in another process than the command's, which records its own outputs only."""
-    from ..stored_embeddings.evaluating import evaluate_file
-
-    outputs, inputs = filter(None, [options["per_query"]]), filter(Path.is_file, [embeddings])
-    parameters = json.loads(json.dumps(options, default=str))
-    with recording(outputs, command="hiertree evaluate", parameters=parameters, inputs=inputs):
-        evaluate_file(embeddings, **options)
 
 
 @command(example="hiertree qrels labels.csv --out qrels.txt")

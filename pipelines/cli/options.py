@@ -159,7 +159,7 @@ backbone_option = option(
 launcher_option = choice(
     "--launcher",
     ["local", "slurm"],
-    "Where the work is done: here, or as a job of a cluster (compare: one per run).",
+    "Where runs are trained: here, or each as a job of a cluster.",
     default="local",
 )
 slurm_option = click.option(

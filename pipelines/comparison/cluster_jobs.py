@@ -1,4 +1,4 @@
-"""Work as jobs of a SLURM cluster, through submitit: the runs of a comparison, or one call of several processes."""
+"""The runs of a comparison as jobs of a SLURM cluster, through submitit."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor
 
 
 class ClusterJobs:
-    """Jobs by name, such as one for each run of a comparison until it is finished.
+    """Jobs by name, one for each run of a comparison until it is finished.
 
     ``submitted.json`` in the executor's folder lists them, so that none is submitted twice. Jobs that are under way are
     checked every so many seconds.
@@ -106,15 +106,6 @@ class ClusterJobs:
                 expected="all runs finished",
                 remedy=f"their logs are in {self._executor.folder}; the same command submits them again",
             )
-
-    def call(self, label: str, job: ResumableJob) -> None:
-        """Submit one call unless it is under way, and wait until it has ended; a TrainingError says why it failed."""
-        submitted = self._job("call", label, job)
-        self._wait([submitted])
-        if submitted.exception() is not None:
-            problem = f"the job of {label} failed ({_last_error_line(submitted)})"
-            remedy = f"its logs are in {self._executor.folder}; the same command submits it again"
-            raise TrainingError(problem, expected="a job that succeeds", remedy=remedy)
 
     def _key(self, folder: Path) -> str:
         return os.path.relpath(folder, self._executor.folder)
@@ -159,17 +150,6 @@ def _last_error_line(job: Job[Any]) -> str:
     """The last line of a job's log of errors that is not srun's, which only counts the tasks; or the job's state."""
     lines = [line for line in (job.stderr() or "").strip().splitlines() if not line.startswith("srun: ")]
     return re.sub(r"^\[rank\d+\]: ", "", lines[-1]) if lines else f"job {job.job_id} {job.state.lower()}"
-
-
-def run_on_cluster(
-    folder: Path, parameters: Iterable[str], label: str, function: Callable[..., object], /, *given: Any, **options: Any
-) -> None:
-    """Call a function in the processes of one SLURM job and wait for it; ``folder`` is that of its logs.
-
-    The function goes on where an earlier call was interrupted: a job whose time is up is queued again.
-    """
-    jobs = ClusterJobs(slurm_executor(folder, read_parameters(parameters)))
-    jobs.call(label, ResumableJob(function, *given, **options))
 
 
 class ResumableJob:

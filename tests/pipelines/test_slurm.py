@@ -1,4 +1,4 @@
-"""A real SLURM of two nodes on this machine: what srun starts, and what ``--launcher slurm`` submits."""
+"""A real SLURM of two nodes on this machine: what srun and scripts start, what ``compare`` submits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from project import ROOT
 
@@ -162,36 +161,11 @@ def test_tasks_of_srun_embed_and_evaluate_as_one_process(
     assert json.loads(several_processes) == json.loads(single_process)
 
 
-def test_jobs_embed_evaluate_and_compare_as_one_process(
-    cluster: Variables, recipe: Path, run: Path, photos: Path, embedded: Path, tmp_path: Path
-) -> None:
-    submit = ("--launcher=slurm", "--slurm=time=5", "--slurm=ntasks_per_node=2")
-    hiertree(*EMBED, run, photos, "--out", tmp_path / "shared", *submit, variables=cluster)
-    assert parts(tmp_path / "shared") == parts(embedded)
-    hiertree("evaluate", embedded, "--per-query", tmp_path / "one.csv")
-    words = ("evaluate", embedded, "--per-query", tmp_path / "shared.csv")
-    hiertree(*words, *submit, "--slurm=nodes=2", variables=cluster)
-    assert (tmp_path / "shared.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
-    for out, options in (("here", ()), ("jobs", submit[:2])):
+def test_jobs_compare_as_one_process(cluster: Variables, recipe: Path, tmp_path: Path) -> None:
+    for out, options in (("here", ()), ("jobs", ("--launcher=slurm", "--slurm=time=5"))):
         hiertree("compare", recipe, "--seeds=0,1", "--out", tmp_path / out, *options, variables=cluster)
     local_table, jobs = ((tmp_path / out / "comparison.csv").read_text() for out in ("here", "jobs"))
     assert jobs == local_table
-
-
-def test_a_job_that_fails_says_why_and_is_submitted_again(
-    cluster: Variables, run: Path, photos: Path, embedded: Path, tmp_path: Path
-) -> None:
-    copied = shutil.copytree(photos, tmp_path / "photos")
-    (last := max(copied.rglob("*.png"))).write_bytes(b"no image")
-    words = (*EMBED, run, copied, "--out", tmp_path / "out", "--launcher=slurm", "--slurm=ntasks_per_node=2")
-    output = hiertree(*words, variables=cluster, status=2)
-    line = rf"^error: the job of hiertree embed .*failed \(\S*ImageError: .*{last.name}.*submits it again$"
-    assert len(re.findall(line, output, flags=re.MULTILINE)) == 1
-    shutil.copy2(photos / last.relative_to(copied), last)
-    shutil.rmtree(tmp_path / "out")  # which is of the bad image
-    hiertree(*words, variables=cluster)
-    again, alone = (pq.read_table(sorted(made.glob("part-*"))) for made in (tmp_path / "out", embedded))
-    assert again.equals(alone)  # but for what they know of the images' files
 
 
 def test_the_example_of_four_machines_runs_on_two(cluster: Variables, recipe: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,8 +20,10 @@ import pytest
 from benchmark_files import FEW_STEPS, write_benchmark
 from forked_processes import run_together
 from PIL import Image
+from project import ROOT
 from sharing_processes import digest_images
 
+from hiertree.datasets import load_synthetic
 from hiertree.errors import ImageError
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.inference import load_model
@@ -233,30 +236,23 @@ def refused(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
     return said
 
 
-def test_the_same_command_finds_its_job(
-    run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("submitit")
-    here = tmp_path / "cluster"
-    here.mkdir()
-    answers = {
-        "srun": "exit 1",
-        "sbatch": f'cp "$1" {here}/script; echo x >> {here}/jobs; echo "Submitted batch job 7"',
-        "sacct": 'echo "JobID|State|NodeList"; echo "7|FAILED|a"; echo "7_0|FAILED|a"',
-    }
-    for name, text in answers.items():
-        (here / name).write_text(f"#!/bin/sh\n{text}\n")
-        (here / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{here}{os.pathsep}{os.environ['PATH']}")
-    slurm = ["--launcher=slurm", "--slurm=ntasks_per_node=4", "--slurm=time=30"]
-    with pytest.raises(SystemExit) as ended:
-        main([*command(run, photos, tmp_path / "out")[2:], *slurm])
-    assert ended.value.code == 2
-    assert "logs are in" in capsys.readouterr().err
-    assert "#SBATCH --ntasks-per-node=4" in (here / "script").read_text()
-    with pytest.raises(SystemExit):
-        main([*command(run, photos, tmp_path / "out")[2:], "--slurm=time=30"])
-    assert "expected --launcher slurm" in capsys.readouterr().err
+def test_the_script_for_slurm_embeds_and_evaluates_with_all_tasks(run: Path, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"^```sh\n(#!/bin/bash\n.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    (tmp_path / "runs").mkdir()
+    shutil.copytree(run, tmp_path / "runs" / "sop")
+    drawn = load_synthetic("test", families=3, kinds=3, instances=4, images=4, image_size=16)
+    for row, path in enumerate(drawn.paths):
+        file = tmp_path.joinpath("images", *map(str, path), f"{row}.png")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        drawn.images[row].save(file)
+    srun = tmp_path / "srun"
+    srun.write_text(f'#!/bin/sh\nshift\nexec "{sys.executable}" -m torch.distributed.run --nproc-per-node=2 -m "$@"\n')
+    srun.chmod(0o755)
+    variables = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    subprocess.run(["bash", "-c", script], cwd=tmp_path, env=variables, check=True, timeout=500)
+    assert pq.read_metadata(tmp_path / "values.parquet").num_rows == len(drawn.paths)
+    assert list((tmp_path / "embedded").glob("part-*"))
 
 
 @pytest.mark.nightly
@@ -287,31 +283,3 @@ def test_process_killed_at_random_ten_times_goes_on(
     if out.exists():
         embed(run, photos, out, skip_bad=True, **OPTIONS)
         assert_same(out, alone)
-
-
-@pytest.mark.nightly
-def test_job_whose_time_is_up_is_queued_again(run: Path, photos: Path, alone: Path, tmp_path: Path) -> None:
-    import signal
-    import threading
-
-    from hiertree.pipelines.comparison.cluster_jobs import ClusterJobs, ResumableJob
-
-    submitit = pytest.importorskip("submitit")
-    executor, out = submitit.LocalExecutor(tmp_path / "jobs"), tmp_path / "out"
-    executor.update_parameters(timeout_min=5)
-
-    def interrupt() -> None:
-        while len(list(out.glob("part-*"))) < 2:
-            time.sleep(0.01)
-        controller = int(json.loads((tmp_path / "jobs" / "submitted.json").read_text())["call"])
-        for process in psutil.Process(controller).children(recursive=True):
-            with suppress(psutil.NoSuchProcess):
-                if "submitit.core._submit" in process.cmdline():
-                    process.send_signal(signal.SIGUSR2)
-
-    interruption = threading.Thread(target=interrupt, daemon=True)
-    interruption.start()
-    job = ResumableJob(embed, run, photos, out, devices=2, skip_bad=True, **OPTIONS)
-    ClusterJobs(executor, seconds=0.2).call("hiertree embed", job)
-    interruption.join()
-    assert_same(out, alone)
