@@ -22,7 +22,7 @@ PROTOCOLS = {
     "h-gldv2": "queries against the index; queries without an image there are left out",
     "vehicleid": "every image among all others of its list, as [B] Sec. 5.2 says; the paper's lists have other sizes "
     "than those in circulation (see datasets.md)",
-    "sfm120k": "trained on SfM-120k, measured on ROxford5k and RParis6k by `hiertree evaluate --truth`",
+    "sfm120k": "trained on SfM-120k, measured on ROxford5k and RParis6k by `hiertree evaluate-pairs`",
     "vggface2": "every image among all others of the test's 500 people; the network is not the paper's",
     "nus-wide": "binary codes by Hamming distance over tied orders, by shared labels; the network is not the paper's",
     "imagenet100": "binary codes by Hamming distance, AP@1000 over tied orders; the network is not the paper's",

@@ -21,7 +21,7 @@ from hiertree.errors import HiertreeError
 
 from .checked_paths import CheckedGroup
 from .datasets import datasets, split
-from .evaluation import audit, embed, evaluate, qrels
+from .evaluation import audit, embed, evaluate, evaluate_pairs, evaluate_run, qrels
 from .labels import labels
 from .reports import browse, demo, report
 from .training import compare, export, recipes, train
@@ -92,6 +92,6 @@ def commands() -> None:
 
 for command in (
     *(demo, labels, tree, split, datasets, recipes, train, embed, export, compare),
-    *(evaluate, qrels, audit, report, browse),
+    *(evaluate, evaluate_run, evaluate_pairs, qrels, audit, report, browse),
 ):
     commands.add_command(command)

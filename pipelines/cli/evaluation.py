@@ -1,8 +1,7 @@
-"""The commands about embeddings and ranked lists: ``hiertree embed``, ``evaluate``, ``qrels`` and ``audit``."""
+"""The commands about embeddings and ranked lists: ``hiertree embed``, ``evaluate…``, ``qrels``, ``audit``."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,16 @@ from .options import (
     COUNT,
     INTEGERS,
     NAMES,
-    NUMBERS,
     SEED,
+    LevelWeights,
     backbone_option,
     choice,
     flag,
     json_option,
     option,
+    options_of,
     print_json,
     set_option,
-    typed_options,
 )
 
 labels_option = option(
@@ -45,22 +44,32 @@ gallery_labels_option = option("--gallery-labels", INPUT_FILE, "Table of the gal
 query_labels_option = option(
     "--query-labels", INPUT_FILE, "Names and labels of the queries, where these are not items."
 )
-_OF_RUNS = ("qrels", "tree", "query_labels", "unjudged", "negative_qrels", "lower_is_better")
-_OF_LABELS = (
-    *("labels", "levels", "gallery_labels", "ids", "junk", "distractors", "counts"),
-    *("block_size", "device", "precision", "approximate", "resume"),
-)
-_OF_EMBEDDINGS = (
-    *(name for name in _OF_LABELS if name not in ("levels", "ids")),
-    "gallery",
-    "codes",
-    "truth",
-)
 protocol_option = choice(
     "--protocol",
     ["sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "vehicleid-one-image", "inshop"],
     "A benchmark: its metrics and its rules.",
 )
+names_option = option("--ids", NAME, "Names of items; default: image, or else the first column.", metavar="COLUMN")
+convention_options = options_of(
+    option("--metrics", NAMES, "H-AP, NDCG@100, R@1, AP[1], … instead of the default."),
+    option("--alpha", float, "α of H-AP's relevance.", default=1.0),
+    option(
+        "--relevance",
+        LevelWeights(),
+        "Relevance of H-AP: hap, (l/L)^α / |Ω^(l)|; linear, l/L; gain, 2^l − 1; or the levels' weights, coarse → fine, "
+        "in a mean of their APs.",
+        default="hap",
+    ),
+    choice("--ties", ["average", "worst", "best", "paper", "index"], "What equal scores mean.", default="average"),
+    protocol_option,
+    choice("--compat", ["official", "delf", "revisitop"], "Compute as the authors' code does."),
+)
+result_options = options_of(
+    json_option,
+    option("--per-query", OUTPUT_FILE, "Parquet or CSV file for the values of every query."),
+    option("--out", OUTPUT_FILE, "JSON file for means, conventions and provenance."),
+)
+codes_option = flag("--codes", "Rank by Hamming distance between the signs of embeddings.")
 
 
 @command(example="hiertree embed runs/mine photos --out embedded", then="hiertree browse {out}", shares_work=True)
@@ -97,19 +106,16 @@ def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> 
         click.echo(f"images that do not decode are in {result.skipped}", err=True)
 
 
-@command(example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1", shares_work=True)
-@click.argument("embeddings", type=INPUT_PATH, required=False)
-@option("--run", INPUT_FILE, "Ranked lists: a TREC run (.gz too), Parquet, CSV, or JSON of ranx.")
-@option("--qrels", INPUT_FILE, "Judgments of the lists, in the same formats; grades are levels.")
-@option(
-    "--tree", INPUT_FILE, "Instead, a table of the names and labels of all items; 'hiertree tree' makes one of a graph."
+@command(
+    example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1",
+    shares_work=True,
+    moved={
+        **dict.fromkeys(("--run", "--qrels", "--tree"), "hiertree evaluate-run RUN"),
+        "--truth": "hiertree evaluate-pairs EMBEDDINGS TRUTH",
+        "--weights": "--relevance",
+    },
 )
-@query_labels_option
-@choice(
-    "--unjudged", ["irrelevant", "error"], "What listed items without judgment or labels are.", default="irrelevant"
-)
-@choice("--negative-qrels", ["error", "irrelevant"], "What judgments below 0 are.", default="error")
-@flag("--lower-is-better", "The scores of --run are distances; those in a column 'distance' are anyway.")
+@click.argument("embeddings", type=INPUT_PATH)
 @labels_option
 @levels_option
 @gallery_option
@@ -117,87 +123,75 @@ def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> 
 @option("--ids", NAME, "No query retrieves an item with the same value there: itself, its sequence.", metavar="COLUMN")
 @option("--junk", INPUT_FILE, "Table of columns query and item, rows counted from 0, to leave out of lists.")
 @flag("--distractors", "Gallery rows whose labels are all empty are irrelevant to every query.")
-@option(
-    "--truth",
-    INPUT_FILE,
-    "Instead of labels: a Revisited gnd_….pkl (easy, medium, hard), or an .npy of grades, queries × items.",
-)
-@option("--metrics", NAMES, "H-AP, NDCG@100, R@1, AP[1], … instead of the default.")
-@option("--alpha", float, "α of H-AP's relevance.", default=1.0)
-@choice(
-    "--relevance", ["hap", "linear", "gain"], "Relevance of H-AP: (l/L)^α / |Ω^(l)|, l/L or 2^l − 1.", default="hap"
-)
-@option(
-    "--weights", NUMBERS, "Weight of each level, coarse → fine: H-AP is the mean of the levels' APs with these weights."
-)
+@convention_options
 @choice(
     "--counts", ["strict", "official"], "Whether |Ω^(L)| holds the query; default: as --compat says, or else strict."
 )
-@choice("--ties", ["average", "worst", "best", "paper", "index"], "What equal scores mean.", default="average")
-@protocol_option
-@choice("--compat", ["official", "delf", "revisitop"], "Compute as the authors' code does.")
-@flag("--codes", "Rank by Hamming distance between the signs of embeddings.")
+@codes_option
 @option("--block-size", COUNT, "Queries at once; changes no number.")
 @option("--device", NAME, "A torch device that multiplies, such as cuda.")
 @choice("--precision", ["float32", "tf32", "bfloat16"], "Precision of the products; default: that of the embeddings.")
 @choice("--approximate", ["hnsw", "ivf"], "Search by a faiss index; metrics of a top k only.")
 @option("--resume", GROWING_FOLDER, "Folder that keeps finished queries, to go on from when interrupted.")
-@json_option
-@option("--per-query", OUTPUT_FILE, "Parquet or CSV file for the values of every query.")
-@option("--out", OUTPUT_FILE, "JSON file for means, conventions and provenance.")
-def evaluate(
-    embeddings: Path | None,
-    run: Path | None,
-    weights: tuple[float, ...] | None,
-    **options: Any,
-) -> None:
-    """Measure EMBEDDINGS, or the ranked lists of --run, by the tree of their labels.
+@result_options
+def evaluate(embeddings: Path, **options: Any) -> None:
+    """Measure EMBEDDINGS by the tree of their labels.
 
     The labels of EMBEDDINGS are paths inside (.npz, .pt), columns (.parquet), or a table of their own, --labels. An
     .npz of paths is what train writes; an .npy, or a .pt of one tensor, needs the table. An .npz or .pt may also hold
     gallery_embeddings, gallery_paths, ids, gallery_ids, junk (pairs of rows) and distractors. EMBEDDINGS may also be a
     folder or 'pattern' of shards, Parquet, .npy or .safetensors. Processes that torchrun or srun starts share the work
     and hold a part of the gallery each.
-
-    With --truth, EMBEDDINGS and --gallery are arrays or shards, or EMBEDDINGS is a folder of both that embed wrote.
-
-    The lists of --run are measured by --qrels, or by the labels in --tree.
     """
-    if options["truth"] is not None:
-        _refuse(_OF_LABELS, "beside --truth: expected one of the two")
-    of_the_other = _OF_RUNS if run is None else _OF_EMBEDDINGS
-    _refuse(of_the_other, "needs --run" if run is None else "is of embeddings, not of --run")
-    if weights is not None:
-        _refuse(("alpha", "relevance"), "beside --weights: expected one of the two")
-    if (embeddings is None) == (run is None):
-        raise click.UsageError("expected either EMBEDDINGS or --run")
-    options = {name: value for name, value in options.items() if name not in of_the_other}
-    if weights is not None:
-        options["relevance"] = weights
-    if run is not None:
-        from ..stored_embeddings.evaluating import evaluate_run
+    from ..stored_embeddings.evaluating import evaluate_file
 
+    if options["codes"] or options["approximate"]:
         continue_in_first(click.get_current_context())
-        evaluate_run(run, **options)
-    elif embeddings is not None and options["truth"] is not None:
-        from ..stored_embeddings.evaluating import evaluate_pairs
-
-        continue_in_first(click.get_current_context())
-        evaluate_pairs(embeddings, **{name: value for name, value in options.items() if name not in _OF_LABELS})
-    elif embeddings is not None:
-        from ..stored_embeddings.evaluating import evaluate_file
-
-        del options["truth"]
-        if options["codes"] or options["approximate"]:
-            continue_in_first(click.get_current_context())
-        evaluate_file(embeddings, **options)
+    evaluate_file(embeddings, **options)
 
 
-def _refuse(names: Collection[str], problem: str) -> None:
-    """Refuse options that were typed."""
-    for name in typed_options():
-        if name in names:
-            raise click.UsageError(f"--{name.replace('_', '-')} {problem}")
+@command(example="hiertree evaluate-run run.txt --qrels qrels.txt")
+@click.argument("run", type=INPUT_FILE)
+@option("--qrels", INPUT_FILE, "Judgments of the lists, in the same formats; grades are levels.")
+@option(
+    "--tree", INPUT_FILE, "Instead, a table of the names and labels of all items; 'hiertree tree' makes one of a graph."
+)
+@query_labels_option
+@levels_option
+@names_option
+@choice(
+    "--unjudged", ["irrelevant", "error"], "What listed items without judgment or labels are.", default="irrelevant"
+)
+@choice("--negative-qrels", ["error", "irrelevant"], "What judgments below 0 are.", default="error")
+@flag("--lower-is-better", "The scores of RUN are distances; those in a column 'distance' are anyway.")
+@convention_options
+@result_options
+def evaluate_run(run: Path, **options: Any) -> None:
+    """Measure the ranked lists in RUN by judgments, or by the tree of their items' labels.
+
+    RUN is a TREC file (.gz too), Parquet, CSV, or JSON of ranx.
+    """
+    from ..stored_embeddings.evaluating import evaluate_run as run_evaluation
+
+    run_evaluation(run, **options)
+
+
+@command(example="hiertree evaluate-pairs embedded/roxford5k gnd_roxford5k.pkl")
+@click.argument("embeddings", type=INPUT_PATH)
+@click.argument("truth", type=INPUT_FILE)
+@gallery_option
+@convention_options
+@codes_option
+@result_options
+def evaluate_pairs(embeddings: Path, **options: Any) -> None:
+    """Measure EMBEDDINGS by judgments of pairs, TRUTH, instead of labels.
+
+    TRUTH is a Revisited gnd_….pkl (easy, medium, hard), or an .npy of grades, queries × items. EMBEDDINGS and --gallery
+    are arrays or shards, or EMBEDDINGS is a folder of both that embed wrote.
+    """
+    from ..stored_embeddings.evaluating import evaluate_pairs as run_evaluation
+
+    run_evaluation(embeddings, **options)
 
 
 @command(example="hiertree qrels labels.csv --out qrels.txt")
@@ -205,7 +199,7 @@ def _refuse(names: Collection[str], problem: str) -> None:
 @option("--out", OUTPUT_FILE, "The qrels; a name that ends in .gz is compressed.", required=True)
 @query_labels_option
 @levels_option
-@option("--ids", NAME, "Names of items; default: image, or else the first column.", metavar="COLUMN")
+@names_option
 @option("--grades", INTEGERS, "Grade of each level from 0, such as 0,1,3; default: the level.")
 def qrels(tree: Path, out: Path, **options: Any) -> None:
     """Write TREC qrels graded by the tree of LABELS, for trec_eval, ranx or ir_measures.

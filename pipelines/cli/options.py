@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Collection, Sequence
-from functools import wraps
+from functools import reduce, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
@@ -65,9 +65,19 @@ class WholeNumber(click.types.IntParamType):
         return number
 
 
+class LevelWeights(CommaSeparated):
+    """The name of a relevance, or one weight per level."""
+
+    def __init__(self) -> None:
+        super().__init__(float, "weights of levels, or hap, linear or gain; weights")
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value in ("hap", "linear", "gain") else super().convert(value, param, ctx)
+
+
 NAMES = CommaSeparated(str, "names")
 INTEGERS = CommaSeparated(int, "integers")
-NUMBERS = CommaSeparated(float, "numbers")
 COUNT = WholeNumber(1, 2**31 - 1)
 SEED = WholeNumber(0, 2**32 - 1)
 
@@ -144,6 +154,11 @@ def choice(name: str, values: Sequence[str], text: str, **more: Any) -> Option:
 def flag(name: str, text: str) -> Option:
     """An option without a value."""
     return click.option(name, is_flag=True, help=text)
+
+
+def options_of(*options: Option) -> Option:
+    """Several options as one decorator, in their order."""
+    return lambda function: reduce(lambda decorated, decorate: decorate(decorated), reversed(options), function)
 
 
 port_option = option(

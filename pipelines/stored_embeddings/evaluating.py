@@ -125,7 +125,7 @@ def measured_as(run: Path) -> dict[str, Any]:
         convention = content["convention"]
         protocol, (bits, by_pairs) = convention["protocol"], ranking_fields(convention)
     if by_pairs:
-        remedy = "`hiertree embed` its test split, and give the data set's grades as --truth"
+        remedy = "`hiertree embed` its test split, and give the data set's grades to `hiertree evaluate-pairs`"
         raise OptionError(f"{run}, whose images grades of pairs compare", expected="labels that do", remedy=remedy)
     if further_lists := sorted(run.glob("embeddings-*.npz")):
         names = ", ".join(map(str, further_lists))

@@ -76,6 +76,9 @@ def make_world(folder: Path) -> None:
     labels.to_csv(folder / "l.csv", index=False)
     labels.assign(vector=list(vectors)).to_parquet(folder / "s.parquet")
     (folder / "junk.csv").write_text("query,item\n0,1\n1,2\n")
+    (folder / "run.txt").write_text("a Q0 b 1 0.9 t\na Q0 c 2 0.8 t\n")
+    (folder / "qrels.txt").write_text("a 0 b 1\na 0 c 0\n")
+    np.save(folder / "grades.npy", (paths[:, None] == paths[::-1]).sum(axis=2))
     rows = [f"{row + 1},http://commons.wikimedia.org/wiki/Category:P{row},{name}" for row, name in enumerate(TYPES)]
     (folder / "landmarks.csv").write_text("\n".join(["landmark_id,category,instance_of", *rows, ""]))
     (folder / "plan.yaml").write_text("landmarks: landmarks.csv\n")

@@ -23,6 +23,8 @@ COMMANDS = {
     "evaluate a gallery": "evaluate e.npy --labels l.csv --gallery e.npy --gallery-labels l.csv --junk junk.csv",
     "evaluate embed's files": "evaluate embedded --json",
     "evaluate a table of both": "evaluate s.parquet --out OUT/o.json",
+    "evaluate-run": "evaluate-run run.txt --qrels qrels.txt --out OUT/o.json",
+    "evaluate-pairs": "evaluate-pairs e.npy grades.npy --gallery e.npy --out OUT/o.json",
     "audit": "audit s.npz --queries 2 --out OUT/o.json",
     "qrels": "qrels exported/hierarchical.csv --ids landmark_id "
     "--levels natural_or_human_made,hierarchical_label --out OUT/qrels.txt",

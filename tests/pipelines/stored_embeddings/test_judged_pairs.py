@@ -1,4 +1,4 @@
-"""``hiertree evaluate --truth``: lists of Revisited and grades of pairs, from files to numbers."""
+"""``hiertree evaluate-pairs``: lists of Revisited and grades of pairs, from files to numbers."""
 
 from __future__ import annotations
 
@@ -152,9 +152,7 @@ def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands
     truth = tmp_path / "roxford5k" / "gnd_roxford5k.pkl"
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
-        main(
-            ["evaluate", str(tmp_path / "embedded"), "--truth", str(truth), "--json", "--out", str(tmp_path / "r.json")]
-        )
+        main(["evaluate-pairs", str(tmp_path / "embedded"), str(truth), "--json", "--out", str(tmp_path / "r.json")])
     assert ended.value.code == 0
     found = json.loads(capsys.readouterr().out)["summary"]
     assert set(found) == {f"{name}[{setup}]" for name in ("AP", "P@1", "P@5", "P@10") for setup in POSITIVES}
@@ -175,15 +173,3 @@ def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands
     assert ended.value.code == 0
     again = evaluate_pairs(tmp_path / "parts", truth=truth, as_json=True).per_query()
     np.testing.assert_allclose(again, per_query)
-
-
-@pytest.mark.parametrize("option", [["--ids", "image"], ["--labels", "FILE"], ["--approximate", "hnsw"]])
-def test_options_of_labels_are_refused_beside_judgments(
-    revisited: Path, option: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    (revisited / "labels.csv").write_text("image\n")
-    given = [str(revisited / "labels.csv") if word == "FILE" else word for word in option]
-    with pytest.raises(SystemExit) as ended:
-        main(["evaluate", str(revisited / "queries.npy"), "--truth", str(revisited / "gnd.pkl"), *given])
-    assert ended.value.code == 2
-    assert f"{option[0]} beside --truth" in capsys.readouterr().err

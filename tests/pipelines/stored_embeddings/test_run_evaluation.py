@@ -1,4 +1,4 @@
-"""``hiertree evaluate --run`` and ``hiertree qrels``: ranked lists on disk, judged or labeled."""
+"""``hiertree evaluate-run`` and ``hiertree qrels``: ranked lists on disk, judged or labeled."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ def run(*arguments):
 
 
 def test_a_run_is_measured_by_the_labels_of_a_table(folder):
-    output = run(
-        "evaluate", "--run", "run.txt", "--tree", "labels.csv", "--json", "--per-query", "q.csv", "--out", "r.json"
-    )
+    output = run("evaluate-run", "run.txt", "--tree", "labels.csv", "--json", "--per-query", "q.csv", "--out", "r.json")
     assert output.exit_code == 0
     names = ["a.jpg", "b.jpg", "c.jpg", "d.jpg"]
     paths = [[0, 0], [0, 0], [0, 1], [1, 2]]
@@ -46,21 +44,21 @@ def test_a_run_is_measured_by_the_labels_of_a_table(folder):
 def test_an_item_whose_labels_are_all_empty_counts_as_unlabeled(folder):
     labels_text = (folder / "labels.csv").read_text()
     (folder / "labels.csv").write_text(labels_text.replace("c.jpg,pet,cat", "c.jpg,,"))
-    output = run("evaluate", "--run", "run.txt", "--tree", "labels.csv", "--json", "--metrics", "AP")
+    output = run("evaluate-run", "run.txt", "--tree", "labels.csv", "--json", "--metrics", "AP")
     assert json.loads(output.stdout)["summary"] == {"AP": 0.75}
     with pytest.raises(TableError, match=r"run\.txt, line 1: item 'c\.jpg'"):
-        run("evaluate", "--run", "run.txt", "--tree", "labels.csv", "--unjudged", "error")
+        run("evaluate-run", "run.txt", "--tree", "labels.csv", "--unjudged", "error")
     assert run("qrels", "labels.csv", "--out", "made.txt").exit_code == 0
     assert set(read_trec_qrels("made.txt")) == {"a.jpg", "b.jpg"}
     (folder / "labels.csv").write_text(labels_text.replace("d.jpg,car,van", "d.jpg,car,"))
     with pytest.raises(EmptyLabelError, match=r"line 5.*by --levels"):
-        run("evaluate", "--run", "run.txt", "--tree", "labels.csv")
+        run("evaluate-run", "run.txt", "--tree", "labels.csv")
 
 
 def test_a_run_is_measured_by_qrels_whose_spam_is_said_to_be_irrelevant(folder):
-    refused = CliRunner().invoke(commands, ["evaluate", "--run", "run.txt", "--qrels", "qrels.txt"])
+    refused = CliRunner().invoke(commands, ["evaluate-run", "run.txt", "--qrels", "qrels.txt"])
     assert "--negative-qrels irrelevant" in str(refused.exception)
-    output = run("evaluate", "--run", "run.txt", "--qrels", "qrels.txt", "--negative-qrels", "irrelevant", "--json",
+    output = run("evaluate-run", "run.txt", "--qrels", "qrels.txt", "--negative-qrels", "irrelevant", "--json",
                "--metrics", "AP[1],AP[2]")  # fmt: skip
     assert json.loads(output.stdout)["summary"] == {"AP[1]": 1.0, "AP[2]": 0.5}
 
@@ -80,23 +78,39 @@ def test_qrels_of_a_tree_judge_a_run_as_the_tree_does(folder):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "either EMBEDDINGS or --run"),
-        (["--qrels", "qrels.txt"], "--qrels needs --run"),
-        (["--run", "run.txt"], "judgments (--qrels), or a table of labels (--tree)"),
-        (["--run", "run.txt", "--tree", "labels.csv", "--qrels", "qrels.txt"], "both or neither"),
-        (["--run", "run.txt", "--tree", "labels.csv", "--device", "cpu"], "--device is of embeddings"),
-        (["--run", "run.txt", "--tree", "labels.csv", "--ids", "nothing"], "no column 'nothing'"),
-        (["--run", "run.txt", "--tree", "labels.csv", "--ids", "kind"], "labels.csv, line 3: 'pet' again"),
-        (["--run", "labels.csv", "--tree", "labels.csv"], "columns"),
-        (["--run", "run.txt", "--tree", "labels.csv", "--weights", "1,1", "--alpha", "2"], "--alpha beside --weights"),
-        (["--run", "run.txt", "--tree", "labels.csv", "--weights", "1,1", "--relevance", "gain"], "--relevance beside"),
-        (["--run", "run.txt", "--tree", "labels.csv", "--out", "run.txt"], "run.txt"),
+        ([], "Missing argument 'RUN'"),
+        (["run.txt"], "judgments (--qrels), or a table of labels (--tree)"),
+        (["run.txt", "--tree", "labels.csv", "--qrels", "qrels.txt"], "both or neither"),
+        (["run.txt", "--tree", "labels.csv", "--device", "cpu"], "No such option"),
+        (["run.txt", "--tree", "labels.csv", "--ids", "nothing"], "no column 'nothing'"),
+        (["run.txt", "--tree", "labels.csv", "--ids", "kind"], "labels.csv, line 3: 'pet' again"),
+        (["labels.csv", "--tree", "labels.csv"], "columns"),
+        (["run.txt", "--tree", "labels.csv", "--relevance", "1,1", "--alpha", "2"], "alpha=2.0 beside relevance"),
+        (["run.txt", "--tree", "labels.csv", "--relevance", "flat"], "'flat': expected weights of levels, or hap"),
+        (["run.txt", "--tree", "labels.csv", "--out", "run.txt"], "run.txt"),
     ],
 )
 def test_calls_that_mean_nothing_end_with_status_2(arguments, words, folder, capsys):
     run_content = (folder / "run.txt").read_bytes()
     with pytest.raises(SystemExit) as ended:
-        main(["evaluate", *arguments])
+        main(["evaluate-run", *arguments])
     assert ended.value.code == 2
     assert words in capsys.readouterr().err
     assert (folder / "run.txt").read_bytes() == run_content
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        (["--run", "run.txt", "--qrels=qrels.txt"], "--run has moved: expected hiertree evaluate-run RUN"),
+        (["e.npy", "--truth", "gnd.pkl"], "--truth has moved: expected hiertree evaluate-pairs EMBEDDINGS TRUTH"),
+        (["e.npz", "--weights", "0.5,0.5"], "--weights has moved: expected --relevance"),
+    ],
+)
+def test_an_option_that_has_moved_is_one_line_that_names_its_place(arguments, place, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["evaluate", *arguments])
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert place in error
+    assert error.count("\n") == 1
