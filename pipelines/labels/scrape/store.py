@@ -23,9 +23,6 @@ from ...settings import first_complaint
 from .facts import JSON, MOST_MOVES, MOST_STEPS_UP, MOVED, PLURALS, STAGES, Fact, SourceName, Stage
 
 APPLICATION, VERSION = 0x68697274, 3  # "hirt"
-_NUMBERED = 2  # the version whose landmarks have integers as ids
-_FROM_NUMBERED = "DROP VIEW stages; ALTER TABLE landmarks RENAME TO numbered;"
-_TO_TEXT = "INSERT INTO landmarks SELECT * FROM numbered ORDER BY landmark_id; DROP TABLE numbered;"
 _SQLITE = b"SQLite format 3\0"
 _READ_ONLY = re.compile("readonly|unable to open database file")
 
@@ -96,32 +93,30 @@ class Store:
             remedy = "copy both to a folder that can be written to"
             raise ScrapeError(f"{self.path} is read-only and {log.name} was not merged into it", remedy=remedy)
         self.connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
-        if self._check_version() == _NUMBERED:
-            remedy = "copy it to a folder that can be written to, where it is brought up to date"
-            raise ScrapeError(f"{self.path} is read-only and of an earlier version", remedy=remedy)
+        self._has_tables()
 
-    def _check_version(self) -> int:
-        """Refuse another file than a store; its version, 0 where there is no table."""
+    def _has_tables(self) -> bool:
+        """Whether the file has tables; those of another file than a store are refused."""
         execute = self.connection.execute
         application, version = (
             execute("PRAGMA application_id").fetchone()[0],
             execute("PRAGMA user_version").fetchone()[0],
         )
         has_tables = execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
-        if has_tables and (application != APPLICATION or version not in (_NUMBERED, VERSION)):
-            raise ScrapeError(f"{self.path}", expected=f"a store of 'labels scrape', version {VERSION}")
-        return int(version) if has_tables else 0
+        if has_tables and (application, version) != (APPLICATION, VERSION):
+            expected = f"a store of 'labels scrape', version {VERSION}"
+            raise ScrapeError(f"{self.path}", expected=expected, remedy="scrape into another file")
+        return bool(has_tables)
 
     def _prepare(self) -> None:
-        execute, version = self.connection.execute, self._check_version()
+        execute, has_tables = self.connection.execute, self._has_tables()
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = NORMAL")
         execute("PRAGMA foreign_keys = ON")
-        if version != VERSION:
+        if not has_tables:
             schema = files("hiertree.pipelines.labels.scrape").joinpath("schema.sql").read_text(encoding="utf-8")
             header = f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
-            prelude, epilogue = (_FROM_NUMBERED, _TO_TEXT) if version == _NUMBERED else ("", "")
-            self.connection.executescript(f"{header} {prelude} {schema} {epilogue} COMMIT;")
+            self.connection.executescript(f"{header} {schema} COMMIT;")
 
     def __enter__(self) -> Store:
         return self

@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import shutil
-import sqlite3
 import tempfile
 import time
 from contextlib import contextmanager
@@ -21,7 +20,6 @@ from hiertree.io.tables import read_table
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import build
 from hiertree.pipelines.labels.scrape import ScrapeSettings, count_failed, scrape
-from hiertree.pipelines.labels.scrape.outcomes import outcomes
 from hiertree.pipelines.labels.scrape.store import Store
 
 URL = "http://commons.wikimedia.org/wiki/Category:Place_"
@@ -307,27 +305,14 @@ def test_a_read_only_store_with_a_log_that_was_not_merged_is_refused(shared_fold
         Store(shared_folder / "s.sqlite", create=False)
 
 
-def test_a_store_whose_ids_are_numbers_is_brought_up_to_date_and_loses_nothing(table, tmp_path, capsys):
-    store = tmp_path / "s.sqlite"
-    with Wikimedia(World.numbered(60)) as wikimedia:
-        assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 0
-        output = capsys.readouterr().out
-        with sqlite3.connect(store) as connection:
-            connection.executescript(
-                "DROP VIEW stages; DROP TABLE classes; ALTER TABLE landmarks RENAME TO texts;"
-                "CREATE TABLE landmarks (landmark_id INTEGER PRIMARY KEY, category TEXT, key TEXT, reason TEXT);"
-                "INSERT INTO landmarks SELECT * FROM texts; DROP TABLE texts; PRAGMA user_version = 2;"
-                "CREATE VIEW stages AS SELECT * FROM landmarks;"
-            )
-        connection.close()
-        number_of_requests = len(wikimedia.asked)
-        assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 0
-        assert len(wikimedia.asked) == number_of_requests
-    assert capsys.readouterr().out == output
-    with Store(store) as open_store:
-        assert [outcome.landmark_id for outcome in outcomes(open_store)] == [str(number) for number in range(60)]
-        (of_7,) = open_store.connection.execute("SELECT count(*) FROM stages WHERE landmark_id = '7'").fetchone()
-    assert of_7 > 2
+def test_a_store_of_another_version_is_refused_and_stays_as_it_is(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        store.connection.executescript("PRAGMA user_version = 2; PRAGMA wal_checkpoint(TRUNCATE);")
+    content = (tmp_path / "s.sqlite").read_bytes()
+    for create in (True, False):
+        with pytest.raises(ScrapeError, match=r"expected a store of 'labels scrape', version 3; scrape into another"):
+            Store(tmp_path / "s.sqlite", create=create)
+    assert (tmp_path / "s.sqlite").read_bytes() == content
 
 
 @pytest.fixture
