@@ -54,6 +54,9 @@ READ = {
         "cleaned/report.json",
     ),
     "labels cluster cleaned --out OUT/clustered --clusters 3": ("cleaned/landmarks.csv",),
+    "labels cluster cleaned --encoder vectors --vectors words.parquet --out OUT/clustered --clusters 3": (
+        "words.parquet",
+    ),
     "labels export clustered --out OUT/exported": ("clustered/proposal.json",),
     "labels agreement clustered log.jsonl other-log.jsonl": ("log.jsonl",),
     "labels diff exported exported --out OUT/d.csv": ("exported/provenance.parquet",),
@@ -74,7 +77,18 @@ OTHERS = {  # inputs whose reader is tried above, or which are folders
     "export --images": "a folder",
 }
 SAME = ("--labels", "--gallery", "--gallery-labels", "--image-table", "--instances", "--query-labels", "--images")
-SAME_FORMAT = (*SAME, "--dump", "--hypernyms", "--review", "--adjudicate", "--store", "landmarks", "--tree", "--qrels")
+SAME_FORMAT = (
+    *SAME,
+    "--dump",
+    "--hypernyms",
+    "--review",
+    "--adjudicate",
+    "--store",
+    "landmarks",
+    "--tree",
+    "--qrels",
+    "--vectors",
+)
 CHECKED = (".npz", ".gz")
 NUMBER = 12
 
@@ -127,6 +141,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         np.savez("vectors.npz", embeddings=random.normal(size=(18, 4)), landmark_ids=owners)
         with Store("store.sqlite"):
             pass
+        words = sorted({word for label in pd.read_csv("cleaned/labels.csv").label for word in label.split()})
+        rows = pd.DataFrame({"label": words, "vector": list(random.normal(size=(len(words), 8)))})
+        rows.to_parquet("words.parquet")
         proposal = initial_state(read_proposal("clustered")).digest
         for name, annotator in (("log.jsonl", "anna"), ("other-log.jsonl", "ben")):
             header = Header(proposal=proposal, annotator=annotator, time="2025-01-31T09:00:00+00:00")

@@ -30,6 +30,8 @@ CASES = {
     "qrels": "IN/labels.csv --levels kind,name --out OUT/qrels.txt",
     "tree": "IN/leaves.csv --levels kind,name --out OUT/tree.json",
     "evaluate": "IN/e.npz --metrics R@1 --resume OUT/parts --per-query OUT/values.csv --out OUT/means.json",
+    "evaluate-run": "IN/run.txt --qrels IN/qrels.txt --per-query OUT/values.csv --out OUT/means.json",
+    "evaluate-pairs": "IN/e.npy IN/grades.npy --gallery IN/e.npy --per-query OUT/values.csv --out OUT/means.json",
     "audit": "IN/e.npz --queries 4 --out OUT/audit.json",
     "report": "IN/e.npz --queries 1 --hits 1 --out OUT/report.html",
     "train": f"synthetic-happier {TINY} --out OUT/run",
@@ -85,7 +87,11 @@ def inputs(stopping: StoppedCommands, tmp_path_factory: pytest.TempPathFactory) 
 
     folder, rng = tmp_path_factory.mktemp("inputs"), np.random.default_rng(0)
     paths = np.stack([np.arange(24) // 12, np.arange(24) // 4], axis=1)
-    np.savez(folder / "e.npz", embeddings=rng.normal(size=(24, 4)).astype(np.float32), paths=paths)
+    np.save(folder / "e.npy", embeddings := rng.normal(size=(24, 4)).astype(np.float32))
+    np.savez(folder / "e.npz", embeddings=embeddings, paths=paths)
+    np.save(folder / "grades.npy", rng.integers(0, 3, (24, 24)))
+    (folder / "run.txt").write_text("q Q0 a 1 0.9 tag\nq Q0 b 2 0.5 tag\n")
+    (folder / "qrels.txt").write_text("q 0 a 0\nq 0 b 1\n")
     rows = "".join(f"{row}.png,k{kind},n{name}\n" for row, (kind, name) in enumerate(paths.tolist()))
     (folder / "labels.csv").write_text(f"image,kind,name\n{rows}")
     (folder / "leaves.csv").write_text("kind,name\na,b\na,c\nd,e\n")
