@@ -218,7 +218,8 @@ class VectorTable:
     """Vectors of a Parquet file with columns ``label`` and ``vector``: of whole labels, or of words.
 
     A text without a row is the mean of the longest labels that it is made of ("natural arch bridge" may be "natural
-    arch" and "bridge"). Texts of which the table knows nothing share a direction at right angles to all others.
+    arch" and "bridge"); of labels that differ in case alone the first counts. Texts of which the table knows nothing
+    share a direction at right angles to all others.
     """
 
     table: Path
@@ -266,6 +267,8 @@ class VectorTable:
             if len(set(lists.value_lengths().to_pylist())) != 1:
                 raise TableError(f"{self.table}: vectors of several lengths, or none", expected=expected)
             vectors = lists.flatten().to_numpy(zero_copy_only=False).astype(np.float64).reshape(len(labels), -1)
+        if not np.isfinite(vectors).all():
+            raise TableError(f"{self.table}: a vector that is not finite", expected=expected)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         rows = np.pad(vectors / np.where(norms == 0, 1, norms), ((0, 0), (0, 1)))
-        return {label.casefold(): row for row, label in enumerate(labels)}, rows
+        return {label.casefold(): row for row, label in reversed(list(enumerate(labels)))}, rows

@@ -113,7 +113,13 @@ def _encode(folder, vectors, texts):
 
 
 def test_a_label_of_a_table_has_its_vector_and_another_the_mean_of_its_longest_parts(tmp_path):
-    vectors = {"natural arch": [2.0, 0.0], "arch": [0.0, 9.0], "Bridge": [0.0, 0.5], "silent": [0.0, 0.0]}
+    vectors = {
+        "natural arch": [2.0, 0.0],
+        "arch": [0.0, 9.0],
+        "Bridge": [0.0, 0.5],
+        "bridge": [1.0, 0.0],
+        "silent": [0.0, 0.0],
+    }
     texts = ["Natural arch", "old natural arch bridge", "onsen", "silent", "ryokan"]
     found = _encode(tmp_path, vectors, texts)
     assert np.allclose(found[:2], [[1, 0, 0], [0.5**0.5, 0.5**0.5, 0]])
@@ -126,6 +132,8 @@ def test_a_table_of_vectors_that_cannot_serve_says_why(tmp_path):
         _encode(tmp_path, {"lake": [1.0]}, ["abbey"])
     with pytest.raises(TableError, match="several lengths"):
         _encode(tmp_path, {"lake": [1.0], "pond": [1.0, 2.0]}, ["lake"])
+    with pytest.raises(TableError, match="not finite"):
+        _encode(tmp_path, {"lake": [1.0, float("nan")]}, ["lake"])
     table = tmp_path / "other.parquet"
     pq.write_table(pa.table({"label": ["lake"], "embedding": [[1.0]]}), table)
     with pytest.raises(TableError, match="has no column 'vector'"):
