@@ -66,6 +66,13 @@ def locked_folder(folder: str | os.PathLike[str], *, seconds: float = 0.0) -> It
                 target.rmdir()
 
 
+def remove_abandoned_lock(folder: str | os.PathLike[str]) -> None:
+    """Remove the lock file that a killed process left in a folder, if there is one and the folder can be written."""
+    if Path(folder, _LOCK).exists():
+        with suppress(OutputError, OSError), locked_folder(folder):
+            pass
+
+
 @contextmanager
 def locked_file(path: str | os.PathLike[str], *, seconds: float = 0.0) -> Iterator[None]:
     """As :func:`locked_folder`, for a file."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hiertree.io.locks import locked_folder
+from hiertree.io.locks import locked_folder, remove_abandoned_lock
 
 from ..distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
 from ..distributed.starting import run_processes
@@ -170,4 +170,5 @@ def _finished(recipe: Recipe, folder: RunFolder, *, fresh: bool) -> dict[str, An
     content = None if fresh else folder.finished(recipe)
     if content is not None:
         folder.require_whole()
+        remove_abandoned_lock(folder.path)
     return content

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from hiertree.errors import OutputError
-from hiertree.io.locks import locked_file, locked_folder
+from hiertree.io.locks import locked_file, locked_folder, remove_abandoned_lock
 
 HOLDER = """
 import os, sys, time
@@ -50,6 +50,18 @@ def test_a_file_has_its_lock_beside_it_and_a_folder_in_the_way_of_none(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="is a file"), locked_folder(tmp_path / "file"):
         pass
+
+
+def test_what_a_killed_process_left_is_removed_and_what_another_holds_is_not(tmp_path):
+    process, _ = hold(tmp_path)
+    remove_abandoned_lock(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".hiertree-lock"]
+    process.kill()
+    process.communicate()
+    remove_abandoned_lock(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    remove_abandoned_lock(tmp_path / "absent")
+    assert not (tmp_path / "absent").exists()
 
 
 def test_one_that_waits_goes_on_when_the_other_ends(tmp_path):
