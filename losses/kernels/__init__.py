@@ -1,1 +1,1 @@
-"""Sums over pairs: of sorted rows, in plain torch on any device and compiled on a CPU, or pair by pair."""
+"""Sums over pairs in plain torch, on any device: of sorted rows, or pair by pair."""

@@ -20,7 +20,6 @@ from hiertree.options import check_integer, require
 
 from ..kernels.all_pairs import AllPairs
 from ..kernels.base import PairKernel, StepParameters
-from ..kernels.numba_pairs import NumbaPairs
 from ..kernels.sigmoid_grid import num_cells
 from ..kernels.sorted_pairs import SortedPairs
 from .inputs import (
@@ -36,9 +35,8 @@ from .inputs import (
 )
 from .one_batch import OneBatch, in_full_precision, plain
 
-PAIR, ITEM, LEVEL, CELL = 10.0, 60.0, 20.0, 700.0
-"""Nanoseconds on a CPU, forward and backward: a pair; an item of a sorted row, for each level; a cell of 2τ."""
-SORTED: dict[str, type[PairKernel]] = {"cpu": NumbaPairs}  # any other device: SortedPairs
+PAIR, ITEM, LEVEL, CELL = 10.0, 350.0, 40.0, 120.0
+"""Nanoseconds on a CPU, forward and backward: a pair; an item of a sorted row, for each level; a cell."""
 COSINES = 2.0 + 1e-5  # how much they differ at most
 
 
@@ -93,8 +91,7 @@ class ScoredPairs(NamedTuple):
         if span < math.inf:
             sorted_first += CELL * self.num_levels * num_cells(step.tau, span, scores.dtype) / num_items
         if sorted_first < by_pairs and span < math.inf:
-            sorted_pairs = SORTED.get(scores.device.type, SortedPairs)
-            return sorted_pairs(scores, self.levels, self.valid, self.num_levels, span)
+            return SortedPairs(scores, self.levels, self.valid, self.num_levels, span)
         return AllPairs(scores, self.levels, self.valid, self.num_levels, span, num_targets)
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from hiertree.losses.pairs import pairs as _pairs
 
-SORTED = ("ITEM", "LEVEL", "CELL")
-FREE = {"all pairs": ("PAIR",), "sorted pairs": SORTED, "sorted pairs, compiled": SORTED}
+FREE = {"all pairs": ("PAIR",), "sorted pairs": ("ITEM", "LEVEL", "CELL")}
 """Estimates of time that are set to 0, so that this way is chosen wherever it can be."""
 
 
@@ -24,5 +23,3 @@ def every_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     """Pairs are evaluated in the way that the test is about."""
     for cost in FREE[request.param]:
         monkeypatch.setattr(_pairs, cost, 0.0)
-    if request.param == "sorted pairs":  # as on any other device
-        monkeypatch.delitem(_pairs.SORTED, "cpu")

@@ -16,10 +16,9 @@ from hiertree import level_counts
 from hiertree.losses import functional
 from hiertree.losses.kernels.all_pairs import AllPairs
 from hiertree.losses.kernels.base import PairKernel
-from hiertree.losses.kernels.numba_pairs import NumbaPairs
 from hiertree.losses.kernels.sorted_pairs import SortedPairs
 from hiertree.losses.pairs.objectives import Sigmoid, SupStep
-from hiertree.losses.pairs.pairs import COSINES, ScoredPairs
+from hiertree.losses.pairs.pairs import COSINES
 from hiertree.relevance import hap
 
 LOSSES = ["sup_hap", "sup_ndcg", "sup_ap", "smooth_hap", "smooth_ndcg", "smooth_ap"]
@@ -115,15 +114,6 @@ def test_extreme_scores_equal_the_dense_formula_and_stay_finite(name: str, dtype
     assert_equals_dense(name, scores, levels, valid, 2)
     value, gradient = value_and_gradient(name, scores, levels, valid, 2)
     assert bool(value.isfinite().all() & gradient.isfinite().all())
-
-
-@pytest.mark.parametrize(("num_positives", "kernel_type"), [(2, AllPairs), (150, NumbaPairs)])
-def test_a_cpu_compares_few_positives_one_by_one_and_many_compiled(
-    num_positives: int, kernel_type: type[PairKernel]
-) -> None:
-    scores, _, valid = large_batch(1, torch.float32)
-    levels = (torch.arange(300) < num_positives).to(torch.uint8).expand(3, 300)
-    assert type(ScoredPairs(scores, levels, valid, 1).kernel(SupStep().parameters)) is kernel_type
 
 
 def test_the_gradient_is_the_same_bit_for_bit_on_any_number_of_threads() -> None:
