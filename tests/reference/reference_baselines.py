@@ -23,14 +23,14 @@ def one_minus_recall(
         return None
     total = 0.0
     for length in ks:
-        found = 0.0
+        hits = 0.0
         for k in positives:
             rank = 1.0
             for j in range(len(scores)):
                 if j != k:
                     rank += (equal if levels[j] >= level else lower)(scores[j] - scores[k])
-            found += logistic((length - rank) / tau_star)
-        total += min(found / min(length, len(positives)), 1.0)
+            hits += logistic((length - rank) / tau_star)
+        total += min(hits / min(length, len(positives)), 1.0)
     return 1 - total / len(ks)
 
 
@@ -70,59 +70,59 @@ def one_minus_soft_bin_ap(scores: Sequence[float], positive: Sequence[bool], num
 def places(scores: Sequence[float]) -> list[int]:
     """Rank of each item, 1 for the largest score; the first of equal ones before the next."""
     return [
-        1 + sum(1 for j, other in enumerate(scores) if other > own or (other == own and j < k))
-        for k, own in enumerate(scores)
+        1 + sum(1 for j, other_score in enumerate(scores) if other_score > score or (other_score == score and j < k))
+        for k, score in enumerate(scores)
     ]
 
 
 def one_minus_ap_of_places(ranks: Sequence[float], positive: Sequence[bool]) -> float:
-    own = [rank for rank, holds in zip(ranks, positive, strict=True) if holds]
-    return 1 - sum(sum(1 for other in own if other <= rank) / rank for rank in own) / len(own)
+    positives = [rank for rank, holds in zip(ranks, positive, strict=True) if holds]
+    return 1 - sum(sum(1 for nearer in positives if nearer <= rank) / rank for rank in positives) / len(positives)
 
 
 def blackbox_gradient(scores: Sequence[float], positive: Sequence[bool], lambda_: float, weight: float) -> list[float]:
     """Of weight·(1 − AP) with respect to the scores (Rolínek et al., CVPR 2020), ranks divided by their number."""
     num, ranks = len(scores), places(scores)
-    own = [rank for rank, holds in zip(ranks, positive, strict=True) if holds]
+    positive_ranks = [rank for rank, holds in zip(ranks, positive, strict=True) if holds]
     upstream = []
     for rank, holds in zip(ranks, positive, strict=True):
-        ahead = sum(1 for other in own if other <= rank)
-        upstream.append(weight * ahead / len(own) / rank**2 * num if holds else 0.0)
+        positives_ahead = sum(1 for positive_rank in positive_ranks if positive_rank <= rank)
+        upstream.append(weight * positives_ahead / len(positive_ranks) / rank**2 * num if holds else 0.0)
     shifted = places([score + lambda_ * slope for score, slope in zip(scores, upstream, strict=True)])
     return [(new - old) / num / lambda_ for new, old in zip(shifted, ranks, strict=True)]
 
 
 def csl(
     cosines: Sequence[float],
-    own: Sequence[int],
+    class_path: Sequence[int],
     class_paths: Sequence[Sequence[int]],
     *,
     margins: Sequence[float],
     scale: float,
 ) -> float:
-    own_cosine = next(cos for cos, path in zip(cosines, class_paths, strict=True) if list(path) == list(own))
+    own_cosine = next(cos for cos, path in zip(cosines, class_paths, strict=True) if list(path) == list(class_path))
     total = 0.0
     for level, margin in enumerate(margins, start=1):
-        inside = 1.0
+        exponential_sum = 1.0
         for cos, path in zip(cosines, class_paths, strict=True):
-            if level_of(own, path) < level:
-                inside += math.exp(scale * (cos - own_cosine + margin))
-        total += math.log(inside)
+            if level_of(class_path, path) < level:
+                exponential_sum += math.exp(scale * (cos - own_cosine + margin))
+        total += math.log(exponential_sum)
     return total
 
 
-def proxy_mixture(cosines: Sequence[Sequence[float]], own: int, *, eta: float) -> float:
+def proxy_mixture(cosines: Sequence[Sequence[float]], class_index: int, *, eta: float) -> float:
     """Several proxies a class: cosines[c] are those to the proxies of class c."""
     shares = [sum(math.exp(cos / eta) for cos in of_class) for of_class in cosines]
-    return -math.log(shares[own] / sum(shares))
+    return -math.log(shares[class_index] / sum(shares))
 
 
 def softly_assigned_proxies(
-    cosines: Sequence[Sequence[float]], own: int, *, eta: float, center_temperature: float
+    cosines: Sequence[Sequence[float]], class_index: int, *, eta: float, center_temperature: float
 ) -> float:
     """The same with one cosine a class: the mean of those to its proxies, weighted by their softmax."""
     of_classes = []
     for of_class in cosines:
         shares = [math.exp(cosine / center_temperature) for cosine in of_class]
         of_classes.append([sum(share * cosine for share, cosine in zip(shares, of_class, strict=True)) / sum(shares)])
-    return proxy_mixture(of_classes, own, eta=eta)
+    return proxy_mixture(of_classes, class_index, eta=eta)

@@ -22,14 +22,14 @@ def soft_counts(distances: Sequence[float], num_bits: int, num_bins: int) -> lis
     return [sum(max(0.0, 1 - abs(d - b * width) / width) for d in distances) for b in range(num_bins + 1)]
 
 
-def harmonic(before: float, size: float) -> float:
-    """Σ 1/t for t = before + 1 … before + size, for real numbers: ∫₀¹ x^N·(1 − xⁿ)/(1 − x) dx."""
-    value, _ = quad(lambda x: x**before * (1 - x**size) / (1 - x), 0, 1, epsabs=1e-13, epsrel=1e-13, limit=200)
+def harmonic(start: float, size: float) -> float:
+    """Σ 1/t for t = start + 1 … start + size, for real numbers: ∫₀¹ x^N·(1 − xⁿ)/(1 − x) dx."""
+    value, _ = quad(lambda x: x**start * (1 - x**size) / (1 - x), 0, 1, epsabs=1e-13, epsrel=1e-13, limit=200)
     return float(value)
 
 
-def discount_integral(before: float, size: float) -> float:
-    value, _ = quad(lambda t: 1 / math.log2(1 + t), before + 0.5, before + size + 0.5, epsabs=1e-13, epsrel=1e-13)
+def discount_integral(start: float, size: float) -> float:
+    value, _ = quad(lambda t: 1 / math.log2(1 + t), start + 0.5, start + size + 0.5, epsabs=1e-13, epsrel=1e-13)
     return float(value)
 
 
@@ -37,23 +37,23 @@ def tied_ap(distances: Sequence[int], positive: Sequence[bool]) -> float | None:
     """[T] Eq. 6, for integer distances."""
     total, items_ahead, positives_ahead = 0.0, 0, 0
     for d in sorted(set(distances)):
-        size = sum(1 for other in distances if other == d)
-        inside = sum(1 for other, good in zip(distances, positive, strict=True) if other == d and good)
+        size = sum(1 for distance in distances if distance == d)
+        tied_positives = sum(1 for distance, good in zip(distances, positive, strict=True) if distance == d and good)
         for t in range(items_ahead + 1, items_ahead + size + 1):
-            rise = (t - items_ahead - 1) * (inside - 1) / (size - 1) if size > 1 else 0.0
-            total += inside / size * (positives_ahead + rise + 1) / t
-        items_ahead, positives_ahead = items_ahead + size, positives_ahead + inside
+            rise = (t - items_ahead - 1) * (tied_positives - 1) / (size - 1) if size > 1 else 0.0
+            total += tied_positives / size * (positives_ahead + rise + 1) / t
+        items_ahead, positives_ahead = items_ahead + size, positives_ahead + tied_positives
     return total / positives_ahead if positives_ahead else None
 
 
 def tied_dcg(distances: Sequence[int], gains: Sequence[float]) -> float:
     """[T] Eq. 7: every member of a tie gets its mean discount."""
-    total, ahead = 0.0, 0
+    total, items_ahead = 0.0, 0
     for d in sorted(set(distances)):
-        members = [gain for other, gain in zip(distances, gains, strict=True) if other == d]
-        discounts = [1 / math.log2(1 + t) for t in range(ahead + 1, ahead + len(members) + 1)]
+        members = [gain for distance, gain in zip(distances, gains, strict=True) if distance == d]
+        discounts = [1 / math.log2(1 + t) for t in range(items_ahead + 1, items_ahead + len(members) + 1)]
         total += sum(members) * sum(discounts) / len(members)
-        ahead += len(members)
+        items_ahead += len(members)
     return total
 
 
@@ -64,14 +64,14 @@ def relaxed_ap(
     items = soft_counts(distances, num_bits, num_bins)
     positives = soft_counts([d for d, good in zip(distances, positive, strict=True) if good], num_bits, num_bins)
     total, items_ahead, positives_ahead = 0.0, 0.0, 0.0
-    for size, inside in zip(items, positives, strict=True):
+    for size, bin_positives in zip(items, positives, strict=True):
         if size > 0 and simplified:
-            total += inside * (2 * positives_ahead + inside + 1) / (2 * items_ahead + size + 1)
+            total += bin_positives * (2 * positives_ahead + bin_positives + 1) / (2 * items_ahead + size + 1)
         elif size > 0:
             reciprocals = harmonic(items_ahead, size)
-            rise = (inside - 1) / (size - 1) * (size - (items_ahead + 1) * reciprocals) if size != 1 else 0.0
-            total += inside / size * ((positives_ahead + 1) * reciprocals + rise)
-        items_ahead, positives_ahead = items_ahead + size, positives_ahead + inside
+            rise = (bin_positives - 1) / (size - 1) * (size - (items_ahead + 1) * reciprocals) if size != 1 else 0.0
+            total += bin_positives / size * ((positives_ahead + 1) * reciprocals + rise)
+        items_ahead, positives_ahead = items_ahead + size, positives_ahead + bin_positives
     return total / sum(positive) if any(positive) else None
 
 
@@ -84,14 +84,14 @@ def relaxed_ndcg(
         ideal += gain * (1 / math.log2(2 + place) if simplified else discount_integral(place, 1))
     if ideal == 0:
         return None
-    reached, ahead = 0.0, 0.0
+    reached, items_ahead = 0.0, 0.0
     for b, size in enumerate(soft_counts(distances, num_bits, num_bins)):
         gained = 0.0
         for distance, gain in zip(distances, gains, strict=True):
             gained += gain * soft_counts([distance], num_bits, num_bins)[b]
         if size > 0 and simplified:
-            reached += gained / math.log2(1 + ahead + (size + 1) / 2)
+            reached += gained / math.log2(1 + items_ahead + (size + 1) / 2)
         elif size > 0:
-            reached += gained / size * discount_integral(ahead, size)
-        ahead += size
+            reached += gained / size * discount_integral(items_ahead, size)
+        items_ahead += size
     return reached / ideal

@@ -33,14 +33,14 @@ def h_minus(
     offset: float | None = None,
 ) -> StepFunction:
     d = tau * math.log((1 - 0.01) / 0.01) if delta is None else delta
-    beyond = logistic(d / tau) + start if offset is None else offset
+    beyond_excess = logistic(d / tau) + start if offset is None else offset
 
     def step(t: float) -> float:
         if t < 0:
             return logistic(t / tau)
         if t <= d:
             return logistic(t / tau) + start
-        return rho * (t - d) + beyond
+        return rho * (t - d) + beyond_excess
 
     return step
 
@@ -125,24 +125,24 @@ def one_minus_ndcg(
 def pair_decomposability(
     scores: Sequence[float], levels: Sequence[int], level: int, *, alpha: float = 0.9, beta: float = 0.6
 ) -> float | None:
-    pulled = [max(alpha - s, 0.0) for s, found in zip(scores, levels, strict=True) if found >= level]
-    pushed = [max(s - beta, 0.0) for s, found in zip(scores, levels, strict=True) if found < level]
+    pulled = [max(alpha - s, 0.0) for s, pair_level in zip(scores, levels, strict=True) if pair_level >= level]
+    pushed = [max(s - beta, 0.0) for s, pair_level in zip(scores, levels, strict=True) if pair_level < level]
     if not pulled:
         return None
     return sum(pulled) / len(pulled) + (sum(pushed) / len(pushed) if pushed else 0.0)
 
 
-def proxy_decomposability(scores: Sequence[float], own: int, *, eta: float = 0.05) -> float:
+def proxy_decomposability(scores: Sequence[float], class_index: int, *, eta: float = 0.05) -> float:
     largest = max(scores)
     log_sum = math.log(sum(math.exp((s - largest) / eta) for s in scores)) + largest / eta
-    return log_sum - scores[own] / eta
+    return log_sum - scores[class_index] / eta
 
 
-def cosines(query: Sequence[float], others: Sequence[Sequence[float]]) -> list[float]:
+def cosines(query: Sequence[float], items: Sequence[Sequence[float]]) -> list[float]:
     def dot(a: Sequence[float], b: Sequence[float]) -> float:
         return sum(x * y for x, y in zip(a, b, strict=True))
 
-    return [dot(query, other) / math.sqrt(dot(query, query) * dot(other, other)) for other in others]
+    return [dot(query, item) / math.sqrt(dot(query, query) * dot(item, item)) for item in items]
 
 
 def level_of(a: Sequence[int], b: Sequence[int]) -> int:
@@ -157,6 +157,6 @@ def level_of(a: Sequence[int], b: Sequence[int]) -> int:
 def hap_table(levels: Sequence[int], num_levels: int, alpha: float = 1.0) -> list[float]:
     table = [0.0]
     for level in range(1, num_levels + 1):
-        count = sum(1 for found in levels if found == level)
+        count = sum(1 for item_level in levels if item_level == level)
         table.append((level / num_levels) ** alpha / count if count else 0.0)
     return table

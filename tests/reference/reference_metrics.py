@@ -31,7 +31,7 @@ def hap_relevance(levels: Levels, num_levels: int, alpha: float = 1.0, itself: i
     """[S] Eq. 20, one value per level; ``itself=1`` counts the query inside Ω^(L)."""
     values = [0.0]
     for level in range(1, num_levels + 1):
-        size = sum(own == level for own in levels) + (itself if level == num_levels else 0)
+        size = sum(item_level == level for item_level in levels) + (itself if level == num_levels else 0)
         values.append((level / num_levels) ** alpha / size if size else 0.0)
     return values
 
@@ -61,13 +61,13 @@ def h_ap_part(scores: Scores, levels: Levels, relevance: Sequence[float], level:
     for k in range(len(scores)):
         if levels[k] == level:
             total += hierarchical_rank(scores, levels, relevance, k, paper) / rank(scores, k, paper)
-    normalizer = sum(relevance[own] for own in levels)
+    normalizer = sum(relevance[item_level] for item_level in levels)
     return total / normalizer if normalizer > 0 else None
 
 
 def first_error(scores: Scores, levels: Levels, level: int, num_levels: int) -> float | None:
     """1 if the first item below level L among the |Ω^(L)| best places is at this level; level L: there is none."""
-    finest = sum(own == num_levels for own in levels)
+    finest = sum(item_level == num_levels for item_level in levels)
     if not finest:
         return None
     ranked = sorted(range(len(scores)), key=lambda j: rank(scores, j, False))
@@ -81,7 +81,7 @@ def hierarchical_recall(scores: Scores, levels: Levels, relevance: Sequence[floa
     for j in range(len(scores)):
         if rank(scores, j, False) <= k:
             total += relevance[levels[j]]
-    return total / sum(relevance[own] for own in levels)
+    return total / sum(relevance[item_level] for item_level in levels)
 
 
 def hierarchical_precision(scores: Scores, levels: Levels, relevance: Sequence[float], k: int) -> float:
@@ -111,7 +111,7 @@ def precision_terms(scores: Scores, levels: Levels, level: int, cutoff: float, p
 
 
 def num_positives(levels: Levels, level: int) -> int:
-    return sum(own >= level for own in levels)
+    return sum(item_level >= level for item_level in levels)
 
 
 def average_precision(scores: Scores, levels: Levels, level: int, paper: bool = False) -> float | None:
@@ -171,9 +171,9 @@ def cut_hierarchical_precision(
 ) -> float | None:
     """HP@k of Deng, Berg & Fei-Fei (CVPR 2011) and of Barz & Denzler (WACV 2019), the similarity being l / L."""
     similarities = [level / num_levels for level in levels]
-    found = sum(similarities[j] for j in range(len(scores)) if rank(scores, j, paper) <= k)
+    similarity_sum = sum(similarities[j] for j in range(len(scores)) if rank(scores, j, paper) <= k)
     best = sum(sorted(similarities, reverse=True)[:k])
-    return found / best if best > 0 else None
+    return similarity_sum / best if best > 0 else None
 
 
 def ndcg(scores: Scores, levels: Levels, k: float = math.inf, paper: bool = False) -> float | None:
@@ -228,8 +228,8 @@ def over_tied_orders(metric: Callable[[Scores], float | None], scores: Scores) -
 
 def exact_average_precision(scores: Scores, levels: Levels, level: int, paper: bool = False) -> float | None:
     """AP#l, "exclude": the items deeper than l are taken out of the list, those at l are the positives."""
-    kept = [j for j in range(len(scores)) if levels[j] <= level]
-    return average_precision([scores[j] for j in kept], [levels[j] for j in kept], level, paper)
+    items = [j for j in range(len(scores)) if levels[j] <= level]
+    return average_precision([scores[j] for j in items], [levels[j] for j in items], level, paper)
 
 
 def revisitop_ranks(scores: Scores, levels: Levels, level: int) -> list[int]:
@@ -241,9 +241,9 @@ def revisitop_average_precision(scores: Scores, levels: Levels, level: int) -> f
     """``compute_ap`` of revisitop: trapezoids between the precisions before and at each positive."""
     ranks = revisitop_ranks(scores, levels, level)
     area = 0.0
-    for found, place in enumerate(ranks):
-        before = 1.0 if place == 0 else found / place
-        area += (before + (found + 1) / (place + 1)) / len(ranks) / 2
+    for hits, place in enumerate(ranks):
+        precision_before = 1.0 if place == 0 else hits / place
+        area += (precision_before + (hits + 1) / (place + 1)) / len(ranks) / 2
     return area if ranks else None
 
 
@@ -281,11 +281,11 @@ def official_list(scores: Scores, self_retrieval: bool) -> list[int]:
     return order[1:] if self_retrieval else order[:-1]
 
 
-def official_metrics(listed: Levels, relevance: Sequence[float], level: int, k: int) -> dict[str, float]:
+def official_metrics(levels: Levels, relevance: Sequence[float], level: int, k: int) -> dict[str, float]:
     """Their metrics of one ranked list of levels, given the relevance of each; 0 where theirs is 0 or NaN."""
-    binary = [own >= level for own in listed]
-    terms = [sum(binary[: j + 1]) / (j + 1) if binary[j] else 0.0 for j in range(len(listed))]
-    gains = [2**own - 1 for own in listed]
+    binary = [item_level >= level for item_level in levels]
+    terms = [sum(binary[: j + 1]) / (j + 1) if binary[j] else 0.0 for j in range(len(levels))]
+    gains = [2**item_level - 1 for item_level in levels]
     value = {
         "R@k": float(any(binary[:k])),
         "P@k": sum(binary[:k]) / len(binary[:k]),
@@ -295,6 +295,6 @@ def official_metrics(listed: Levels, relevance: Sequence[float], level: int, k: 
     for name, cut in (("NDCG", gains), ("NDCG@k", gains[:k])):
         ideal = sum(gain / math.log2(2 + j) for j, gain in enumerate(sorted(cut, reverse=True)))
         value[name] = sum(gain / math.log2(2 + j) for j, gain in enumerate(cut)) / ideal if ideal else 0.0
-    scored = h_ap([-float(j) for j in range(len(listed))], listed, relevance)
+    scored = h_ap([-float(j) for j in range(len(levels))], levels, relevance)
     value["H-AP"] = 0.0 if scored is None else scored
     return value

@@ -28,13 +28,13 @@ def nearest(vector: Any, items: Any) -> list[int]:
 
 
 def expanded_queries(queries: Any, gallery: Any, k: int, alpha: float) -> Any:
-    items, found = [unit(item) for item in gallery], []
+    items, expanded_rows = [unit(item) for item in gallery], []
     for query in map(unit, queries):
         total = query.copy()
         for place in nearest(query, items)[:k]:
             total += max(float(query @ items[place]), 0.0) ** alpha * items[place]
-        found.append(unit(total))
-    return np.array(found)
+        expanded_rows.append(unit(total))
+    return np.array(expanded_rows)
 
 
 def augmented(gallery: Any, k: int) -> Any:
@@ -55,18 +55,18 @@ def reciprocal_scores(queries: Any, gallery: Any, k1: int, k2: int, weight: floa
 
     encoded = []
     for p in range(len(every)):
-        own = mutual(p, k1)
-        grown = set(own)
-        for q in own:
-            theirs = mutual(q, max(round(k1 / 2), 1))
-            if len(own & theirs) >= 2 / 3 * len(theirs) - 1e-9:
-                grown |= theirs
+        neighbors = mutual(p, k1)
+        grown = set(neighbors)
+        for q in neighbors:
+            other_neighbors = mutual(q, max(round(k1 / 2), 1))
+            if len(neighbors & other_neighbors) >= 2 / 3 * len(other_neighbors) - 1e-9:
+                grown |= other_neighbors
         encoded.append([math.exp(-distance[p][i]) if i in grown else 0.0 for i in range(len(every))])
     means = [[sum(encoded[i][j] for i in order[p][:k2]) / k2 for j in range(len(every))] for p in range(len(every))]
     scores = np.empty((len(queries), len(gallery)))
     for a in range(len(queries)):
         for b in range(len(gallery)):
-            one, other = means[a], means[len(queries) + b]
-            jaccard = 1 - sum(map(min, one, other)) / sum(map(max, one, other))
+            query_mean, item_mean = means[a], means[len(queries) + b]
+            jaccard = 1 - sum(map(min, query_mean, item_mean)) / sum(map(max, query_mean, item_mean))
             scores[a, b] = -((1 - weight) * jaccard + weight * distance[a][len(queries) + b])
     return scores

@@ -50,8 +50,8 @@ def write_sop(root: Path) -> None:
             rows.append(f"{len(rows) + 1} {product} {2 - product % 2} {path}")
     header = "image_id class_id super_class_id path"
     parts = {"train": rows[:12], "test": rows[12:], "info": rows}
-    for part, chosen in parts.items():
-        (root / f"Ebay_{part}.txt").write_text("\n".join([header, *chosen]) + "\n")
+    for part, lines in parts.items():
+        (root / f"Ebay_{part}.txt").write_text("\n".join([header, *lines]) + "\n")
 
 
 TAXONOMY = (
@@ -69,18 +69,18 @@ def write_inaturalist(root: Path) -> None:
         {"id": number, "name": f"species {number}", **dict(zip(RANKS, TAXONOMY[number % 4], strict=True))}
         for number in range(8)
     ]
-    listed: dict[str, list[str]] = {"train": [], "test": []}
+    split_paths: dict[str, list[str]] = {"train": [], "test": []}
     for category in categories:
         for view in range(2):
             path = f"train_val2018/{category['supercategory']}/{category['id']}/{category['id']}{view}ab.jpg"
             write_image(root / path, int(category["id"]))
-            listed["train" if category["id"] < 4 else "test"].append(path)
+            split_paths["train" if category["id"] < 4 else "test"].append(path)
     (root / "Inat_dataset_splits").mkdir()
-    for split, paths in listed.items():
+    for split, paths in split_paths.items():
         (root / f"Inat_dataset_splits/Inaturalist_{split}_set1.txt").write_text("\n".join(paths) + "\n")
     images = [{"id": 1, "file_name": "a.jpg", "rights_holder": 'the "categories" of a name'}]
-    whole = {"info": {}, "images": images, "categories": categories, "annotations": [], "licenses": []}
-    (root / "train2018.json").write_text(json.dumps(whole))
+    document = {"info": {}, "images": images, "categories": categories, "annotations": [], "licenses": []}
+    (root / "train2018.json").write_text(json.dumps(document))
 
 
 def write_dyml(root: Path, collection: str) -> None:
@@ -224,8 +224,8 @@ def write_vehicleid(root: Path) -> None:
         write_image(root / "image" / f"{number:07d}.jpg", number)
         lists["train_list" if vehicle < 7 else "test_list_800"].append(f"{number:07d} {vehicle}")
     (root / "train_test_split").mkdir()
-    more = {f"test_list_{size}": lists["test_list_800"][:length] for size, length in ((1600, 9), (2400, 6))}
-    for name, rows in (lists | more).items():
+    long_lists = {f"test_list_{size}": lists["test_list_800"][:length] for size, length in ((1600, 9), (2400, 6))}
+    for name, rows in (lists | long_lists).items():
         (root / "train_test_split" / f"{name}.txt").write_text("\n".join(rows) + "\n")
 
 

@@ -38,8 +38,8 @@ def dense_losses(
         delta = tau * math.log(99) if delta is None else delta
         offset = 1 / (1 + math.exp(-delta / tau)) + start if offset is None else offset
         equal = (differences >= 0).double()
-        near = sigmoid + start * equal
-        unequal = torch.where(differences > delta, rho * (differences - delta) + offset, near)
+        near_excess = sigmoid + start * equal
+        unequal = torch.where(differences > delta, rho * (differences - delta) + offset, near_excess)
     rank = 1 + (torch.where(lower, unequal, equal) * pairs).sum(dim=2)
     if objective == "ndcg":
         places = torch.arange(1, scores.shape[1] + 1, dtype=torch.float64)
@@ -47,6 +47,6 @@ def dense_losses(
         reached = (relevance / torch.log2(1 + rank)).sum(dim=1)
     else:
         best = relevance.sum(dim=1)
-        shared = torch.minimum(relevance[:, None], relevance[:, :, None])
-        reached = ((relevance + (shared * equal * pairs).sum(dim=2)) / rank).sum(dim=1)
+        shared_relevance = torch.minimum(relevance[:, None], relevance[:, :, None])
+        reached = ((relevance + (shared_relevance * equal * pairs).sum(dim=2)) / rank).sum(dim=1)
     return torch.where(best > 0, 1 - reached / torch.where(best > 0, best, 1), 0)

@@ -38,26 +38,26 @@ def call(typed: str | list[str]) -> tuple[int, str, str]:
 
 def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
     """The command of some words, and its name."""
-    found: click.Command = commands
+    command: click.Command = commands
     context, name = click.Context(commands), []
     for word in words:
-        if not isinstance(found, click.Group):
+        if not isinstance(command, click.Group):
             break
-        following = found.get_command(context, word)
+        following = command.get_command(context, word)
         if following is None:
             break
-        found, name = following, [*name, word]
-    return found, name
+        command, name = following, [*name, word]
+    return command, name
 
 
 def names_of(group: click.Group) -> Iterator[str]:
     """The names of all commands in a group, those of its groups with both words."""
     for name in group.list_commands(click.Context(group)):
-        found = group.get_command(click.Context(group), name)
-        if not isinstance(found, click.Group) or found.invoke_without_command:
+        command = group.get_command(click.Context(group), name)
+        if not isinstance(command, click.Group) or command.invoke_without_command:
             yield name
-        if isinstance(found, click.Group):
-            yield from (f"{name} {below}" for below in names_of(found))
+        if isinstance(command, click.Group):
+            yield from (f"{name} {subcommand}" for subcommand in names_of(command))
 
 
 def make_world(folder: Path) -> None:
@@ -112,8 +112,8 @@ SMALL = (
 
 def signature(folder: Path) -> dict[str, tuple[int, int, int]]:
     """What changes when a file is written: its inode, size and time."""
-    found = {str(path): path.stat() for path in folder.rglob("*") if path.is_file()}
-    return {path: (about.st_ino, about.st_size, about.st_mtime_ns) for path, about in found.items()}
+    file_stats = {str(path): path.stat() for path in folder.rglob("*") if path.is_file()}
+    return {path: (stat.st_ino, stat.st_size, stat.st_mtime_ns) for path, stat in file_stats.items()}
 
 
 def _arrays(path: Path, **arrays: object) -> None:
@@ -239,11 +239,11 @@ def flips(content: bytes, number: int, seed: int = 0) -> Iterator[tuple[str, byt
 
 def damages(path: str) -> dict[str, Callable[[Path], object]]:
     """The ways to damage a file, by its suffix."""
-    found = dict(ANY_FILE)
+    kinds = dict(ANY_FILE)
     if path.endswith((".csv", ".yaml", ".json", ".jsonl")):
-        found |= TEXT_FILE
+        kinds |= TEXT_FILE
     if path.endswith((".npy", ".npz")):
-        found |= ARRAY_FILE
+        kinds |= ARRAY_FILE
     if path.endswith(".npz"):
-        found |= ZIP_FILE
-    return found
+        kinds |= ZIP_FILE
+    return kinds

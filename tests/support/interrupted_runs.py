@@ -19,9 +19,9 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model.safetensors")
 
 
-def assert_same_weights(one: Path, other: Path) -> None:
-    assert weights(one).keys() == weights(other).keys()
-    assert all(torch.equal(tensor, weights(other)[name]) for name, tensor in weights(one).items())
+def assert_same_weights(first: Path, second: Path) -> None:
+    assert weights(first).keys() == weights(second).keys()
+    assert all(torch.equal(tensor, weights(second)[name]) for name, tensor in weights(first).items())
 
 
 def curve(folder: Path) -> list[dict[str, object]]:

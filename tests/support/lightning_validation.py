@@ -44,7 +44,7 @@ def trainer(*callbacks: Any, **options: Any) -> lightning.Trainer:
         accelerator="cpu",
         max_epochs=2,
         logger=False,
-        enable_checkpointing=any(isinstance(each, lightning.callbacks.ModelCheckpoint) for each in callbacks),
+        enable_checkpointing=any(isinstance(callback, lightning.callbacks.ModelCheckpoint) for callback in callbacks),
         enable_progress_bar=False,
         enable_model_summary=False,
         callbacks=list(callbacks),
@@ -57,8 +57,8 @@ def loader(rows: slice = slice(None), *extra: torch.Tensor) -> DataLoader[Any]:
     return DataLoader(TensorDataset(embeddings[rows], paths[rows], *extra), batch_size=7)
 
 
-def logged(trained: lightning.Trainer) -> dict[str, float]:
-    return {name: value.item() for name, value in trained.callback_metrics.items()}
+def logged(trainer: lightning.Trainer) -> dict[str, float]:
+    return {name: value.item() for name, value in trainer.callback_metrics.items()}
 
 
 def validate_together(rank: int, port: int, folder: str) -> None:
@@ -66,6 +66,6 @@ def validate_together(rank: int, port: int, folder: str) -> None:
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "GROUP_RANK": 0}
     os.environ |= {name: str(value) for name, value in place.items()}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "one"}
-    shared = trainer(RetrievalCallback(NAMES), devices=2, strategy="ddp")
-    shared.validate(Embedder(), loader(), verbose=False)
-    torch.save(logged(shared), Path(folder, f"{rank}.pt"))
+    shared_trainer = trainer(RetrievalCallback(NAMES), devices=2, strategy="ddp")
+    shared_trainer.validate(Embedder(), loader(), verbose=False)
+    torch.save(logged(shared_trainer), Path(folder, f"{rank}.pt"))

@@ -31,14 +31,14 @@ class LocalServer:
 
     def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
         """One request with the right cookie, host and origin unless others are given; None leaves a header out."""
-        given = {
+        fields = {
             "Cookie": f"hiertree-{self.port}={self.token}",
             "Origin": self.origin,
             "Content-Type": "application/json",
             **{name.replace("_", "-"): value for name, value in headers.items()},
         }
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-        connection.request(method, path, body, {name: value for name, value in given.items() if value is not None})
+        connection.request(method, path, body, {name: value for name, value in fields.items() if value is not None})
         answer = connection.getresponse()
         content = answer.read()
         connection.close()

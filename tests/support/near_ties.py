@@ -24,5 +24,5 @@ def metric_bounds(
     wrong order already. NaN where the query has no value.
     """
     exact, depths = np.asarray(scores, dtype=np.float64), np.asarray(levels, dtype=np.int64)
-    found = [metric((exact + sign * 2 * error * depths).tolist(), depths.tolist()) for sign in (-1, 1)]
-    return np.array([np.nan if value is None else value for value in found])
+    bounds = [metric((exact + sign * 2 * error * depths).tolist(), depths.tolist()) for sign in (-1, 1)]
+    return np.array([np.nan if value is None else value for value in bounds])

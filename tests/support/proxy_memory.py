@@ -21,9 +21,9 @@ def main() -> None:
     loss = ProxyDecomposability(NUM_CLASSES, SIZE)
     embeddings = torch.randn(BATCH, SIZE, requires_grad=True)
     ProxyDecomposability(9, SIZE)(embeddings[:4], torch.arange(4)).backward()  # loads what is loaded lazily
-    before = peak()
+    baseline = peak()
     loss(embeddings, torch.arange(BATCH)).backward()
-    print(peak() - before)
+    print(peak() - baseline)
 
 
 if __name__ == "__main__":

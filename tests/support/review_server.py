@@ -27,12 +27,12 @@ CLUSTERS = {
 
 def proposal_of(clusters: dict[tuple[str, str], dict[str, int]], doubtful: frozenset[str] = frozenset()) -> Proposal:
     """A proposal with made-up margins; doubtful labels are in doubt about their kind."""
-    made = []
+    clusters_of_kinds = []
     for (name, kind), labels in clusters.items():
         margin = 0.5 if kind == "natural" else -0.5
         places = (LabelPlace(label, n, 0.9, 0.3, margin, "kind" * (label in doubtful)) for label, n in labels.items())
-        made.append(Cluster(name, kind, margin, tuple(places), ""))
-    return Proposal(tuple(made), {})
+        clusters_of_kinds.append(Cluster(name, kind, margin, tuple(places), ""))
+    return Proposal(tuple(clusters_of_kinds), {})
 
 
 SMALL = proposal_of(CLUSTERS, frozenset({"reservoir"}))
@@ -46,8 +46,8 @@ class Running(LocalServer):
 
     def act(self, request: dict[str, Any], seq: int | None = None) -> tuple[int, Any]:
         """Do something as the page does."""
-        known = self.session.news(0).history.seq if seq is None else seq
-        status, content, _ = self.ask("POST", "/api/act", json.dumps({"seq": known, "action": request}).encode())
+        known_seq = self.session.news(0).history.seq if seq is None else seq
+        status, content, _ = self.ask("POST", "/api/act", json.dumps({"seq": known_seq, "action": request}).encode())
         return status, content
 
     @property
@@ -62,7 +62,7 @@ def running(
     proposal: Proposal = SMALL,
     *,
     annotator: str = "anna",
-    kept: Sequence[KeptLandmark] = (),
+    landmarks: Sequence[KeptLandmark] = (),
     images: ImageFolder | None = None,
     adjudication: Any = None,
 ) -> Iterator[Running]:
@@ -70,5 +70,5 @@ def running(
     session = Session(proposal, log, annotator)
     if adjudication is not None:
         adjudication.begin(session)
-    with served(Review(session, by_label(kept), images, adjudication)) as url:
+    with served(Review(session, by_label(landmarks), images, adjudication)) as url:
         yield Running(url, session)

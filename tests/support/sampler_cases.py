@@ -24,11 +24,11 @@ def class_balanced(draw: st.DrawFn) -> tuple[NDArray[np.int64], dict[str, Any]]:
     """Labels in random order, and options that they allow."""
     sizes = draw(st.lists(st.integers(1, 9), min_size=1, max_size=12))
     m, policy = draw(st.integers(1, 5)), draw(st.sampled_from(["replace", "drop"]))
-    kept = sum(size >= m for size in sizes) if policy == "drop" else len(sizes)
-    if kept == 0:
-        sizes, kept = [*sizes, m], 1
+    num_classes = sum(size >= m for size in sizes) if policy == "drop" else len(sizes)
+    if num_classes == 0:
+        sizes, num_classes = [*sizes, m], 1
     labels = np.random.default_rng(draw(st.integers(0, 99))).permutation(np.repeat(np.arange(len(sizes)) * 3, sizes))
-    batch_size = m * draw(st.integers(1, kept))
+    batch_size = m * draw(st.integers(1, num_classes))
     seed = draw(st.integers(0, 5))
     return labels, {"batch_size": batch_size, "images_per_class": m, "small_classes": policy, "seed": seed}
 
@@ -58,11 +58,11 @@ def trees(draw: st.DrawFn) -> tuple[NDArray[np.int64], dict[str, Any]]:
     paths = np.repeat(np.array(rows), [draw(st.integers(1, 4)) for _ in rows], axis=0)
     paths = np.random.default_rng(draw(st.integers(0, 99))).permutation(paths)
     m, policy = draw(st.integers(2, 4)), draw(st.sampled_from(["replace", "drop"]))
-    kept, counts = np.unique(paths, axis=0, return_counts=True)
+    class_paths, counts = np.unique(paths, axis=0, return_counts=True)
     if policy == "drop" and not (counts >= m).any():
         policy = "replace"
-    kept = kept if policy == "replace" else kept[counts >= m]
-    classes = ClassTree(kept.astype(np.int64)).largest_cost() + draw(st.integers(0, 6))
+    class_paths = class_paths if policy == "replace" else class_paths[counts >= m]
+    classes = ClassTree(class_paths.astype(np.int64)).largest_cost() + draw(st.integers(0, 6))
     options = {"images_per_class": m, "small_classes": policy, "seed": draw(st.integers(0, 5))}
     return paths, {"batch_size": m * classes, "tree": True, **options}
 

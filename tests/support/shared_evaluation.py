@@ -33,7 +33,7 @@ def share_of_an_evaluation(rank: int, folder: str, backend: str, device: str) ->
     resumed = {"resume": Path(folder, "run"), "block_size": 256}
     options: tuple[dict[str, Any], ...]
     options = ({}, {"device": device}, {"block_size": 256 * (rank + 1)}, resumed, resumed)
-    values = [evaluate(embeddings, paths, distributed=True, **chosen).values for chosen in options]
+    values = [evaluate(embeddings, paths, distributed=True, **case).values for case in options]
     np.save(Path(folder, f"{rank}.npy"), values)
     other_embeddings, other_rules = embeddings + np.float32(rank), Rules(empty_queries=("skip", "zero")[rank])
     for name, query, rules in (("embeddings", other_embeddings, None), ("rules", embeddings, other_rules)):
@@ -48,12 +48,12 @@ def share_of_a_metric(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=PROCESSES)
     embeddings, paths, names = torch.load(Path(folder, "retrieval.pt"), weights_only=True)
-    own = torch.cat([torch.arange(rank, 40, PROCESSES), torch.tensor([0])])  # a sampler repeats an item
+    rank_rows = torch.cat([torch.arange(rank, 40, PROCESSES), torch.tensor([0])])  # a sampler repeats an item
     metric, late = RetrievalMetric(names), RetrievalMetric(names)
-    for rows in own.split(6 + rank):
+    for rows in rank_rows.split(6 + rank):
         metric.update(embeddings[rows], paths[rows], ids=rows)
     if rank == 0:
         late.update(embeddings, paths)
-    found = [torch.stack(list(each.compute().values())) for each in (metric, late)]
-    torch.save([*found, torch.tensor(metric.evaluation().values)], Path(folder, f"{rank}.pt"))
+    tables = [torch.stack(list(metric_part.compute().values())) for metric_part in (metric, late)]
+    torch.save([*tables, torch.tensor(metric.evaluation().values)], Path(folder, f"{rank}.pt"))
     distributed.destroy_process_group()

@@ -31,21 +31,21 @@ def cases(folder: Path) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
     mapped = folder / "items.npy"
     if not mapped.exists():
         np.save(mapped, items)
-    both = [queries, of_queries, items, paths]
+    two_sides = [queries, of_queries, items, paths]
     junk = [random.integers(0, ITEMS, 5) for _ in range(QUERIES)]
     yield "of themselves", [items, paths], {}
-    yield "a gallery", both, {}
-    yield "by index", both, {"ties": "index"}
+    yield "a gallery", two_sides, {}
+    yield "by index", two_sides, {"ties": "index"}
     yield "of themselves, by index", [integers, paths], {"ties": "index"}
     yield "integers", [integers, paths], {"ties": "worst"}
     yield "double", [items.astype(np.float64), paths], {"metrics": ["H-AP", "NDCG@10", "first-error[1]"]}
     yield "tiles", [items, paths], {"tile_size": 100}
     yield "blocks", [items, paths], {"tile_size": 64, "block_size": 16}
-    yield "masked", both, {"junk": junk, "query_ids": of_queries[:, 2], "gallery_ids": paths[:, 2] + 1}
-    yield "distractors", both, {"distractors": np.arange(ITEMS) % 7 == 0}
+    yield "masked", two_sides, {"junk": junk, "query_ids": of_queries[:, 2], "gallery_ids": paths[:, 2] + 1}
+    yield "distractors", two_sides, {"distractors": np.arange(ITEMS) % 7 == 0}
     yield "the first hit dropped", [items, paths], {"compat": "revisitop"}
     yield "a map", [items, paths, np.load(mapped, mmap_mode="r"), paths], {"tile_size": 100}
-    yield "on a device", both, {"device": "cpu", "tile_size": 50}
+    yield "on a device", two_sides, {"device": "cpu", "tile_size": 50}
     yield "on a device, by index", [integers, paths], {"device": "cpu", "tile_size": 60, "ties": "index"}
     yield "rounded", [items, paths], {"device": "cpu", "tile_size": 60, "precision": "bfloat16"}
 
@@ -70,7 +70,7 @@ class Rows(StoredRows):
 
 def evaluate_all(folder: Path, **options: Any) -> dict[str, Any]:
     """The values of each case."""
-    return {name: evaluate(*given, **chosen, **options).values.tobytes() for name, given, chosen in cases(folder)}
+    return {name: evaluate(*inputs, **switches, **options).values.tobytes() for name, inputs, switches in cases(folder)}
 
 
 def take_part(rank: int, numbers: Sequence[int], folder: str) -> None:
@@ -84,8 +84,8 @@ def take_part(rank: int, numbers: Sequence[int], folder: str) -> None:
         if rank < number:
             meeting = f"file://{folder}/meeting-{number}"
             distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=number)
-            found = evaluate_all(Path(folder), distributed=True) | _more(Path(folder), rank)
-            Path(folder, f"{rank} of {number}.pickle").write_bytes(pickle.dumps(found))
+            results = evaluate_all(Path(folder), distributed=True) | _more(Path(folder), rank)
+            Path(folder, f"{rank} of {number}.pickle").write_bytes(pickle.dumps(results))
             distributed.destroy_process_group()
 
 
@@ -95,18 +95,18 @@ def _more(folder: Path, rank: int) -> dict[str, Any]:
 
     items, paths = next(iter(cases(folder)))[1]
     run = folder / "run"
-    if rank == 0 and (finished := sorted(run.glob("*.npy"))):
-        finished[len(finished) // 2].unlink()
+    if rank == 0 and (block_files := sorted(run.glob("*.npy"))):
+        block_files[len(block_files) // 2].unlink()
     distributed.barrier()
     rows, broken = Rows(items), Rows(np.where(np.arange(ITEMS)[:, None] == 300, np.nan, items))
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "resumed": evaluate(items, paths, resume=run, block_size=48, distributed=True).values.tobytes(),
         "in parts": evaluate(rows, paths, distributed=True).values.tobytes(),
         "read": sorted(rows.read[1:]),  # after the first, which tells the type
     }
-    found["not finite"] = _refused(broken, paths)
-    found["other embeddings"] = _refused(items + np.float32(rank), paths)
-    return found
+    results["not finite"] = _refused(broken, paths)
+    results["other embeddings"] = _refused(items + np.float32(rank), paths)
+    return results
 
 
 def _refused(*given: Any) -> str:

@@ -76,15 +76,15 @@ def digest_images(rank: int, meeting: str, folders: Sequence[str]) -> None:
     try:
         processes = Processes(place)
         digests = image_digests(dataset, processes)
-        found = f"{digest(digests.values())} {len(looked)}"
+        report = f"{digest(digests.values())} {len(looked)}"
         with processes.agreeing():
             share = [Shard(folder, np.arange(len(images)), dataset.split)] * (rank == size - 1)
             require_same_images(share, dataset, digests, processes)
     except CheckpointError as error:
-        found = str(error)
+        report = str(error)
     except SystemExit as end:
-        found = f"status {end.code}"
-    Path(meeting, f"{rank}.txt").write_text(found)
+        report = f"status {end.code}"
+    Path(meeting, f"{rank}.txt").write_text(report)
     distributed.destroy_process_group()
     Path(meeting, "meeting").unlink(missing_ok=True)
 

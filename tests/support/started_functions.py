@@ -25,15 +25,15 @@ def wait_for_sigterm(folder: str) -> None:
     time.sleep(60)
 
 
-def fail(folder: str, how: str) -> None:
+def fail(folder: str, kind: str) -> None:
     """Let the second process end badly while the first one waits for it."""
     if os.environ["RANK"] == "0":
         wait_for_sigterm(folder)
-    if how == "typed":
+    if kind == "typed":
         raise ImageError("one.png", expected="an image")
-    if how == "crash":
+    if kind == "crash":
         raise RuntimeError("connection closed")
-    if how == "interrupted":
+    if kind == "interrupted":
         raise KeyboardInterrupt
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -57,24 +57,24 @@ class StoppedCommands:
         return status, output, operations
 
     def stopped(
-        self, arguments: Sequence[str], under: Path, *, prepare: Callable[[Path], object] = bool, most: int = 1000
+        self, arguments: Sequence[str], under: Path, *, prepare: Callable[[Path], object] = bool, max_places: int = 1000
     ) -> Stopped:
-        """Stop a command at its operations, or at ``most`` evenly spread ones; compare with what it leaves undisturbed.
+        """Stop a command at its operations, or at ``max_places`` evenly spread ones; compare with an undisturbed run.
 
         ``prepare`` fills the folder before each trial. What differs between two undisturbed runs is not compared.
         """
         references, operations = [], list[str]()
         for number in range(2):
             _empty(under, prepare)
-            status, output, seen = self.run(arguments, under=under)
+            status, output, operations_seen = self.run(arguments, under=under)
             assert status == 0, output
-            operations = operations if number else seen
+            operations = operations if number else operations_seen
             references.append(_contents(under))
             time.sleep(_TICK)
         first, second = references
         stable = {name for name, digest in first.items() if second.get(name) == digest}
         restless = {Path(name).parent for name in first.keys() ^ second.keys()}  # of event logs, named by time
-        places = range(1, len(operations) + 1, max(1, -(-len(operations) // most)))
+        places = range(1, len(operations) + 1, max(1, -(-len(operations) // max_places)))
         faults = []
         for at in places:
             _empty(under, prepare)
@@ -152,8 +152,8 @@ def _serve() -> None:
                     _watch(request["under"], request["at"], report)
                 _end_with(main, request["arguments"])
             status = _waited_for(process)
-            shown = output.read_text(encoding="utf-8", errors="replace")
-            print(json.dumps([status, shown, report.read_text(encoding="utf-8").splitlines()]), flush=True)
+            printed = output.read_text(encoding="utf-8", errors="replace")
+            print(json.dumps([status, printed, report.read_text(encoding="utf-8").splitlines()]), flush=True)
     finally:
         shutil.rmtree(folder)
 

@@ -70,18 +70,18 @@ def part_of_a_batch(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=len(SIZES))
     network, images, paths = setting()
-    mine = slice(sum(SIZES[:rank]), sum(SIZES[: rank + 1]))
-    found = {}
+    rows = slice(sum(SIZES[:rank]), sum(SIZES[: rank + 1]))
+    steps = {}
     for name, loss in losses().items():
-        found[f"{name}, gathered"] = step(network, loss, loss(*all_gather(network(images[mine]), paths[mine])))
-        own = DistributedLoss(loss)
-        found[f"{name}, own"] = step(network, own, own(network(images[mine]), paths[mine]))
+        steps[f"{name}, gathered"] = step(network, loss, loss(*all_gather(network(images[rows]), paths[rows])))
+        shared_loss = DistributedLoss(loss)
+        steps[f"{name}, own"] = step(network, shared_loss, shared_loss(network(images[rows]), paths[rows]))
     for name, loss in undivided().items():
-        everything = DistributedLoss(loss, queries="all")
-        found[f"{name}, all"] = step(network, everything, everything(network(images[mine]), paths[mine]))
-    for _, *gradients in found.values():
+        gathered_loss = DistributedLoss(loss, queries="all")
+        steps[f"{name}, all"] = step(network, gathered_loss, gathered_loss(network(images[rows]), paths[rows]))
+    for _, *gradients in steps.values():
         for gradient in gradients:
             distributed.all_reduce(gradient)
             gradient /= len(SIZES)  # as DistributedDataParallel averages
-    torch.save(found, Path(folder, f"{rank}.pt"))
+    torch.save(steps, Path(folder, f"{rank}.pt"))
     distributed.destroy_process_group()

@@ -143,7 +143,7 @@ def test_a_command_killed_anywhere_succeeds_when_it_is_given_again(
                 status, output, _ = stopping.run(typed)
                 assert status == 0, output
 
-        stops, faults = stopping.stopped(typed, out, prepare=prepare, most=MOST // 4 if earlier else MOST)
+        stops, faults = stopping.stopped(typed, out, prepare=prepare, max_places=MOST // 4 if earlier else MOST)
     assert stops or earlier
     assert faults == []
     print(f"{name}: {stops} stops")

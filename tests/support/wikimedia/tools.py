@@ -47,7 +47,7 @@ def scrape(
     wikimedia: Wikimedia,
     time: FakeTime,
     *,
-    before: int = 0,
+    cutoff: int = 0,
     log: IO[str] | None = None,
     source: Literal["api", "html"] = "api",
     **others: Any,
@@ -55,15 +55,15 @@ def scrape(
     """Run a source in fake time; ``others`` are further settings."""
     settings = ScrapeSettings(contact=CONTACT, source=source, **wikimedia.options, **others)
     client = Client(Transport(settings), settings=settings, clock=time.clock, log=log)
-    return ask_missing(store, client, cutoff=before)
+    return ask_missing(store, client, cutoff=cutoff)
 
 
 def facts(store: Store) -> list[tuple[object, ...]]:
     """Everything that a store knows, without times and failures."""
-    read = store.connection.execute
+    execute = store.connection.execute
     tables = {"landmarks": "*", "answers": "stage, key, source, answer", "leads": "*"}
     return [
         (name, *row)
         for name, columns in tables.items()
-        for row in read(f"SELECT {columns} FROM {name} ORDER BY 1, 2, 3")
+        for row in execute(f"SELECT {columns} FROM {name} ORDER BY 1, 2, 3")
     ]

@@ -155,7 +155,7 @@ def test_a_label_shows_its_chain_and_lists_its_landmarks_with_links(browser, tmp
     ]
     commons = "commons.wikimedia.org/wiki/Category:"
     landmarks = [KeptLandmark(number, f"http://{commons}Lake_{number}", ("lake",)) for number in range(9)]
-    with running(tmp_path / "log.jsonl", replace(SMALL, clusters=tuple(chained)), kept=landmarks) as server:
+    with running(tmp_path / "log.jsonl", replace(SMALL, clusters=tuple(chained)), landmarks=landmarks) as server:
         page = Page(browser, server)
         assert page.label("pond").text.split("\n") == ["pond", "2", "→ water → place"]
         assert "→ water → place" in page.label("pond").accessible_name
@@ -215,7 +215,7 @@ def test_long_names_without_spaces_wrap(browser, tmp_path, width):
     proposal = proposal_of({(long, "natural"): {long[1:]: 3, "lake": 1}, ("pond", "natural"): {"pond": 2}})
     doubtful = [replace(cluster, doubt=f"between {long} and lake") for cluster in proposal.clusters]
     landmarks = [KeptLandmark("1", long, (long[1:],))]
-    with running(tmp_path / "log.jsonl", replace(proposal, clusters=tuple(doubtful)), kept=landmarks) as server:
+    with running(tmp_path / "log.jsonl", replace(proposal, clusters=tuple(doubtful)), landmarks=landmarks) as server:
         server.act({"do": "above", "clusters": [0], "above": [long]})
         server.act({"do": "comment", "cluster": 0, "text": long})
         view = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
@@ -391,7 +391,7 @@ def test_hostile_texts_stay_texts(browser, tmp_path):
     )
     landmarks = [KeptLandmark("é?#&", HOSTILE, (QUOTED,)), KeptLandmark("2", QUOTED, (QUOTED,))]
     Image.new("RGB", (9, 9)).save(tmp_path / "é?#&.jpg")
-    with running(tmp_path / "log.jsonl", proposal, kept=landmarks, images=ImageFolder(tmp_path)) as server:
+    with running(tmp_path / "log.jsonl", proposal, landmarks=landmarks, images=ImageFolder(tmp_path)) as server:
         page = Page(browser, server)
         page.run("document.getElementById('cluster-0').focus()")
         page.keys("m")

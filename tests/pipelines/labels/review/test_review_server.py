@@ -339,7 +339,7 @@ def test_a_label_lists_all_its_landmarks_each_with_its_page(tmp_path):
     landmarks_of_pond = [
         KeptLandmark(str(number), f"{commons}Pond_{number}", ("pond",)) for number in range(100, 2_200)
     ]
-    with running(tmp_path / "log.jsonl", kept=[*landmarks, *landmarks_of_pond]) as server:
+    with running(tmp_path / "log.jsonl", landmarks=[*landmarks, *landmarks_of_pond]) as server:
         status, answer, _ = server.ask("GET", "/api/landmarks?label=lake")
         assert (status, answer["of"]) == (200, 5)
         links = [

@@ -175,9 +175,9 @@ def test_old_facts_are_asked_again_and_replaced(store):
         first = len(wikimedia.asked)
         world.entities["Q115"]["labels"]["en"]["value"] = "renamed"
         time.sleep(1000)
-        scrape(store, wikimedia, time, before=int(time.now().timestamp()) - 500)
+        scrape(store, wikimedia, time, cutoff=int(time.now().timestamp()) - 500)
         assert len(wikimedia.asked) == first + 4  # all keys of a stage are known at once now
-        scrape(store, wikimedia, time, before=int(time.now().timestamp()) - 500)
+        scrape(store, wikimedia, time, cutoff=int(time.now().timestamp()) - 500)
         assert len(wikimedia.asked) == first + 4
     outcome_of_id = {int(outcome.landmark_id): outcome for outcome in outcomes(store)}
     assert outcome_of_id[15].values[0].text == "renamed"
