@@ -136,9 +136,9 @@ def test_a_label_of_its_parents_text_is_a_level_where_it_is_no_padding() -> None
     np.testing.assert_allclose(*tables)
     graph = nx.DiGraph([("r", 0), (0, 1), (1, 2), ("r", 3), (3, 4), (4, 5), ("r", 6)])
     texts = {0: "bridge", 1: "bridge", 2: "bridge", 3: "lake", 4: "bay", 5: "Rhine", 6: "rock"}
-    named = LabelTree.from_networkx(graph, labels=texts, uneven="pad")
+    text_tree = LabelTree.from_networkx(graph, labels=texts, uneven="pad")
     nx.set_node_attributes(graph, texts, "label")
     table = relevance.from_networkx(graph, [2, 6], measure="unpadded_lca_height")
     np.testing.assert_allclose(table, [[0, 1 / 3, 2 / 3, 1], [0, 1, 1, 1]])
-    padded = relevance.from_networkx(named, [2, 6], measure="unpadded_lca_height")
+    padded = relevance.from_networkx(text_tree, [2, 6], measure="unpadded_lca_height")
     np.testing.assert_allclose(padded[1], table[1])

@@ -104,8 +104,8 @@ def test_a_mask_may_be_an_array_or_a_list_of_booleans_and_nothing_else(name: str
 
     def value(valid: object) -> Tensor:
         torch.manual_seed(0)
-        found: Tensor = LOSSES[name]()(EMBEDDINGS, PATHS, valid=valid)
-        return found
+        result: Tensor = LOSSES[name]()(EMBEDDINGS, PATHS, valid=valid)
+        return result
 
     for mask_form in (mask.numpy(), mask.tolist()):
         torch.testing.assert_close(value(mask_form), value(mask), rtol=0, atol=0)

@@ -458,8 +458,8 @@ def test_a_recall_at_tau_star_1_is_that_of_the_equation_without_a_limit() -> Non
         for s, lev, v in zip(scores, levels, valid, strict=True)
     ]
     expected = [
-        1 - sum(sum(reference.logistic(k - rank) for rank in own) / min(k, len(own)) for k in (1, 2, 4)) / 3
-        for own in ranks
+        1 - sum(sum(reference.logistic(k - rank) for rank in row) / min(k, len(row)) for k in (1, 2, 4)) / 3
+        for row in ranks
     ]
     values = functional.sup_recall(scores, levels, torch.ones(8, 2), ks=(1, 2, 4), valid=valid, reduction="none")
     torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)

@@ -554,9 +554,9 @@ def test_weights_of_levels_are_checked_when_the_loss_is_made(make: Callable[...,
     for bad in ((0.5, 0.6), (), (-0.5, 1.5), (float("nan"), 1.0), ("0.5", 0.5), 1.0):
         with pytest.raises(OptionError, match="level_weights"):
             make(level_weights=bad)
-    drawn = np.random.default_rng(0).random((50, 2), dtype=np.float32)
+    random_rows = np.random.default_rng(0).random((50, 2), dtype=np.float32)
     embeddings, paths = batch()
-    for weights in drawn / drawn.sum(axis=1, keepdims=True):
+    for weights in random_rows / random_rows.sum(axis=1, keepdims=True):
         value = make(level_weights=weights)(embeddings, paths)
         assert value.isfinite()
     make(level_weights=torch.full((5,), 0.2))

@@ -51,11 +51,11 @@ def test_help_of_a_loss_names_its_options() -> None:
 )
 def test_what_a_type_checker_reads_is_what_takes_the_options(options: type, source: object) -> None:
     parameters = inspect.signature(source).parameters.values()  # type: ignore[arg-type]
-    taken = {
+    source_names = {
         parameter.name: parameter.annotation for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
     }
     declared = {name: parameter.__forward_arg__ for name, parameter in options.__annotations__.items()}
-    assert declared == taken
+    assert declared == source_names
     assert options.__doc__ is not None
     assert all(f"``{name}``" in options.__doc__ for name in declared)
 

@@ -230,8 +230,8 @@ def test_every_switch_of_a_convention_is_on_the_card(retrieval, name):
     assert card["rules"] == asdict(COMPATIBLE[name])
     for words in (card["counts"], card["gains"], card["denominators"], card["empty"], card["self_rule"]):
         assert words in str(result)
-    same = evaluate(embeddings, paths, compat=replace(COMPATIBLE[name]), metrics=["AP", "P@5", "R@5"])
-    np.testing.assert_array_equal(same.values, result.values)
+    with_copy = evaluate(embeddings, paths, compat=replace(COMPATIBLE[name]), metrics=["AP", "P@5", "R@5"])
+    np.testing.assert_array_equal(with_copy.values, result.values)
 
 
 GALLERY = {"gallery": np.eye(3), "gallery_paths": [0, 1, 2]}

@@ -139,8 +139,8 @@ def test_means_of_clusters_are_those_of_their_queries():
     random = np.random.default_rng(5)
     values, clusters = random.random((7, 2)), np.array([0, 0, 0, 1, 2, 2, 2])
     means = bootstrap_means(values, clusters, resamples=50, seed=0)
-    drawn = np.random.default_rng(0).integers(0, 3, (50, 3))
-    for row, picked in zip(means, drawn, strict=True):
+    random_clusters = np.random.default_rng(0).integers(0, 3, (50, 3))
+    for row, picked in zip(means, random_clusters, strict=True):
         members = np.concatenate([np.flatnonzero(clusters == cluster) for cluster in picked])
         np.testing.assert_allclose(row, values[members].mean(axis=0), atol=1e-12)
 

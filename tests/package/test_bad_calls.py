@@ -250,10 +250,10 @@ def test_the_good_call_is_good(name):
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize(("name", "argument", "how"), CASES)
-def test_a_bad_argument_is_a_typed_error_or_does_no_harm(name, argument, how):
+@pytest.mark.parametrize(("name", "argument", "damage"), CASES)
+def test_a_bad_argument_is_a_typed_error_or_does_no_harm(name, argument, damage):
     call, arguments = CALLS[name]
-    spoiled_value = dict(spoiled(arguments[argument]))[how]
+    spoiled_value = dict(spoiled(arguments[argument]))[damage]
     call_arguments = {**copy.deepcopy(arguments), argument: spoiled_value}
     originals = copy.deepcopy({key: value for key, value in call_arguments.items() if key != argument})
     with suppress(HiertreeError):

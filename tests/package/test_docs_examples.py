@@ -53,7 +53,7 @@ def test_examples_print_what_the_page_shows(page, tmp_path, monkeypatch):
         pytest.importorskip(library)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    text, names, shown = (ROOT / "docs" / page).read_text(encoding="utf-8"), {}, []
+    text, names, outputs = (ROOT / "docs" / page).read_text(encoding="utf-8"), {}, []
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of other libraries
@@ -66,10 +66,10 @@ def test_examples_print_what_the_page_shows(page, tmp_path, monkeypatch):
                 run_small(block)
             elif kind == "console":
                 command, _, expected = block.removeprefix("$ ").partition("\n")
-                shown.append((printed_by(command), expected.rstrip("\n")))
+                outputs.append((printed_by(command), expected.rstrip("\n")))
     assert runner.tries == len(re.findall(r"^>>> ", text, flags=re.MULTILINE)) > 0
     assert runner.failures == 0
-    for output, expected in shown:
+    for output, expected in outputs:
         assert output == expected
 
 

@@ -35,7 +35,7 @@ Lines = Callable[[str, str], str]
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Photos in folders of their labels, images.csv, and weights of small networks in place of those of the pages."""
     import torch
     from safetensors.torch import save_file
@@ -59,9 +59,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(home)
-    return home
+def folder(shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(shared_folder)
+    return shared_folder
 
 
 def block(page: str, kind: str, beginning: str) -> str:
@@ -94,17 +94,17 @@ def line(page: str, beginning: str, **changes: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def trained(home: Path) -> Path:
+def run(shared_folder: Path) -> Path:
     """The run of the page on training."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(home)
+        patch.chdir(shared_folder)
         Path("my-recipe.yaml").write_text(replaced(block("training.md", "yaml", "name: my-landmarks"), SMALL))
         printed = line("training.md", "hiertree train my-recipe.yaml --out runs/mine --set optimizer.lr")
         assert "H-AP" in printed
-    return home / "runs" / "mine"
+    return shared_folder / "runs" / "mine"
 
 
-def test_a_pretrained_network_is_measured_without_recipe_or_training(here: Path) -> None:
+def test_a_pretrained_network_is_measured_without_recipe_or_training(folder: Path) -> None:
     printed = line("training.md", "hiertree embed timm:resnet50")
     assert "embedded/resnet50 holds " in printed
     assert "H-AP" in line("training.md", "hiertree evaluate embedded/resnet50")
@@ -112,7 +112,7 @@ def test_a_pretrained_network_is_measured_without_recipe_or_training(here: Path)
     np.testing.assert_allclose(model.embed("photos/"), read_embeddings("embedded/resnet50").embeddings, atol=1e-5)
 
 
-def test_networks_are_compared_on_photos(trained: Path, here: Path) -> None:
+def test_networks_are_compared_on_photos(run: Path, folder: Path) -> None:
     line("training.md", "hiertree compare timm:resnet50 open_clip:")
     rows = pd.read_csv("compared/comparison.csv")
     assert rows["recipe"].str.partition("/")[0].tolist() == ["timm:resnet18", f"open_clip:{MODEL}", "runs"]
@@ -124,7 +124,7 @@ def test_networks_are_compared_on_photos(trained: Path, here: Path) -> None:
     assert "open_clip" in Path("compared.html").read_text()
 
 
-def test_a_pretrained_network_stands_beside_the_recipe_on_its_test_split(trained: Path, here: Path) -> None:
+def test_a_pretrained_network_stands_beside_the_recipe_on_its_test_split(run: Path, folder: Path) -> None:
     line("training.md", "hiertree compare timm:resnet50 my-recipe.yaml", **{"0,1,2": "0"})
     rows = pd.read_csv("runs/compared/comparison.csv")
     assert rows["recipe"].tolist() == ["timm:resnet18/resnet18.safetensors", "my-landmarks"]
@@ -133,7 +133,7 @@ def test_a_pretrained_network_stands_beside_the_recipe_on_its_test_split(trained
     assert rows.loc[1, "H-AP"] == metrics["best_metrics"]["H-AP"]
 
 
-def test_the_same_commands_take_a_run_its_best_a_folder_and_a_file(trained: Path, here: Path) -> None:
+def test_the_same_commands_take_a_run_its_best_a_folder_and_a_file(run: Path, folder: Path) -> None:
     printed_by("hiertree embed runs/mine/best photos --out embedded/mine")
     for number, source in enumerate(("runs/mine", "runs/mine/best", "embedded/mine", "runs/mine/embeddings.npz")):
         assert "H-AP" in printed_by(f"hiertree evaluate {source}")
@@ -156,7 +156,7 @@ def test_the_same_commands_take_a_run_its_best_a_folder_and_a_file(trained: Path
     ]  # embed reads the table of the run, whose images they are
 
 
-def test_a_table_without_splits_is_split(trained: Path, here: Path) -> None:
+def test_a_table_without_splits_is_split(run: Path, folder: Path) -> None:
     pd.read_csv("images.csv").drop(columns="split").to_csv("whole.csv", index=False)
     command = re.search(r"`(hiertree split images\.csv [^`]*)`", (ROOT / "docs" / "faq.md").read_text())
     assert command is not None
@@ -168,7 +168,7 @@ def test_a_table_without_splits_is_split(trained: Path, here: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["folder", "table", "archives", "huggingface"])
-def test_a_recipe_takes_images_where_they_are(kind: str, trained: Path, here: Path) -> None:
+def test_a_recipe_takes_images_where_they_are(kind: str, run: Path, folder: Path) -> None:
     page = block("datasets.md", "yaml", "extends: sop-happier")
     (data,) = (yaml.safe_load(section) for section in re.findall(r"\{name:.*?\}", page) if f"name: {kind}," in section)
     recipe = yaml.safe_load(Path("my-recipe.yaml").read_text()) | {"data": data | {"levels": LEVELS}, "name": kind}

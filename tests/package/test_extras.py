@@ -126,28 +126,28 @@ ALONE = {  # what is tried each time; scripts/try_extras.py tries all in real ve
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
     """By extra, what programs say in a process that sees its packages alone; nothing where they run."""
     messages: dict[str, dict[str, str]] = {}
-    for present in (*ALONE, *sorted(set(NEEDS.values()))):
+    for installed in (*ALONE, *sorted(set(NEEDS.values()))):
         folder = tmp_path_factory.mktemp("work")
         (folder / "landmarks.csv").write_bytes((ROOT / "pipelines" / "landmarks.csv").read_bytes())
-        refused = [program for extra in REFUSED if NEEDS.get(extra, "") == present for program in REFUSED[extra]]
-        programs = list(dict.fromkeys([MAKES_EMBEDDINGS, *ALONE.get(present, ()), *refused]))
-        command = [sys.executable, "-c", _TRY, json.dumps(outside(present)), json.dumps(programs)]
+        refused = [program for extra in REFUSED if NEEDS.get(extra, "") == installed for program in REFUSED[extra]]
+        programs = list(dict.fromkeys([MAKES_EMBEDDINGS, *ALONE.get(installed, ()), *refused]))
+        command = [sys.executable, "-c", _TRY, json.dumps(outside(installed)), json.dumps(programs)]
         answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-        messages[present] = dict(zip(programs, json.loads(answer.stdout.splitlines()[-1]), strict=True))
+        messages[installed] = dict(zip(programs, json.loads(answer.stdout.splitlines()[-1]), strict=True))
     return messages
 
 
 @pytest.mark.parametrize(("extra", "program"), [(extra, use) for extra in ALONE for use in ALONE[extra]])
-def test_the_core_and_an_extra_alone_work_without_any_other(said: dict[str, dict[str, str]], extra: str, program: str):
-    assert said[extra][program] == ""
+def test_the_core_and_an_extra_alone_work_without_any_other(texts: dict[str, dict[str, str]], extra: str, program: str):
+    assert texts[extra][program] == ""
 
 
 @pytest.mark.parametrize(("extra", "program"), [(extra, program) for extra in REFUSED for program in REFUSED[extra]])
-def test_what_needs_an_extra_names_it_in_one_line(said: dict[str, dict[str, str]], extra: str, program: str):
-    text = said[NEEDS.get(extra, "")][program].strip()
+def test_what_needs_an_extra_names_it_in_one_line(texts: dict[str, dict[str, str]], extra: str, program: str):
+    text = texts[NEEDS.get(extra, "")][program].strip()
     assert text.endswith(f'pip install "hiertree[{extra}]"')
     assert len(text.splitlines()) == 1
     assert text.startswith(("error: ", "MissingPackageError: "))

@@ -39,7 +39,7 @@ for name in sys.argv[3:]:
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def drawings(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The figures of two processes."""
     folders = [tmp_path_factory.mktemp("drawn") for _ in range(2)]
     for folder in folders:
@@ -49,7 +49,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_is_drawn_alike_each_time(name: str, drawn: list[Path]) -> None:
-    first, second = (folder / f"{name}.svg" for folder in drawn)
+def test_a_figure_is_drawn_alike_each_time(name: str, drawings: list[Path]) -> None:
+    first, second = (folder / f"{name}.svg" for folder in drawings)
     assert first.read_bytes() == second.read_bytes()
     assert (ROOT / "docs" / "figures" / f"{name}.svg").read_text(encoding="utf-8").startswith("<?xml")

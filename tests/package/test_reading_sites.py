@@ -53,17 +53,17 @@ def _reads(call: ast.Call) -> bool:
     return not writes and not any(place in _name(call) for place in OWN_FILES)
 
 
-def _sites(node: ast.AST, functions: tuple[str, ...] = (), inside: bool = False) -> Iterator[tuple[str, int, str]]:
+def _sites(node: ast.AST, functions: tuple[str, ...] = (), door: bool = False) -> Iterator[tuple[str, int, str]]:
     """The function, line and name of each call that reads outside a block."""
     if isinstance(node, ast.FunctionDef):
         functions = (*functions, node.name)
     if isinstance(node, ast.With):
         calls = [item.context_expr for item in node.items]
-        inside = inside or any(isinstance(call, ast.Call) and _name(call).rpartition(".")[2] in DOORS for call in calls)
-    if isinstance(node, ast.Call) and not inside and _reads(node):
+        door = door or any(isinstance(call, ast.Call) and _name(call).rpartition(".")[2] in DOORS for call in calls)
+    if isinstance(node, ast.Call) and not door and _reads(node):
         yield functions[-1] if functions else "", node.lineno, _name(node)
     for child in ast.iter_child_nodes(node):
-        yield from _sites(child, functions, inside)
+        yield from _sites(child, functions, door)
 
 
 def _places() -> dict[str, list[str]]:

@@ -37,7 +37,7 @@ def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def follow(page: str) -> dict[str, str]:
     """Do what each block says, in order; what each Python block printed by what the page shows below it."""
     names: dict[str, object] = {}
-    printed, shown = "", {}
+    printed, outputs = "", {}
     for kind, block in re.findall(r"^```(\w+)\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE):
         if kind == "python":
             with redirect_stdout(StringIO()) as out:
@@ -46,11 +46,11 @@ def follow(page: str) -> dict[str, str]:
         elif kind == "yaml":
             Path(block.partition("\n")[0].removeprefix("# ")).write_text(block)
         elif kind == "text":
-            shown[block] = printed
+            outputs[block] = printed
         else:
             for line in block.splitlines():
                 run(line)
-    return shown
+    return outputs
 
 
 def run(line: str) -> None:

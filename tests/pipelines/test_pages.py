@@ -140,9 +140,9 @@ def test_readers_sort_and_filter_the_nodes_of_a_report(browser, pages, width):
     assert sorted(rows) == sorted(row for row in every if row[1] == level)
     browser.find_element("css selector", "#nodes input").send_keys(rows[0][0])
     assert browser.execute_script(table) == rows[:1]
-    shown = browser.find_element("css selector", "#nodes output")
-    assert shown.text == f"1 of {len(every)} nodes"
-    assert (shown.aria_role, browser.get_log("browser")) == ("status", [])
+    counter = browser.find_element("css selector", "#nodes output")
+    assert counter.text == f"1 of {len(every)} nodes"
+    assert (counter.aria_role, browser.get_log("browser")) == ("status", [])
 
 
 def test_points_of_a_map_show_their_pictures_inside_the_window(browser, pages):

@@ -182,5 +182,5 @@ def test_the_example_of_four_machines_runs_on_two(cluster: Variables, recipe: Pa
     assert done.returncode == 0, next(tmp_path.glob("slurm-*.out")).read_text()
     assert json.loads((tmp_path / "runs" / "sop" / "metrics.json").read_text())["processes"] == 4
     train(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "alone")
-    shared, alone = (read_history(run / "history.jsonl") for run in (tmp_path / "runs" / "sop", tmp_path / "alone"))
-    assert [row["loss"] for row in shared] == pytest.approx([row["loss"] for row in alone], rel=1e-5)
+    of_two, of_one = (read_history(run / "history.jsonl") for run in (tmp_path / "runs" / "sop", tmp_path / "alone"))
+    assert [row["loss"] for row in of_two] == pytest.approx([row["loss"] for row in of_one], rel=1e-5)

@@ -47,8 +47,10 @@ def tiff(values: NDArray[Any], *, photometric: int = 1) -> bytes:
     entries = [struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags]
     for tag, number in ((258, 0), (339, 1)):
         inline = struct.pack("<HH", 16 if tag == 258 else 1, 0)
-        own = lists[2 * channels * number : 2 * channels * (number + 1)]
-        value = struct.pack("<I", table_end + 2 * channels * number) if channels > 2 else own.ljust(4, b"\0") or inline
+        field = lists[2 * channels * number : 2 * channels * (number + 1)]
+        value = (
+            struct.pack("<I", table_end + 2 * channels * number) if channels > 2 else field.ljust(4, b"\0") or inline
+        )
         entries.append(struct.pack("<HHI", tag, 3, channels) + value)
     entries.append(struct.pack("<HHII", 273, 4, 1, table_end + len(lists)))
     entries.sort(key=lambda entry: struct.unpack("<H", entry[:2]))

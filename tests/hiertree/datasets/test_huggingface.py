@@ -66,8 +66,8 @@ def test_rows_without_label_or_image_are_named(rows):
 def test_a_recipe_names_a_folder_of_a_data_set_and_its_columns(rows, tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     huggingface.disable_progress_bars()
-    for split, kept in (("train", [0, 1, 2]), ("test", [2, 1])):
-        rows.select(kept).to_parquet(tmp_path / "stored" / f"{split}.parquet")
+    for split, split_rows in (("train", [0, 1, 2]), ("test", [2, 1])):
+        rows.select(split_rows).to_parquet(tmp_path / "stored" / f"{split}.parquet")
     data = f"data={{name: huggingface, path: {tmp_path / 'stored'}, levels: [kind, name], image: photo}}"
     recipe = load_recipe("synthetic-happier", [data])
     train, test = (load_split(recipe, split) for split in ("train", "test"))

@@ -33,9 +33,9 @@ def test_nested_folders_are_levels(photos: Path) -> None:
     dataset = datasets.load("folder", photos, None)
     assert (len(dataset), dataset.tree.level_names, dataset.tree.level_sizes) == (8, ("level_1", "level_2"), (2, 4))
     assert dataset.tree.labels_of(dataset.paths[0].tolist()) == ("built", "church")
-    named = datasets.load_folder(photos, levels=["kind", "type"])
-    assert named.tree.level_names == ("kind", "type")
-    assert named.images[0].size == (8, 6)
+    photo_set = datasets.load_folder(photos, levels=["kind", "type"])
+    assert photo_set.tree.level_names == ("kind", "type")
+    assert photo_set.images[0].size == (8, 6)
 
 
 def test_a_name_that_is_not_utf_8_is_refused_before_the_work(photos: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_share_of_the_images_of_each_class_is_held_out(photos: Path) -> None:
     parts = [datasets.load_folder(photos, split, holdout=0.5, holdout_by="images") for split in ("train", "test")]
     names = [{part.images.name(row) for row in range(len(part))} for part in parts]
     assert [part.tree.leaves for part in parts] == [datasets.load_folder(photos).tree.leaves] * 2
-    assert [len(found) for found in names] == [4, 4]
+    assert [len(split_names) for split_names in names] == [4, 4]
     assert not names[0] & names[1]
     write_image(photos / "built" / "tower" / "only.jpg")
     assert len(datasets.load_folder(photos, "train", holdout=0.9, holdout_by="images").tree) == 5

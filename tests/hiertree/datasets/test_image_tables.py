@@ -129,8 +129,8 @@ def test_skipping_leaves_bad_images_out_counts_and_names_them(
     with caplog.at_level(logging.WARNING):
         dataset = load(write(tmp_path / "images.csv"), "test", photos, on_bad_image="skip")
     assert dataset.left_out == ("b.png", "sub/c.jpg")
-    reduced = dataset.drop_absent_classes()
-    assert (reduced.tree.leaves, reduced.paths.tolist()) == (("St. Paul's",), [[0, 0]])
+    pruned = dataset.drop_absent_classes()
+    assert (pruned.tree.leaves, pruned.paths.tolist()) == (("St. Paul's",), [[0, 0]])
     assert "2 of 3 images" in caplog.text
     assert "'b.png', 'sub/c.jpg'" in caplog.text
 

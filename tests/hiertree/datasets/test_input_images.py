@@ -104,15 +104,15 @@ def test_labels_that_a_sample_lacks_are_named(archives: Path, tmp_path: Path) ->
 @pytest.mark.parametrize("damage", ["cut inside", "cut between members", "header", "empty", "gzip"])
 def test_a_damaged_archive_is_one_error(archives: Path, damage: str) -> None:
     file = archives / "train-001.tar"
-    whole = file.read_bytes()
+    archive_bytes = file.read_bytes()
     with tarfile.open(file) as archive:
         third = archive.getmembers()[5]
     content = {
-        "cut inside": whole[: third.offset_data + 20],
-        "cut between members": whole[: third.offset],
-        "header": whole[: third.offset] + b"\xff" * 512 + whole[third.offset_data :],
+        "cut inside": archive_bytes[: third.offset_data + 20],
+        "cut between members": archive_bytes[: third.offset],
+        "header": archive_bytes[: third.offset] + b"\xff" * 512 + archive_bytes[third.offset_data :],
         "empty": b"",
-        "gzip": b"\x1f\x8b\x08\x00" + whole,
+        "gzip": b"\x1f\x8b\x08\x00" + archive_bytes,
     }[damage]
     file.write_bytes(content)
     with pytest.raises(ImageError, match=r"train-001\.tar cannot be read .*: expected a complete tar archive"):

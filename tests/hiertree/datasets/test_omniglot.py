@@ -31,11 +31,11 @@ def alphabets(dataset: ImageDataset) -> set[str]:
 def unpacked(omniglot: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """torchvision's layout with two characters of three alphabets, one of them for evaluation."""
     root = tmp_path_factory.mktemp("data")
-    chosen = ["images_background/Greek", "images_background/Latin", "images_evaluation/Oriya"]
+    parts = ["images_background/Greek", "images_background/Latin", "images_evaluation/Oriya"]
     with zipfile.ZipFile(omniglot / "omniglot_full.zip") as archive:
         for member in archive.namelist():
             part, alphabet, character = [*member.split("/"), "", "", ""][1:4]
-            if f"{part}/{alphabet}" in chosen and character in ("character01", "character02") and member[-4:] == ".png":
+            if f"{part}/{alphabet}" in parts and character in ("character01", "character02") and member[-4:] == ".png":
                 target = root / "omniglot-py" / "/".join(member.split("/")[1:])
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(archive.read(member))

@@ -72,8 +72,8 @@ def test_every_protocol_gives_what_python_reads(tmp_path: Path, protocol: int) -
         "scalar": np.float32(3), "big-endian": np.arange(5, dtype=">i4"), "empty": np.zeros((0, 3), np.uint8),
     }  # fmt: skip
     (tmp_path / "a.pkl").write_bytes(pickle.dumps(content, protocol))
-    read = read_plain_pickle(tmp_path / "a.pkl")
-    assert list(read) == list(content)
+    values = read_plain_pickle(tmp_path / "a.pkl")
+    assert list(values) == list(content)
     for name, value in content.items():
-        np.testing.assert_array_equal(read[name], value) if isinstance(value, np.ndarray) else None
-        assert isinstance(value, np.ndarray) or read[name] == value
+        np.testing.assert_array_equal(values[name], value) if isinstance(value, np.ndarray) else None
+        assert isinstance(value, np.ndarray) or values[name] == value

@@ -448,13 +448,13 @@ def test_an_image_of_a_list_is_named_when_it_does_not_decode(tmp_path: Path) -> 
     ("images", "list_name"), [("Img/img", "Eval"), ("Img/img_highres", "Eval"), ("img_highres", "Anno")]
 )
 def test_inshop_is_read_as_its_archives_unpack(tmp_path: Path, images: str, list_name: str) -> None:
-    home = tmp_path / "In-shop Clothes Retrieval Benchmark"
-    write_benchmark("inshop", home)
-    (home / images).parent.mkdir(exist_ok=True)
-    (home / "img").rename(home / images)
+    benchmark = tmp_path / "In-shop Clothes Retrieval Benchmark"
+    write_benchmark("inshop", benchmark)
+    (benchmark / images).parent.mkdir(exist_ok=True)
+    (benchmark / "img").rename(benchmark / images)
     if list_name != "Eval":
-        (home / "Eval").rename(home / list_name)
-    for root in (tmp_path, home):
+        (benchmark / "Eval").rename(benchmark / list_name)
+    for root in (tmp_path, benchmark):
         test = load_inshop(root, "test", verify="structure")
         assert (len(test), len(test.queries), len(test.gallery)) == (6, 2, 4)
         assert test.images[0].size == (8, 6)
@@ -511,10 +511,10 @@ def test_lists_with_other_line_ends_are_the_same_lists(
 def test_other_layouts_of_a_benchmark_are_read(
     benchmark_folders: dict[str, Path], name: str, moves: dict[str, str], tmp_path: Path
 ) -> None:
-    write_benchmark(name, home := tmp_path / datasets.describe(name).folder)
+    write_benchmark(name, folder := tmp_path / datasets.describe(name).folder)
     for old, new in moves.items():
-        (home / new).parent.mkdir(exist_ok=True)
-        (home / old).rename(home / new)
+        (folder / new).parent.mkdir(exist_ok=True)
+        (folder / old).rename(folder / new)
     split = "train" if name == "vggface2" else "test"
     first, second = (
         datasets.load(name, root, split, verify="structure") for root in (benchmark_folders[name], tmp_path)
@@ -610,9 +610,9 @@ def test_losses_learn_from_the_grades_of_pairs(benchmark_folders: dict[str, Path
         (TieAwareNDCG(simplified=True), tie_aware_ndcg(distances, levels, gain(counts), **options)),
         (TieAwareAP(simplified=True, level=1), tie_aware_ap(distances, levels, gain(counts), level=1, **options)),
     ):
-        found = loss.compare_rows(train.grades, train.highest)(outputs, torch.from_numpy(rows))
-        assert found.item() == pytest.approx(slow.item(), rel=1e-6)
-        gradients = [torch.autograd.grad(value, outputs, retain_graph=True)[0] for value in (found, slow)]
+        value_of_rows = loss.compare_rows(train.grades, train.highest)(outputs, torch.from_numpy(rows))
+        assert value_of_rows.item() == pytest.approx(slow.item(), rel=1e-6)
+        gradients = [torch.autograd.grad(value, outputs, retain_graph=True)[0] for value in (value_of_rows, slow)]
         torch.testing.assert_close(*gradients)
         assert gradients[0].abs().sum() > 0
 
@@ -677,11 +677,11 @@ def test_parts_of_a_pickle_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 def test_a_ground_truth_of_other_types_is_refused(path: tuple[Any, ...], value: Any, tmp_path: Path) -> None:
     write_benchmark("roxford5k", tmp_path)
     file = tmp_path / "gnd_roxford5k.pkl"
-    content = whole = pickle.loads(file.read_bytes())
+    content = truth = pickle.loads(file.read_bytes())
     for key in path[:-1]:
         content = content[key]
     content[path[-1]] = value
-    file.write_bytes(pickle.dumps(whole))
+    file.write_bytes(pickle.dumps(truth))
     with pytest.raises(TableError, match=r"gnd_roxford5k\.pkl"):
         datasets.load("roxford5k", tmp_path, "test", verify="structure")
 

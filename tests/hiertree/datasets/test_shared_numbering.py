@@ -47,10 +47,10 @@ def check_splits(load: Callable[[str], ImageDataset]) -> None:
     in_training = np.isin(test.paths[:, -1], train.paths[:, -1])
     result = evaluate(codes[0][in_training], test.paths[in_training], codes[1], train.paths, metrics=["R@1", "R@1[1]"])
     assert result.summary().tolist() == [1.0, 1.0]
-    reduced = test.drop_absent_classes()
-    assert reduced.tree.level_sizes == (2, 5)
-    assert labels_of(reduced) == labels_of(test)
-    assert (reduced.paths.max(axis=0) + 1).tolist() == [2, 5]
+    pruned = test.drop_absent_classes()
+    assert pruned.tree.level_sizes == (2, 5)
+    assert labels_of(pruned) == labels_of(test)
+    assert (pruned.paths.max(axis=0) + 1).tolist() == [2, 5]
 
 
 def picture(number: int) -> bytes:

@@ -86,9 +86,9 @@ def test_visits_by_size_are_those_of_the_authors_loop_and_show_no_item_twice(cas
     while len(expected) < len(sampler):
         order = [large[number] for number in generator.permutation(len(large))]
         expected = epoch_of_the_authors(visits, options["batch_size"] // m, order)
-    shown = Counter(frozenset(labels[batch].tolist()) for batch in batches)
-    assert shown <= Counter(expected)
-    assert shown.total() == len(sampler)
+    visit_counts = Counter(frozenset(labels[batch].tolist()) for batch in batches)
+    assert visit_counts <= Counter(expected)
+    assert visit_counts.total() == len(sampler)
 
 
 @pytest.mark.parametrize(("batch_size", "batches"), [(128, 45), (224, 15), (256, 15), (384, 15)])

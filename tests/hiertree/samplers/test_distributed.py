@@ -37,10 +37,10 @@ def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, share: An
     done = data.draw(st.integers(0, len(ranks[0])))
     states = []
     for rank in range(size):
-        again = DistributedBatches(build(case), share=share, rank=rank, world_size=size)
-        batches = iter(again)
+        copy = DistributedBatches(build(case), share=share, rank=rank, world_size=size)
+        batches = iter(copy)
         assert [next(batches) for _ in range(done)] == batches_of_ranks[rank][:done]
-        states.append(again.state_dict())
+        states.append(copy.state_dict())
     assert states == [{"epoch": 0, "batch": done}] * size
     for rank in range(size):
         resumed = DistributedBatches(build(case), share=share, rank=rank, world_size=size)

@@ -85,7 +85,7 @@ def test_a_super_category_that_is_too_small_is_left_out_where_that_is_asked_for(
     assert sampler.supers_left_out == [2]
     assert len(sampler) == 3 * 5
     assert {paths[item][0] for batch in sampler for item in batch} == {0, 1, 3}
-    whole = SuperCategoryPairSampler([path for path in paths if path[0] != 2], batch_size=8, images_per_class=2)
-    assert len(whole) == len(sampler)
+    large_only = SuperCategoryPairSampler([path for path in paths if path[0] != 2], batch_size=8, images_per_class=2)
+    assert len(large_only) == len(sampler)
     with pytest.raises(OptionError, match="classes from each super-category"):
         SuperCategoryPairSampler(paths, batch_size=20, images_per_class=2, small_supers="drop")

@@ -73,17 +73,17 @@ def test_children_of_one_label_are_two_nodes_or_an_error(tmp_path):
     graph = nx.DiGraph([("r", "Q1"), ("r", "Q2"), ("Q1", "a"), ("Q2", "b")])
     nx.set_node_attributes(graph, {"Q1": "bank", "Q2": "bank"}, "label")
     nx.write_graphml(graph, tmp_path / "banks.graphml")
-    named = {"Q1": "bank", "Q2": "bank"}
+    names = {"Q1": "bank", "Q2": "bank"}
     for reader in (
         partial(ht.LabelTree.from_networkx, graph),
         partial(ht.LabelTree.from_graphml, tmp_path / "banks.graphml"),
-        partial(ht.LabelTree.from_edges, list(graph.edges), labels=named),
+        partial(ht.LabelTree.from_edges, list(graph.edges), labels=names),
     ):
         with pytest.raises(NotATreeError, match=r"'Q1', 'Q2' below 'r' are called 'bank'.*homonyms='rename'"):
             reader()
         tree = reader(homonyms="rename")
         assert (tree.lca_level("a", "b"), labels(tree, "b")) == (0, ("bank (Q2)", "b"))
-        assert labels(reader(homonyms="rename", labels=named | {"Q2": "shore"}), "a") == ("bank", "a")
+        assert labels(reader(homonyms="rename", labels=names | {"Q2": "shore"}), "a") == ("bank", "a")
     with pytest.raises(NotATreeError, match="1, 2 below 'r' are called 'lake'"):
         ht.LabelTree.from_edges([("r", 1), ("r", 2)], labels={1: "lake", 2: "lake"})
 

@@ -119,10 +119,10 @@ def test_level_names_must_fit():
 def test_edges_make_the_tree_that_the_rows_make(tree):
     edges = [("root", "natural"), ("root", "human-made"), ("natural", "lake"), ("natural", "peak")]
     edges += [("human-made", "church"), ("lake", 17), ("peak", 5), ("church", 4), ("lake", 9)]
-    built = ht.LabelTree.from_edges(edges)
-    assert sorted(map(str, built.leaves)) == sorted(map(str, tree.leaves))
+    edge_tree = ht.LabelTree.from_edges(edges)
+    assert sorted(map(str, edge_tree.leaves)) == sorted(map(str, tree.leaves))
     for a in tree.leaves:
-        assert [built.lca_level(a, b) for b in tree.leaves] == [tree.lca_level(a, b) for b in tree.leaves]
+        assert [edge_tree.lca_level(a, b) for b in tree.leaves] == [tree.lca_level(a, b) for b in tree.leaves]
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,8 @@ def test_summary_counts_nodes_and_children(tree):
 
 
 def test_drawing_cuts_long_families_and_says_so(tree):
-    wide = ht.LabelTree.from_paths([("a", i) for i in range(9)])
-    assert wide.to_text(most_children=3).splitlines() == ["└── a", "    ├── 0", "    ├── 1", "    └── … 7 more"]
+    wide_tree = ht.LabelTree.from_paths([("a", i) for i in range(9)])
+    assert wide_tree.to_text(most_children=3).splitlines() == ["└── a", "    ├── 0", "    ├── 1", "    └── … 7 more"]
     assert tree.to_text().splitlines()[0] == "├── natural"
 
 
@@ -199,13 +199,13 @@ def test_csv_and_json_read_back_as_the_same_tree(tree, tmp_path):
 @pytest.mark.parametrize("make", [np.int64, np.float32, np.str_, lambda number: ("n", (number,))])
 def test_json_holds_labels_of_every_type_that_graphs_and_rows_have(make: Any, tmp_path: Path) -> None:
     rows = [tuple(map(make, row)) for row in ((0, 1), (0, 2), (3, 4))]
-    for made in (
+    for tree in (
         ht.LabelTree.from_paths(rows),
         ht.LabelTree.from_edges([(make(9), make(0)), (make(9), make(3)), *rows]),
     ):
-        made.to_json(tmp_path / "tree.json")
-        assert ht.LabelTree.from_json(tmp_path / "tree.json") == made
-        assert made.leaves == tuple(row[-1] for row in rows)
+        tree.to_json(tmp_path / "tree.json")
+        assert ht.LabelTree.from_json(tmp_path / "tree.json") == tree
+        assert tree.leaves == tuple(row[-1] for row in rows)
 
 
 def test_json_keeps_leaves_that_share_their_finest_node(tmp_path):

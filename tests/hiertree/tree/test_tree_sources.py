@@ -77,19 +77,19 @@ def test_graphml_keeps_everything(tree, tmp_path):
     tree = tree.restrict([17, 5, 4])
     dag = ht.LabelTree.from_paths([("Greek", "character01"), ("Latin", "character01")], leaf="path")
     cut = ht.LabelTree.from_paths([("a", "b", 1), ("a", "c")], uneven="truncate")
-    for number, made in enumerate((tree, dag, cut)):
-        made.to_graphml(tmp_path / f"{number}.graphml")
-        assert ht.LabelTree.from_graphml(tmp_path / f"{number}.graphml") == made
+    for number, source in enumerate((tree, dag, cut)):
+        source.to_graphml(tmp_path / f"{number}.graphml")
+        assert ht.LabelTree.from_graphml(tmp_path / f"{number}.graphml") == source
 
 
 def test_graphml_keeps_carriage_returns_and_refuses_what_xml_cannot_hold(tmp_path):
     for label in ("b\rc", "b\r\nc", "\x85"):
-        made = ht.LabelTree.from_paths([("a", f"{label}."), ("a", "b\nc.")])
-        made.to_graphml(tmp_path / "tree.graphml")
-        assert ht.LabelTree.from_graphml(tmp_path / "tree.graphml") == made
+        label_tree = ht.LabelTree.from_paths([("a", f"{label}."), ("a", "b\nc.")])
+        label_tree.to_graphml(tmp_path / "tree.graphml")
+        assert ht.LabelTree.from_graphml(tmp_path / "tree.graphml") == label_tree
     with pytest.raises(OptionError, match=r"GraphML cannot hold \('b\\x01c'\)"):
         ht.LabelTree.from_paths([("a", "b\x01c")]).to_graphml(tmp_path / "tree.graphml")
-    assert ht.LabelTree.from_graphml(tmp_path / "tree.graphml") == made
+    assert ht.LabelTree.from_graphml(tmp_path / "tree.graphml") == label_tree
 
 
 def test_graphml_of_others_is_read_with_the_same_policies(tmp_path):
@@ -110,10 +110,10 @@ def test_what_is_no_graphml_is_refused(tree, tmp_path):
             ht.LabelTree.from_graphml(file)
     with pytest.raises(TableError, match="absent"):
         ht.LabelTree.from_graphml(tmp_path / "absent.graphml")
-    before = file.read_text()
+    text_before = file.read_text()
     with pytest.raises(OptionError, match="GraphML"):
         ht.LabelTree.from_paths([("a", ("b",)), ("a", frozenset())]).to_graphml(file)
-    assert file.read_text() == before
+    assert file.read_text() == text_before
 
 
 def test_newick_keeps_labels_with_quotes_brackets_and_spaces(tree, tmp_path):
@@ -123,9 +123,9 @@ def test_newick_keeps_labels_with_quotes_brackets_and_spaces(tree, tmp_path):
     assert set(ht.LabelTree.from_newick(file, level_names=NAMES).leaves) == {17, 5, 4, 9}
     reordered = ht.LabelTree.from_paths([ROWS[0], ROWS[3], ROWS[1], ROWS[2]], level_names=NAMES)
     assert ht.LabelTree.from_newick(file, level_names=NAMES) == reordered
-    odd = ht.LabelTree.from_paths([("[x]", "a:b;c"), ("[x]", "ü_1"), ("''", "new\nline")])
-    odd.to_newick(file)
-    assert ht.LabelTree.from_newick(file) == odd
+    label_tree = ht.LabelTree.from_paths([("[x]", "a:b;c"), ("[x]", "ü_1"), ("''", "new\nline")])
+    label_tree.to_newick(file)
+    assert ht.LabelTree.from_newick(file) == label_tree
     alphabets = ht.LabelTree.from_paths([("Greek", "character01"), ("Latin", "character01")], leaf="path")
     alphabets.to_newick(file)
     assert ht.LabelTree.from_newick(file, leaf="path") == alphabets

@@ -389,8 +389,8 @@ def test_a_mask_says_who_queries_and_who_is_ranked(similarity_mixup: bool) -> No
     value = loss(embeddings, paths, valid=queries[:, None])
     assert value.isfinite()
     if not similarity_mixup:
-        within = loss(embeddings[:7], paths[:7], embeddings, paths, valid=~torch.eye(7, len(paths), dtype=torch.bool))
-        torch.testing.assert_close(value, within)
+        expected = loss(embeddings[:7], paths[:7], embeddings, paths, valid=~torch.eye(7, len(paths), dtype=torch.bool))
+        torch.testing.assert_close(value, expected)
     with pytest.raises(ShapeError, match="booleans that broadcast"):
         loss(embeddings, paths, valid=torch.ones(3, 3, dtype=torch.bool))
 
@@ -402,14 +402,14 @@ def test_virtual_images_have_mixed_similarities_to_all() -> None:
     torch.manual_seed(0)
     pairs = mixed_pairs_of(embeddings, paths).compared()
     torch.manual_seed(0)
-    same = (paths == paths.T).triu(diagonal=1).nonzero()
-    alpha = torch.rand(len(same), 1, dtype=torch.float64)
+    positive_pairs = (paths == paths.T).triu(diagonal=1).nonzero()
+    alpha = torch.rand(len(positive_pairs), 1, dtype=torch.float64)
     unit = torch.nn.functional.normalize(embeddings)
     real = unit @ unit.T
-    mixed = alpha * real[same[:, 0]] + (1 - alpha) * real[same[:, 1]]
+    mixed = alpha * real[positive_pairs[:, 0]] + (1 - alpha) * real[positive_pairs[:, 1]]
     torch.testing.assert_close(pairs.scores[9:, :9], mixed)
     torch.testing.assert_close(pairs.scores[:9, 9:], mixed.T)
-    assert pairs.scores.shape == (9 + len(same), 9 + len(same))
+    assert pairs.scores.shape == (9 + len(positive_pairs), 9 + len(positive_pairs))
     assert not bool(pairs.valid.diagonal().any())
 
 

@@ -328,8 +328,8 @@ def test_labels_may_be_what_the_librarys_may_be() -> None:
     torch.testing.assert_close(
         as_pytorch_metric_learning(SupHAP())(embeddings, paths - 1.5), SupHAP()(embeddings, paths)
     )
-    alone = loss(embeddings, torch.full((16,), float("nan")))  # not equal to itself
-    assert alone == 0
+    without_positives = loss(embeddings, torch.full((16,), float("nan")))  # not equal to itself
+    assert without_positives == 0
     happier = HAPPIER(6, 5)
     torch.testing.assert_close(
         as_pytorch_metric_learning(happier)(embeddings, column.float()), happier(embeddings, column)

@@ -24,7 +24,7 @@ from hiertree.losses import (
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[Tensor]]]:
+def process_steps(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[Tensor]]]:
     """What each of two processes has, by loss."""
     folder = tmp_path_factory.mktemp("processes")
     run_together(part_of_a_batch, str(folder), count=len(SIZES))
@@ -32,12 +32,12 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[Tenso
 
 
 @pytest.mark.parametrize("name", [*losses(), *undivided()])
-def test_two_processes_have_value_and_gradient_of_one(name: str, found: list[dict[str, list[Tensor]]]) -> None:
+def test_two_processes_have_value_and_gradient_of_one(name: str, process_steps: list[dict[str, list[Tensor]]]) -> None:
     network, images, paths = setting()
     loss = {**losses(), **undivided()}[name]
     expected = step(network, loss, loss(network(images), paths))
     assert float(expected[1].abs().max()) > 0
-    for process in found:
+    for process in process_steps:
         ways = [way for key, way in process.items() if key.rsplit(", ", 1)[0] == name]
         assert len(ways) >= 1
         for way in ways:

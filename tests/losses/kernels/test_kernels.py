@@ -102,14 +102,14 @@ def test_255_levels_equal_the_dense_formula() -> None:
 @pytest.mark.parametrize("case", ["perfect", "all equal", "wide", "an outlier", "far apart", "two crowds δ apart"])
 def test_extreme_scores_equal_the_dense_formula_and_stay_finite(name: str, dtype: torch.dtype, case: str) -> None:
     scores, levels, valid = large_batch(2, dtype)
-    far = torch.arange(300).sub(150).expand(3, 300).to(dtype)
+    offsets = torch.arange(300).sub(150).expand(3, 300).to(dtype)
     scores = {
         "perfect": levels.to(dtype) / 2,
         "all equal": torch.full_like(scores, 0.3),
         "wide": scores * 40,  # thousands of τ
         "an outlier": torch.where(torch.arange(300) == 5, 1e4, scores).to(dtype),
-        "far apart": far * far.abs() * 16,
-        "two crowds δ apart": torch.where(far == 0, -1.0, 0.9 - 0.0459512 * (levels > 0) + scores * 1e-4).to(dtype),
+        "far apart": offsets * offsets.abs() * 16,
+        "two crowds δ apart": torch.where(offsets == 0, -1.0, 0.9 - 0.0459512 * (levels > 0) + scores * 1e-4).to(dtype),
     }[case]
     assert_equals_dense(name, scores, levels, valid, 2)
     value, gradient = value_and_gradient(name, scores, levels, valid, 2)

@@ -40,7 +40,7 @@ def test_an_exhaustive_index_gives_the_exact_numbers(retrieval, ties):
     embeddings, paths = retrieval
     files = np.arange(400) // 2
     masks = {"query_ids": files[:50], "gallery_ids": files, "junk": [[(query + 9) % 400] for query in range(50)]}
-    for given, options in (
+    for inputs, options in (
         ((embeddings, paths), {}),
         ((embeddings, paths), {"compat": "delf"}),
         ((embeddings[:50], paths[:50], embeddings, paths), masks),
@@ -48,8 +48,8 @@ def test_an_exhaustive_index_gives_the_exact_numbers(retrieval, ties):
         ((embeddings[:50].astype(np.float64), paths[:50], embeddings[50:], paths[50:]), {"protocol": "inshop"}),
     ):
         settings = {"metrics": None if "protocol" in options else NAMES, "ties": ties, **options}
-        expected = evaluate(*given, **settings)
-        result = evaluate(*given, **settings, approximate=EXHAUSTIVE)
+        expected = evaluate(*inputs, **settings)
+        result = evaluate(*inputs, **settings, approximate=EXHAUSTIVE)
         check_same(result, expected)
         assert share_found(result) == 1.0
 

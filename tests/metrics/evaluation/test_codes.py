@@ -114,9 +114,9 @@ def test_junk_distractors_and_protocols_mean_what_they_mean_for_embeddings():
         "protocol": "gldv2",
     }
     for ties in ("average", "worst", "index"):
-        given = {**masks, "ties": ties, "compat": "delf"}
-        expected = evaluate(signs[:20], paths[:20], signs[20:], paths[20:], **given)
-        result = evaluate_codes(bits[:20], paths[:20], bits[20:], paths[20:], **given)
+        options = {**masks, "ties": ties, "compat": "delf"}
+        expected = evaluate(signs[:20], paths[:20], signs[20:], paths[20:], **options)
+        result = evaluate_codes(bits[:20], paths[:20], bits[20:], paths[20:], **options)
         assert result.names == expected.names
         np.testing.assert_allclose(result.values, expected.values, atol=1e-12)
         assert result.convention.self_rule == expected.convention.self_rule
@@ -129,10 +129,10 @@ def test_codes_follow_the_official_rules_as_embeddings_do(separate, ties):
     random = np.random.default_rng(6)
     bits, paths = random_case(random, 40, 2, 16)
     signs, names = np.where(bits, 1.0, -1.0), ["H-AP", "AP[1]", "R@3", "P@50", "NDCG", "ASI"]
-    given = {"metrics": names, "compat": "official", "ties": ties}
+    options = {"metrics": names, "compat": "official", "ties": ties}
     gallery = ((signs[10:], paths[10:]), (bits[10:], paths[10:])) if separate else ((), ())
-    expected = evaluate(signs, paths, *gallery[0], **given)
-    np.testing.assert_allclose(evaluate_codes(bits, paths, *gallery[1], **given).values, expected.values, atol=1e-12)
+    expected = evaluate(signs, paths, *gallery[0], **options)
+    np.testing.assert_allclose(evaluate_codes(bits, paths, *gallery[1], **options).values, expected.values, atol=1e-12)
 
 
 def found_precision(scores, levels, level, k, paper):

@@ -97,18 +97,18 @@ def test_tiles_of_the_gallery_change_no_number(ties, separate, monkeypatch, tmp_
     random = np.random.default_rng(11)
     embeddings, paths = grid_embeddings(random, 90), random_tree(random, 90, 3)  # exact products, many ties
     junk = [[(query + 1) % 60, (query + 7) % 60] for query in range(30)]
-    given = (embeddings[:30], paths[:30], embeddings[30:], paths[30:]) if separate else (embeddings, paths)
+    arrays = (embeddings[:30], paths[:30], embeddings[30:], paths[30:]) if separate else (embeddings, paths)
     options = {"ties": ties, "metrics": names_for(3)} | ({"junk": junk} if separate else {})
-    expected = evaluate(*given, **options).values
-    np.save(tmp_path / "gallery.npy", given[-2])
-    mapped = (*given[:-2], np.load(tmp_path / "gallery.npy", mmap_mode="r"), given[-1])
+    expected = evaluate(*arrays, **options).values
+    np.save(tmp_path / "gallery.npy", arrays[-2])
+    mapped = (*arrays[:-2], np.load(tmp_path / "gallery.npy", mmap_mode="r"), arrays[-1])
     for way, fewest, limit in (("in memory", 99, 99), ("tiled", 0, 0), ("tiled", 0, 99)):
         monkeypatch.setattr("hiertree.metrics.ranking.counting._FEW", fewest)
         monkeypatch.setattr("hiertree.metrics.ranking.counting._MANY", limit)
         monkeypatch.setattr(
             "hiertree.metrics.engine.compute.choose_layout", lambda *_, way=way, **__: blocks.Layout(way, 16, 32)
         )
-        for items in (given, mapped):
+        for items in (arrays, mapped):
             np.testing.assert_array_equal(evaluate(*items, **options, tile_size=7).values, expected)
 
 

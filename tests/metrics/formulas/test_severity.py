@@ -132,10 +132,10 @@ def test_hierarchical_distance_and_mistake_severity_are_those_of_bertinetto_et_a
 
 def test_hierarchical_precision_is_that_of_barz_and_denzler_also_of_a_search_cut_short():
     paths = np.array([[0, 0], [0, 0], [0, 1], [1, 2], [1, 3]])
-    found = evaluate_ranking(
+    cut_result = evaluate_ranking(
         [[3, 2, 1]], query_paths=paths[:1], gallery_paths=paths[1:], metrics=["HP@1", "HP@2", "HP@9"]
     )
     # levels of 4, 3, 2 are 0, 0, 1, and the best three have 2, 1, 0 of 2
-    assert found.per_query().iloc[0].tolist() == pytest.approx([0.0, 0.0, (1 / 2) / (2 / 2 + 1 / 2)], abs=1e-12)
+    assert cut_result.per_query().iloc[0].tolist() == pytest.approx([0.0, 0.0, (1 / 2) / (2 / 2 + 1 / 2)], abs=1e-12)
     result = evaluate_ranking({"q": ["x", "a"]}, {"q": {"a": 1}}, metrics=["MRR", "MRR@1", "P@R"])
     assert result.per_query().iloc[0].tolist() == [0.5, 0.0, 0.0]

@@ -109,8 +109,8 @@ def test_the_two_distances_agree_on_vectors_of_norm_1():
         results = []
         for distance in ("euclidean", "cosine"):
             calculator = HierarchicalAccuracyCalculator(NAMES, distance=distance, **options)
-            for given in ((unit, paths), (unit[:9], paths[:9], unit[9:], paths[9:])):
-                calculator.get_accuracy(*given)
+            for arrays in ((unit, paths), (unit[:9], paths[:9], unit[9:], paths[9:])):
+                calculator.get_accuracy(*arrays)
                 results.append(calculator.result)
         for euclidean, cosine in zip(results[:2], results[2:], strict=True):
             np.testing.assert_allclose(euclidean.values, cosine.values, atol=1e-12)

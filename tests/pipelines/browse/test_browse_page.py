@@ -221,8 +221,8 @@ class Page:
         return value
 
     def drawn(self, address=None):
-        drawn = "document.documentElement.dataset"
-        self.until(f"{drawn}.ready && {drawn}.drawn" + (f"?.includes('{address}')" if address else ""))
+        data = "document.documentElement.dataset"
+        self.until(f"{data}.ready && {data}.drawn" + (f"?.includes('{address}')" if address else ""))
 
     def keys(self, keys):
         self.browser.switch_to.active_element.send_keys(keys)

@@ -41,18 +41,18 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("name", "found"), list(every_command(commands)), ids=lambda value: str(value))
-def test_every_command_declares_the_paths_it_reads_and_writes(name: str, found: click.Command) -> None:
-    if isinstance(found, click.Group):
+@pytest.mark.parametrize(("name", "command"), list(every_command(commands)), ids=lambda value: str(value))
+def test_every_command_declares_the_paths_it_reads_and_writes(name: str, command: click.Command) -> None:
+    if isinstance(command, click.Group):
         return
-    assert isinstance(found, CheckedCommand), f"make {name} by checked_paths.command"
+    assert isinstance(command, CheckedCommand), f"make {name} by checked_paths.command"
     undeclared = [
         param.name
-        for param in found.params
+        for param in command.params
         if isinstance(param.type, (click.Path, click.File)) and not isinstance(param.type, DECLARED)
     ]
     assert undeclared == []
-    wrong = [param.name for param in found.params if param.name == "out" and not isinstance(param.type, DECLARED)]
+    wrong = [param.name for param in command.params if param.name == "out" and not isinstance(param.type, DECLARED)]
     assert wrong == []
 
 
@@ -145,11 +145,11 @@ def test_a_foreign_file_is_kept_until_forced_and_an_own_one_replaced(typed: str,
 def test_a_file_with_the_name_of_an_outputs_manifest_stays(
     content: str, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beside, typed = files / "split.csv.manifest.json", "split l.csv --levels kind,name --out split.csv"
-    beside.write_text(content)
+    manifest_file, typed = files / "split.csv.manifest.json", "split l.csv --levels kind,name --out split.csv"
+    manifest_file.write_text(content)
     assert run(*typed.split()) == 2
     assert "split.csv.manifest.json exists and hiertree did not write it" in capsys.readouterr().err
-    assert (beside.read_text(), (files / "split.csv").exists()) == (content, False)
+    assert (manifest_file.read_text(), (files / "split.csv").exists()) == (content, False)
     (files / "l.csv").rename(files / "values.csv.manifest.json")
     assert (
         run(*["evaluate", "e.npy", "--labels", "values.csv.manifest.json", "--per-query", "values.csv", "--force"]) == 2
@@ -196,9 +196,9 @@ def test_of_several_processes_the_first_works_alone_and_the_others_end(tmp_path,
 
 def test_these_commands_are_shared_by_processes():
     all_commands = dict(every_command(commands)).items()
-    shared = {
+    names = {
         name.removeprefix("hiertree ")
         for name, subcommand in all_commands
         if isinstance(subcommand, CheckedCommand) and subcommand.shares_work
     }
-    assert shared == {"train", "embed", "evaluate"}
+    assert names == {"train", "embed", "evaluate"}

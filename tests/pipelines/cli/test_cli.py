@@ -103,8 +103,8 @@ def test_a_command_that_fails_prints_its_error_and_no_note(tmp_path, capsys):
     assert (ended.value.code, errors.count("\n"), errors[:7]) == (2, 1, "error: ")
 
 
-@pytest.mark.parametrize(("status", "said"), [(0, ""), (3, "2 landmarks failed\n")])
-def test_a_quiet_command_that_ends_early_says_why(status, said, capsys):
+@pytest.mark.parametrize(("status", "message"), [(0, ""), (3, "2 landmarks failed\n")])
+def test_a_quiet_command_that_ends_early_says_why(status, message, capsys):
     def callback():
         print("2 landmarks failed", file=sys.stderr)
         if status:
@@ -113,7 +113,7 @@ def test_a_quiet_command_that_ends_early_says_why(status, said, capsys):
     command = CheckedCommand("name", callback=callback, example="")
     with pytest.raises(SystemExit) as ended:
         command.main(["--quiet"])
-    assert (ended.value.code, capsys.readouterr().err) == (status, said)
+    assert (ended.value.code, capsys.readouterr().err) == (status, message)
 
 
 def test_verbose_prints_the_traceback_of_an_error_before_its_line(tmp_path, capsys):

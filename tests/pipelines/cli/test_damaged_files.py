@@ -180,7 +180,7 @@ def test_a_damaged_file_is_named_in_one_line_or_does_no_harm(
     typed: str, file: str, world: Path, tmp_path: Path
 ) -> None:
     target, out = world / file, tmp_path / "out"
-    whole, wrong = target.read_bytes(), []
+    undamaged, wrong = target.read_bytes(), []
     words = typed.split()
     out.mkdir()
     right = call([word.replace("OUT", str(out)) for word in words])
@@ -188,7 +188,7 @@ def test_a_damaged_file_is_named_in_one_line_or_does_no_harm(
     is_list = file.startswith("data/")  # whose images may be missing as well
     names, allowed = (target.name, *(["images/", "data"] if is_list else [])), (0, 1) if is_list else (0,)
     try:
-        for number, (damage, content) in enumerate(flips(whole, NUMBER)):
+        for number, (damage, content) in enumerate(flips(undamaged, NUMBER)):
             target.write_bytes(content)
             (out / str(number)).mkdir()
             status, printed, errors = call([word.replace("OUT", str(out / str(number))) for word in words])
@@ -203,5 +203,5 @@ def test_a_damaged_file_is_named_in_one_line_or_does_no_harm(
             if "Traceback" in errors or not (is_named or harmless):
                 wrong.append((damage, status, errors[-300:]))
     finally:
-        target.write_bytes(whole)
+        target.write_bytes(undamaged)
     assert wrong == []

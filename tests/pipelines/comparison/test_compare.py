@@ -62,15 +62,15 @@ def overrides(tiny_recipe: Callable[..., Recipe]) -> list[str]:
 def test_runs_are_made_once_and_tabled(tmp_path: Path, overrides: list[str]) -> None:
     runs = compare(TWO, seeds=[0, 1], out=tmp_path, overrides=overrides)
     assert list(zip(runs["recipe"], runs["seed"], strict=True)) == [(name, seed) for name in TWO for seed in (0, 1)]
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/seed-*/*")}
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/seed-*/*")}
     pd.testing.assert_frame_equal(compare(TWO, seeds=[0, 1], out=tmp_path, overrides=overrides), runs)
-    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/seed-*/*")}
+    assert times == {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/seed-*/*")}
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "comparison.csv"), runs)
     assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
     manifest = json.loads((tmp_path / "manifest.json").read_text())
-    written = {path.name for path in tmp_path.glob("comparison*")}
-    assert {output["name"] for output in manifest["outputs"]} == written
-    assert written == {f"comparison.{suffix}" for suffix in ("csv", "html", "json", "md", "png", "tex")} | {TESTS}
+    output_names = {path.name for path in tmp_path.glob("comparison*")}
+    assert {output["name"] for output in manifest["outputs"]} == output_names
+    assert output_names == {f"comparison.{suffix}" for suffix in ("csv", "html", "json", "md", "png", "tex")} | {TESTS}
 
 
 def test_network_that_a_validation_picked_is_the_one_compared(tmp_path: Path, overrides: list[str]) -> None:
@@ -83,9 +83,9 @@ def test_network_that_a_validation_picked_is_the_one_compared(tmp_path: Path, ov
         "validation={classes: 0.4}",
     ]
     (row,) = compare(TWO[:1], seeds=[0], out=tmp_path, overrides=picked).to_dict("records")
-    found = json.loads((tmp_path / TWO[0] / "seed-0" / "metrics.json").read_text())
-    assert {metric: row[metric] for metric in found["best_metrics"]} == found["best_metrics"]
-    assert found["best_metrics"] != found["metrics"]
+    record = json.loads((tmp_path / TWO[0] / "seed-0" / "metrics.json").read_text())
+    assert {metric: row[metric] for metric in record["best_metrics"]} == record["best_metrics"]
+    assert record["best_metrics"] != record["metrics"]
     assert f"Of the epoch that a validation picked: {TWO[0]}" in (tmp_path / "comparison.md").read_text()
 
 
@@ -131,9 +131,9 @@ def test_rows_are_tested_on_means_over_seeds_with_holms_correction_and_only_on_t
     assert tests["metric"].tolist() == [name for name in ("AP[middle]", "R@1", "AP") for _ in range(2)]
     assert tests["queries"].tolist() == [10, 10, 40, 40, 38, 38]
     assert tests["classes"].tolist() == [5, 5, 20, 20, 19, 19]
-    above, equal = tests.to_dict("records")[2:4]
-    assert (above["difference"], equal["difference"]) == pytest.approx((0.1, 0.0))
-    assert (above["p"], above["p_holm"]) == pytest.approx((2 / 2**20, 4 / 2**20))  # all or none of 20 classes
+    better, equal = tests.to_dict("records")[2:4]
+    assert (better["difference"], equal["difference"]) == pytest.approx((0.1, 0.0))
+    assert (better["p"], better["p_holm"]) == pytest.approx((2 / 2**20, 4 / 2**20))  # all or none of 20 classes
     assert equal["p_holm"] > 0.05
     assert describe_tests(tests, values, "base")[1].endswith(
         "as they have other data or metrics: other; of other data."
@@ -161,18 +161,18 @@ def test_networks_that_are_only_measured_stand_beside_trained_ones(tmp_path: Pat
     runs = compare(names, seeds=[0], out=tmp_path / "out", overrides=overrides, grid=grid, against=run)
     assert runs["recipe"].tolist() == [network, TWO[1], TWO[1], *names[2:]]
     assert runs["seed"].isna().tolist() == [True, False, False, True, True]
-    made = json.loads(Path(run, "metrics.json").read_text())["metrics"]
-    assert runs.loc[3, ["H-AP", "R@1"]].to_dict() == made
-    assert runs.loc[4, ["H-AP", "R@1"]].to_dict() == pytest.approx(made)
+    metrics = json.loads(Path(run, "metrics.json").read_text())["metrics"]
+    assert runs.loc[3, ["H-AP", "R@1"]].to_dict() == metrics
+    assert runs.loc[4, ["H-AP", "R@1"]].to_dict() == pytest.approx(metrics)
     (folder,) = (tmp_path / "out" / "embedded").iterdir()
     assert runs.loc[0, "H-AP"] == evaluate_file(folder, metrics=["H-AP"]).summary()["H-AP"]
     tests = pd.read_csv(tmp_path / "out" / TESTS).set_index(["metric", "row"])
     rows = [network, *(f"{TWO[1]}, loss.tau={tau}" for tau in grid["loss.tau"]), names[3]]
     assert list(tests.index) == list(product(["H-AP", "R@1"], rows))
     assert tests.loc[("H-AP", names[3]), ["difference", "p"]].tolist() == pytest.approx([0, 1], abs=1e-6)
-    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    times = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     compare(names, seeds=[0], out=tmp_path / "out", overrides=overrides, grid=grid, against=run)
-    assert before == {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert times == {path: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
 def test_code_that_a_run_names_is_not_imported_for_other_networks(tmp_path: Path, overrides: list[str]) -> None:
@@ -204,9 +204,9 @@ def write_photos(folder: Path, *, depth: bool) -> list[str]:
     """Eight photos, all at one depth or not; their names."""
     colors = np.random.default_rng(0).integers(0, 255, (8, 1, 1, 3), dtype=np.uint8)
     for number, color in enumerate(colors):
-        home = folder / f"kind{number // 4}" / (f"class{number // 2}" if depth or number else "")
-        home.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.tile(color, (16, 16, 1))).save(home / f"{number}.png")
+        class_folder = folder / f"kind{number // 4}" / (f"class{number // 2}" if depth or number else "")
+        class_folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.tile(color, (16, 16, 1))).save(class_folder / f"{number}.png")
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.png"))
 
 
@@ -259,8 +259,8 @@ def test_an_untrained_network_is_a_row(tmp_path: Path, overrides: list[str]) -> 
     assert len(runs) == 4
     run, recipe = tmp_path / "out" / TWO[0] / "seed-0", load_recipe(TWO[0], zero)
     embedder = untrained_network(recipe).eval()
-    made = embed(TWO[0], None, tmp_path / "embedded", overrides=zero)
-    embeddings = read_embeddings(made.folder).embeddings
+    embedded = embed(TWO[0], None, tmp_path / "embedded", overrides=zero)
+    embeddings = read_embeddings(embedded.folder).embeddings
     np.testing.assert_allclose(embeddings, np.load(run / "embeddings.npz")["embeddings"], atol=1e-6)
     images = ImageViews(load_split(recipe, "test").images, recipe.images)[BatchKey(0, 0, [0, 1])].images
     with torch.inference_mode():
@@ -390,14 +390,16 @@ def test_grid_runs_every_combination_in_a_folder_of_its_own(tmp_path: Path, over
     recipes = [load_recipe(path) for path in tmp_path.glob("**/recipe.yaml")]
     assert sorted(recipe.training.epochs for recipe in recipes) == [1, 1, 2, 2, 3, 3]
     names = ["images.augmentation.name=none", "images.augmentation.name=glyph, images.augmentation.shear=0"]
-    assert [row.name for row in make_table(runs).rows][2:4] == [f"{TWO[0]}, training.epochs=2, {own}" for own in names]
+    assert [row.name for row in make_table(runs).rows][2:4] == [
+        f"{TWO[0]}, training.epochs=2, {name}" for name in names
+    ]
     assert f"{TWO[0]}, training.epochs=3, {names[1]} & 1 &" in (tmp_path / "comparison.tex").read_text()
     assert set(pd.read_csv(tmp_path / TESTS)["row"]) < {row.name for row in make_table(runs).rows}
     assert (tmp_path / "comparison-lines.png").read_bytes().startswith(b"\x89PNG")
     other_order = {"images.augmentation": grid["images.augmentation"], "training.epochs": [3.0]}
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("**/seed-0/*")}
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.glob("**/seed-0/*")}
     compare(TWO[:1], seeds=[0], out=tmp_path, overrides=overrides, grid=other_order)
-    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("**/seed-0/*")}
+    assert times == {path: path.stat().st_mtime_ns for path in tmp_path.glob("**/seed-0/*")}
 
 
 def test_rows_are_named_by_what_tells_them_apart_and_never_alike() -> None:
@@ -410,8 +412,8 @@ def test_rows_are_named_by_what_tells_them_apart_and_never_alike() -> None:
         "r, k.b.c=null",
         "r",
     ]
-    alike = [{"a.b": 1}, {"a": {"b": 1}}]
-    assert len(set(row_names(["r", "r"], {"k": alike}))) == 2
+    settings = [{"a.b": 1}, {"a": {"b": 1}}]
+    assert len(set(row_names(["r", "r"], {"k": settings}))) == 2
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "/a"])

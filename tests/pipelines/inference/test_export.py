@@ -56,9 +56,9 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     datasets = pytest.importorskip("sklearn.datasets")
     folder = tmp_path_factory.mktemp("photos")
     for name in ("china.jpg", "flower.jpg"):
-        whole = Image.fromarray(datasets.load_sample_image(name))
+        picture = Image.fromarray(datasets.load_sample_image(name))
         for number in range(4):
-            whole.crop((100 * number, 50, 100 * number + 240, 250)).save(folder / f"{name[:-4]}-{number}.png")
+            picture.crop((100 * number, 50, 100 * number + 240, 250)).save(folder / f"{name[:-4]}-{number}.png")
     return folder
 
 
@@ -79,11 +79,11 @@ def test_the_network_gives_the_models_own_embeddings_of_photos_in_batches_of_any
     expected, images = model.embed(photos, progress=False), prepared(photos)
     session = runtime.InferenceSession(str(tmp_path / "out" / "model.onnx"))
     for count in (8, 3, 1):
-        found = session.run(None, {"images": images[:count].numpy()})[0]
-        np.testing.assert_allclose(found, expected[:count], atol=1e-5)
-    described = {key: json.loads(value) for key, value in session.get_modelmeta().custom_metadata_map.items()}
-    assert described["preprocessing"] == model.preprocessing.model_dump(mode="json")
-    assert (described["levels"], described["level_sizes"]) == (
+        vectors = session.run(None, {"images": images[:count].numpy()})[0]
+        np.testing.assert_allclose(vectors, expected[:count], atol=1e-5)
+    metadata = {key: json.loads(value) for key, value in session.get_modelmeta().custom_metadata_map.items()}
+    assert metadata["preprocessing"] == model.preprocessing.model_dump(mode="json")
+    assert (metadata["levels"], metadata["level_sizes"]) == (
         list(model.tree.level_names),
         list(model.tree.level_sizes),
     )
@@ -114,31 +114,31 @@ def test_photos_find_themselves_in_an_index_of_their_folder(
     embed(run, photos, tmp_path / "embedded", labeled=False)
     out = tmp_path / "index"
     assert run_command("export", run, "--faiss", "--gallery", tmp_path / "embedded", "--out", out) == 0
-    found = model.search(out, photos, k=3, progress=False)
-    assert found.columns.tolist() == ["photo", "rank", "image", "score"]
-    assert len(found) == 24
-    best = found[found["rank"] == 1]
+    hits = model.search(out, photos, k=3, progress=False)
+    assert hits.columns.tolist() == ["photo", "rank", "image", "score"]
+    assert len(hits) == 24
+    best = hits[hits["rank"] == 1]
     assert best["image"].tolist() == best["photo"].tolist()
     np.testing.assert_allclose(best["score"], 1, atol=1e-5)
     embeddings = model.embed(photos, progress=False)
     exact = -np.sort(-(embeddings @ embeddings.T), axis=1)[:, :3]
-    np.testing.assert_allclose(found["score"].to_numpy().reshape(8, 3), exact, atol=1e-5)
+    np.testing.assert_allclose(hits["score"].to_numpy().reshape(8, 3), exact, atol=1e-5)
     embed(run, photos, tmp_path / "shards", labeled=False, shard_size=3)
     of_shards = tmp_path / "of-shards"
     assert run_command("export", run, "--faiss", "--gallery", tmp_path / "shards", "--out", of_shards) == 0
     assert (of_shards / "index.csv").read_bytes() == (out / "index.csv").read_bytes()
-    one = model.search(GalleryIndex.load(out), Image.open(photos / "flower-2.png"), k=100, progress=False)
-    assert (len(one), one["image"][0]) == (8, "flower-2.png")
+    hits_of_one = model.search(GalleryIndex.load(out), Image.open(photos / "flower-2.png"), k=100, progress=False)
+    assert (len(hits_of_one), hits_of_one["image"][0]) == (8, "flower-2.png")
 
 
 def test_index_of_a_run_knows_the_labels_of_its_images(run: Path, model: TrainedModel, tmp_path: Path) -> None:
     pytest.importorskip("faiss")
-    made = export(run, tmp_path / "index", faiss=True, index="HNSW8")
-    assert made.checks["index.faiss"] > 0.9
+    exported = export(run, tmp_path / "index", faiss=True, index="HNSW8")
+    assert exported.checks["index.faiss"] > 0.9
     tree = ht.LabelTree.from_json(run / "tree.json")
-    found = model.search(tmp_path / "index", torch.zeros(2, 3, 48, 48), k=2, progress=False)
-    assert found.columns.tolist() == ["photo", "rank", "image", "score", *tree.level_names]
-    assert set(found[tree.level_names[-1]]) <= set(map(str, tree.leaves))
+    hits = model.search(tmp_path / "index", torch.zeros(2, 3, 48, 48), k=2, progress=False)
+    assert hits.columns.tolist() == ["photo", "rank", "image", "score", *tree.level_names]
+    assert set(hits[tree.level_names[-1]]) <= set(map(str, tree.leaves))
     with pytest.raises(OptionError, match="k=0"):
         model.search(tmp_path / "index", torch.zeros(1, 3, 48, 48), k=0, progress=False)
 
@@ -155,10 +155,10 @@ def test_gallery_of_another_model_of_the_same_size_is_refused(
     run: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("faiss")
-    other = ht.load_model(run, device="cpu")
+    other_model = ht.load_model(run, device="cpu")
     with torch.no_grad():
-        other.network.projection.weight.neg_()
-    other.save(tmp_path / "other")
+        other_model.network.projection.weight.neg_()
+    other_model.save(tmp_path / "other")
     embed(run, photos, tmp_path / "embedded", labeled=False)
     arguments = ("--faiss", "--gallery", tmp_path / "embedded", "--out", tmp_path / "index")
     assert run_command("export", tmp_path / "other", *arguments) == 2
@@ -200,11 +200,11 @@ def test_export_that_cannot_be_is_one_line(
 def test_images_of_the_recipe_that_moved_are_named_with_the_option_that_gives_others(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    moved = shutil.copytree(run, tmp_path / "run")
-    recipe = yaml.safe_load((moved / "recipe.yaml").read_text())
+    run_copy = shutil.copytree(run, tmp_path / "run")
+    recipe = yaml.safe_load((run_copy / "recipe.yaml").read_text())
     recipe["data"] = {"name": "folder", "root": str(tmp_path / "gone"), "levels": ["kind", "landmark"]}
-    (moved / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-    assert run_command("export", moved, "--onnx", "--out", tmp_path / "out") == 2
+    (run_copy / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    assert run_command("export", run_copy, "--onnx", "--out", tmp_path / "out") == 2
     printed = capsys.readouterr().err
     assert "gone is not there" in printed
     assert "name others by --images" in printed

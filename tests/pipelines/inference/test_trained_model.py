@@ -66,10 +66,10 @@ def photos(test_set: ImageDataset, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
-def assert_same(one: NDArray[np.float32], other: NDArray[np.float32]) -> None:
-    assert one.shape == other.shape
-    assert one.dtype == np.float32
-    assert (one * other).sum(axis=1).min() >= 0.9999
+def assert_same(vectors: NDArray[np.float32], expected: NDArray[np.float32]) -> None:
+    assert vectors.shape == expected.shape
+    assert vectors.dtype == np.float32
+    assert (vectors * expected).sum(axis=1).min() >= 0.9999
 
 
 def test_folder_files_decoded_images_and_tensors_give_the_runs_own_embeddings(

@@ -56,8 +56,8 @@ def test_a_table_is_cleaned_into_a_folder_with_its_counts(landmarks, instances, 
     assert report == json.loads((tmp_path / "out" / "report.json").read_text())
     assert (report["landmarks"], report["scraped"], report["with_label"], report["kept"]) == (19, 18, 17, 15)
     assert report["dropped"] == {"Wikimedia page": 1, "no label": 1, "not scraped": 1, "several labels": 1}
-    kept, dropped = read_kept(tmp_path / "out"), list(each_dropped(tmp_path / "out"))
-    assert [landmark.landmark_id for landmark in kept] == list(map(str, range(15)))
+    landmarks_kept, dropped = read_kept(tmp_path / "out"), list(each_dropped(tmp_path / "out"))
+    assert [landmark.landmark_id for landmark in landmarks_kept] == list(map(str, range(15)))
     assert [drop.values for drop in dropped] == [("castle", "palace"), ("Wikimedia category",), (), ()]
     assert (tmp_path / "out" / "labels.csv").read_text().splitlines()[1:3] == ["road bridge,3", "church building,2"]
 

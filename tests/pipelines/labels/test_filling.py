@@ -38,12 +38,12 @@ def softmax(scores):
 def test_zero_shot_is_a_vote_of_softmaxes():
     texts, images = unit(0, 3, 8), unit(1, 5, 8)
     (filling,) = fill_by_texts([(7, images)], texts, LABELS, temperature=10)
-    each = [softmax([10 * float(image @ text) for text in texts]) for image in images]
-    votes = [sum(max(range(3), key=lambda c: row[c]) == label for row in each) for label in range(3)]
-    winner = max(range(3), key=lambda label: (votes[label], np.mean([row[label] for row in each])))
+    probabilities = [softmax([10 * float(image @ text) for text in texts]) for image in images]
+    votes = [sum(max(range(3), key=lambda c: row[c]) == label for row in probabilities) for label in range(3)]
+    winner = max(range(3), key=lambda label: (votes[label], np.mean([row[label] for row in probabilities])))
     assert (filling.landmark_id, filling.images, filling.label) == (7, 5, LABELS[winner])
     assert filling.votes == votes[winner] / 5
-    assert filling.confidence == pytest.approx(np.mean([row[winner] for row in each]), abs=1e-6)
+    assert filling.confidence == pytest.approx(np.mean([row[winner] for row in probabilities]), abs=1e-6)
 
 
 def test_neighbors_are_exactly_those_of_a_loop():
@@ -55,15 +55,17 @@ def test_neighbors_are_exactly_those_of_a_loop():
     )
     neighbors = [(vector, label_of[landmark]) for landmark, vectors in known_vectors.items() for vector in vectors]
     for filling, images in zip(fillings, query_vectors.values(), strict=True):
-        each = []
+        label_weights = []
         for image in images:
             nearest = sorted(((float(image @ vector), label) for vector, label in neighbors), reverse=True)[:5]
             weights = softmax([20 * cosine for cosine, _ in nearest])
-            each.append({c: sum(w for w, (_, own) in zip(weights, nearest, strict=True) if own == c) for c in LABELS})
-        votes = {c: sum(max(row, key=row.get) == c for row in each) / len(images) for c in LABELS}
+            label_weights.append(
+                {c: sum(w for w, (_, name) in zip(weights, nearest, strict=True) if name == c) for c in LABELS}
+            )
+        votes = {c: sum(max(row, key=row.get) == c for row in label_weights) / len(images) for c in LABELS}
         assert filling.votes == pytest.approx(max(votes.values()))
         assert votes[filling.label] == filling.votes
-        assert filling.confidence == pytest.approx(np.mean([row[filling.label] for row in each]), abs=1e-5)
+        assert filling.confidence == pytest.approx(np.mean([row[filling.label] for row in label_weights]), abs=1e-5)
 
 
 def test_a_landmark_gets_one_label_whatever_the_split_of_its_images():
@@ -136,8 +138,8 @@ def test_clip_reads_images_as_open_clip_does(clip, photos):
     with torch.inference_mode():
         batch = torch.stack([prepare(Image.open(path).convert("RGB")) for path in paths])
         expected = model.eval().encode_image(batch, normalize=True).numpy()
-    ((own, vectors), *_) = EncodedImages(images, FillSettings(**clip).clip()).of([landmark, "123456789"])
-    assert own == landmark
+    ((landmark_id, vectors), *_) = EncodedImages(images, FillSettings(**clip).clip()).of([landmark, "123456789"])
+    assert landmark_id == landmark
     assert np.allclose(vectors, expected, atol=1e-5)
 
 
@@ -182,7 +184,7 @@ def test_embeddings_from_elsewhere_do_as_well(photos, tmp_path):
     np.savez(path, embeddings=np.concatenate([vectors, twins]), landmark_ids=np.array([*ids, *empty]))
     settings = FillSettings(embeddings=path, method="knn", neighbors=1)
     fill_step(photos / "cleaned", out=tmp_path / "out", settings=settings)
-    labels = {one.landmark_id: one.labels for one in read_kept(tmp_path / "out")}
+    labels = {kept_landmark.landmark_id: kept_landmark.labels for kept_landmark in read_kept(tmp_path / "out")}
     assert [labels[landmark] for landmark in empty] == [labels[landmark] for landmark in ids[: len(empty)]]
 
 

@@ -39,8 +39,8 @@ def options(weights):
     }
 
 
-@pytest.mark.parametrize(("encoder", "least"), [("sentence-transformers", 0.8), ("vectors", 0.8)])
-def test_clusters_of_real_vectors_agree_with_googles_released_labels(encoder, least, options, shared_data, tmp_path):
+@pytest.mark.parametrize(("encoder", "min_nmi"), [("sentence-transformers", 0.8), ("vectors", 0.8)])
+def test_clusters_of_real_vectors_agree_with_googles_released_labels(encoder, min_nmi, options, shared_data, tmp_path):
     pairs = shared_data / "gldv2_hierarchical" / "pairs.csv"
     with pairs.open(encoding="utf-8", newline="") as file:
         rows = [(row["supercategory"], row["hierarchical_label"]) for row in csv.DictReader(file)]
@@ -48,10 +48,10 @@ def test_clusters_of_real_vectors_agree_with_googles_released_labels(encoder, le
     with landmarks.open("w", encoding="utf-8", newline="") as file:
         table = ((number, f"Category:{number}", *row) for number, row in enumerate(rows))
         csv.writer(file).writerows([("landmark_id", "category", "label", "released"), *table])
-    cleaned, clustered = tmp_path / "cleaned", tmp_path / "clustered"
-    clean = ["clean", landmarks, "--instance-column", "label", "--out", cleaned]
-    cluster = ["cluster", cleaned, *options[encoder], "--reference", f"{landmarks}:released", "--out", clustered]
+    clean_out, clusters_out = tmp_path / "cleaned", tmp_path / "clustered"
+    clean = ["clean", landmarks, "--instance-column", "label", "--out", clean_out]
+    cluster = ["cluster", clean_out, *options[encoder], "--reference", f"{landmarks}:released", "--out", clusters_out]
     for arguments in (clean, cluster):
         subprocess.run([sys.executable, "-m", "hiertree", "labels", *arguments], check=True)
-    (agreement,) = json.loads((clustered / "quality.json").read_text(encoding="utf-8"))["references"].values()
-    assert agreement["nmi"] > least
+    (agreement,) = json.loads((clusters_out / "quality.json").read_text(encoding="utf-8"))["references"].values()
+    assert agreement["nmi"] > min_nmi

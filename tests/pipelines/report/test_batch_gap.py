@@ -22,13 +22,13 @@ from hiertree.pipelines.report.ranking_figures import balanced_batches
 def test_the_table_of_a_run_shows_the_ap_in_batches_and_in_the_whole(runs: list[Path], tmp_path: Path):
     page = BeautifulSoup(make_report(runs, tmp_path / "page.html").read_text(encoding="utf-8"), "html.parser")
     assert "into batches of 16 images, at most 4 of a class" in page.find(id="gap").find_previous("p").text
-    shown = [[float(cell.text) for cell in row.select("td")] for row in page.select("#gap tbody tr")]
-    assert len(shown) == len(runs)
+    cells = [[float(cell.text) for cell in row.select("td")] for row in page.select("#gap tbody tr")]
+    assert len(cells) == len(runs)
     rounded = 0.05 + 1e-9
-    for run, (batch, whole, gap) in zip(runs, shown, strict=True):
+    for run, (batch, whole_ap, gap) in zip(runs, cells, strict=True):
         (batch_low, batch_high), (whole_low, whole_high) = 100 * expected_bounds(run)
         assert batch_low - rounded <= batch <= batch_high + rounded
-        assert whole_low - rounded <= whole <= whole_high + rounded
+        assert whole_low - rounded <= whole_ap <= whole_high + rounded
         assert batch_low - whole_high - rounded <= gap <= batch_high - whole_low + rounded
 
 
@@ -47,21 +47,21 @@ def expected_bounds(run: Path) -> NDArray[np.float64]:
 
     Bounds instead of values, because networks this small make many scores that single precision cannot tell apart.
     """
-    with np.load(run / "embeddings.npz") as stored:
-        vectors, classes = stored["embeddings"].astype(np.float64), stored["paths"][:, -1]
+    with np.load(run / "embeddings.npz") as arrays:
+        vectors, classes = arrays["embeddings"].astype(np.float64), arrays["paths"][:, -1]
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     batches = balanced_batches(classes, classes_per_batch=4, images_per_class=4)
     in_batches, wholes = [], []
-    for query, own in enumerate(vectors):
-        scores, levels = vectors @ own, (classes == classes[query]).astype(int)
-        others = np.arange(len(vectors)) != query
+    for query, query_vector in enumerate(vectors):
+        scores, levels = vectors @ query_vector, (classes == classes[query]).astype(int)
+        valid = np.arange(len(vectors)) != query
 
         def ap(members: NDArray[np.bool_], scores: NDArray = scores, levels: NDArray = levels) -> NDArray[np.float64]:
             return metric_bounds(partial(reference.average_precision, level=1), scores[members], levels[members])
 
-        found = [ap(others & (batches == batch)) for batch in range(batches.max() + 1)]
-        in_batches.append(np.nanmean(found, axis=0))
-        wholes.append(ap(others))
+        batch_aps = [ap(valid & (batches == batch)) for batch in range(batches.max() + 1)]
+        in_batches.append(np.nanmean(batch_aps, axis=0))
+        wholes.append(ap(valid))
     return np.array([np.mean(in_batches, axis=0), np.mean(wholes, axis=0)])
 
 

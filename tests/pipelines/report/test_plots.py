@@ -48,13 +48,13 @@ def scored_run(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def test_severity_is_the_height_at_which_a_query_and_its_first_wrong_item_meet(runs, page):
-    scores, shared, valid = scored_run(runs[1])
+    scores, shared_levels, valid = scored_run(runs[1])
     heights = []
-    for score, level, mask in zip(scores, shared, valid, strict=True):
+    for score, level, mask in zip(scores, shared_levels, valid, strict=True):
         ranked = level[np.flatnonzero(mask)[np.argsort(-score[mask], kind="stable")]]
         wrong = ranked[: (ranked == 3).sum()]
         heights.append(3 - wrong[wrong < 3][0] if (wrong < 3).any() else 0)
-    shares = error_severity(scores, shared, valid=valid)
+    shares = error_severity(scores, shared_levels, valid=valid)
     assert shares.mean(axis=0) == pytest.approx(
         [np.mean(np.array(heights) == height) for height in (1, 2, 3)], abs=0.02
     )
@@ -66,34 +66,34 @@ def test_severity_is_the_height_at_which_a_query_and_its_first_wrong_item_meet(r
 
 
 def test_precision_falls_with_recall_and_encloses_h_ap(runs, page):
-    scores, shared, valid = scored_run(runs[1])
-    curves = interpolated_precision(scores, shared, valid=valid)
+    scores, shared_levels, valid = scored_run(runs[1])
+    curves = interpolated_precision(scores, shared_levels, valid=valid)
     assert (np.diff(curves, axis=1) <= 0).all()
-    assert (curves.mean(axis=1) >= h_ap(scores, shared, valid=valid) - 0.01).all()
-    perfect = interpolated_precision(shared, shared, valid=valid)
+    assert (curves.mean(axis=1) >= h_ap(scores, shared_levels, valid=valid) - 0.01).all()
+    perfect = interpolated_precision(shared_levels, shared_levels, valid=valid)
     assert perfect == pytest.approx(np.ones_like(perfect))
     axes = plot_precision_recall({"HAPPIER": curves, "perfect": perfect})
     assert axes.lines[0].get_ydata() == pytest.approx(100 * curves.mean(axis=0))
-    said = page.select_one("#errors figure")["aria-label"]
-    assert f"HAPPIER: {100 * curves[:, 25].mean():.0f} at recall 25" in said
+    label = page.select_one("#errors figure")["aria-label"]
+    assert f"HAPPIER: {100 * curves[:, 25].mean():.0f} at recall 25" in label
 
 
 def test_the_first_wrong_item_of_each_query_is_counted_where_it_lies(runs, page):
-    scores, shared, valid = scored_run(runs[1])
-    wrong = first_wrong_items(scores, shared, valid=valid)
-    severity = error_severity(scores, shared, valid=valid)
+    scores, shared_levels, valid = scored_run(runs[1])
+    wrong = first_wrong_items(scores, shared_levels, valid=valid)
+    severity = error_severity(scores, shared_levels, valid=valid)
     assert (wrong >= 0).mean() == pytest.approx(severity.sum(axis=1).mean(), abs=0.02)
     with np.load(runs[1] / "embeddings.npz") as arrays:
         _, node = np.unique(arrays["paths"][:, :2], axis=0, return_inverse=True)
     node, names = node.reshape(-1), [["family", str(number)] for number in range(6)]
     matrix = confusion_matrix(node, np.where(wrong >= 0, node[wrong], -1), num_nodes=6)
-    counted = sum(node[item] == 3 for item in wrong[(node == 0) & (wrong >= 0)])
-    assert matrix[0, 3] == counted / (node == 0).sum()
+    count = sum(node[item] == 3 for item in wrong[(node == 0) & (wrong >= 0)])
+    assert matrix[0, 3] == count / (node == 0).sum()
     axes = plot_confusion(matrix, nodes=names)
     assert [label.get_text() for label in axes.get_yticklabels()] == list("012345")
     strengths = axes.collections[0].to_rgba(axes.collections[0].get_array())[:, 3]
     assert strengths == pytest.approx(np.sqrt(matrix[matrix > 0]), abs=1 / 32)
-    scale = next(other for other in axes.figure.axes if other is not axes)
+    scale = next(axis for axis in axes.figure.axes if axis is not axes)
     assert scale.get_xlabel() == "percent of a row's queries"
     assert [tick.get_text() for tick in scale.get_xticklabels()] == ["0", "1", "5", "10", "25", "50", "75", "100"]
     assert len(page.select("#errors figure")) == 2 + 2
@@ -109,8 +109,8 @@ def test_a_map_keeps_groups_apart_and_is_the_same_each_time(method):
     places = project_embeddings(embeddings, method=method)
     assert np.array_equal(places, project_embeddings(embeddings, method=method))
     first, second = places[:20], places[20:]
-    apart = np.linalg.norm(first.mean(axis=0) - second.mean(axis=0))
-    assert apart > 3 * max(first.std(), second.std()) / 2
+    distance = np.linalg.norm(first.mean(axis=0) - second.mean(axis=0))
+    assert distance > 3 * max(first.std(), second.std()) / 2
     axes = plot_embeddings(places, ["one"] * 20 + ["other"] * 20)
     assert np.array_equal(axes.collections[1].get_offsets(), second)
 
@@ -174,9 +174,9 @@ def test_training_curves_are_axes():
 
 def test_a_drawing_needs_no_latex_whatever_matplotlib_is_told():
     history = {"run_1 & 2": [{"epoch": epoch, "loss": 1 / epoch} for epoch in (1, 2)]}
-    plain = learning_curves(history)
+    figures = learning_curves(history)
     with mpl.rc_context({"text.usetex": True}):
-        assert [figure.svg for figure in learning_curves(history)] == [figure.svg for figure in plain]
+        assert [figure.svg for figure in learning_curves(history)] == [figure.svg for figure in figures]
 
 
 def test_a_large_set_of_queries_is_sampled_alike_each_time():
@@ -188,15 +188,15 @@ def test_a_large_set_of_queries_is_sampled_alike_each_time():
 def test_pictures_of_points_lie_over_them(page):
     for figure in page.select("#map figure"):
         width, height = map(float, figure.svg["viewbox"].split()[2:])
-        drawn = {
+        drawn_places = {
             use.title.text: (float(use["x"]) / width, float(use["y"]) / height)
             for use in figure.select("svg use:has(title)")
         }
-        shown = figure.select(".point")
-        assert {point["title"] for point in shown} == set(drawn)
-        for point in shown:
+        pictures = figure.select(".point")
+        assert {point["title"] for point in pictures} == set(drawn_places)
+        for point in pictures:
             place = [float(percent) / 100 for percent in re.findall(r"[\d.]+", point["style"])]
-            assert place == pytest.approx(drawn[point["title"]], abs=2e-3)
+            assert place == pytest.approx(drawn_places[point["title"]], abs=2e-3)
             assert point.img["alt"] == point["title"]
             picture = Image.open(BytesIO(base64.b64decode(point.img["src"].partition(",")[2])))
             assert max(picture.size) <= 32

@@ -59,7 +59,7 @@ def test_first_hits_agree_with_the_metric():
     random = np.random.default_rng(0)
     embeddings, paths = random.normal(size=(60, 4)), random.integers(0, 3, size=(60, 2))
     paths[:, 1] += 3 * paths[:, 0]
-    first = [shared[0] == 2 for _, shared in ranked(embeddings, paths, list(range(60)), count=1)]
+    first = [shared_levels[0] == 2 for _, shared_levels in ranked(embeddings, paths, list(range(60)), count=1)]
     assert np.mean(first) == evaluate(embeddings, paths, metrics=["R@1"]).summary()["R@1"]
 
 

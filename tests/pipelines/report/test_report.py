@@ -47,19 +47,19 @@ def page(runs: list[Path], images: ImageDataset, tmp_path_factory: pytest.TempPa
 
 def test_numbers_of_the_table_are_those_of_the_runs(page: BeautifulSoup, runs: list[Path]):
     expected = [json.loads((run / "metrics.json").read_text())["metrics"] for run in runs]
-    shown = {}
+    table = {}
     for row in page.select("#metrics tbody tr"):
         metric = next(row.th.stripped_strings)
-        shown[metric] = [float(cell["value"]) for cell in row.select("data")]
-        assert [cell.text for cell in row.select("data")] == [f"{100 * value:.1f}" for value in shown[metric]]
-    assert shown == {name: [metrics[name] for metrics in expected] for name in expected[0]}
+        table[metric] = [float(cell["value"]) for cell in row.select("data")]
+        assert [cell.text for cell in row.select("data")] == [f"{100 * value:.1f}" for value in table[metric]]
+    assert table == {name: [metrics[name] for metrics in expected] for name in expected[0]}
 
 
 def test_the_best_of_each_row_is_said_in_words_too(page: BeautifulSoup):
     for row in page.select("#metrics tbody tr"):
         values = [float(cell["value"]) for cell in row.select("data")]
-        said = ["best" in cell.text for cell in row.select("td") if cell.data]
-        assert said == [value == max(values) for value in values]
+        best_cells = ["best" in cell.text for cell in row.select("td") if cell.data]
+        assert best_cells == [value == max(values) for value in values]
 
 
 def test_every_picture_has_a_text_and_every_drawing_a_description(page: BeautifulSoup):
@@ -87,7 +87,7 @@ def test_labels_and_titles_are_escaped(page: BeautifulSoup):
 
 def test_hostile_class_labels_are_escaped_in_pictures(runs: list[Path], images: ImageDataset, tmp_path: Path):
     labels = map(images.tree.labels_of, images.tree.paths(images.tree.leaves).tolist())
-    rows = [(*above, f'{number}">{HOSTILE}') for number, (*above, _) in enumerate(labels)]
+    rows = [(*ancestors, f'{number}">{HOSTILE}') for number, (*ancestors, _) in enumerate(labels)]
     hostile = replace(images, tree=LabelTree.from_paths(rows, level_names=("<b>", '"', "'")))
     text = write_demo_page(tmp_path / "index.html", runs, dataset=hostile).read_text(encoding="utf-8")
     assert "<script" not in text
@@ -107,8 +107,8 @@ def test_ids_are_unique_and_links_arrive(page: BeautifulSoup):
     ids = [tag["id"] for tag in page.find_all(id=True)]
     assert len(ids) == len(set(ids))
     links = [tag["href"][1:] for tag in page.select("nav a")]
-    used = [tag["xlink:href"][1:] for tag in page.find_all("use")]
-    assert {*links, *used, *re.findall(r"url\(#([^)]+)\)", str(page.main))} <= set(ids)
+    used_ids = [tag["xlink:href"][1:] for tag in page.find_all("use")]
+    assert {*links, *used_ids, *re.findall(r"url\(#([^)]+)\)", str(page.main))} <= set(ids)
 
 
 def test_colors_are_not_the_only_difference_between_hits(page: BeautifulSoup):
@@ -126,19 +126,19 @@ def test_colors_are_not_the_only_difference_between_hits(page: BeautifulSoup):
 
 
 def test_each_ranking_shows_the_h_ap_of_its_query(page: BeautifulSoup, runs: list[Path]):
-    shown = [float(score.text.removeprefix("H-AP")) for score in page.select(".score")]
-    known = [set((100 * pd.read_parquet(run / "per_query.parquet")["H-AP"]).round(1)) for run in runs]
-    assert len(shown) == 6
-    assert all(score in known[number % 2] for number, score in enumerate(shown))
+    scores = [float(score.text.removeprefix("H-AP")) for score in page.select(".score")]
+    run_values = [set((100 * pd.read_parquet(run / "per_query.parquet")["H-AP"]).round(1)) for run in runs]
+    assert len(scores) == 6
+    assert all(score in run_values[number % 2] for number, score in enumerate(scores))
 
 
 def test_strips_say_how_far_the_longer_ranking_agrees(page: BeautifulSoup, images: ImageDataset):
     for answer in page.select(".answer"):
         bars = [(int(bar["width"]), bar["class"][0]) for bar in answer.select(".strip rect")]
-        counted = {text: int(number) for number, text in re.findall(r"(\d+) (same \w+|nothing shared)", answer.p.text)}
-        assert sum(width for width, _ in bars) == sum(counted.values()) == min(100, len(images) - 1)
-        same = sum(width for width, verdict in bars if verdict == "same")
-        assert same == counted.get("same instance", 0) == 3
+        counts = {text: int(number) for number, text in re.findall(r"(\d+) (same \w+|nothing shared)", answer.p.text)}
+        assert sum(width for width, _ in bars) == sum(counts.values()) == min(100, len(images) - 1)
+        same_width = sum(width for width, verdict in bars if verdict == "same")
+        assert same_width == counts.get("same instance", 0) == 3
 
 
 def test_the_convention_and_the_recipes_stand_on_the_page(page: BeautifulSoup, runs: list[Path]):
@@ -168,18 +168,18 @@ def test_the_same_runs_give_the_same_bytes(runs: list[Path], images: ImageDatase
 def test_images_are_loaded_as_the_recipe_says_where_none_are_given(
     runs: list[Path], images: ImageDataset, tmp_path: Path
 ):
-    given = write_demo_page(tmp_path / "a.html", runs[:1], dataset=images).read_text()
-    assert write_demo_page(tmp_path / "b.html", runs[:1]).read_text() == given
-    assert "★" not in given  # one run is no competition
+    page_text = write_demo_page(tmp_path / "a.html", runs[:1], dataset=images).read_text()
+    assert write_demo_page(tmp_path / "b.html", runs[:1]).read_text() == page_text
+    assert "★" not in page_text  # one run is no competition
 
 
 def test_large_photos_are_reduced_and_small_ones_kept_exactly(images: ImageDataset):
     photo = Image.effect_noise((640, 480), 60).convert("CMYK")
     kind, _, content = data_uri(photo).partition(",")
-    reduced = Image.open(BytesIO(base64.b64decode(content)))
-    assert (kind, reduced.size, reduced.mode) == ("data:image/jpeg;base64", (160, 120), "RGB")
-    kept = Image.open(BytesIO(base64.b64decode(data_uri(images.images[0]).partition(",")[2])))
-    assert np.array_equal(kept, images.images[0])
+    large_picture = Image.open(BytesIO(base64.b64decode(content)))
+    assert (kind, large_picture.size, large_picture.mode) == ("data:image/jpeg;base64", (160, 120), "RGB")
+    small_picture = Image.open(BytesIO(base64.b64decode(data_uri(images.images[0]).partition(",")[2])))
+    assert np.array_equal(small_picture, images.images[0])
 
 
 def test_a_metric_that_one_run_lacks_is_left_out():
@@ -208,13 +208,13 @@ def test_a_damaged_run_is_refused(runs: list[Path], tmp_path: Path):
 
 
 def test_runs_on_other_images_are_refused(runs: list[Path], images: ImageDataset, tmp_path: Path):
-    other = shutil.copytree(runs[1], tmp_path / "other")
-    with np.load(other / "embeddings.npz") as arrays:
-        np.savez(other / "embeddings.npz", embeddings=arrays["embeddings"], paths=arrays["paths"][::-1])
+    other_run = shutil.copytree(runs[1], tmp_path / "other")
+    with np.load(other_run / "embeddings.npz") as arrays:
+        np.savez(other_run / "embeddings.npz", embeddings=arrays["embeddings"], paths=arrays["paths"][::-1])
     with pytest.raises(OptionError, match="different images"):
-        write_demo_page(tmp_path / "index.html", [runs[0], other])
+        write_demo_page(tmp_path / "index.html", [runs[0], other_run])
     with pytest.raises(OptionError, match="same paths"):
-        write_demo_page(tmp_path / "index.html", [other], dataset=images)
+        write_demo_page(tmp_path / "index.html", [other_run], dataset=images)
 
 
 def test_the_same_run_twice_is_refused(runs: list[Path], tmp_path: Path):
@@ -233,10 +233,12 @@ def test_published_values_stand_beside_those_of_a_run_of_that_recipe(runs: list[
     recipe = (renamed / "recipe.yaml").read_text(encoding="utf-8")
     (renamed / "recipe.yaml").write_text(recipe.replace("synthetic-happier", "sop-happier"), encoding="utf-8")
     page = BeautifulSoup(make_report([renamed], tmp_path / "page.html").read_text(encoding="utf-8"), "html.parser")
-    ours = 100 * json.loads((renamed / "metrics.json").read_text(encoding="utf-8"))["metrics"]["H-AP"]
+    result = 100 * json.loads((renamed / "metrics.json").read_text(encoding="utf-8"))["metrics"]["H-AP"]
     rows = [[cell.get_text(strip=True) for cell in row.find_all(["td", "th"])] for row in page.select("#published tr")]
-    difference = f"{ours - 59.4:+.1f}".replace("-", "−")
-    assert [row[1:] for row in rows if row[2] == "H-AP"] == [["[S, Tab. V]", "H-AP", "59.4", f"{ours:.1f}", difference]]
+    difference = f"{result - 59.4:+.1f}".replace("-", "−")
+    assert [row[1:] for row in rows if row[2] == "H-AP"] == [
+        ["[S, Tab. V]", "H-AP", "59.4", f"{result:.1f}", difference]
+    ]
 
 
 def test_a_run_of_another_recipe_has_no_published_values(page: BeautifulSoup):

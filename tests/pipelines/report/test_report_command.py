@@ -54,7 +54,7 @@ def parsed(path: Path) -> BeautifulSoup:
     assert all(figure["aria-label"].strip() for figure in page.select("figure[role=img]"))
     headings = [int(heading.name[1]) for heading in page.find_all(re.compile("h[1-6]"))]
     assert headings[0] == 1
-    assert all(after <= before + 1 for before, after in pairwise(headings))
+    assert all(next_level <= level + 1 for level, next_level in pairwise(headings))
     ids = [tag["id"] for tag in page.find_all(id=True)]
     assert len(ids) == len(set(ids))
     assert {tag["href"][1:] for tag in page.select("nav a")} <= set(ids)
@@ -92,8 +92,8 @@ def test_a_run_with_queries_and_a_gallery_has_a_page_with_and_without_its_images
     assert sections == ["metrics", "queries", "classes", "errors", "map", "retrievals", "learning", "reproduce"]
 
     content = json.loads((run / "metrics.json").read_text())
-    shown = {next(iter(row.th.stripped_strings)): float(row.data["value"]) for row in page.select("#metrics tbody tr")}
-    assert shown == content["metrics"]
+    table = {next(iter(row.th.stripped_strings)): float(row.data["value"]) for row in page.select("#metrics tbody tr")}
+    assert table == content["metrics"]
     values = pd.read_parquet(run / "per_query.parquet")["H-AP"].to_numpy()
     spread = [float(cell["value"]) for cell in page.select("#queries tbody data")]
     assert spread == pytest.approx(np.quantile(values, [0, 0.05, 0.25, 0.5, 0.75, 0.95, 1]))
@@ -119,12 +119,12 @@ def test_a_run_with_queries_and_a_gallery_has_a_page_with_and_without_its_images
     assert bare.find("img") is None
     assert len(bare.select(".nopicture")) == 2 * (1 + 3)
     assert [cell["value"] for cell in bare.select("data")] == [cell["value"] for cell in page.select("data")]
-    moved = f"data.root={tmp_path / 'elsewhere'}"
-    main_exits(["report", str(run), "--out", str(tmp_path / "moved.html"), "--set", moved, "--hits", "3"], 0)
-    again = (tmp_path / "moved.html").read_bytes()
-    assert again == (tmp_path / "with.html").read_bytes()
+    override = f"data.root={tmp_path / 'elsewhere'}"
+    main_exits(["report", str(run), "--out", str(tmp_path / "moved.html"), "--set", override, "--hits", "3"], 0)
+    second_page = (tmp_path / "moved.html").read_bytes()
+    assert second_page == (tmp_path / "with.html").read_bytes()
     next((tmp_path / "elsewhere").glob("img/**/id_00000003/01_1_front.jpg")).write_bytes(b"no image")
-    broken = parsed(make_report([run], tmp_path / "broken.html", overrides=[moved]))
+    broken = parsed(make_report([run], tmp_path / "broken.html", overrides=[override]))
     assert "1 of the pictures below cannot be read" in broken.select_one("#retrievals .missing").text
 
 
@@ -148,17 +148,17 @@ def test_runs_on_a_folder_and_on_a_table_of_the_same_images_share_a_page(tmp_pat
         names = [name.removeprefix("photos/test/") for name in arrays["names"].tolist()]
         scores = arrays["embeddings"] @ arrays["embeddings"].T
     values = pd.read_parquet(second / "per_query.parquet")["H-AP"].to_numpy()
-    own = [images.images.name(row) for row in range(len(images))]
-    assert names != own
+    file_names = [images.images.name(row) for row in range(len(images))]
+    assert names != file_names
     for query in page.select(".query"):
         label = query.select_one(".asked img")["src"]
         (row,) = [row for row in range(len(images)) if data_uri(images.images[row]) == label]
-        place = names.index(own[row])
+        place = names.index(file_names[row])
         answer = query.select(".answer")[1]
         assert answer.select_one(".score").text.endswith(f" {100 * values[place]:.1f}")
-        nearest = [near for near in np.argsort(-scores[place], kind="stable") if near != place][:2]
-        found = [data_uri(images.images[own.index(names[near])]) for near in nearest]
-        assert [image["src"] for image in answer.select(".hits img")] == found
+        nearest = [item for item in np.argsort(-scores[place], kind="stable") if item != place][:2]
+        expected = [data_uri(images.images[file_names.index(names[item])]) for item in nearest]
+        assert [image["src"] for image in answer.select(".hits img")] == expected
     third, _ = small_run({**data, "path": str(tmp_path / "other.csv")}, tmp_path / "other")
     with pytest.raises(OptionError, match="same images with different labels"):
         make_report([first, third], tmp_path / "page.html")
@@ -180,8 +180,8 @@ def test_the_worst_the_median_and_the_best_queries_are_shown(runs: list[Path], t
     values = sum(pd.read_parquet(run / "per_query.parquet")["H-AP"].to_numpy() for run in runs) / 2
     scores = [float(score.text.removeprefix("H-AP")) for score in page.select(".score")]
     pairs = np.array(scores).reshape(5, 3, 2)
-    shown = pairs[:3].mean(axis=2)
-    known = 100 * np.sort(values)
+    means = pairs[:3].mean(axis=2)
+    sorted_values = 100 * np.sort(values)
     assert [heading.text for heading in page.select(".group")] == [
         "Worst queries",
         "Median queries",
@@ -189,12 +189,12 @@ def test_the_worst_the_median_and_the_best_queries_are_shown(runs: list[Path], t
         "Most improved from SmoothAP to HAPPIER",
         "Most damaged from SmoothAP to HAPPIER",
     ]
-    before, after = (100 * pd.read_parquet(run / "per_query.parquet")["H-AP"].to_numpy() for run in runs)
+    first_values, second_values = (100 * pd.read_parquet(run / "per_query.parquet")["H-AP"].to_numpy() for run in runs)
     gains = pairs[3:, 0, 1] - pairs[3:, 0, 0]
-    assert gains == pytest.approx([(after - before).max(), (after - before).min()], abs=0.2)
-    assert [shown[0, 0], shown[2, 0]] == pytest.approx([known[0], known[-1]], abs=0.1)
-    assert [list(group) for group in (shown[0], shown[1], shown[2][::-1])] == [sorted(group) for group in shown]
-    labels = np.array([asked.text for asked in page.select(".asked figcaption")]).reshape(5, 3)
+    assert gains == pytest.approx([(second_values - first_values).max(), (second_values - first_values).min()], abs=0.2)
+    assert [means[0, 0], means[2, 0]] == pytest.approx([sorted_values[0], sorted_values[-1]], abs=0.1)
+    assert [list(group) for group in (means[0], means[1], means[2][::-1])] == [sorted(group) for group in means]
+    labels = np.array([caption.text for caption in page.select(".asked figcaption")]).reshape(5, 3)
     assert [len(set(group)) for group in labels] == [3] * 5  # classes
     assert extreme_queries(np.array([np.nan, 0.5]), count=3) == {"worst": [1], "median": [], "best": []}
 
@@ -223,10 +223,10 @@ def test_the_table_of_nodes_has_every_metric_of_every_level(
     expected, label = {}, QueriesAndGallery.from_dataset(images).label
     for depth, level in enumerate(images.tree.level_names, start=1):
         for path in np.unique(images.paths[:, :depth], axis=0).tolist():
-            below = (images.paths[:, :depth] == path).all(axis=1)
-            means = [table[name][below].mean() for name in ("H-AP", "AP[3]", "R@1") for table in per_query]
+            in_node = (images.paths[:, :depth] == path).all(axis=1)
+            means = [table[name][in_node].mean() for name in ("H-AP", "AP[3]", "R@1") for table in per_query]
             expected[level, label(np.array(path))] = [
-                str(below.sum()),
+                str(in_node.sum()),
                 *(f"{100 * mean:.1f}" for mean in means),
             ]
     rows = [[cell.text for cell in row.find_all(["th", "td"])] for row in page.select("#nodes tbody tr")]
@@ -243,8 +243,8 @@ def test_the_table_of_nodes_is_no_longer_than_a_page_can_hold() -> None:
     table = node_table(data, ["one"], {"H-AP": np.ones((10_000, 1)), "AP": half})
     first = table["nodes"][0]
     assert (len(table["nodes"]), table["of"], first.queries, first.means) == (2_000, 5_100, 100, (1.0, 0.5))
-    wide = node_table(data, ["one"] * 8, {"H-AP": np.ones((10_000, 8)), "AP": np.full((10_000, 8), np.nan)})
-    assert len(wide["nodes"]) * 16 == 12_000
+    wide_table = node_table(data, ["one"] * 8, {"H-AP": np.ones((10_000, 8)), "AP": np.full((10_000, 8), np.nan)})
+    assert len(wide_table["nodes"]) * 16 == 12_000
 
 
 def test_a_comparison_shows_the_first_seed_of_each_row(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_embeddings_with_tables_of_labels_and_images_have_a_page_that_trusts_non
         np.save(tmp_path / f"{part}.npy", random.normal(size=(count, 4)))
         for name in names[1:]:
             Image.new("RGB", (400, 300), "red").save(tmp_path / name)
-    beside = EmbeddingsOptions(
+    options = EmbeddingsOptions(
         labels=tmp_path / "queries.csv",
         gallery=tmp_path / "gallery.npy",
         gallery_labels=tmp_path / "gallery.csv",
@@ -282,16 +282,16 @@ def test_embeddings_with_tables_of_labels_and_images_have_a_page_that_trusts_non
         images=tmp_path,
     )
     out = make_report(
-        [tmp_path / "queries.npy"], tmp_path / "page.html", title=HOSTILE, options=beside, queries=9, hits=99
+        [tmp_path / "queries.npy"], tmp_path / "page.html", title=HOSTILE, options=options, queries=9, hits=99
     )
     page = parsed(out)
     assert page.h1.text == HOSTILE
     assert f"{HOSTILE} (2) › leaf (4)" in page.select_one(".facts").text
     assert page.select_one("#classes tbody th").text in ("<b>0", "<b>1")
-    shown = page.select("#retrievals img")
+    pictures = page.select("#retrievals img")
     unseen = {tag.text for tag in page.select(".nopicture .unseen")}
-    assert len(shown) + len(page.select(".nopicture")) == 3 * (1 + 8)
-    assert all(HOSTILE in image["alt"] for image in shown)
+    assert len(pictures) + len(page.select(".nopicture")) == 3 * (1 + 8)
+    assert all(HOSTILE in image["alt"] for image in pictures)
     assert unseen
     assert "gallery-0.png" in page.select_one("#retrievals .missing").text
     assert page.find(id="learning") is None
@@ -336,9 +336,9 @@ def test_embedded_folders_find_their_images_and_stand_beside_runs(
     photos.rename(tmp_path / "moved")
     bare = parsed(make_report([folders[0]], tmp_path / "bare.html", hits=3))
     assert "not where they were embedded from" in bare.select_one("#retrievals .missing").text
-    moved = EmbeddingsOptions(images=tmp_path / "moved" / "test")
+    options = EmbeddingsOptions(images=tmp_path / "moved" / "test")
     assert (
-        make_report([folders[0]], tmp_path / "moved.html", hits=3, options=moved).read_bytes()
+        make_report([folders[0]], tmp_path / "moved.html", hits=3, options=options).read_bytes()
         == (tmp_path / "one.html").read_bytes()
     )
 

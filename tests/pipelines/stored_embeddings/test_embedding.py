@@ -67,52 +67,52 @@ def test_embeddings_of_a_run_give_its_metrics(tmp_path: Path, capsys: pytest.Cap
         main(["embed", str(run), str(tmp_path / "elsewhere"), "--out", str(out), "--shard-size", "5"])
     assert ended.value.code == 0
     assert f"{out} holds " in capsys.readouterr().out
-    with np.load(run / "embeddings.npz") as stored:
-        np.testing.assert_allclose(vectors(out), stored["embeddings"], atol=1e-6)
+    with np.load(run / "embeddings.npz") as arrays:
+        np.testing.assert_allclose(vectors(out), arrays["embeddings"], atol=1e-6)
     result = evaluate_file(out, protocol="sop")
     assert result.summary().to_dict() == pytest.approx(metrics, abs=1e-6)
-    shown = read_embedded([out])
-    assert shown.images is not None  # where they were embedded from
-    assert [shown.images.name(row) for row in range(len(shown.names))] == list(shown.names)
-    columns = {"image", "split", *shown.tree.level_names, "embedding"}
+    embedded = read_embedded([out])
+    assert embedded.images is not None  # where they were embedded from
+    assert [embedded.images.name(row) for row in range(len(embedded.names))] == list(embedded.names)
+    columns = {"image", "split", *embedded.tree.level_names, "embedding"}
     assert all(set(pq.read_schema(part).names) == columns for part in out.glob("part-*"))
     assert {path.name.partition("-")[0] for path in out.iterdir()} == {"part", "manifest.json"}
 
 
 def test_queries_and_gallery_are_apart(tmp_path: Path) -> None:
     run, _ = trained("dyml-vehicle", "dyml-vehicle-happier", tmp_path)
-    made = embed(run, tmp_path / "elsewhere", tmp_path / "out", split="test_middle")
-    assert len(evaluate_file(made.folder, protocol="dyml")) == 3
+    embedded = embed(run, tmp_path / "elsewhere", tmp_path / "out", split="test_middle")
+    assert len(evaluate_file(embedded.folder, protocol="dyml")) == 3
     with pytest.raises(OptionError, match="a gallery and the one inside out"):
-        evaluate_file(made.folder, gallery=made.folder)
+        evaluate_file(embedded.folder, gallery=embedded.folder)
 
 
 def test_interrupted_call_goes_on_after_its_last_whole_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = trained("sop", "sop-happier", tmp_path)
-    elsewhere, whole, out = tmp_path / "elsewhere", tmp_path / "whole", tmp_path / "out"
-    embed(run, elsewhere, whole, shard_size=5)
-    seen: list[int] = []
+    elsewhere, undisturbed, out = tmp_path / "elsewhere", tmp_path / "whole", tmp_path / "out"
+    embed(run, elsewhere, undisturbed, shard_size=5)
+    embedded_rows: list[int] = []
     stack = ImageViews._plain_batch
 
     def counting(self: ImageViews, indices: list[int]) -> object:
-        if len(seen) < 12 and 5 in indices:
-            seen.append(-1)
+        if len(embedded_rows) < 12 and 5 in indices:
+            embedded_rows.append(-1)
             raise KeyboardInterrupt
-        seen.extend(indices)
+        embedded_rows.extend(indices)
         return stack(self, indices)
 
     monkeypatch.setattr(ImageViews, "_plain_batch", counting)
     with pytest.raises(KeyboardInterrupt):
         embed(run, elsewhere, out, shard_size=5)
     assert [path.name for path in sorted(out.glob("part-*"))] == [FIRST]
-    other = shutil.copytree(out, tmp_path / "other")
+    copy = shutil.copytree(out, tmp_path / "other")
     with pytest.raises(CheckpointError, match="with other settings"):
-        embed(run, elsewhere, other, shard_size=4)
+        embed(run, elsewhere, copy, shard_size=4)
     monkeypatch.setattr(ImageViews, "_plain_batch", stack)
     first = (out / FIRST).stat().st_mtime_ns
     embed(run, elsewhere, out, shard_size=5)
     assert (out / FIRST).stat().st_mtime_ns == first
-    assert np.array_equal(vectors(out), vectors(whole))
+    assert np.array_equal(vectors(out), vectors(undisturbed))
 
 
 def test_shards_of_one_folder_do_not_go_on_with_files_of_the_same_names_elsewhere(
@@ -143,17 +143,17 @@ def test_shards_of_one_folder_do_not_go_on_with_files_of_the_same_names_elsewher
 def test_images_without_files_are_known_by_their_pixels() -> None:
     pixels = np.random.default_rng(0).integers(0, 255, (2, 4, 4), dtype=np.uint8)
     source, changed = (ArrayImages(array, names=["a", "b"]) for array in (pixels, pixels + 1))
-    joined = JoinedImages(source, SelectedImages(changed, np.array([1])))
+    both_sources = JoinedImages(source, SelectedImages(changed, np.array([1])))
     assert stamp_of(source, 0) != stamp_of(changed, 0)
-    assert stamp_of(joined, 2) == stamp_of(changed, 1)
+    assert stamp_of(both_sources, 2) == stamp_of(changed, 1)
 
 
 def test_sigterm_ends_with_status_0_and_keeps_whole_shards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, _ = trained("sop", "sop-happier", tmp_path)
-    whole, out, stack = tmp_path / "whole", tmp_path / "out", ImageViews._plain_batch
-    embed(run, tmp_path / "elsewhere", whole, shard_size=5)
+    undisturbed, out, stack = tmp_path / "whole", tmp_path / "out", ImageViews._plain_batch
+    embed(run, tmp_path / "elsewhere", undisturbed, shard_size=5)
 
     def signalled(self: ImageViews, indices: list[int]) -> object:
         if 5 in indices:
@@ -169,7 +169,7 @@ def test_sigterm_ends_with_status_0_and_keeps_whole_shards(
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert [path.name for path in out.glob("part-*")] == [FIRST]
     embed(run, tmp_path / "elsewhere", out, shard_size=5)
-    assert np.array_equal(vectors(out), vectors(whole))
+    assert np.array_equal(vectors(out), vectors(undisturbed))
 
 
 def test_pretrained_network_is_embedded_with_the_pca_that_training_would_start_from(tmp_path: Path) -> None:
@@ -218,19 +218,19 @@ def test_what_cannot_be_embedded_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="holds other files: expected a new or empty folder"):
         embed(run, tmp_path / "data", tmp_path / "out")
     embed(run, tmp_path / "data", tmp_path / "embedded")
-    for other in ({"dtype": "float16"}, {"split": "train"}):
+    for setting in ({"dtype": "float16"}, {"split": "train"}):
         with pytest.raises(OptionError, match="holds finished embeddings: "):
-            embed(run, tmp_path / "data", tmp_path / "embedded", **other)
+            embed(run, tmp_path / "data", tmp_path / "embedded", **setting)
 
 
 def test_the_same_call_on_finished_embeddings_finds_them_and_removes_what_a_stop_left(tmp_path: Path) -> None:
     run, _ = trained("sop", "sop-happier", tmp_path)
     first = embed(run, tmp_path / "elsewhere", tmp_path / "out")
-    before = {path.name: path.read_bytes() for path in first.folder.iterdir()}
+    contents = {path.name: path.read_bytes() for path in first.folder.iterdir()}
     (first.folder / "shards").mkdir()
     (first.folder / "shards" / "fingerprint.json").write_bytes(b"of another model")
     assert embed(run, tmp_path / "elsewhere", tmp_path / "out") == first
-    assert {path.name: path.read_bytes() for path in first.folder.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in first.folder.iterdir()} == contents
 
 
 @pytest.fixture
@@ -262,9 +262,9 @@ def test_a_disk_that_is_full_at_the_end_is_an_error_and_the_shards_stay(
         with pytest.raises(OSError, match=r"No space left on device"):
             embed(run, tmp_path / "elsewhere", small_disk / "out")
     (small_disk / "filler").unlink()
-    made = embed(run, tmp_path / "elsewhere", small_disk / "out")
-    alone = embed(run, tmp_path / "elsewhere", tmp_path / "alone")
-    assert np.array_equal(vectors(made.folder), vectors(alone.folder))
+    resumed = embed(run, tmp_path / "elsewhere", small_disk / "out")
+    undisturbed = embed(run, tmp_path / "elsewhere", tmp_path / "alone")
+    assert np.array_equal(vectors(resumed.folder), vectors(undisturbed.folder))
     with (small_disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
         while filler.write(bytes(4096)):
             pass
@@ -274,9 +274,9 @@ def test_a_disk_that_is_full_at_the_end_is_an_error_and_the_shards_stay(
 
 def test_parts_name_the_nodes(tmp_path: Path) -> None:
     run, _ = trained("sop", "sop-happier", tmp_path)
-    made = embed(run, tmp_path / "elsewhere", tmp_path / "out")
+    embedded = embed(run, tmp_path / "elsewhere", tmp_path / "out")
     dataset = load_split(load_recipe(run / "recipe.yaml", [f"data.root={tmp_path / 'elsewhere'}"]), "test")
-    table = pq.read_table(sorted(made.folder.glob("part-*"))).to_pandas()
+    table = pq.read_table(sorted(embedded.folder.glob("part-*"))).to_pandas()
     assert table.columns.tolist() == ["embedding", "image", "split", *dataset.tree.level_names]
     expected = [list(map(str, dataset.tree.labels_of(path))) for path in dataset.paths.tolist()]
     assert table[list(dataset.tree.level_names)].to_numpy().tolist() == expected
@@ -330,16 +330,16 @@ def test_what_is_no_data_set_of_the_recipe_is_embedded_with_the_labels_that_are_
     assert "no sop is there: Stanford Online Products: Ebay_test.txt not in" in capsys.readouterr().err
     with pytest.raises(OptionError, match=r"without labels.*--labels"):
         evaluate_file(tmp_path / "unlabeled")
-    made = embed(run, tmp_path / "nested", tmp_path / "labeled")
+    embedded = embed(run, tmp_path / "nested", tmp_path / "labeled")
     assert "labels level_1, level_2 from the names of their folders" in capsys.readouterr().err
-    assert np.array_equal(vectors(made.folder), vectors(tmp_path / "unlabeled"))
+    assert np.array_equal(vectors(embedded.folder), vectors(tmp_path / "unlabeled"))
     names = [f"{number}.png" for number in range(8)]
     table = pd.DataFrame({"image": names, "kind": np.arange(8) // 4, "place": np.arange(8) // 2})
     table.to_csv(tmp_path / "flat" / "photos.csv", index=False)
     embed(run, tmp_path / "flat" / "photos.csv", tmp_path / "listed")
     values = [evaluate_file(tmp_path / out).summary().to_dict() for out in ("labeled", "listed")]
     assert values[0] == values[1]
-    shown = read_embedded([tmp_path / "labeled"])
-    assert shown.labels(7) == ["kind1", "L3"]
-    assert shown.images is not None
-    assert shown.images[7].getpixel((0, 0)) == (210, 210, 210)
+    embedded_images = read_embedded([tmp_path / "labeled"])
+    assert embedded_images.labels(7) == ["kind1", "L3"]
+    assert embedded_images.images is not None
+    assert embedded_images.images[7].getpixel((0, 0)) == (210, 210, 210)

@@ -200,9 +200,9 @@ def test_arrays_of_ids_junk_and_distractors_mean_what_they_mean_to_evaluate(retr
     pairs = np.array([(row, item) for row, items_of_query in enumerate(options["junk"]) for item in items_of_query])
     queries = {"embeddings": embeddings[:10], "paths": paths[:10]}
     number = {"ids": np.arange(30) // 2, "distractors": options["distractors"]}
-    whole = {**queries, "gallery_embeddings": embeddings, "gallery_paths": paths, "junk": pairs}
+    both_sides = {**queries, "gallery_embeddings": embeddings, "gallery_paths": paths, "junk": pairs}
     np.savez(
-        tmp_path / "whole.npz", **whole, ids=options["query_ids"], gallery_ids=options["gallery_ids"],
+        tmp_path / "whole.npz", **both_sides, ids=options["query_ids"], gallery_ids=options["gallery_ids"],
         distractors=options["distractors"],
     )  # fmt: skip
     np.savez(tmp_path / "queries.npz", **queries, ids=number["ids"][:10], junk=pairs)
@@ -227,16 +227,16 @@ def test_columns_of_tables_name_ids_junk_and_distractors(retrieval, masked, tmp_
     np.save(tmp_path / "gallery.npy", embeddings)
     junk = [(row, item) for row, items_of_query in enumerate(options["junk"]) for item in items_of_query]
     pd.DataFrame(junk, columns=["query", "item"]).to_csv(tmp_path / "junk.csv", index=False)
-    given = {"labels": tmp_path / "queries.csv", "ids": "file", "junk": tmp_path / "junk.csv", "distractors": True}
+    inputs = {"labels": tmp_path / "queries.csv", "ids": "file", "junk": tmp_path / "junk.csv", "distractors": True}
     for gallery in (
         {"gallery": tmp_path / "gallery.npy", "gallery_labels": tmp_path / "gallery.csv"},
         {"gallery": tmp_path / "gallery.parquet"},
     ):
-        result = evaluate_file(tmp_path / "queries.npy", **given, **gallery, out=tmp_path / "result.json")
+        result = evaluate_file(tmp_path / "queries.npy", **inputs, **gallery, out=tmp_path / "result.json")
         np.testing.assert_array_equal(result.values, expected.values)
         assert result.convention == replace(expected.convention, level_names=("kind", "name"))
         with pytest.raises(EmptyLabelError, match="gallery"):
-            evaluate_file(tmp_path / "queries.npy", **{**given, "distractors": False}, **gallery)
+            evaluate_file(tmp_path / "queries.npy", **{**inputs, "distractors": False}, **gallery)
     record = json.loads((tmp_path / "result.json").read_text())["manifest"]
     assert record["parameters"]["ids"] == "file"
     assert "junk.csv" in [file["name"] for file in record["inputs"]]
@@ -260,8 +260,8 @@ def test_ids_that_a_missing_one_made_floats_are_those_of_the_other_file(retrieva
     unlabeled = np.arange(len(paths)) % 7 == 6
     vectors = {"vector": list(embeddings)}
     pd.DataFrame({**vectors, "class": paths[:, -1]})[:10].to_parquet(tmp_path / "queries.parquet")
-    known = pd.Series(paths[:, -1]).where(~unlabeled)  # float64
-    pd.DataFrame({**vectors, "class": known}).to_parquet(tmp_path / "gallery.parquet")
+    known_classes = pd.Series(paths[:, -1]).where(~unlabeled)  # float64
+    pd.DataFrame({**vectors, "class": known_classes}).to_parquet(tmp_path / "gallery.parquet")
     result = evaluate_file(tmp_path / "queries.parquet", gallery=tmp_path / "gallery.parquet", distractors=True)
     ids = paths[:, -1:]
     expected = evaluate(embeddings[:10], ids[:10], embeddings, ids, distractors=unlabeled)

@@ -50,19 +50,19 @@ def test_the_three_setups_are_those_of_revisitops_code(revisited: Path, monkeypa
     result = evaluate_pairs(revisited / "queries.npy", **sides, as_json=True)
     lists = pickle.loads((revisited / "gnd.pkl").read_bytes())["gnd"]
     for setup, positives in POSITIVES.items():
-        for row, (scores, own) in enumerate(zip(cosines(revisited), lists, strict=True)):
-            relevant = np.concatenate([own[name] for name in positives])
-            junk = np.concatenate([own[name] for name in ("easy", "hard", "junk") if name not in positives])
-            kept = np.setdiff1d(np.arange(60), junk)
-            levels = np.isin(kept, relevant).astype(int)
-            expected = [revisitop_average_precision(scores[kept], levels, 1)]
-            expected += [revisitop_precision_at_k(scores[kept], levels, 1, k) for k in (1, 5, 10)]
+        for row, (scores, judgments) in enumerate(zip(cosines(revisited), lists, strict=True)):
+            relevant = np.concatenate([judgments[name] for name in positives])
+            junk = np.concatenate([judgments[name] for name in ("easy", "hard", "junk") if name not in positives])
+            items = np.setdiff1d(np.arange(60), junk)
+            levels = np.isin(items, relevant).astype(int)
+            expected = [revisitop_average_precision(scores[items], levels, 1)]
+            expected += [revisitop_precision_at_k(scores[items], levels, 1, k) for k in (1, 5, 10)]
             names = [f"{name}[{setup}]" for name in ("AP", "P@1", "P@5", "P@10")]
             assert result.per_query().loc[row, names].tolist() == pytest.approx(expected)
     assert result.convention.protocol == "revisitop"
-    plain = evaluate_pairs(revisited / "queries.npy", **sides, metrics=["AP"], as_json=True)
-    assert plain.names == ("AP[easy]", "AP[medium]", "AP[hard]")
-    assert plain["AP[hard]"] != result["AP[hard]"]  # not by trapezoids
+    average_precisions = evaluate_pairs(revisited / "queries.npy", **sides, metrics=["AP"], as_json=True)
+    assert average_precisions.names == ("AP[easy]", "AP[medium]", "AP[hard]")
+    assert average_precisions["AP[hard]"] != result["AP[hard]"]  # not by trapezoids
 
 
 def test_grades_of_pairs_rank_embeddings_and_codes(tmp_path: Path) -> None:
@@ -74,12 +74,12 @@ def test_grades_of_pairs_rank_embeddings_and_codes(tmp_path: Path) -> None:
         np.save(tmp_path / f"{name}.npy", vectors[rows])
     np.save(tmp_path / "grades.npy", test.grades())
     sides = {"gallery": tmp_path / "gallery.npy", "truth": tmp_path / "grades.npy", "as_json": True}
-    found = evaluate_pairs(tmp_path / "queries.npy", codes=True, metrics=["AP[1]", "NDCG"], **sides)
+    result = evaluate_pairs(tmp_path / "queries.npy", codes=True, metrics=["AP[1]", "NDCG"], **sides)
     bits = vectors > 0
     distances = (bits[test.queries][:, None] != bits[test.gallery][None]).sum(axis=2)
     expected = evaluate_scores(-distances, test.grades(), metrics=["AP[1]", "NDCG"])
-    np.testing.assert_array_equal(found.values, expected.values)
-    assert "Hamming distance, 12 bits" in found.convention.scores
+    np.testing.assert_array_equal(result.values, expected.values)
+    assert "Hamming distance, 12 bits" in result.convention.scores
     cosine = evaluate_pairs(tmp_path / "queries.npy", metrics=["NDCG"], **sides)
     np.testing.assert_allclose(
         cosine.values, evaluate_scores(cosines(tmp_path), test.grades(), metrics=["NDCG"]).values, atol=1e-3
@@ -146,30 +146,30 @@ def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands
     with pytest.raises(SystemExit) as ended:
         main([*map(str, command)])
     assert ended.value.code == 0
-    read = read_embeddings(tmp_path / "embedded", needs_labels=False)
-    assert read.gallery_embeddings is not None
-    assert read.gallery_embeddings.shape == (7, 8)
+    embedded = read_embeddings(tmp_path / "embedded", needs_labels=False)
+    assert embedded.gallery_embeddings is not None
+    assert embedded.gallery_embeddings.shape == (7, 8)
     truth = tmp_path / "roxford5k" / "gnd_roxford5k.pkl"
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
         main(["evaluate-pairs", str(tmp_path / "embedded"), str(truth), "--json", "--out", str(tmp_path / "r.json")])
     assert ended.value.code == 0
-    found = json.loads(capsys.readouterr().out)["summary"]
-    assert set(found) == {f"{name}[{setup}]" for name in ("AP", "P@1", "P@5", "P@10") for setup in POSITIVES}
+    summary = json.loads(capsys.readouterr().out)["summary"]
+    assert set(summary) == {f"{name}[{setup}]" for name in ("AP", "P@1", "P@5", "P@10") for setup in POSITIVES}
     inputs = [entry["name"] for entry in json.loads((tmp_path / "r.json").read_text())["manifest"]["inputs"]]
     assert inputs == ["part-00000-of-00002.parquet", "part-00001-of-00002.parquet", "gnd_roxford5k.pkl"]
-    own = load_revisited(tmp_path, distractors=tmp_path, verify="structure").ground_truth[1]
-    for name, vectors in (("queries", read.embeddings), ("gallery", read.gallery_embeddings)):
+    judgments = load_revisited(tmp_path, distractors=tmp_path, verify="structure").ground_truth[1]
+    for name, vectors in (("queries", embedded.embeddings), ("gallery", embedded.gallery_embeddings)):
         np.save(tmp_path / f"{name}.npy", vectors)
     scores = cosines(tmp_path)[1]
-    kept = [item for item in range(7) if item not in own["junk"]]
-    assert found["AP[hard]"] <= 1
-    expected = revisitop_average_precision(scores[kept], [int(item in own["hard"]) for item in kept], 1)
+    items = [item for item in range(7) if item not in judgments["junk"]]
+    assert summary["AP[hard]"] <= 1
+    expected = revisitop_average_precision(scores[items], [int(item in judgments["hard"]) for item in items], 1)
     per_query = evaluate_pairs(tmp_path / "embedded", truth=truth, as_json=True).per_query()
     assert per_query["AP[hard]"][1] == pytest.approx(expected)
     parts = ["--out", tmp_path / "parts", "--shard-size", "3"]
     with pytest.raises(SystemExit) as ended:
         main([*map(str, [*command[:3], *parts, *command[5:]])])
     assert ended.value.code == 0
-    again = evaluate_pairs(tmp_path / "parts", truth=truth, as_json=True).per_query()
-    np.testing.assert_allclose(again, per_query)
+    of_parts = evaluate_pairs(tmp_path / "parts", truth=truth, as_json=True).per_query()
+    np.testing.assert_allclose(of_parts, per_query)

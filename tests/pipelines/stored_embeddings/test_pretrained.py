@@ -32,10 +32,10 @@ HERE = ("images.workers=0", "training.device=cpu")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, random = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
     for number in range(8):
-        home = folder / f"kind{number // 4}" / f"L{number // 2}"
-        home.mkdir(parents=True, exist_ok=True)
+        class_folder = folder / f"kind{number // 4}" / f"L{number // 2}"
+        class_folder.mkdir(parents=True, exist_ok=True)
         small = Image.fromarray(random.integers(0, 255, (7, 9, 3), dtype=np.uint8))
-        small.resize((330, 250 + number)).save(home / f"{number}.png")
+        small.resize((330, 250 + number)).save(class_folder / f"{number}.png")
     return folder
 
 
@@ -60,17 +60,17 @@ def test_a_network_of_timm_embeds_as_timm_does(name: str, photos: Path, tmp_path
     assert {key: config[key] for key in VIEWS[name]} == VIEWS[name]
     save_file(network.state_dict(), tmp_path / "weights.safetensors")
     overrides = (f"model.pretrained={tmp_path / 'weights.safetensors'}", *HERE)
-    made = embed(f"timm:{name}", photos, tmp_path / "out", overrides=overrides)
+    embedded = embed(f"timm:{name}", photos, tmp_path / "out", overrides=overrides)
     network.eval().reset_classifier(0)
     view: Any = timm.data.create_transform(**config)
     with torch.inference_mode():
-        own = network(torch.stack([view(Image.open(file)) for file in files(photos)])).numpy()
-    own = own / np.linalg.norm(own, axis=1, keepdims=True)
-    found = read_embeddings(made.folder).embeddings
-    assert found.shape == own.shape
-    np.testing.assert_allclose(found, own, atol=1e-4)
+        expected = network(torch.stack([view(Image.open(file)) for file in files(photos)])).numpy()
+    expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
+    vectors = read_embeddings(embedded.folder).embeddings
+    assert vectors.shape == expected.shape
+    np.testing.assert_allclose(vectors, expected, atol=1e-4)
     model = ht.load_model(f"timm:{name}/{tmp_path / 'weights.safetensors'}", device="cpu")
-    np.testing.assert_allclose(model.embed(photos), found, atol=1e-6)
+    np.testing.assert_allclose(model.embed(photos), vectors, atol=1e-6)
     assert evaluate_file(tmp_path / "out", metrics=["H-AP", "AP[1]"]).summary().notna().all()
 
 
@@ -79,14 +79,14 @@ def test_a_tower_of_open_clip_embeds_as_open_clip_does(photos: Path, tmp_path: P
 
     save_tiny_clip(tmp_path)
     weights = tmp_path / "open_clip_model.safetensors"
-    made = embed(f"open_clip:{MODEL}", photos, tmp_path / "out", overrides=(f"model.pretrained={weights}", *HERE))
+    embedded = embed(f"open_clip:{MODEL}", photos, tmp_path / "out", overrides=(f"model.pretrained={weights}", *HERE))
     model, _, view = open_clip.create_model_and_transforms(MODEL, pretrained=str(weights))
     with torch.inference_mode():
-        own = model.eval().encode_image(torch.stack([view(Image.open(file)) for file in files(photos)])).numpy()
-    own = own / np.linalg.norm(own, axis=1, keepdims=True)
-    found = read_embeddings(made.folder).embeddings
-    np.testing.assert_allclose(found, own, atol=1e-4)
-    np.testing.assert_allclose(ht.load_model(f"open_clip:{MODEL}/{weights}").embed(photos), found, atol=1e-5)
+        expected = model.eval().encode_image(torch.stack([view(Image.open(file)) for file in files(photos)])).numpy()
+    expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
+    vectors = read_embeddings(embedded.folder).embeddings
+    np.testing.assert_allclose(vectors, expected, atol=1e-4)
+    np.testing.assert_allclose(ht.load_model(f"open_clip:{MODEL}/{weights}").embed(photos), vectors, atol=1e-5)
 
 
 def test_the_crop_follows_the_size() -> None:

@@ -34,8 +34,8 @@ def retrieval():
 
 def shard(embeddings, leaf, rows, **more):
     column = pa.FixedSizeListArray.from_arrays(pa.array(embeddings[rows].ravel()), embeddings.shape[1])
-    images, kinds = [f"{row}.jpg" for row in rows], [f"kind {own // 4}" for own in leaf[rows]]
-    table = {"embedding": column, "image": images, "kind": kinds, "name": [str(own) for own in leaf[rows]]}
+    images, kinds = [f"{row}.jpg" for row in rows], [f"kind {label // 4}" for label in leaf[rows]]
+    table = {"embedding": column, "image": images, "kind": kinds, "name": [str(label) for label in leaf[rows]]}
     return pa.table({**table, **more})
 
 
@@ -46,16 +46,16 @@ def write(folder, embeddings, leaf):
         table = shard(embeddings, leaf, np.arange(start, stop)).replace_schema_metadata({"hiertree.model": "aa"})
         parts.append({"name": f"part-{number:05d}-of-{len(CUTS) - 1:05d}.parquet", "rows": stop - start})
         pq.write_table(table, folder / parts[-1]["name"], row_group_size=7)
-    made = {"rows": ROWS, "dimensions": WIDTH, "parts": parts, "model": "aa"}
-    (folder / "manifest.json").write_text(json.dumps(made))
+    manifest = {"rows": ROWS, "dimensions": WIDTH, "parts": parts, "model": "aa"}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder
 
 
 def test_shards_of_all_kinds_give_the_numbers_of_one_file(retrieval, tmp_path):
     embeddings, leaf = retrieval
-    whole = shard(embeddings, leaf, np.arange(ROWS))
-    pq.write_table(whole, tmp_path / "whole.parquet")
-    whole.drop_columns("embedding").to_pandas().to_csv(tmp_path / "labels.csv", index=False)
+    rows_table = shard(embeddings, leaf, np.arange(ROWS))
+    pq.write_table(rows_table, tmp_path / "whole.parquet")
+    rows_table.drop_columns("embedding").to_pandas().to_csv(tmp_path / "labels.csv", index=False)
     (tmp_path / "arrays").mkdir()
     for number, rows in enumerate(np.split(embeddings, [11, 60])):
         np.save(tmp_path / "arrays" / f"{number}.npy", rows)
@@ -71,11 +71,11 @@ def test_shards_of_all_kinds_give_the_numbers_of_one_file(retrieval, tmp_path):
     ):
         np.testing.assert_array_equal(evaluate_file(source, **options).values, expected)
     rows = np.array([70, 3, 39, 40, 3, 89])
-    stored = read_embeddings(parquet, in_parts=True)
-    np.testing.assert_array_equal(stored.embeddings[rows], embeddings[rows])
+    shards = read_embeddings(parquet, in_parts=True)
+    np.testing.assert_array_equal(shards.embeddings[rows], embeddings[rows])
     assert audit(parquet).size
     assert "parquet" in read_sources([parquet])[0]
-    pq.write_table(whole.append_column("split", [["gallery", "query", "gallery"] * 30]), tmp_path / "both.parquet")
+    pq.write_table(rows_table.append_column("split", [["gallery", "query", "gallery"] * 30]), tmp_path / "both.parquet")
     for in_parts in (True, False):
         sides = read_embeddings(tmp_path / "both.parquet", in_parts=in_parts)
         np.testing.assert_array_equal(sides.embeddings[:], embeddings[1::3])
@@ -93,8 +93,8 @@ def rewrite(folder, **changes):
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), **changes}))
 
 
-def replace_last(folder, embeddings, leaf, rows=REST, model="aa", without=()):
-    table = shard(embeddings, leaf, rows).drop_columns(list(without))
+def replace_last(folder, embeddings, leaf, rows=REST, model="aa", dropped_columns=()):
+    table = shard(embeddings, leaf, rows).drop_columns(list(dropped_columns))
     pq.write_table(table.replace_schema_metadata({"hiertree.model": model}), folder / LAST)
 
 
@@ -103,7 +103,7 @@ DAMAGE = {
     "width 7": lambda folder, own, leaf: replace_last(folder, own[:, 1:], leaf),
     "model bb": lambda folder, own, leaf: replace_last(folder, own, leaf, model="bb"),
     "dtype float64": lambda folder, own, leaf: replace_last(folder, own.astype(float), leaf),
-    "columns ['image']": lambda folder, own, leaf: replace_last(folder, own, leaf, without=["kind", "name"]),
+    "columns ['image']": lambda folder, own, leaf: replace_last(folder, own, leaf, dropped_columns=["kind", "name"]),
     "with 2 shards": lambda folder, *_: (folder / LAST).unlink(),
     "with 4 shards": lambda folder, *_: (folder / NEXT).write_bytes((folder / FIRST).read_bytes()),
     "'rows': 49": lambda folder, own, leaf: replace_last(folder, own, leaf, REST[1:]),
@@ -176,8 +176,8 @@ def test_what_one_process_finds_wrong_is_one_error_of_all(damage, retrieval, tmp
 
 def until_more_is_finished(process, folder):
     """Wait for a block more than there was; returns the processes that share the work, by rank."""
-    before = len(list(folder.glob("*.npy")))
-    while process.poll() is None and len(list(folder.glob("*.npy"))) <= before:
+    num_blocks = len(list(folder.glob("*.npy")))
+    while process.poll() is None and len(list(folder.glob("*.npy"))) <= num_blocks:
         time.sleep(0.05)
     children = psutil.Process(process.pid).children() if process.poll() is None else []
     return {int(child.environ()["RANK"]): child for child in children}
@@ -195,8 +195,8 @@ def test_a_line_names_the_process_that_was_killed(long_evaluation, tmp_path):
     process = launched(*long_evaluation, folder=tmp_path)
     until_more_is_finished(process, tmp_path / "run")[0].kill()
     assert process.wait(timeout=15) != 0
-    said = (tmp_path / "stderr").read_text()
-    assert said.count(f"process 0 of {PROCESSES} has ended before the work was done") == said.count("error: ") == 1
+    stderr = (tmp_path / "stderr").read_text()
+    assert stderr.count(f"process 0 of {PROCESSES} has ended before the work was done") == stderr.count("error: ") == 1
 
 
 @pytest.mark.nightly

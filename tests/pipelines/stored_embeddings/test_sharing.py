@@ -55,7 +55,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def alone(run: Path, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def one_process(run: Path, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What one process writes."""
     out = tmp_path_factory.mktemp("alone") / "out"
     embed(run, photos, out, skip_bad=True, **OPTIONS)
@@ -66,13 +66,13 @@ def parts(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("part-*.parquet")}
 
 
-def assert_same(out: Path, alone: Path) -> None:
-    assert parts(out) == parts(alone)
-    assert (out / "skipped.csv").read_text() == (alone / "skipped.csv").read_text()
-    one, other = (json.loads((folder / "manifest.json").read_text()) for folder in (out, alone))
+def assert_same(out: Path, expected: Path) -> None:
+    assert parts(out) == parts(expected)
+    assert (out / "skipped.csv").read_text() == (expected / "skipped.csv").read_text()
+    manifest, expected_manifest = (json.loads((folder / "manifest.json").read_text()) for folder in (out, expected))
     for key in ("model", "rows", "dimensions", "dtype", "parts"):
-        assert one[key] == other[key]
-    assert sorted(path.name for path in out.iterdir()) == sorted(path.name for path in alone.iterdir())
+        assert manifest[key] == expected_manifest[key]
+    assert sorted(path.name for path in out.iterdir()) == sorted(path.name for path in expected.iterdir())
 
 
 def command(run: Path, photos: Path, out: Path, *more: str) -> list[str]:
@@ -80,37 +80,37 @@ def command(run: Path, photos: Path, out: Path, *more: str) -> list[str]:
     return ["-m", "hiertree", "embed", str(run), str(photos), "--out", str(out), *fixed]
 
 
-def killed_once_it_has(finished: int, arguments: Sequence[str], out: Path, *, victim: int, number: int) -> str:
+def killed_once_it_has(num_parts: int, arguments: Sequence[str], out: Path, *, victim: int, number: int) -> str:
     """Kill one of the processes of a call once all have started and some parts stand; returns what the call said."""
     call = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True)
-    started: list[psutil.Process] = []
+    children_started: list[psutil.Process] = []
     deadline = time.monotonic() + 240
-    while (len(started) < number or len(list(out.glob("part-*"))) < finished) and call.poll() is None:
+    while (len(children_started) < number or len(list(out.glob("part-*"))) < num_parts) and call.poll() is None:
         assert time.monotonic() < deadline
         with suppress(psutil.NoSuchProcess):  # ended by now
             children = psutil.Process(call.pid).children()
-            started = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+            children_started = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
         time.sleep(0.005)
-    if len(started) == number:
+    if len(children_started) == number:
         with suppress(psutil.NoSuchProcess):
-            sorted(started, key=lambda child: child.pid)[victim].kill()
-    said = call.communicate(timeout=60)[1]
-    assert call.returncode == 2 or (out / "manifest.json").is_file(), said
-    return said
+            sorted(children_started, key=lambda child: child.pid)[victim].kill()
+    stderr = call.communicate(timeout=60)[1]
+    assert call.returncode == 2 or (out / "manifest.json").is_file(), stderr
+    return stderr
 
 
-def test_parts_hold_what_the_trained_model_embeds(run: Path, photos: Path, alone: Path, tmp_path: Path) -> None:
+def test_parts_hold_what_the_trained_model_embeds(run: Path, photos: Path, one_process: Path, tmp_path: Path) -> None:
     with pytest.raises(ImageError, match=BAD):
         embed(run, photos, tmp_path / "failed", **OPTIONS)
     good = tmp_path / "good"
     shutil.copytree(photos, good)
     (good / BAD).unlink()
     expected = load_model(run, device="cpu").embed(sorted(good.iterdir()), progress=False)
-    whole = pq.read_table(sorted(alone.glob("part-*")))
-    assert str(whole.schema.field("embedding").type) == "fixed_size_list<element: float>[8]"
-    np.testing.assert_allclose(np.stack(whole["embedding"].to_numpy()), expected, atol=1e-6)
-    assert whole["image"].to_pylist() == [path.name for path in sorted(good.iterdir())]
-    assert (alone / "skipped.csv").read_text().startswith(f"image,reason\n{BAD},")
+    table = pq.read_table(sorted(one_process.glob("part-*")))
+    assert str(table.schema.field("embedding").type) == "fixed_size_list<element: float>[8]"
+    np.testing.assert_allclose(np.stack(table["embedding"].to_numpy()), expected, atol=1e-6)
+    assert table["image"].to_pylist() == [path.name for path in sorted(good.iterdir())]
+    assert (one_process / "skipped.csv").read_text().startswith(f"image,reason\n{BAD},")
     half = embed(run, good, tmp_path / "half", dtype="float16", **OPTIONS)
     assert half.images == PHOTOS - 1
     assert str(pq.read_schema(next((tmp_path / "half").glob("part-*"))).field(0).type).startswith("fixed_size_list<el")
@@ -120,35 +120,35 @@ def test_queries_and_gallery_are_rows_with_labels_in_parts_of_their_own(tmp_path
     write_benchmark("dyml-vehicle", tmp_path / "data")
     recipe = load_recipe("dyml-vehicle-happier", [*FEW_STEPS, f"data.root={tmp_path / 'data'}"])
     train(recipe, tmp_path / "run")
-    made = embed(tmp_path / "run", tmp_path / "data", tmp_path / "out", split="test_middle", shard_size=2)
+    embedded = embed(tmp_path / "run", tmp_path / "data", tmp_path / "out", split="test_middle", shard_size=2)
     dataset = load_split(recipe, "test").beside[0]
-    table = pq.read_table(sorted(made.folder.glob("part-*"))).to_pandas()
+    table = pq.read_table(sorted(embedded.folder.glob("part-*"))).to_pandas()
     rows = {"query": dataset.queries, "gallery": dataset.gallery}
-    assert table["split"].tolist() == [split for split, own in rows.items() for _ in own]
-    for split, own in rows.items():
+    assert table["split"].tolist() == [split for split, split_rows in rows.items() for _ in split_rows]
+    for split, split_rows in rows.items():
         part = table[table["split"] == split]
-        assert part["image"].tolist() == [str(dataset.ids[row]) for row in own]
-        expected = [list(map(str, dataset.tree.labels_of(path))) for path in dataset.paths[own].tolist()]
+        assert part["image"].tolist() == [str(dataset.ids[row]) for row in split_rows]
+        expected = [list(map(str, dataset.tree.labels_of(path))) for path in dataset.paths[split_rows].tolist()]
         assert part[list(dataset.tree.level_names)].to_numpy().tolist() == expected
-    manifest = json.loads((made.folder / "manifest.json").read_text())
-    assert sum(part["rows"] for part in manifest["parts"]) == manifest["rows"] == made.images == len(table)
-    read = read_embeddings(made.folder)
-    assert (len(read.paths), len(read.gallery_paths)) == (len(dataset.queries), len(dataset.gallery))
-    assert np.array_equal(read.embeddings, np.stack(table["embedding"])[: len(dataset.queries)])
-    assert np.array_equal(read.gallery_embeddings, np.stack(table["embedding"])[len(dataset.queries) :])
+    manifest = json.loads((embedded.folder / "manifest.json").read_text())
+    assert sum(part["rows"] for part in manifest["parts"]) == manifest["rows"] == embedded.images == len(table)
+    stored_arrays = read_embeddings(embedded.folder)
+    assert (len(stored_arrays.paths), len(stored_arrays.gallery_paths)) == (len(dataset.queries), len(dataset.gallery))
+    assert np.array_equal(stored_arrays.embeddings, np.stack(table["embedding"])[: len(dataset.queries)])
+    assert np.array_equal(stored_arrays.gallery_embeddings, np.stack(table["embedding"])[len(dataset.queries) :])
 
 
 @pytest.mark.nightly
 def test_killed_process_ends_the_call_and_one_process_goes_on(
-    run: Path, photos: Path, alone: Path, tmp_path: Path
+    run: Path, photos: Path, one_process: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    said = killed_once_it_has(2, command(run, photos, out, "--devices=2"), out, victim=1, number=2)
-    assert "run the same command to go on" in said
+    stderr = killed_once_it_has(2, command(run, photos, out, "--devices=2"), out, victim=1, number=2)
+    assert "run the same command to go on" in stderr
     standing = {path: path.stat().st_mtime_ns for path in out.glob("part-*")}
     embed(run, photos, out, skip_bad=True, **OPTIONS)
     assert {path: path.stat().st_mtime_ns for path in standing} == standing
-    assert_same(out, alone)
+    assert_same(out, one_process)
 
 
 def test_a_line_names_the_process_that_was_killed(run: Path, photos: Path, tmp_path: Path) -> None:
@@ -158,9 +158,9 @@ def test_a_line_names_the_process_that_was_killed(run: Path, photos: Path, tmp_p
         while not list(out.glob("part-*")):
             assert call.poll() is None
             time.sleep(0.005)
-        next(own for own in psutil.Process(call.pid).children() if own.environ()["RANK"] == "2").kill()
-        _, said = call.communicate(timeout=60)
-    assert said.count("process 2 of 3 has ended before the work was done") == said.count("error: ") == 1
+        next(child for child in psutil.Process(call.pid).children() if child.environ()["RANK"] == "2").kill()
+        _, stderr = call.communicate(timeout=60)
+    assert stderr.count("process 2 of 3 has ended before the work was done") == stderr.count("error: ") == 1
     assert call.returncode != 0
 
 
@@ -169,47 +169,47 @@ def test_each_process_looks_at_its_share_of_the_images_and_other_files_are_notic
     folder.mkdir()
     for number in range(1024 * blocks - 5):
         (folder / f"{number:05d}.png").touch()
-    other = shutil.copytree(folder, tmp_path / "other")
-    found = {}
+    copy = shutil.copytree(folder, tmp_path / "other")
+    reports = {}
     for number in (1, 2, 3):
         run_together(digest_images, str(tmp_path), [str(folder)] * number, count=number)
-        found[number] = [(tmp_path / f"{rank}.txt").read_text().split() for rank in range(number)]
-    assert len({digest for own in found.values() for digest, _ in own}) == 1
-    assert {number: max(int(looked) for _, looked in own) for number, own in found.items()} == {
+        reports[number] = [(tmp_path / f"{rank}.txt").read_text().split() for rank in range(number)]
+    assert len({digest for rank_reports in reports.values() for digest, _ in rank_reports}) == 1
+    assert {number: max(int(looked) for _, looked in rank_reports) for number, rank_reports in reports.items()} == {
         1: 1024 * blocks - 5,
         2: 1024 * blocks - 5,
         3: 1024 * 5 - 5,  # of the seven, two thirds
     }
     (folder / "04000.png").write_bytes(b"changed")
     run_together(digest_images, str(tmp_path), [str(folder)], count=1)
-    assert (tmp_path / "0.txt").read_text().split()[0] != found[1][0][0]
+    assert (tmp_path / "0.txt").read_text().split()[0] != reports[1][0][0]
     for rank in (0, 2):  # the last is not among the two that look at this image, but is to read it
-        run_together(digest_images, str(tmp_path), [str(folder if rank == own else other) for own in range(3)], count=3)
+        run_together(digest_images, str(tmp_path), [str(folder if rank == r else copy) for r in range(3)], count=3)
         assert "of 3 has other images than the others" in (tmp_path / "0.txt").read_text()
         assert (tmp_path / "2.txt").read_text() == "status 0"
 
 
 def test_error_of_one_of_two_processes_is_raised_and_another_number_goes_on(
-    run: Path, photos: Path, alone: Path, tmp_path: Path
+    run: Path, photos: Path, one_process: Path, tmp_path: Path
 ) -> None:
     begun = time.monotonic()
     with pytest.raises(ImageError, match=BAD):
         embed(run, photos, tmp_path / "failed", devices=2, **OPTIONS)
     assert time.monotonic() - begun < 120
     assert not (tmp_path / "failed" / "manifest.json").exists()
-    assert 0 < len(parts(tmp_path / "failed")) < len(parts(alone))
+    assert 0 < len(parts(tmp_path / "failed")) < len(parts(one_process))
 
 
 def test_parts_of_other_work_are_refused(
-    run: Path, photos: Path, alone: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, photos: Path, one_process: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    shutil.copytree(alone, out)
+    shutil.copytree(one_process, out)
     (out / "manifest.json").unlink()
     first = min(out.glob("part-*"))
-    whole = first.read_bytes()
+    part_bytes = first.read_bytes()
     for words, content in {
-        "expected a whole part; remove it to have it computed": whole[:-20],
+        "expected a whole part; remove it to have it computed": part_bytes[:-20],
         "another model, other images or options": max(out.glob("part-*")).read_bytes(),
     }.items():
         (out / "shards").mkdir()  # as an interrupted call leaves it
@@ -218,12 +218,12 @@ def test_parts_of_other_work_are_refused(
         shutil.rmtree(out / "shards")
     first.unlink()
     (out / "shards").mkdir()
-    said = refused(command(run, photos, out, "--dtype=float16"), capsys)
-    assert "another model, other images or options" in said
+    stderr = refused(command(run, photos, out, "--dtype=float16"), capsys)
+    assert "another model, other images or options" in stderr
     shutil.rmtree(out / "shards")
     (out / "shards").mkdir()
     embed(run, photos, out, skip_bad=True, **OPTIONS)
-    assert_same(out, alone)
+    assert_same(out, one_process)
 
 
 def refused(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -231,9 +231,9 @@ def refused(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit) as ended:
         main(list(words[2:]))
     assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert said.count("error: ") == 1
-    return said
+    stderr = capsys.readouterr().err
+    assert stderr.count("error: ") == 1
+    return stderr
 
 
 def test_the_script_for_slurm_embeds_and_evaluates_with_all_tasks(run: Path, tmp_path: Path) -> None:
@@ -241,36 +241,36 @@ def test_the_script_for_slurm_embeds_and_evaluates_with_all_tasks(run: Path, tmp
     (script,) = re.findall(r"^```sh\n(#!/bin/bash\n.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
     (tmp_path / "runs").mkdir()
     shutil.copytree(run, tmp_path / "runs" / "sop")
-    drawn = load_synthetic("test", families=3, kinds=3, instances=4, images=4, image_size=16)
-    for row, path in enumerate(drawn.paths):
+    dataset = load_synthetic("test", families=3, kinds=3, instances=4, images=4, image_size=16)
+    for row, path in enumerate(dataset.paths):
         file = tmp_path.joinpath("images", *map(str, path), f"{row}.png")
         file.parent.mkdir(parents=True, exist_ok=True)
-        drawn.images[row].save(file)
+        dataset.images[row].save(file)
     srun = tmp_path / "srun"
     srun.write_text(f'#!/bin/sh\nshift\nexec "{sys.executable}" -m torch.distributed.run --nproc-per-node=2 -m "$@"\n')
     srun.chmod(0o755)
     variables = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
     subprocess.run(["bash", "-c", script], cwd=tmp_path, env=variables, check=True, timeout=500)
-    assert pq.read_metadata(tmp_path / "values.parquet").num_rows == len(drawn.paths)
+    assert pq.read_metadata(tmp_path / "values.parquet").num_rows == len(dataset.paths)
     assert list((tmp_path / "embedded").glob("part-*"))
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("number", [2, 3, 4])
 def test_any_number_of_processes_writes_the_same_bytes(
-    run: Path, photos: Path, alone: Path, tmp_path: Path, number: int
+    run: Path, photos: Path, one_process: Path, tmp_path: Path, number: int
 ) -> None:
     launcher = ["-m", "torch.distributed.run", f"--nproc-per-node={number}"]
     subprocess.run([sys.executable, *launcher, *command(run, photos, tmp_path / "torchrun")], check=True)
-    assert_same(tmp_path / "torchrun", alone)
+    assert_same(tmp_path / "torchrun", one_process)
     embed(run, photos, tmp_path / "devices", devices=number, skip_bad=True, **OPTIONS)
-    assert_same(tmp_path / "devices", alone)
+    assert_same(tmp_path / "devices", one_process)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("victim", range(3))
 def test_process_killed_at_random_ten_times_goes_on(
-    victim: int, run: Path, photos: Path, alone: Path, tmp_path: Path
+    victim: int, run: Path, photos: Path, one_process: Path, tmp_path: Path
 ) -> None:
     draw, out = np.random.default_rng(), tmp_path / "out"
     for _ in range(10):
@@ -278,8 +278,8 @@ def test_process_killed_at_random_ten_times_goes_on(
         parts_then = len(list(out.glob("part-*"))) + int(draw.integers(0, 3))
         killed_once_it_has(parts_then, command(run, photos, out, f"--devices={size}"), out, victim=victim, number=size)
         if (out / "manifest.json").is_file():
-            assert_same(out, alone)
+            assert_same(out, one_process)
             shutil.rmtree(out)
     if out.exists():
         embed(run, photos, out, skip_bad=True, **OPTIONS)
-        assert_same(out, alone)
+        assert_same(out, one_process)

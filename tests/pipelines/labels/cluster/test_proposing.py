@@ -223,8 +223,10 @@ def test_a_noun_of_both_kinds_is_certain_by_its_item_alone():
 
 
 @given(st.floats(-2, 2), st.floats(-2, 2))
-def test_natural_grows_more_probable_with_the_margin_and_is_a_half_where_a_label_counts_as_natural(one, other):
-    low, high = sorted([one, other])
+def test_natural_grows_more_probable_with_the_margin_and_is_a_half_where_a_label_counts_as_natural(
+    margin, other_margin
+):
+    low, high = sorted([margin, other_margin])
     assert 0 < natural_probability(low) <= natural_probability(high) < 1
     assert natural_probability(0.5) == 0.5
 
@@ -323,7 +325,7 @@ def test_few_labels_make_a_tree_too(labels):
 @pytest.mark.parametrize("clusters", [1, 2, 3])
 def test_few_clusters_of_a_kind_have_as_many_levels_as_are_asked_for(clusters):
     nouns = ["lake", "mountain", "church"][:clusters]
-    above = groups_above(
+    levels_above = groups_above(
         np.eye(3, dtype=np.float32)[:clusters], ["natural"] * clusters, nouns, [{n: 1} for n in nouns], levels=3
     )
-    assert [len(groups) for groups in above] == [3] * clusters
+    assert [len(groups) for groups in levels_above] == [3] * clusters

@@ -47,10 +47,10 @@ def test_rows_keep_the_cosines_of_a_dense_singular_value_decomposition(shape, di
     rank = min(dimensions, *shape)
     left, values, _ = np.linalg.svd(features.toarray())
     slow = left[:, :rank] * values[:rank]
-    reduced = truncated_svd(features, rank)
-    assert reduced.shape == (shape[0], rank)
-    assert np.allclose(reduced @ reduced.T, slow @ slow.T, atol=1e-10)
-    assert np.array_equal(reduced, truncated_svd(features, rank))
+    projections = truncated_svd(features, rank)
+    assert projections.shape == (shape[0], rank)
+    assert np.allclose(projections @ projections.T, slow @ slow.T, atol=1e-10)
+    assert np.array_equal(projections, truncated_svd(features, rank))
 
 
 TYPES = ["lake", "church building", "waterfall", "museum", "castle", "glacial lake", "road bridge", "ferry ship"]
@@ -121,10 +121,10 @@ def test_a_label_of_a_table_has_its_vector_and_another_the_mean_of_its_longest_p
         "silent": [0.0, 0.0],
     }
     texts = ["Natural arch", "old natural arch bridge", "onsen", "silent", "ryokan"]
-    found = _encode(tmp_path, vectors, texts)
-    assert np.allclose(found[:2], [[1, 0, 0], [0.5**0.5, 0.5**0.5, 0]])
-    assert np.allclose(found[2:], [[0, 0, 1]] * 3)
-    assert found.dtype == np.float32
+    encoded = _encode(tmp_path, vectors, texts)
+    assert np.allclose(encoded[:2], [[1, 0, 0], [0.5**0.5, 0.5**0.5, 0]])
+    assert np.allclose(encoded[2:], [[0, 0, 1]] * 3)
+    assert encoded.dtype == np.float32
 
 
 def test_a_table_of_vectors_that_cannot_serve_says_why(tmp_path):

@@ -137,10 +137,10 @@ def test_labels_right_below_any_number_of_parents_have_walks(parents):
 def test_the_largest_singular_values_are_kept_whatever_the_rank(rank):
     generator = np.random.default_rng(rank)
     rows = generator.normal(size=(320, rank)) @ generator.normal(size=(rank, 310))
-    reduced = truncated_svd(csr_matrix(rows), 40)
+    projections = truncated_svd(csr_matrix(rows), 40)
     left, values, _ = np.linalg.svd(rows)
     best = left[:, :40] * values[:40]
-    np.testing.assert_allclose(reduced @ reduced.T, best @ best.T, atol=1e-6 * values[0] ** 2)
+    np.testing.assert_allclose(projections @ projections.T, best @ best.T, atol=1e-6 * values[0] ** 2)
 
 
 def test_a_label_that_only_the_list_knows_has_no_chain_of_wikidatas():

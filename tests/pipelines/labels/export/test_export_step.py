@@ -97,8 +97,8 @@ def test_the_files_of_an_export_agree(proposal_folder, tmp_path):
     graph = nx.read_graphml(export.folder / "tree.graphml")
     assert nx.is_arborescence(graph)
     assert graph.number_of_nodes() == 1 + sum(tree.level_sizes)
-    again = ht.LabelTree.from_graphml(export.folder / "tree.graphml")
-    assert (places(again), again.level_names) == (places(tree), tree.level_names)
+    reread_tree = ht.LabelTree.from_graphml(export.folder / "tree.graphml")
+    assert (places(reread_tree), reread_tree.level_names) == (places(tree), tree.level_names)
     assert len(tree.leaves) == 13
     rows = provenance(export.folder)
     assert len(rows) == export.report["landmarks"] == 14

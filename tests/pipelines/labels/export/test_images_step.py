@@ -48,8 +48,8 @@ def test_washington_photos_become_two_splits_that_training_loads(washington, tmp
     assert {split: len(names) for split, names in landmarks.items()} == folder.landmarks
     assert abs(folder.landmarks["train"] - folder.landmarks["test"]) <= 1
     rows = read_table(folder.table)
-    published = read_table(table)
-    landmark_of = dict(zip(published["image_id"], published["landmark_id"], strict=True))
+    image_rows = read_table(table)
+    landmark_of = dict(zip(image_rows["image_id"], image_rows["landmark_id"], strict=True))
     assert all(landmark_of[file[:-4]] == leaf for file, leaf in zip(rows["image"], rows["landmark_id"], strict=True))
     assert min(Counter(rows["landmark_id"]).values()) >= 2
     sizes = rows.groupby("hierarchical_label")[["landmark_id", "split"]].nunique()

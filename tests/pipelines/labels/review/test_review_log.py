@@ -82,16 +82,16 @@ def test_any_actions_replay_from_their_log_to_the_same_state_and_undo_to_the_fir
     path = tmp_path_factory.mktemp("log") / "anna.jsonl"
     at = session(path)
     for request in actions:
-        before = at.news(0).history
+        history_before = at.news(0).history
         try:
             state = act(at, request)
         except ReviewError:
-            assert at.news(0).history == before  # refused as a whole
+            assert at.news(0).history == history_before  # refused as a whole
             continue
         assert state.state.digest == State.of(state.state.clusters.values()).digest  # kept up to date, and from scratch
         assert state.state.labels == frozenset(LABELS)
         if not isinstance(request, Undo | Redo):
-            assert state.after(Undo()).state == before.state
+            assert state.after(Undo()).state == history_before.state
             assert state.after(Undo()).after(Redo()).state == state.state
     history = at.news(0).history
     assert session(path).news(0).history == history

@@ -193,16 +193,16 @@ def test_images_are_served_small(server):
     ],
 )
 def test_what_makes_no_sense_is_refused_and_leaves_the_log_alone(server, body, status):
-    before = server.session.log.path.read_bytes()
-    given, content, _ = server.ask("POST", "/api/act", body)
-    assert given == status
+    log_bytes = server.session.log.path.read_bytes()
+    answer_status, content, _ = server.ask("POST", "/api/act", body)
+    assert answer_status == status
     assert content["error"]
-    assert server.session.log.path.read_bytes() == before
+    assert server.session.log.path.read_bytes() == log_bytes
 
 
 @pytest.mark.parametrize("sign", [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))])
 def test_names_take_no_sign_that_turns_the_direction(server, sign):
-    before, name = server.session.log.path.read_bytes(), f"la{sign}ke"
+    log_bytes, name = server.session.log.path.read_bytes(), f"la{sign}ke"
     requests = [
         {"do": "rename", "cluster": 0, "name": name},
         {"do": "above", "clusters": [0], "above": ["water", name]},
@@ -213,7 +213,7 @@ def test_names_take_no_sign_that_turns_the_direction(server, sign):
     answers = [server.act(request) for request in requests]
     assert [status for status, _ in answers] == [400] * 5
     assert all("cannot be seen" in content["error"] for _, content in answers)
-    assert server.session.log.path.read_bytes() == before
+    assert server.session.log.path.read_bytes() == log_bytes
 
 
 def test_every_cluster_of_a_proposal_with_groups_changes_its_kind(tmp_path):
@@ -322,10 +322,10 @@ def test_image_tables_list_ids_names_or_several_in_a_cell(tmp_path, text):
 def test_examples_with_images_come_first(tmp_path):
     Image.new("RGB", (9, 9)).save(tmp_path / "9.jpg")
     category = "http://commons.wikimedia.org/wiki/Category:"
-    kept = [KeptLandmark(str(number), f"{category}Lake_{number}", ("lake",)) for number in range(12)] + [
+    lakes = [KeptLandmark(str(number), f"{category}Lake_{number}", ("lake",)) for number in range(12)] + [
         KeptLandmark("40", "odd", ("pond",))
     ]
-    landmarks = by_label(kept)
+    landmarks = by_label(lakes)
     images_of_label = examples(landmarks["lake"], ImageFolder(tmp_path))
     first = [(at["landmark"], at["name"], at["image"]) for at in images_of_label[:2]]
     assert first == [("9", "Lake 9", True), ("0", "Lake 0", False)]
@@ -334,8 +334,8 @@ def test_examples_with_images_come_first(tmp_path):
 
 def test_a_label_lists_all_its_landmarks_each_with_its_page(tmp_path):
     commons, cells = "https://commons.wikimedia.org/wiki/Category:", ["Lake_%C3%89", "A_b/c?", "Q517", "no_page", "<b>"]
-    given = [f"{commons}{cell}" for cell in cells[:1]] + [f"{commons}{'A_b/c%3F'}", *cells[2:]]
-    landmarks = [KeptLandmark(str(number), cell, ("lake",)) for number, cell in enumerate(given)]
+    category_cells = [f"{commons}{cell}" for cell in cells[:1]] + [f"{commons}{'A_b/c%3F'}", *cells[2:]]
+    landmarks = [KeptLandmark(str(number), cell, ("lake",)) for number, cell in enumerate(category_cells)]
     landmarks_of_pond = [
         KeptLandmark(str(number), f"{commons}Pond_{number}", ("pond",)) for number in range(100, 2_200)
     ]

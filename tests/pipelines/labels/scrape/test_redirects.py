@@ -111,8 +111,8 @@ def page(body):
     ],
 )
 def test_the_link_of_a_soft_redirect_is_read_as_its_template_is(link, status, target):
-    found = page(f'<div class="category-redirect-header">now at <a href="{link}">there</a></div>')
-    assert (found.status, found.target) == (status, target)
+    answer = page(f'<div class="category-redirect-header">now at <a href="{link}">there</a></div>')
+    assert (answer.status, answer.target) == (status, target)
 
 
 @pytest.mark.parametrize(

@@ -264,7 +264,7 @@ def test_a_class_that_wikidata_does_not_have_settles_and_is_marked(store, source
     time = FakeTime()
     with Wikimedia(gone_classes()) as wikimedia:
         counts = scrape(store, wikimedia, time, source=source)
-        again = scrape(store, wikimedia, time, source=source)
+        second_counts = scrape(store, wikimedia, time, source=source)
     outcome_of_id = {int(outcome.landmark_id): outcome for outcome in outcomes(store)}
     assert not any(outcome.status in ("failed", "pending") for outcome in outcome_of_id.values())
     assert {key: outcome_of_id[key].origin.reason for key in (20, 21, 22)} == dict.fromkeys(
@@ -273,7 +273,7 @@ def test_a_class_that_wikidata_does_not_have_settles_and_is_marked(store, source
     assert [value.text for value in outcome_of_id[20].values] == ["Q5001"]
     assert [value.text for value in outcome_of_id[21].values] == ["Q5002", "kind 1"]
     assert counts["class missing"] == 6  # three classes: what they are called, and what they are subclasses of
-    assert counts["class failed"] == again.total() == 0
+    assert counts["class failed"] == second_counts.total() == 0
     assert max(time.slept) < 1  # nothing was asked again
 
 

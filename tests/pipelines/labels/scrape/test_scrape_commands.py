@@ -46,13 +46,13 @@ def table(tmp_path):
 
 @pytest.mark.parametrize("source", ["api", "html"])
 def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source):
-    store, scraped, log = tmp_path / "s.sqlite", tmp_path / "scraped.csv", tmp_path / "log.jsonl"
+    store, types, log = tmp_path / "s.sqlite", tmp_path / "scraped.csv", tmp_path / "log.jsonl"
     with Wikimedia(World.numbered(60)) as wikimedia:
-        options = ["--source", source, "--table", scraped, "--json-lines", log, *web_options(wikimedia)]
+        options = ["--source", source, "--table", types, "--json-lines", log, *web_options(wikimedia)]
         assert run("scrape", table, "--store", store, *options) == 0
     assert "60 landmarks\n      48 labeled" in capsys.readouterr().out
     assert json.loads(log.read_text().splitlines()[-1])["requests"] == len(wikimedia.asked)
-    plan = {"landmarks": table, "instances": scraped, "columns": {"item_ids": "item_ids"}, "clean": {"multi": "all"}}
+    plan = {"landmarks": table, "instances": types, "columns": {"item_ids": "item_ids"}, "clean": {"multi": "all"}}
     result = build({**plan, "cluster": {"clusters": 1}}, out=tmp_path / "out")
     assert result.report["landmarks"] == 60
     assert result.report["kept"] == 48
@@ -184,7 +184,7 @@ def test_what_failed_is_asked_again_on_request_alone(table, tmp_path):
 
 
 def test_a_table_of_somebody_else_is_replaced_only_by_force(table, tmp_path, capsys):
-    store, foreign_table, scraped = tmp_path / "s.sqlite", tmp_path / "mine.csv", tmp_path / "scraped.csv"
+    store, foreign_table, types = tmp_path / "s.sqlite", tmp_path / "mine.csv", tmp_path / "scraped.csv"
     foreign_table.write_text("name\nlake\n")
     with Wikimedia(World.numbered(60)) as wikimedia:
         options = ["--store", store, *web_options(wikimedia)]
@@ -192,14 +192,14 @@ def test_a_table_of_somebody_else_is_replaced_only_by_force(table, tmp_path, cap
         assert "--force" in capsys.readouterr().err
         assert wikimedia.asked == []
         for _ in range(2):
-            assert run("scrape", table, *options, "--table", scraped) == 0
+            assert run("scrape", table, *options, "--table", types) == 0
         assert run("retry", store, *web_options(wikimedia), "--table", foreign_table) == 2
     assert run("status", store, "--table", store) == run("status", store, "--table", foreign_table) == 2
     assert foreign_table.read_text() == "name\nlake\n"
     assert (
         run("status", store, "--table", foreign_table, "--force") == run("status", store, "--table", foreign_table) == 0
     )
-    assert foreign_table.read_bytes() == scraped.read_bytes()
+    assert foreign_table.read_bytes() == types.read_bytes()
 
 
 @pytest.mark.parametrize("by", ["api", "dump"])
@@ -320,10 +320,10 @@ def springs():
     """A world of classes that do not come with hiertree, and a table of landmarks of two of them."""
     world = World()
     names = {"Q60001": "onsen", "Q60002": "hot spring", "Q60011": "samba venue", "Q60012": "parade ground"}
-    above = {"Q60001": "Q60002", "Q60002": "Q15324", "Q60011": "Q60012", "Q60012": "Q811979"}
+    superclasses = {"Q60001": "Q60002", "Q60002": "Q15324", "Q60011": "Q60012", "Q60012": "Q811979"}
     names |= {"Q15324": "body of water", "Q811979": "architectural structure"}
     for item, name in names.items():
-        parents = [statement(above[item], prop="P279")] if item in above else []
+        parents = [statement(superclasses[item], prop="P279")] if item in superclasses else []
         world.add(entity(item, *parents, labels={"en": name}))
     rows = ["jp-0012,C,onsen,http://www.wikidata.org/entity/Q60001", "001,C,samba venue,Q60011", "1,C,lake,"]
     return world, "\n".join(["landmark_id,category,instance_of,item_ids", *rows]) + "\n"

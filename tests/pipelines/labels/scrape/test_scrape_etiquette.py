@@ -92,11 +92,11 @@ def test_retry_after_is_read_in_both_forms(header, seconds):
 
 
 @given(st.integers(0, 100), st.none() | st.floats(0, 3600), st.floats(0, 1))
-def test_waits_are_never_below_what_is_asked_nor_above_the_cap(attempt, asked, share):
-    seconds = wait_before_retry(5, attempt, asked, share)
-    assert seconds >= max(5, asked or 0)
-    assert seconds <= max(300 * 1.25, asked or 0)
-    assert seconds <= wait_before_retry(5, attempt + 1, asked, 1)
+def test_waits_are_never_below_what_is_asked_nor_above_the_cap(attempt, retry_after, share):
+    seconds = wait_before_retry(5, attempt, retry_after, share)
+    assert seconds >= max(5, retry_after or 0)
+    assert seconds <= max(300 * 1.25, retry_after or 0)
+    assert seconds <= wait_before_retry(5, attempt + 1, retry_after, 1)
 
 
 def test_statuses_say_whether_to_ask_again():
@@ -145,12 +145,12 @@ def test_every_fault_is_outlived_with_a_wait_and_changes_nothing(store, calm, fa
     faults = {"fault": lambda index: fault if index % 2 else None, "clock": time.monotonic, "now": time.now}
     with Wikimedia(World.numbered(120), **faults) as wikimedia:
         scrape(store, wikimedia, time)
-        asked = wikimedia.asked
+        requests_asked = wikimedia.asked
     assert facts(store) == expected
     assert store.counts()["failures"] == 0
-    assert len(asked) == 2 * requests - 1
+    assert len(requests_asked) == 2 * requests - 1
     asked_to_wait = {"429": 7, "429 date": 6, "503": 7, "maxlag": 7}.get(fault, 5)  # dates are in whole seconds
-    for request, next_request in pairwise(asked):
+    for request, next_request in pairwise(requests_asked):
         waited = next_request.time - request.time
         assert waited >= (asked_to_wait if request.fault else 0.3) - 1e-9
         assert waited <= 8

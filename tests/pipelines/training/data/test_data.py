@@ -150,9 +150,9 @@ def test_workers_see_the_same_batches_in_the_same_order(dataset: ImageDataset) -
 
     single_process, worker_batches = batches(0), batches(2)
     assert len(single_process) == len(sampler) - 1
-    for one, reference in zip(single_process, worker_batches, strict=True):
-        assert torch.equal(one[0], reference[0])
-        assert torch.equal(one[1], reference[1])
+    for expected, reference in zip(single_process, worker_batches, strict=True):
+        assert torch.equal(expected[0], reference[0])
+        assert torch.equal(expected[1], reference[1])
 
 
 def test_epoch_begun_late_is_the_rest_of_the_whole_one(dataset: ImageDataset) -> None:

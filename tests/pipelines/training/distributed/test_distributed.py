@@ -115,9 +115,9 @@ def assert_alike(run: Path, reference: Path) -> None:
         assert_alike_metrics(run / folder, reference / folder)
 
 
-def assert_alike_metrics(one: Path, reference: Path) -> None:
+def assert_alike_metrics(shared_run: Path, reference: Path) -> None:
     """Embeddings to a bound, and metrics within what scores that far apart allow: near-equal ones may swap ranks."""
-    scores, paths = scores_of(one)
+    scores, paths = scores_of(shared_run)
     error = np.abs(scores - scores_of(reference)[0]).max() + ROUNDING
     assert error < 1e-3
     levels, mask = hiertree.levels(paths, paths), ~np.eye(len(paths), dtype=bool)
@@ -126,7 +126,7 @@ def assert_alike_metrics(one: Path, reference: Path) -> None:
         evaluate_scores(shifted, levels, valid=mask, num_levels=paths.shape[1]).summary()
         for shifted in (scores - shifts, scores + shifts)
     )
-    for run in (one, reference):
+    for run in (shared_run, reference):
         metrics = json.loads((run / "metrics.json").read_text())["metrics"]
         assert metrics.keys() == set(low.index)
         for name, value in metrics.items():

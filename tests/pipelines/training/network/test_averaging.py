@@ -45,13 +45,13 @@ def test_kept_network_is_the_average_over_the_steps_and_is_the_one_measured(tiny
     average = noted[0]
     for weights in noted[1:]:
         average = {name: DECAY * average[name] + (1 - DECAY) * tensor for name, tensor in weights.items()}
-    kept = load_file(tmp_path / "model.safetensors")
-    counts = {name for name in kept if name.endswith("num_batches_tracked")}
-    assert all(torch.equal(kept[name], noted[-1][name]) for name in counts)
-    torch.testing.assert_close({k: v for k, v in kept.items() if k not in counts},
+    averages = load_file(tmp_path / "model.safetensors")
+    counts = {name for name in averages if name.endswith("num_batches_tracked")}
+    assert all(torch.equal(averages[name], noted[-1][name]) for name in counts)
+    torch.testing.assert_close({k: v for k, v in averages.items() if k not in counts},
                                {k: v for k, v in average.items() if k not in counts})  # fmt: skip
-    assert not torch.allclose(kept["head.1.weight"], noted[-1]["head.1.weight"])
-    assert not torch.allclose(kept["backbone.1.running_var"], noted[-1]["backbone.1.running_var"])
+    assert not torch.allclose(averages["head.1.weight"], noted[-1]["head.1.weight"])
+    assert not torch.allclose(averages["backbone.1.running_var"], noted[-1]["backbone.1.running_var"])
     test_set = load_split(recipe, "test")
     images = ImageViews(test_set.images, recipe.images)._plain_batch(list(range(len(test_set))))
     with np.load(tmp_path / "embeddings.npz") as file, torch.inference_mode():

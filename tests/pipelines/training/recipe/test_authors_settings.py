@@ -54,11 +54,11 @@ def theirs(command: dict[str, str]) -> tuple[Facts, list[tuple[str, str]]]:
     words: list[tuple[str, str]] = []
     for config in command["configs"].split():
         code, _, name = config.rpartition(":")
-        found = [row for row in SETTINGS if (row["code"], row["config"]) == (code or command["code"], name)]
-        assert found, config
-        said_keys = [row for row in found if row["key"].startswith("said:")]
+        rows = [row for row in SETTINGS if (row["code"], row["config"]) == (code or command["code"], name)]
+        assert rows, config
+        said_keys = [row for row in rows if row["key"].startswith("said:")]
         words += [(row["key"].removeprefix("said:"), str(yaml.safe_load(row["value"]))) for row in said_keys]
-        facts |= {row["key"]: yaml.safe_load(row["value"]) for row in found if row not in said_keys}
+        facts |= {row["key"]: yaml.safe_load(row["value"]) for row in rows if row not in said_keys}
     for change in filter(None, command["changed"].split("; ")):
         key, _, value = change.partition(":")[0].partition("=")
         facts[key] = yaml.safe_load(value)
@@ -123,7 +123,7 @@ def is_declared(text: str, value: Any) -> bool:
     if isinstance(value, bool) or value is None:
         return True
     if isinstance(value, float | int):
-        return any(float(found) == pytest.approx(value) for found in re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", text))
+        return any(float(number) == pytest.approx(value) for number in re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", text))
     return str(value) in text
 
 
@@ -149,9 +149,9 @@ def test_recipe_has_its_authors_settings_or_says_theirs(name: str) -> None:
 
 def test_a_deviation_that_is_not_said_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test's own test: the same settings under the command of another recipe."""
-    other = RECIPES["sop-happier-f"]
+    other_recipe = RECIPES["sop-happier-f"]
     monkeypatch.setitem(COMMANDS, "other", COMMANDS["sop-happier"])
-    renamed = BuiltInRecipe("other", other.dataset, other.about, None, other.layer)
+    renamed = BuiltInRecipe("other", other_recipe.dataset, other_recipe.about, None, other_recipe.layer)
     facts, _ = theirs(COMMANDS["other"])
     assert facts["loss.alpha"] == 1.0
     assert not is_declared(said(renamed, "loss.alpha"), 1.0)

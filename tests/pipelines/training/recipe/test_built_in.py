@@ -97,11 +97,11 @@ def test_base_says_every_section_and_variants_only_what_differs(dataset: str) ->
     file = content(dataset)
     assert {*file["base"], "name", "loss"} == set(Recipe.model_fields)
     for variant in file["variants"]:
-        *parents, own = parts_of(file, variant)
+        *parents, variant_part = parts_of(file, variant)
         inherited = file["base"]
         for layer in parents:
             inherited = merge(inherited, layer)
-        assert not repetitions(own, inherited), variant
+        assert not repetitions(variant_part, inherited), variant
 
 
 def test_every_recipe_is_described() -> None:
@@ -149,9 +149,9 @@ def test_list_names_every_recipe_with_what_it_is_for() -> None:
     assert "sop: Stanford Online Products, super-category → product" in text
     entries = json.loads(CliRunner().invoke(commands, ["recipes", "--json"]).output)
     assert [entry["name"] for entry in entries] == built_in_recipes()
-    found = next(entry for entry in entries if entry["name"] == "sop-happier")
-    assert (found["dataset"], found["about"]) == ("sop", "HAPPIER")
-    assert found["published"][0]["percent"]["H-AP"] == 59.4
+    sop_entry = next(entry for entry in entries if entry["name"] == "sop-happier")
+    assert (sop_entry["dataset"], sop_entry["about"]) == ("sop", "HAPPIER")
+    assert sop_entry["published"][0]["percent"]["H-AP"] == 59.4
 
 
 def test_shown_recipe_is_json_on_request() -> None:

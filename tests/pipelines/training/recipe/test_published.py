@@ -50,9 +50,9 @@ def tables(shared_data: Path) -> dict[tuple[str, str, str], list[dict[str, str]]
 
 def test_every_published_value_stands_in_the_table_it_names(tables) -> None:
     for recipe in all_built_in_recipes():
-        for published in published_rows(recipe.name):
-            letter, table, *part = published.source.split(", ")
-            for name, value in published.percent.items():
+        for published_row in published_rows(recipe.name):
+            letter, table, *part = published_row.source.split(", ")
+            for name, value in published_row.percent.items():
                 metric = name.partition("[")[0] if recipe.dataset in LISTS else name
                 metric = metric.replace("AP", "mAP") if recipe.dataset in PRINTED_AS_MAP else metric
                 names = DATA.get(recipe.dataset, {recipe.dataset, "-".join(recipe.name.split("-")[:2])})
@@ -61,7 +61,7 @@ def test_every_published_value_stands_in_the_table_it_names(tables) -> None:
                     for row in tables[LETTERS[letter], table, NAMES.get(metric, metric)]
                     if row["dataset"].partition(" ")[0] in names and row["split_or_level"].startswith(tuple(part) or "")
                 }
-                assert value in values, (recipe.name, metric, published.source)
+                assert value in values, (recipe.name, metric, published_row.source)
 
 
 def test_counts_in_the_docs_are_current(shared_data: Path) -> None:
@@ -74,17 +74,17 @@ def test_counts_in_the_docs_are_current(shared_data: Path) -> None:
 def test_values_of_a_batch_size_are_of_that_batch_size(tables) -> None:
     for recipe in all_built_in_recipes():
         batch = load_recipe(recipe.name).sampler.options()["batch_size"]
-        for published in published_rows(recipe.name):
-            letter, table, *_ = published.source.split(", ")
-            for metric, value in published.percent.items():
+        for published_row in published_rows(recipe.name):
+            letter, table, *_ = published_row.source.split(", ")
+            for metric, value in published_row.percent.items():
                 rows = tables[LETTERS[letter], table, metric]
                 sizes = {
                     row["batch_size"] for row in rows if row["batch_size"].isdigit() and float(row["value"]) == value
                 }
                 excused = any(
-                    word in published.notes.get(metric, "") for word in ("batch", "incomplete", "same numbers")
+                    word in published_row.notes.get(metric, "") for word in ("batch", "incomplete", "same numbers")
                 )
-                assert excused or not sizes or str(batch) in sizes, (recipe.name, published.source, metric)
+                assert excused or not sizes or str(batch) in sizes, (recipe.name, published_row.source, metric)
 
 
 def test_published_metrics_are_those_that_a_run_measures() -> None:

@@ -256,8 +256,8 @@ def test_another_name_replaces_the_whole_section(tmp_path: Path) -> None:
         recipe.optimizer
         == check_recipe({**load_recipe("sop-happier").as_dict(), "optimizer": {"name": "sgd"}}).optimizer
     )
-    same = load_recipe(write(tmp_path, "extends: sop-happier\nloss: {name: HAPPIER, alpha: 2.0}"))
-    assert same.loss.options() == {**load_recipe("sop-happier").loss.options(), "alpha": 2.0}
+    replaced = load_recipe(write(tmp_path, "extends: sop-happier\nloss: {name: HAPPIER, alpha: 2.0}"))
+    assert replaced.loss.options() == {**load_recipe("sop-happier").loss.options(), "alpha": 2.0}
 
 
 def test_recipe_extends_a_file_relative_to_its_own_folder(tmp_path: Path) -> None:

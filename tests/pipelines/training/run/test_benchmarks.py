@@ -90,8 +90,8 @@ def test_dyml_is_measured_on_three_lists_and_by_their_mean(tmp_path: Path) -> No
     results = {name: evaluate_file(run / file, protocol="dyml").summary() for name, file in files.items()}
     of_lists = {
         f"{metric.partition('[')[0]}[{name}]": value
-        for name, found in results.items()
-        for metric, value in found.items()
+        for name, list_values in results.items()
+        for metric, value in list_values.items()
     }
     means = {
         f"mean {metric}": sum(of_lists[f"{metric}[{name}]"] for name in files) / 3

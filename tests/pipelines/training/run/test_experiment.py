@@ -330,10 +330,10 @@ def test_a_damaged_tree_of_a_run_that_goes_on_is_written_again(
 ) -> None:
     recipe = tiny_recipe("training.epochs=2")
     break_at(3, recipe, tmp_path / "run")
-    whole = (tmp_path / "run" / name).read_text()
+    tree_text = (tmp_path / "run" / name).read_text()
     (tmp_path / "run" / name).write_text(content)
     train(recipe, tmp_path / "run")
-    assert (tmp_path / "run" / name).read_text() == whole
+    assert (tmp_path / "run" / name).read_text() == tree_text
 
 
 def test_a_run_does_not_go_on_with_other_labels(tiny_recipe: Tiny, tmp_path: Path) -> None:

@@ -50,13 +50,13 @@ def stopped(tiny_recipe: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def test_run_stops_two_evaluations_after_its_best_and_records_it(stopped: Path) -> None:
-    rows, found = read_history(stopped / "history.jsonl"), content(stopped)
+    rows, record = read_history(stopped / "history.jsonl"), content(stopped)
     values = [row["validation"]["H-AP"] for row in rows]
     best = int(np.argmax(values))
     assert len(rows) == best + 3 < 8
-    assert found["best"] == {"epoch": best + 1, "step": rows[best]["step"], "value": values[best]}
-    assert found["stopped_early"]
-    assert found["epochs"] == len(rows)
+    assert record["best"] == {"epoch": best + 1, "step": rows[best]["step"], "value": values[best]}
+    assert record["stopped_early"]
+    assert record["epochs"] == len(rows)
     assert ["metrics" in row for row in rows] == [False] * (len(rows) - 1) + [True]  # the test split: at the end only
 
 
@@ -220,10 +220,10 @@ def test_damaged_checkpoint_of_a_run_that_goes_on_is_warned_of_once(
 
 def test_cosine_that_has_ended_takes_no_more_epochs(tiny_recipe: Tiny, tmp_path: Path) -> None:
     train(tiny_recipe(*DATA, "training.epochs=1"), tmp_path)
-    before = (tmp_path / "metrics.json").read_text()
+    metrics_text = (tmp_path / "metrics.json").read_text()
     with pytest.raises(RecipeError, match=r"cosine that ends in the last epoch.*training\.start_from"):
         train(tiny_recipe(*DATA, "training.epochs=2"), tmp_path)
-    assert (tmp_path / "metrics.json").read_text() == before
+    assert (tmp_path / "metrics.json").read_text() == metrics_text
 
 
 def test_network_starts_with_the_weights_of_an_earlier_run(
