@@ -28,7 +28,7 @@ import hiertree
 
 from ..errors import HiertreeError, OutputError, hide_credentials
 from .files import AnyPath, before_replacing, end_of_links, is_stream, is_unused, write_json
-from .reading import read_json
+from .reading import read_json_object
 
 MANIFEST = "manifest.json"  # of a folder
 LARGEST_JSON = 1 << 26  # bytes; a result with its manifest takes a few thousand
@@ -203,6 +203,14 @@ def is_written_by_hiertree(path: AnyPath) -> bool:
     return _is_listed(file) or _holds_manifest(file) or _is_manifest_beside(file)
 
 
+def read_record(file: Path) -> dict[str, Any] | None:
+    """The JSON object in a file; None where there is none that can be read."""
+    try:
+        return read_json_object(file, expected="a manifest") if file.stat().st_size <= LARGEST_JSON else None
+    except (HiertreeError, OSError):
+        return None
+
+
 def _paths(paths: Iterable[AnyPath | None]) -> list[Path]:
     return [Path(path) for path in paths if path is not None]
 
@@ -256,8 +264,8 @@ def _key(path: Path) -> str:
 
 def _is_listed(file: Path) -> bool:
     """Whether a manifest, that of the folder or one beside the file, lists it as it is now."""
-    records = [_json(path) for path in (file.with_name(MANIFEST), manifest_beside(file))]
-    outputs = [record.get(key) for record in records if isinstance(record, dict) for key in ("outputs", "replaces")]
+    records = filter(None, map(read_record, (file.with_name(MANIFEST), manifest_beside(file))))
+    outputs = [record.get(key) for record in records for key in ("outputs", "replaces")]
     entries = [entry for listing in outputs if isinstance(listing, list) for entry in listing]
     size = file.stat().st_size
     candidates = [entry for entry in entries if isinstance(entry, dict) and entry.get("name") == file.name]
@@ -265,17 +273,10 @@ def _is_listed(file: Path) -> bool:
 
 
 def _holds_manifest(file: Path) -> bool:
-    content = _json(file) if file.suffix == ".json" else None
-    return isinstance(content, dict) and isinstance(content.get("manifest"), dict) and "hiertree" in content["manifest"]
+    content = read_record(file) if file.suffix == ".json" else None
+    return content is not None and isinstance(content.get("manifest"), dict) and "hiertree" in content["manifest"]
 
 
 def _is_manifest_beside(file: Path) -> bool:
-    content = _json(file) if file.name.endswith(f".{MANIFEST}") else None
-    return isinstance(content, dict) and {"command", "hiertree", "outputs"} <= content.keys()
-
-
-def _json(path: Path) -> Any:
-    try:
-        return read_json(path, expected="JSON") if path.stat().st_size <= LARGEST_JSON else None
-    except (HiertreeError, OSError):
-        return None
+    content = read_record(file) if file.name.endswith(f".{MANIFEST}") else None
+    return content is not None and {"command", "hiertree", "outputs"} <= content.keys()

@@ -25,7 +25,7 @@ from hiertree.errors import (
     require_package,
 )
 from hiertree.io import files
-from hiertree.io.provenance import MANIFEST, manifest
+from hiertree.io.provenance import MANIFEST, is_written_by_hiertree, manifest, read_record
 
 from ..training.data.batches import keys_in_order
 from ..training.data.splits import load_split
@@ -38,6 +38,7 @@ from .image_inputs import as_image_source
 from .trained_model import TrainedModel, load_model
 
 ONNX = "model.onnx"
+_COMMAND = "hiertree export"
 _COMPARED, _TOLERANCE = 8, 1e-5  # images; largest difference of an embedding's values
 _LARGEST = 2**31 - 2**20  # bytes of an ONNX file
 
@@ -140,8 +141,8 @@ def export(
     source, target = Path(run), Path(out)
     if not (onnx or faiss):
         raise OptionError("nothing to export", expected="--onnx, --faiss or both")
-    if not files.is_unused(target):
-        raise OptionError(f"out={target} holds other files", expected="a new or empty folder")
+    if not files.is_unused(target) and not _is_export(target):
+        raise OptionError(f"out={target} holds other files", expected="a new or empty folder, or that of an export")
     if onnx:
         require_package("onnx", "onnxruntime", "onnxscript", extra="export")
     model = load_model(source, device="cpu", backbone=backbone)
@@ -161,9 +162,18 @@ def export(
             inputs += named_gallery.files
         outputs = sorted(folder.iterdir())
         parameters = {**describe_model(model), "index": index if faiss else None, "checks": checks}
-        provenance = manifest(command=f"hiertree export {run}", parameters=parameters, inputs=inputs, outputs=outputs)
+        provenance = manifest(command=f"{_COMMAND} {run}", parameters=parameters, inputs=inputs, outputs=outputs)
         files.write_json(folder / MANIFEST, provenance)
     return ExportedFiles([target / path.name for path in outputs], checks)
+
+
+def _is_export(folder: Path) -> bool:
+    """Whether a folder holds an export as it was written, and nothing else."""
+    record = read_record(folder / MANIFEST) or {}
+    if not str(record.get("command", "")).startswith(_COMMAND):
+        return False
+    others = [path for path in folder.iterdir() if path.name != MANIFEST]
+    return all(path.is_file() and is_written_by_hiertree(path) for path in others)
 
 
 def _compared_images(model: TrainedModel, run: Path, images: str | os.PathLike[str] | None) -> Tensor:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 from pydantic import Field, ValidationError
 
 import hiertree
-from hiertree.errors import CheckpointError, HiertreeError, OptionError, TableError
+from hiertree.errors import CheckpointError, OptionError, TableError
 from hiertree.io.files import AnyPath, is_unused, replacing_folder, write_json
-from hiertree.io.provenance import MANIFEST, check_outputs, manifest, sha256
-from hiertree.io.reading import read_json, read_json_object, reading_file
+from hiertree.io.provenance import MANIFEST, check_outputs, manifest, read_record, sha256
+from hiertree.io.reading import read_json, reading_file
 
 from ..settings import Section
 
@@ -201,11 +201,3 @@ def history_of(folder: AnyPath) -> list[dict[str, Any]]:
     steps = read_json(history_file, expected=expected) if history_file.exists() else []
     with reading_file(path / MANIFEST, expected=expected):
         return [*steps, {name: record[name] for name in ("command", "parameters", "seed", "hiertree", "inputs")}]
-
-
-def read_record(file: Path) -> dict[str, Any] | None:
-    """The JSON object in a file; None where there is none that can be read."""
-    try:
-        return read_json_object(file, expected="a manifest")
-    except HiertreeError:
-        return None

@@ -16,10 +16,9 @@ from hiertree.errors import CategoryError, ScrapeError
 from hiertree.io.files import AnyPath, write_json
 from hiertree.io.locks import locked_file
 from hiertree.io.progress import show_progress
-from hiertree.io.provenance import check_outputs, sha256
+from hiertree.io.provenance import check_outputs, read_record, sha256
 
 from ..landmarks import GLDV2_COLUMNS, LANDMARKS, ColumnNames, label_items, read_kept, read_listed
-from ..steps import read_record
 from . import action_api, category_page
 from .client import REAL_TIME, Client, Clock, Refused, Transport, Unanswered, Unusable
 from .dump import DumpReading, dump_file, read_dump

@@ -143,6 +143,18 @@ def test_index_of_a_run_knows_the_labels_of_its_images(run: Path, model: Trained
         model.search(tmp_path / "index", torch.zeros(1, 3, 48, 48), k=0, progress=False)
 
 
+def test_an_export_is_replaced_unless_its_folder_holds_something_else(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("faiss")
+    command = ("export", run, "--faiss", "--out", tmp_path / "out")
+    assert run_command(*command) == run_command(*command) == 0
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    assert run_command(*command) == 2
+    assert "holds other files" in capsys.readouterr().err
+    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+
+
 def test_index_of_another_network_is_refused(run: Path, model: TrainedModel, tmp_path: Path) -> None:
     pytest.importorskip("faiss")
     write_embeddings(tmp_path / "part.parquet", np.eye(5, 9, dtype=np.float32), {"image": list("abcde")}, {})
