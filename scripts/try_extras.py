@@ -26,6 +26,10 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_MEGABYTES = {"base": 500}
 
 _EVALUATE = "import numpy as np; from hiertree.metrics import Approximate, evaluate; x = np.eye(9)[:, :4] + 1"
+_TOWER = (
+    '--set model.backbone=transformers:dinov2 --set model.backbone_options={"hidden_size":8,"num_hidden_layers":1,'
+    '"num_attention_heads":2} --set model.mean=[0.5,0.5,0.5] --set model.std=[0.5,0.5,0.5]'
+)
 _FEW = "--set data.families=4 --set data.kinds=3 --set data.instances=4 --set data.images=6 --set sampler.batch_size=64"
 _BUILD = "labels build landmarks.csv --out labels"
 
@@ -83,7 +87,14 @@ except MissingResourceError:
     pass  # submitit is here, a cluster is not
 """
 # Extras whose programs need those of another: labels to encode, a run to export.
-NEEDS = {"clip": "labels", "dumps": "labels", "export": "train", "sentences": "labels", "slurm": "train"}
+NEEDS = {
+    "clip": "labels",
+    "dumps": "labels",
+    "export": "train",
+    "sentences": "labels",
+    "slurm": "train",
+    "transformers": "train",
+}
 # What works with each extra.
 USED = {
     "base": (
@@ -128,6 +139,7 @@ USED = {
         "import hiertree as ht; ht.load_model('run')",
         "import torch; from hiertree.losses import SupHAP; SupHAP()(torch.eye(4), torch.tensor([0, 0, 1, 1]))",
     ),
+    "transformers": (_command(f"train synthetic-happier --out run --set training.epochs=1 {_FEW} {_TOWER}"),),
 }
 # What ends with one line without each extra.
 REFUSED = {
@@ -158,6 +170,7 @@ REFUSED = {
         "import hiertree.losses",
         f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, device='cpu')",
     ),
+    "transformers": (_command(f"train synthetic-happier --out run {_FEW} {_TOWER}"),),
 }
 
 

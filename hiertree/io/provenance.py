@@ -40,6 +40,7 @@ _RECORDED_PACKAGES = (
     "faiss-cpu",
     "open_clip_torch",
     "timm",
+    "transformers",
     "lightning-fabric",
 )
 

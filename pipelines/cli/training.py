@@ -198,10 +198,10 @@ def compare(
 ) -> None:
     """Train recipes with each seed, measure other networks, and tabulate mean ± standard deviation.
 
-    ROWS are recipes, or what is only measured: timm:NAME, open_clip:NAME/WEIGHTS and finished runs, on DATA; folders
-    that embed wrote; files of embeddings. Finished runs are not run again. The table is written as Markdown, LaTeX,
-    HTML and JSON, with the runs as CSV; rows that differ from a reference by a paired test on the values of the queries
-    are marked.
+    ROWS are recipes, or what is only measured: timm:NAME, open_clip:NAME/WEIGHTS, transformers:NAME and finished
+    runs, on DATA; folders that embed wrote; files of embeddings. Finished runs are not run again. The table is written
+    as Markdown, LaTeX, HTML and JSON, with the runs as CSV; rows that differ from a reference by a paired test on the
+    values of the queries are marked.
     """
     from ..comparison.measured_networks import Images, is_measured
     from ..comparison.planned_runs import plan_runs, read_grid

@@ -47,10 +47,10 @@ def compare(
 ) -> pd.DataFrame:
     """Run every recipe with every combination of a grid and every seed, write a table, and return one row for each run.
 
-    Among the recipes may be what is only measured: ``timm:NAME`` and ``open_clip:NAME/WEIGHTS``, which embed ``images``
-    or else the test split of the first recipe or run; finished runs, which embed ``images`` if there are any, or else
-    stand with their own results; folders that ``hiertree embed`` wrote, and files of embeddings with labels. Metrics
-    are those of the first recipe or run. Overrides and grids are not for these.
+    Among the recipes may be what is only measured: ``timm:NAME``, ``open_clip:NAME/WEIGHTS`` and ``transformers:NAME``,
+    which embed ``images`` or else the test split of the first recipe or run; finished runs, which embed ``images`` if
+    there are any, or else stand with their own results; folders that ``hiertree embed`` wrote, and files of embeddings
+    with labels. Metrics are those of the first recipe or run. Overrides and grids are not for these.
 
     Runs live in ``out/<recipe>/seed-<seed>``, those of a grid in ``out/<recipe>/<settings>/seed-<seed>``; finished
     ones are not run again, interrupted ones go on. ``out`` then holds ``comparison.csv`` (a row for each run),

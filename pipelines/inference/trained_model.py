@@ -258,7 +258,8 @@ def load_model(
     Args:
         run: folder of a finished run, as :func:`hiertree.pipelines.training.run.experiment.train` leaves it, or of a
             model that was saved; ``hf-hub:OWNER/NAME``, a model that was pushed to the Hugging Face hub; or
-            ``timm:NAME`` or ``open_clip:NAME/WEIGHTS``, without a tree, as ``hiertree embed`` uses it.
+            ``timm:NAME``, ``open_clip:NAME/WEIGHTS`` or ``transformers:NAME``, without a tree, as ``hiertree embed``
+            uses it.
         device: ``"auto"`` takes a GPU if there is one.
         backbone: builds the backbone of a model that was trained with one of your own: a class, a function, or its
             name, ``module:attribute``. What the model's folder names is never imported.

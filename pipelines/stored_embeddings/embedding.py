@@ -102,8 +102,9 @@ def embed(
     """Embed images, shard by shard; an interrupted call continues after the last whole shard.
 
     ``model`` is the folder of a finished run; a recipe with pretrained weights, whose projection is the one that
-    training starts from: drawn by the seed, or a PCA of the training split; or ``timm:NAME`` or
-    ``open_clip:NAME/WEIGHTS``, without any projection. Images are embedded at the recipe's ``evaluation.scales``.
+    training starts from: drawn by the seed, or a PCA of the training split; or ``timm:NAME``,
+    ``open_clip:NAME/WEIGHTS`` or ``transformers:NAME``, without any projection. Images are embedded at the recipe's
+    ``evaluation.scales``.
 
     ``data`` is the root of images in the format of the recipe's ``data`` section, of which ``split`` is embedded
     (``test`` unless given), where ``own_format`` allows it; None, where that section says; or what

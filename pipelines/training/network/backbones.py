@@ -1,4 +1,4 @@
-"""Backbones from images to features: a small CNN, networks of timm and open_clip, and the user's own."""
+"""Backbones from images to features: a small CNN, networks of timm, open_clip and transformers, the user's own."""
 
 from __future__ import annotations
 
@@ -23,13 +23,20 @@ from .pretrained_backbones import (
     find_timm_model,
     load_local_weights,
 )
+from .transformers_networks import (
+    TRANSFORMERS,
+    build_transformers_network,
+    is_architecture,
+    transformers_options,
+    transformers_view,
+)
 
 if TYPE_CHECKING:
     from ..recipe.settings import ModelSettings
 
 
 class FeatureBackbone(nn.Module):
-    """A network of timm, open_clip or the user, without a classifier."""
+    """A network of timm, open_clip, transformers or the user, without a classifier."""
 
     def __init__(self, network: nn.Module, *, own_pooling: bool, features: int) -> None:
         super().__init__()
@@ -102,7 +109,8 @@ def build_backbone(model: ModelSettings, *, channels: int, **options: Unpack[Bac
     if factory is not None or is_imported(model.backbone):
         network = _own_network(model, factory or import_backbone(model.backbone), load_weights=load_weights)
     else:
-        build = build_clip_tower if model.backbone.startswith(CLIP) else build_timm_network
+        builders = {CLIP: build_clip_tower, TRANSFORMERS: build_transformers_network}
+        build = next((builders[prefix] for prefix in builders if model.backbone.startswith(prefix)), build_timm_network)
         network = build(model, channels=channels, size=size, load_weights=load_weights)
     if model.gradient_checkpointing:
         _recompute_activations(network, model)
@@ -116,7 +124,12 @@ def build_backbone(model: ModelSettings, *, channels: int, **options: Unpack[Bac
 
 def is_imported(backbone: str) -> bool:
     """Whether a name is ``module:attribute``."""
-    return ":" in backbone and not backbone.startswith((CLIP, HUB))
+    return ":" in backbone and not backbone.startswith((CLIP, HUB, TRANSFORMERS))
+
+
+def is_fetched(backbone: str) -> bool:
+    """Whether a name is of a repository or folder that describes the network."""
+    return backbone.startswith(HUB) or (backbone.startswith(TRANSFORMERS) and not is_architecture(backbone))
 
 
 def input_statistics(model: ModelSettings, *, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -133,12 +146,15 @@ def input_statistics(model: ModelSettings, *, channels: int) -> tuple[tuple[floa
 
 def portable(model: ModelSettings) -> ModelSettings:
     """Settings that build the same network without the hub."""
-    if not model.backbone.startswith(HUB):
+    if model.backbone.startswith(HUB):
+        timm_model = find_timm_model(model.backbone)
+        architecture, options = timm_model.architecture, {**timm_model.options, **model.backbone_options}
+    elif model.backbone.startswith(TRANSFORMERS):
+        architecture, options = transformers_options(model.backbone, model.backbone_options)
+    else:
         return model
-    timm_model = find_timm_model(model.backbone)
-    statistics = {name: getattr(model, name) or tuple(timm_model.view[name]) for name in ("mean", "std")}
-    options = {**timm_model.options, **model.backbone_options}
-    return model.model_copy(update={"backbone": timm_model.architecture, "backbone_options": options, **statistics})
+    statistics = dict(zip(("mean", "std"), _declared_statistics(model), strict=True))
+    return model.model_copy(update={"backbone": architecture, "backbone_options": options, **statistics})
 
 
 def _declared_statistics(model: ModelSettings) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -148,9 +164,12 @@ def _declared_statistics(model: ModelSettings) -> tuple[tuple[float, ...], tuple
         return (0.5,), (0.5,)
     if model.backbone.startswith(CLIP):
         tag = model.pretrained if isinstance(model.pretrained, str) else ""
-        view = clip_view(model.backbone.removeprefix(CLIP), tag)
-        return tuple(view["mean"]), tuple(view["std"])
-    if is_imported(model.backbone):
+        clip = clip_view(model.backbone.removeprefix(CLIP), tag)
+        return tuple(clip["mean"]), tuple(clip["std"])
+    if model.backbone.startswith(TRANSFORMERS) and is_fetched(model.backbone):
+        view = transformers_view(model.backbone)
+        return view.mean, view.std
+    if is_imported(model.backbone) or model.backbone.startswith(TRANSFORMERS):
         raise RecipeError(
             f"model.backbone={model.backbone} without model.mean and model.std",
             expected="those of the pixels in [0, 1] that it was trained with",

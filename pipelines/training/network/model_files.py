@@ -28,9 +28,9 @@ from ..recipe.settings import (
     Side,
     Statistics,
 )
-from .backbones import import_backbone, input_statistics, is_imported
+from .backbones import import_backbone, input_statistics, is_fetched, is_imported
 from .embedder import Embedder
-from .pretrained_backbones import HUB, require_finite_weights
+from .pretrained_backbones import require_finite_weights
 
 Backbone: TypeAlias = Callable[..., nn.Module] | str
 WEIGHTS, SETTINGS = "model.safetensors", "model.json"
@@ -103,7 +103,7 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None =
     settings = _settings(Path(folder))
     with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):
         model, channels = ModelSettings.model_validate(settings["model"]), settings["channels"]
-        if model.backbone.startswith(HUB):
+        if is_fetched(model.backbone):
             raise ValueError(f"backbone {model.backbone}, where a saved model names an architecture")
     if backbone is None and is_imported(model.backbone):
         raise RecipeError(
@@ -140,7 +140,7 @@ def load_preprocessing(folder: str | os.PathLike[str]) -> Preprocessing:
     settings = _settings(Path(folder))
     if "preprocessing" not in settings:
         recipe = load_recipe(Path(folder) / "recipe.yaml", trusted=False)
-        if recipe.model.backbone.startswith(HUB):
+        if is_fetched(recipe.model.backbone):
             raise CheckpointError(f"{Path(folder) / SETTINGS} without a preprocessing", expected="a saved model's")
         return Preprocessing.of_recipe(recipe)
     with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):

@@ -95,7 +95,8 @@ def find_timm_model(name: str) -> TimmModel:
         config = {} if pretrained_config is None else vars(pretrained_config)
     else:
         close = timm.list_models(f"*{name[:6]}*")[:5]
-        expected = "small_cnn, the name of a timm model, hf-hub:OWNER/NAME, open_clip:NAME or MODULE:ATTRIBUTE"
+        expected = "small_cnn, the name of a timm model, hf-hub:OWNER/NAME, open_clip:NAME, transformers:NAME or "
+        expected += "MODULE:ATTRIBUTE"
         instances = f"; {', '.join(close)} for instance" if close else ""
         raise RecipeError(f"model.backbone={name!r}", expected=expected + instances)
     resolve: Callable[..., dict[str, Any]] = resolve_data_config

@@ -1,5 +1,6 @@
-"""``timm:NAME`` and ``open_clip:NAME/WEIGHTS``: pretrained networks with their own size, normalization and pooling.
+"""``timm:NAME``, ``open_clip:NAME/WEIGHTS``, ``transformers:NAME``: networks with their own size, mean and pooling.
 
+``NAME`` of transformers is ``OWNER/NAME`` of the hub or a folder.
 ``WEIGHTS`` are a name that open_clip knows, or a file; ``timm:NAME`` takes a file too, ``timm:resnet50/resnet50.pth``.
 """
 
@@ -18,6 +19,7 @@ from ..recipe.reading import load_recipe
 from ..recipe.schema import Recipe
 from .embedder import Embedder
 from .pretrained_backbones import CLIP, HUB, clip_view, find_timm_model
+from .transformers_networks import TRANSFORMERS, transformers_view
 
 TIMM = "timm:"
 _MOST_WORKERS = 8  # processes that decode
@@ -25,7 +27,7 @@ _MOST_WORKERS = 8  # processes that decode
 
 def is_pretrained(name: str) -> bool:
     """Whether a name is that of a pretrained network of a library, not of a run or a recipe."""
-    return name.startswith((TIMM, CLIP))
+    return name.startswith(tuple(_VIEWS))
 
 
 def pretrained_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
@@ -34,7 +36,7 @@ def pretrained_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
     Images are prepared as the library does for these weights: size, interpolation, crop or border, mean and deviation.
     The crop follows ``images.size``.
     """
-    view, model = _of_timm(name) if name.startswith(TIMM) else _of_clip(name)
+    view, model = _VIEWS[name.partition(":")[0] + ":"](name)
     settings: dict[str, Any] = {
         "name": name,
         "data": {"name": "folder", "root": "."},
@@ -94,8 +96,18 @@ def _of_clip(name: str) -> tuple[_View, dict[str, Any]]:
     return view, {"backbone": backbone, "pretrained": tag or True}
 
 
+def _of_transformers(name: str) -> tuple[_View, dict[str, Any]]:
+    image_view = transformers_view(name)
+    settings = {"size": image_view.size, "interpolation": image_view.interpolation}
+    view = _View(settings, image_view.squeezes, None, image_view.size / image_view.side)
+    return view, {"backbone": name, "pretrained": True}
+
+
 def _square_side(name: str, size: int | Sequence[int]) -> int:
     height, width = (size, size) if isinstance(size, int) else size
     if height != width:
         raise RecipeError(f"{name}, for images of {height} × {width} pixels", expected="a network for square images")
     return height
+
+
+_VIEWS = {TIMM: _of_timm, CLIP: _of_clip, TRANSFORMERS: _of_transformers}

@@ -157,13 +157,17 @@ class ModelSettings(Section):
     backbone: str = _key(
         "small_cnn",
         "`small_cnn` (built in, for tiny images), the name of a timm model, `hf-hub:OWNER/NAME` of one on the hub, "
-        "`open_clip:NAME` of an image tower, or `module:attribute` of your own",
+        "`open_clip:NAME` of an image tower, `transformers:NAME` of a repository, folder or architecture, or "
+        "`module:attribute` of your own",
     )
-    backbone_options: dict[str, Any] = _key({}, "keyword options of the timm model or of your own callable")
+    backbone_options: dict[str, Any] = _key(
+        {}, "keyword options of a timm model or your own callable; of transformers, its configuration"
+    )
     width: Count = _key(32, "channels of the first stage of `small_cnn`")
     pretrained: bool | str = _key(
         False,
-        "timm's weights (true), open_clip's by name, a local `.safetensors`, `.pth` or `.pt` file, or none (false)",
+        "timm's or transformers' weights (true), open_clip's by name, a local `.safetensors`, `.pth` or `.pt` file, or "
+        "none (false)",
     )
     mean: Statistics | None = _key(
         None, "of pixels in [0, 1], by channel, subtracted from them; null: as the weights were trained"
