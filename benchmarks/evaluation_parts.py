@@ -70,8 +70,12 @@ def least_times(arguments: argparse.Namespace, num_levels: int, seconds: dict[st
 
 def watched() -> dict[str, float]:
     """Seconds of the processor in each part, kept up to date from now on."""
+    from hiertree.metrics.engine import retrieval
+    from hiertree.metrics.formulas import FORMULAS
+
     seconds: dict[str, float] = defaultdict(float)
     within = [0.0]  # what parts called within each running one took
+    formulas: dict[str, Any] = dict(FORMULAS)
 
     def watch(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
@@ -93,7 +97,10 @@ def watched() -> dict[str, float]:
             owner, _, attribute = name.rpartition(".")
             holder: Any = import_module(f"hiertree.metrics.{module}")
             holder = getattr(holder, owner) if owner else holder
-            setattr(holder, attribute, watch(part, getattr(holder, attribute)))
+            function = getattr(holder, attribute)
+            setattr(holder, attribute, watch(part, function))
+            formulas |= {kind: watch(part, function) for kind in formulas if FORMULAS[kind] is function}
+    retrieval.FORMULAS = formulas
     return seconds
 
 

@@ -17,11 +17,11 @@ from hiertree.errors import OptionError, PathError, ShapeError
 from hiertree.jit import Array, Bools, Bytes, Ints, jit
 
 from ..conventions import Rules, Ties
-from .counting import count_among
 from .ranked import sort_matrix
 from .sorted_positives import (
     BYTES_OF_A_POSITIVE,
     SortedPositives,
+    count_negatives,
     count_negatives_by_index,
     empty_positives,
     gather,
@@ -152,11 +152,11 @@ class Gallery:
     def count(self, scores: Array, places: Ints, rows: Ints, positives: SortedPositives) -> None:
         """Count the other items among the sorted positives."""
         low, high = self.positive_columns(places, rows)
+        stop = np.full(len(scores), len(places))
         if positives.item.shape[1]:
-            stop = np.full(len(scores), len(places))
             count_negatives_by_index(scores, self.tree.order[None, places], low, high, stop, positives)
         else:
-            count_among(scores, low, high, positives)
+            count_negatives(scores, low, high, stop, positives)
 
 
 def labeled_gallery(query_paths: Ints, gallery_paths: Ints, mask: Mask, rules: Rules) -> Gallery:

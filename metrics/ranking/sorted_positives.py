@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hiertree.jit import Array, Bools, Bytes, Int32s, Ints, jit, jit_without_nan
+from hiertree.jit import Array, Bools, Bytes, Int32s, Ints, Words, jit, jit_without_nan
 
 _INTERVALS = 3  # of the table per positive
 BYTES_OF_A_POSITIVE = 8 + 1 + 8 + 4 * _INTERVALS
 _AT_ONCE = 512
 _FEW = 24
 _LEVEL_BITS = np.uint64(8)
-_LEVEL_MASK = np.uint64(255)
+_LEVEL_MASK, _LAST = np.uint64(255), np.uint64(2**64 - 1)
 _SIGN = np.uint64(2**31)
 _ONE, _TWO, _FOUR = (np.uint32(number) for number in (1, 2, 4))  # unsigned: no check for a negative index
 _MOST_TALLIED = 2**13  # most positives whose four tallies fit into the L2 cache
@@ -125,14 +125,16 @@ def split(
 def sort(positives: SortedPositives) -> None:
     """Sort the positives and build the tables; equal scores are ordered by index if it is given, else by level."""
     if positives.score.dtype == np.float32 and not positives.item.size:
-        _bucket_sort(positives)
-        return
-    for row, number in enumerate(positives.number):
-        score, level, index = positives.score[row, :number], positives.level[row, :number], positives.item[row, :number]
-        order = np.lexsort((index if len(index) else level, -score))
-        score[:], level[:] = score[order], level[order]
-        if len(index):
-            index[:] = index[order]
+        keys = np.empty(positives.score.shape, np.uint64)
+        _write_keys(positives.score, positives.level, positives.number, keys)
+        keys.sort(axis=1)
+        _read_keys(keys, positives.number, positives.score, positives.level)
+    else:
+        for row, number in enumerate(positives.number):
+            fields = positives.score[row, :number], positives.level[row, :number], positives.item[row, :number]
+            order = np.lexsort((fields[2] if positives.item.size else fields[1], -fields[0]))
+            for field in fields[: 3 if positives.item.size else 2]:
+                field[:] = field[order]
     _fill_tables(positives)
 
 
@@ -158,78 +160,42 @@ def _bounds(score: Array, number: int) -> tuple[float, float]:
 
 
 @jit
-def _descending(score: np.float32) -> np.uint64:
-    """A key from the score's bit pattern that decreases as the score increases; −0 becomes 0."""
-    pattern = np.uint64(np.float32(score + np.float32(0.0)).view(np.uint32))
-    key: np.uint64 = pattern if pattern & _SIGN else pattern ^ _BELOW_SIGN
-    return key
+def _write_keys(score: Array, level: Bytes, number: Ints, keys: Words) -> None:
+    """Keys of the score's bit pattern, which decrease as scores increase (−0 is 0), and the level; others are last."""
+    for row in range(len(keys)):
+        for item in range(number[row]):
+            pattern = np.uint64(np.float32(score[row, item] + np.float32(0.0)).view(np.uint32))
+            key = pattern if pattern & _SIGN else pattern ^ _BELOW_SIGN
+            keys[row, item] = (key << _LEVEL_BITS) | np.uint64(level[row, item])
+        keys[row, number[row] :] = _LAST
 
 
 @jit
-def _divide(positives: SortedPositives, row: int, interval: Int32s) -> int:
-    """Find the interval of each positive; set ``first[i + 1]`` to the start of i; return the size of the largest."""
-    number, score, first = positives.number[row], positives.score[row], positives.first[row]
-    bounds = _bounds(score, number)
-    positives.top[row], positives.scale[row] = bounds
-    last = _INTERVALS * number + 1
-    _intervals(score[:number], positives.top[row], positives.scale[row], last, interval)
-    first[: last + 3] = 0
-    for item in range(number):
-        first[np.uint32(interval[item]) + _TWO] += np.int32(1)
-    largest_size = 0
-    for place in range(last + 1):
-        largest_size = max(largest_size, first[place + 2])
-        first[place + 2] += first[place + 1]
-    return largest_size
-
-
-@jit
-def _bucket_sort(positives: SortedPositives) -> None:
-    """Distribute positives over the intervals, then sort these by keys made of the score's pattern and the level."""
-    num_columns = positives.score.shape[1]
-    keys, interval = np.empty(num_columns, np.uint64), np.empty(num_columns, np.int32)
-    for row in range(len(positives.number)):
-        number, score, level = positives.number[row], positives.score[row], positives.level[row]
-        first, last = positives.first[row], _INTERVALS * number + 1
-        most_in_one = _divide(positives, row, interval)
-        for item in range(number):
-            cursor = np.uint32(interval[item]) + _ONE
-            keys[np.uint32(first[cursor])] = (_descending(score[item]) << _LEVEL_BITS) | np.uint64(level[item])
-            first[cursor] += np.int32(1)
-        for place in range(last + 1 if most_in_one > _FEW else 0):
-            if first[place + 1] - first[place] > _FEW:
-                keys[first[place] : first[place + 1]].sort()
-        for item in range(1, number):  # an insertion sort, as every item is near its place
-            key, place = keys[item], item
-            while place > 0 and keys[place - 1] > key:
-                keys[place] = keys[place - 1]
-                place -= 1
-            keys[place] = key
-        for item in range(number):
-            level[item] = keys[item] & _LEVEL_MASK
-            score_key = keys[item] >> _LEVEL_BITS
-            pattern = score_key if score_key & _SIGN else score_key ^ _BELOW_SIGN
-            score[item] = np.uint32(pattern).view(np.float32)
-        _encode(first[: last + 2])
+def _read_keys(keys: Words, number: Ints, score: Array, level: Bytes) -> None:
+    for row in range(len(keys)):
+        for item in range(number[row]):
+            level[row, item] = keys[row, item] & _LEVEL_MASK
+            key = keys[row, item] >> _LEVEL_BITS
+            score[row, item] = np.uint32(key if key & _SIGN else key ^ _BELOW_SIGN).view(np.float32)
 
 
 @jit
 def _fill_tables(positives: SortedPositives) -> None:
+    """Build the tables of sorted positives."""
     interval = np.empty(positives.score.shape[1], np.int32)
     for row in range(len(positives.number)):
-        number, first = positives.number[row], positives.first[row]
-        _divide(positives, row, interval)
+        number, score, first = positives.number[row], positives.score[row], positives.first[row]
+        positives.top[row], positives.scale[row] = _bounds(score, number)
+        last = _INTERVALS * number + 1
+        _intervals(score[:number], positives.top[row], positives.scale[row], last, interval)
+        first[: last + 2] = 0
         for item in range(number):
-            first[interval[item] + 1] += 1
-        _encode(first[: _INTERVALS * number + 3])
-
-
-@jit
-def _encode(first: Int32s) -> None:
-    """Double each first positive, and add 1 if its interval is not empty."""
-    for place in range(len(first) - 1):
-        first[place] = 2 * first[place] + np.int32(first[place + 1] > first[place])
-    first[-1] *= 2
+            first[np.uint32(interval[item])] += np.int32(1)
+        start = np.int32(0)
+        for place in range(last + 2):
+            size = first[place]
+            first[place] = np.int32(2) * start + np.int32(size > 0)
+            start += size
 
 
 @jit
