@@ -1,4 +1,4 @@
-"""Approximate search through faiss, only for metrics of a top k; the convention card gives its recall.
+"""Approximate search through faiss or any other engine, only for metrics of a top k; the card gives its recall.
 
 An index may miss items, so it cannot give a metric that needs the rank of every positive. Each call measures the recall
 on some of the queries, against the exact product.
@@ -6,12 +6,13 @@ on some of the queries, against the exact product.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from hiertree.errors import OptionError, require_package
+from hiertree.errors import InputError, OptionError, require_package
 from hiertree.io.progress import show_progress
 from hiertree.options import check_choice, check_integer
 
@@ -25,8 +26,18 @@ if TYPE_CHECKING:
     from ..ranking.gallery import Mask
     from .inputs import Labels
 
+
+class NeighborSearch(Protocol):
+    """An index of the gallery, as of faiss: row i of its vectors is item i."""
+
+    def search(self, queries: NDArray[np.float32], k: int, /) -> Any:
+        """Find (n, k) items for (n, d) queries of unit length."""
+
+
 IndexName: TypeAlias = Literal["hnsw", "ivf"]
+Search: TypeAlias = "NeighborSearch | Callable[[NDArray[np.float32], int], Any]"
 _ROWS = 1 << 14  # vectors normalized or queries searched at once
+_GATHERED = 1 << 22  # numbers of listed vectors at once
 _TRAINED_ON = 256  # training vectors per list of an inverted file, as faiss recommends
 _ROUNDING = 1e-6  # rounding error of a cosine in float32
 _SINGLE = np.dtype(np.float32)
@@ -39,7 +50,10 @@ class Approximate:
     Attributes:
         index: ``"hnsw"``, a graph of neighbors (Malkov and Yashunin, 2016), without training, built slowly, that
             differs each time if several threads build it; or ``"ivf"``, an inverted file (Sivic and Zisserman, 2003):
-            the gallery in lists by k-means, of which the nearest are searched, the same each time.
+            the gallery in lists by k-means, of which the nearest are searched, the same each time; or any engine that
+            holds the gallery: an object with ``search(queries, k)`` or a function of these, float32 queries of unit
+            length, that returns (n, k) gallery indices, −1 where it finds fewer, alone or after their scores. The
+            items are ranked by their cosines, computed here.
         links: of the graph, for each item.
         breadth: candidates kept while the graph is searched, or more where k is.
         lists: of the inverted file; 4·√N unless given, and no more than N / 40.
@@ -51,7 +65,7 @@ class Approximate:
         OptionError: an index that does not exist, or a number below 1.
     """
 
-    index: IndexName = "hnsw"
+    index: IndexName | Search = "hnsw"
     links: int = 32
     breadth: int = 128
     lists: int | None = None
@@ -60,7 +74,8 @@ class Approximate:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_choice("index", self.index, IndexName)
+        if not callable(getattr(self.index, "search", self.index)):
+            check_choice("index", self.index, IndexName)
         for name in ("links", "breadth", "probes", "sample"):
             check_integer(name, getattr(self, name), least=1)
         check_integer("lists", self.lists, or_none=True)
@@ -77,7 +92,7 @@ def evaluate_approximately(
     cutoff = max(metric.cutoff or 1 for metric in request.metrics)
     masked = int(np.diff(labels.mask.start).max(initial=0)) + (labels.mask.place == "first")
     k = min(cutoff + masked, len(gallery))
-    index = _built(gallery, search, k)
+    index = _built(gallery, search, k) if isinstance(search.index, str) else _OtherEngine(search.index, gallery)
     values = np.empty((len(query), len(request.metrics)))
     with show_progress(description="queries", total=len(query), enabled=progress) as advance:
         for start in range(0, len(query), _ROWS):
@@ -90,7 +105,7 @@ def evaluate_approximately(
     if len(sample_rows):
         share = _recall(index, query, gallery, labels.mask, sample_rows, k, cutoff)
         recall_text = f"{100 * share:.2f} % of the exact top {cutoff} found, measured on {len(sample_rows)} queries"
-    approximation = f"faiss {_describe(index, search)}: {recall_text}"
+    approximation = f"{_describe(index, search)}: {recall_text}"
     fields = {"details": "float32", "approximation": approximation}
     return labels.evaluation(request, values, ranked_by="cosine similarity", **fields)
 
@@ -131,11 +146,45 @@ def _built(gallery: Vectors, search: Approximate, k: int) -> Any:
     return index
 
 
+class _OtherEngine:
+    """A search by the caller's engine, in the manner of faiss."""
+
+    def __init__(self, engine: Search, gallery: Vectors) -> None:
+        self._search: Callable[..., Any] = getattr(engine, "search", engine)
+        self._gallery, self.name = gallery, getattr(engine, "__qualname__", type(engine).__name__)
+
+    def search(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """The cosines and the indices of the items that the engine finds."""
+        answer = self._search(queries, k)
+        indices = self._checked(np.asarray(answer[-1] if isinstance(answer, tuple) else answer), len(queries), k)
+        scores = np.full(indices.shape, -np.inf, _SINGLE)
+        step = max(_GATHERED // (max(indices.shape[1], 1) * self._gallery.dimensions), 1)
+        for start in range(0, len(queries), step):
+            rows = slice(start, start + step)
+            query, place = np.nonzero(indices[rows] >= 0)
+            vectors = self._gallery.unit(indices[rows][query, place], _SINGLE)
+            scores[rows][query, place] = np.einsum("nd,nd->n", queries[rows][query], vectors)
+        return scores, indices
+
+    def _checked(self, indices: NDArray[Any], num_queries: int, k: int) -> NDArray[np.int64]:
+        expected = f"({num_queries}, up to {k}) gallery indices, each once a query, and −1 past the end of a list"
+        if indices.ndim != 2 or len(indices) != num_queries or indices.shape[1] > k or indices.dtype.kind not in "iu":
+            raise InputError(f"{self.name} returns {indices.dtype} of shape {indices.shape}", expected=expected)
+        listed = np.sort(indices.astype(np.int64), axis=1)
+        repeated = (listed[:, 1:] == listed[:, :-1]) & (listed[:, 1:] >= 0)
+        if ((listed < -1) | (listed >= len(self._gallery))).any() or repeated.any():
+            raise InputError(f"{self.name} returns indices outside the gallery or twice", expected=expected)
+        return indices.astype(np.int64)
+
+
 def _describe(index: Any, search: Approximate) -> str:
+    if isinstance(index, _OtherEngine):
+        return index.name
     if search.index == "hnsw":
         graph = index.hnsw
-        return f"IndexHNSWFlat (M={search.links}, efConstruction={graph.efConstruction}, efSearch={graph.efSearch})"
-    return f"IndexIVFFlat ({index.nlist} lists, {index.nprobe} of them searched)"
+        parameters = f"M={search.links}, efConstruction={graph.efConstruction}, efSearch={graph.efSearch}"
+        return f"faiss IndexHNSWFlat ({parameters})"
+    return f"faiss IndexIVFFlat ({index.nlist} lists, {index.nprobe} of them searched)"
 
 
 def _recall(

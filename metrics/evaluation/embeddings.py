@@ -10,7 +10,7 @@ from hiertree.errors import OptionError, require_package
 from hiertree.options import check_choice, check_integer, with_options_of
 
 from ..result import Evaluation
-from .approximate import Approximate, IndexName, evaluate_approximately
+from .approximate import Approximate, IndexName, Search, evaluate_approximately
 from .inputs import CheckedRetrievalOptions, RetrievalOptions, check_inputs
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def evaluate(
     device: str | None = None,
     precision: Precision | None = None,
     distributed: bool = False,
-    approximate: IndexName | Approximate | None = None,
+    approximate: IndexName | Search | Approximate | None = None,
     resume: str | os.PathLike[str] | None = None,
     progress: bool = False,
     **options: Unpack[RetrievalOptions],
@@ -82,10 +82,11 @@ def evaluate(
         distributed: share the work among the processes of the ``torch.distributed`` group, as Fabric starts them. Each
             process is given all embeddings and returns all values, the same as one process alone. Of a gallery of more
             than 64 MiB it normalizes and holds its part alone; of a memory map it reads no more.
-        approximate: search through a faiss index, ``"hnsw"``, ``"ivf"`` or :class:`Approximate`, which may miss items;
-            for metrics of a top k (``R@k``, ``TR@k``, ``P@k``, ``MRR@k``, ``mAP@k``, ``HP@k``, ``NDCG@k``), in float32.
-            The convention card says how many of the best k were found on a sample of the queries. Of equal scores at
-            the end of a list, items that the search leaves out count as behind. The index holds the gallery in memory.
+        approximate: search through a faiss index, ``"hnsw"``, ``"ivf"`` or :class:`Approximate`, or through any engine
+            that holds the gallery (``search(queries, k)`` → indices), which may miss items; for metrics of a top k
+            (``R@k``, ``TR@k``, ``P@k``, ``MRR@k``, ``mAP@k``, ``HP@k``, ``NDCG@k``), in float32. The convention card
+            says how many of the best k were found on a sample of the queries. Of equal scores at the end of a list,
+            items that the search leaves out count as behind. An index of faiss holds the gallery in memory.
         resume: a folder that keeps the values of finished blocks of queries; after an interruption, the same call goes
             on from them. Processes that share the work share the folder.
         progress: show how many queries are done.

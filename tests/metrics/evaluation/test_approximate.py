@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from hiertree.errors import OptionError
+from hiertree.errors import InputError, OptionError
 from hiertree.metrics import Approximate, evaluate
 
 NAMES = ["R@1", "R@10[1]", "TR@10", "P@5[1]", "P@5", "mAP@20", "NDCG@10"]
@@ -114,6 +114,61 @@ def test_an_empty_query_set_and_lists_without_any_item_are_searched():
         embeddings, labels, embeddings, labels, metrics=["R@1"], junk=[[0, 1, 2], [0], []], approximate="hnsw"
     )
     assert junk.per_query()["R@1"].isna().tolist() == [True, False, False]
+
+
+def exact_engine(embeddings):
+    """A search of one's own that gives a query's neighbors in random order, without scores."""
+    units = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+
+    def nearest(queries, k):
+        best = np.argsort(-(queries @ units.T), axis=1)[:, :k]
+        return np.random.default_rng(0).permuted(best, axis=1)
+
+    return nearest
+
+
+@pytest.mark.parametrize("size", [400, 50])
+def test_any_engine_that_finds_all_gives_the_exact_numbers(retrieval, size):
+    embeddings, paths = retrieval
+    faiss = pytest.importorskip("faiss")
+    index = faiss.IndexFlatIP(8)
+    index.add(embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True))
+    inputs = (embeddings, paths) if size == 400 else (embeddings[:size], paths[:size], embeddings, paths)
+    expected = evaluate(*inputs, metrics=NAMES)
+    for engine in (index, exact_engine(embeddings), Approximate(exact_engine(embeddings), sample=9)):
+        result = evaluate(*inputs, metrics=NAMES, approximate=engine)
+        check_same(result, expected)
+        assert share_found(result) == 1.0
+    assert "exact_engine.<locals>.nearest: 100.00 %" in result.convention.approximation
+
+
+def test_an_engine_that_finds_one_item_in_two_is_said_to(retrieval):
+    embeddings, paths = retrieval
+    nearest = exact_engine(embeddings[::2])
+    gaps = evaluate(
+        embeddings,
+        paths,
+        metrics=["TR@10"],
+        approximate=lambda query, k: np.pad(2 * nearest(query, 3), [(0, 0), (0, 4)], constant_values=-1),
+    )
+    assert 0.1 < share_found(gaps) < 0.3
+    halves = evaluate(embeddings, paths, metrics=["TR@10"], approximate=lambda queries, k: 2 * nearest(queries, k))
+    assert 0.35 < share_found(halves) < 0.65
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda queries, k: np.zeros((len(queries), k)), "float64 of shape"),
+        (lambda queries, k: np.zeros((len(queries), k + 1), int), r"int64 of shape \(400, 7\)"),
+        (lambda queries, k: np.zeros((len(queries), k), int), "outside the gallery or twice"),
+        (lambda queries, k: np.full((len(queries), 1), 400), "outside the gallery or twice"),
+        (lambda queries, k: np.arange(k), r"int64 of shape \(6,\): expected \(400, up to 6\)"),
+    ],
+)
+def test_answers_that_are_no_neighbors_are_refused(retrieval, answer, words):
+    with pytest.raises(InputError, match=words):
+        evaluate(*retrieval, metrics=["R@5"], approximate=answer)
 
 
 @pytest.mark.parametrize(
