@@ -10,6 +10,7 @@ gives a scalar; ``valid`` masks candidates, or queries:
 * :class:`TieAwareAP`, :class:`TieAwareNDCG`: learn binary codes, :func:`binary_codes`, ranked by Hamming distance;
 * :func:`decomposability_gap` and its bounds: how far batches are from the whole; measured, not trained;
 * :class:`FastAP`, :class:`SoftBinAP`, :class:`BlackboxAP`, :class:`CSL`: the baselines of the papers;
+  :class:`SupCon`, :class:`HiMulCon`: contrastive losses of one level and of all;
 * :class:`PytorchMetricLearning`: any loss of that library; :func:`as_pytorch_metric_learning`: the other way round;
   :class:`TreeMiner`: any of its miners, at every level;
 * :class:`LevelSum` adds a flat loss over levels, :class:`CrossBatchMemory` ranks among earlier batches.
@@ -38,6 +39,7 @@ require_package("torch", extra="train")
 from . import functional
 from .base import Loss
 from .baselines.average_precision import BlackboxAP, FastAP, SoftBinAP
+from .baselines.contrastive import HiMulCon, SupCon
 from .baselines.csl import CSL
 from .baselines.metric_learning import LevelSum, PytorchMetricLearning, as_pytorch_metric_learning
 from .baselines.tree_miner import TreeMiner
@@ -69,6 +71,7 @@ __all__ = [
     "DistributedLoss",
     "FastAP",
     "GrowingAlpha",
+    "HiMulCon",
     "LevelSum",
     "Loss",
     "PairDecomposability",
@@ -84,6 +87,7 @@ __all__ = [
     "SoftBinAP",
     "StepOptions",
     "SupAP",
+    "SupCon",
     "SupHAP",
     "SupNDCG",
     "SupRecall",

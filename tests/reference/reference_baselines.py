@@ -126,3 +126,12 @@ def softly_assigned_proxies(
         shares = [math.exp(cosine / center_temperature) for cosine in of_class]
         of_classes.append([sum(share * cosine for share, cosine in zip(shares, of_class, strict=True)) / sum(shares)])
     return proxy_mixture(of_classes, class_index, eta=eta)
+
+
+def contrastive(scores: Sequence[float], positive: Sequence[bool], temperature: float) -> float | None:
+    """−(1/|Ω⁺|)·Σ_{j ∈ Ω⁺} log(exp(s_j/τ) / Σ_i exp(s_i/τ)); None without a positive."""
+    if not any(positive):
+        return None
+    total = sum(math.exp(score / temperature) for score in scores)
+    logs = [math.log(math.exp(s / temperature) / total) for s, p in zip(scores, positive, strict=True) if p]
+    return -sum(logs) / len(logs)

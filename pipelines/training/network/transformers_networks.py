@@ -50,7 +50,7 @@ class TransformersNetwork(nn.Module):
         if states.ndim == 4:
             return states
         side = _grid_side(states)
-        return states[:, -(side**2) :].transpose(1, 2).unflatten(2, (side, side))
+        return states[:, -(side**2) :].transpose(1, 2).reshape(len(states), -1, side, side)
 
     def set_grad_checkpointing(self, enable: bool = True) -> None:
         """Compute activations again in the backward pass, as timm's networks call it."""
@@ -84,12 +84,13 @@ def build_transformers_network(
     """Build a vision tower; ``model.pretrained`` is true (the weights of its repository or folder), a file or false."""
     from transformers import AutoModel
 
+    create: Any = AutoModel.from_config  # typed in part
     del size  # position embeddings are interpolated in the forward pass
     config = _vision_config(model.backbone, model.backbone_options)
     if channels != getattr(config, "num_channels", 3):
         raise RecipeError(f"images.channels={channels} with {model.backbone}", expected="images.channels=3")
     with without_log():
-        tower = AutoModel.from_config(config)
+        tower = create(config)
         if model.pretrained and load_weights:
             tower = _with_weights(tower, model)
     if tower.main_input_name != "pixel_values":
@@ -119,9 +120,11 @@ def transformers_view(name: str) -> ImageView:
     from PIL.Image import Resampling
     from transformers import AutoImageProcessor
 
+    load: Any = AutoImageProcessor.from_pretrained  # typed in part
+
     path = name.removeprefix(TRANSFORMERS)
     with without_log():
-        processor = _loaded(path, lambda: AutoImageProcessor.from_pretrained(path, trust_remote_code=False))
+        processor = _loaded(path, lambda: load(path, trust_remote_code=False))
     resized, cropped = dict(processor.size or {}), dict(getattr(processor, "crop_size", None) or {})
     side = resized.get("shortest_edge") or resized.get("height")
     crop = cropped.get("height") if getattr(processor, "do_center_crop", False) else side

@@ -22,11 +22,13 @@ from hiertree.losses import (
     HAPPIER,
     BlackboxAP,
     FastAP,
+    HiMulCon,
     Loss,
     ProxyDecomposability,
     SmoothRecall,
     SoftBinAP,
     SupAP,
+    SupCon,
     SupHAP,
     SupRecall,
     functional,
@@ -83,6 +85,10 @@ def objectives(num_levels: int) -> dict[str, tuple[Loss, Callable[[list[float], 
             SoftBinAP(level=1),
             lambda s, lev: baselines.one_minus_soft_bin_ap(s, [x >= 1 for x in lev], 20),
         ),
+        "SupCon": (
+            SupCon(temperature=0.3, level=1),
+            lambda s, lev: baselines.contrastive(s, [x >= 1 for x in lev], 0.3),
+        ),
         "BlackboxAP": (
             BlackboxAP(margin=0.0),
             lambda s, lev: (
@@ -101,6 +107,25 @@ def test_value_is_the_mean_of_the_loops(name: str, num_levels: int) -> None:
     loss, objective = objectives(num_levels)[name]
     assert float(loss(embeddings, paths)) == pytest.approx(mean_of_loops(objective, embeddings, paths), rel=1e-9)
     assert loss.last_num_skipped >= 1
+
+
+@levels_1_to_4
+@pytest.mark.parametrize("constrained", [True, False])
+def test_levels_contrast_one_item_of_each_node_below(num_levels: int, constrained: bool) -> None:
+    embeddings, paths = batch(num_levels)
+    expected, rows, terms = 0.0, list(range(len(paths))), list[float]()
+    for level in range(num_levels, 0, -1):
+        if level < num_levels:
+            nodes = [tuple(path[: level + 1]) for path in paths.tolist()]
+            rows = [row for row in rows if nodes.index(nodes[row]) == row]
+        part, labels = embeddings[rows], paths[rows, :level]
+        value = mean_of_loops(
+            lambda s, lev, at=level: baselines.contrastive(s, [x >= at for x in lev], 0.2), part, labels
+        )
+        terms.append(max([value, *terms]) if constrained else value)
+        expected += 2 ** (1 / (num_levels - level + 1)) / (num_levels + 1) * terms[-1]
+    loss = HiMulCon(num_levels, temperature=0.2, constrained=constrained)
+    assert float(loss(embeddings, paths)) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["sup_recall", "smooth_recall"])

@@ -1,0 +1,138 @@
+"""Supervised contrastive losses: of one level, and of all levels with a constraint between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hiertree.errors import ShapeError
+from hiertree.metrics.engine.device import sent
+from hiertree.options import check_integer, check_number
+
+from ..base import Loss, PairLoss
+from ..pairs.blocks import LossPerQuery
+from ..pairs.inputs import CheckedPaths, checked_paths, float_vectors, full_mask, unit_vectors
+from ..pairs.pairs import ScoredPairs
+
+TEMPERATURE = 0.07
+
+
+class SupCon(PairLoss):
+    r"""Supervised contrastive loss: the cross-entropy of each positive among all candidates of a query.
+
+    .. math:: -\frac{1}{|\Omega^+|} \sum_{j \in \Omega^+} \log \frac{\exp(s_j / \tau)}{\sum_i \exp(s_i / \tau)}
+
+    s being cosines, averaged over the queries that have a positive.
+    Source: Khosla et al., *Supervised Contrastive Learning* (NeurIPS 2020), Eq. 2.
+
+    Args:
+        temperature: τ.
+        level: positives agree with the query down to this level; None: the finest.
+
+    >>> import torch
+    >>> round(float(SupCon(temperature=1.0)(torch.eye(4), torch.tensor([0, 0, 1, 1]))), 4)  # one of three, all alike
+    1.0986
+    """
+
+    _shown = ("temperature", "level")
+
+    def __init__(self, *, temperature: float = TEMPERATURE, level: int | None = None) -> None:
+        super().__init__(include_self=False, level=level)
+        check_number("temperature", temperature, above=0)
+        self.temperature = temperature
+
+    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
+        """The cross-entropy of each query."""
+        binary = pairs.binary(self.level)
+        positive = binary.positives()
+        impossible = torch.finfo(pairs.scores.dtype).min / 4  # finite, as gradients must be
+        logits = (pairs.scores / self.temperature).masked_fill(~pairs.valid, impossible)
+        log_shares = logits.log_softmax(dim=1).masked_fill(~positive, 0)
+        number = positive.sum(dim=1)
+        return LossPerQuery(-log_shares.sum(dim=1) / number.clamp(min=1), number > 0)
+
+
+class HiMulCon(Loss):
+    r"""Hierarchical multi-label contrastive loss (HiMulConE): SupCon at every level, finer levels weighing more.
+
+    .. math:: \frac{1}{L + 1} \sum_{l=1}^{L} 2^{1 / (L - l + 1)} \, \max(C_l, \max_{m > l} C_m)
+
+    C_L is :class:`SupCon` of the batch; C_l that of one item (the first) of every node of level l + 1, whose positives
+    share the node of level l. The maximum is left out without ``constrained`` (HiMulCon). A level without a positive
+    gives 0. With reference embeddings they are thinned out likewise.
+    Source: Zhang et al., *Use All The Labels: A Hierarchical Multi-Label Contrastive Learning Framework* (CVPR 2022),
+    in the form of the authors' public code, whose maximum is of levels, not of pairs, for one view of each image.
+
+    Args:
+        num_levels: L.
+        temperature: τ.
+        constrained: no level has a smaller loss than a finer one.
+
+    >>> import torch
+    >>> paths = torch.tensor([[0, 0], [0, 0], [0, 1], [0, 1]])
+    >>> loss = HiMulCon(2, temperature=1.0)
+    >>> [round(float(term), 4) for term in loss.terms(torch.eye(4), paths).values()]  # one of three; the only one
+    [1.0986, 1.0986]
+    """
+
+    is_mean_over_queries = False
+    _shown = ("num_levels", "temperature", "constrained")
+
+    def __init__(self, num_levels: int, *, temperature: float = TEMPERATURE, constrained: bool = True) -> None:
+        super().__init__()
+        check_integer("num_levels", num_levels)
+        self.num_levels, self.temperature, self.constrained = num_levels, temperature, constrained
+        self.losses = torch.nn.ModuleList(
+            SupCon(temperature=temperature, level=level) for level in range(1, num_levels + 1)
+        )
+        self.weights = {
+            f"level {level}": 2 ** (1 / (num_levels - level + 1)) / (num_levels + 1)
+            for level in range(num_levels, 0, -1)
+        }
+
+    @property
+    def last_num_skipped(self) -> int:
+        """Queries of the last batch without a positive, counted anew at each level."""
+        return sum(loss.last_num_skipped for loss in self._by_level().values())
+
+    def terms(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
+    ) -> dict[str, Tensor]:
+        """The loss of each level, from the finest."""
+        batch, paths, refs, ref_paths = self._checked_batch(embeddings, paths, ref_embeddings, ref_paths)
+        query_paths, within_batch = self._checked(paths, batch, "paths"), refs is None or refs is batch
+        queries = unit_vectors(batch, name="embeddings")
+        candidates = None if within_batch else unit_vectors(refs, name="ref_embeddings")
+        candidate_paths = query_paths if within_batch else self._checked(ref_paths, refs, "ref_paths")
+        shape = len(queries), len(queries if candidates is None else candidates)
+        mask = None if valid is None else full_mask(valid, shape, queries.device)
+        terms, largest = {}, queries.new_zeros(())
+        for level, (name, loss) in zip(range(self.num_levels, 0, -1), self._by_level().items(), strict=True):
+            rows, columns = (self._representatives(side, level) for side in (query_paths, candidate_paths))
+            others = (None, None) if candidates is None else (candidates[columns], candidate_paths.tensor[columns])
+            part = None if mask is None else mask[rows][:, columns]
+            value = loss(queries[rows], query_paths.tensor[rows], *others, valid=part)
+            if self.constrained and loss.last_num_skipped < len(rows):
+                largest = value = torch.maximum(value, largest)
+            terms[name] = value
+        return terms
+
+    def _by_level(self) -> dict[str, Loss]:
+        losses: Any = reversed(self.losses)
+        return dict(zip(self.weights, losses, strict=True))
+
+    def _representatives(self, paths: CheckedPaths, level: int) -> Tensor:
+        """The rows of the first items of the nodes below a level; at the finest level, of all items."""
+        rows = np.arange(len(paths.ids))
+        if level < self.num_levels:
+            rows = np.sort(np.unique(paths.ids[:, : level + 1], axis=0, return_index=True)[1])
+        return sent(rows, paths.tensor.device)
+
+    def _checked(self, paths: Any, embeddings: Any, name: str) -> CheckedPaths:
+        level_paths = checked_paths(paths, float_vectors(embeddings), name=name)
+        if level_paths.tensor.shape[1] != self.num_levels:
+            raise ShapeError(f"{name} of {level_paths.tensor.shape[1]} levels", expected=f"{self.num_levels}")
+        return level_paths
