@@ -149,9 +149,9 @@ def _built(gallery: Vectors, search: Approximate, k: int) -> Any:
 class _OtherEngine:
     """A search by the caller's engine, in the manner of faiss."""
 
-    def __init__(self, engine: Search, gallery: Vectors) -> None:
+    def __init__(self, engine: Any, gallery: Vectors) -> None:
         self._search: Callable[..., Any] = getattr(engine, "search", engine)
-        self._gallery, self.name = gallery, getattr(engine, "__qualname__", type(engine).__name__)
+        self._gallery, self.name = gallery, str(getattr(engine, "__qualname__", type(engine).__name__))
 
     def search(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """The cosines and the indices of the items that the engine finds."""
