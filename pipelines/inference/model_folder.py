@@ -49,6 +49,11 @@ class ModelRecord(NamedTuple):
         with reading_file(recipe, expected="a recipe", kind=CheckpointError):
             return cls(dict(read_yaml(recipe)) if recipe.is_file() else None, content)
 
+    def numbers(self) -> dict[str, float]:
+        """The metrics that are numbers, by name."""
+        values = (self.metrics or {}).get("metrics") or {}
+        return {name: value for name, value in values.items() if isinstance(value, (int, float))}
+
 
 def save_model(
     folder: str | os.PathLike[str],
@@ -71,7 +76,13 @@ def save_model(
             files.write_json(new_folder / METRICS, record.metrics)
         introduction = _INTRODUCTION.format(size=network.embedding_size, backbone=network.settings.backbone)
         settings_text = f"## Preprocessing\n\n```yaml\n{yaml.safe_dump(preprocessing.model_dump(mode='json'))}```\n"
-        parts = [_header(recipe), introduction, _metrics_section(record), _tree_section(tree), settings_text]
+        parts = [
+            _header(recipe, record.numbers()),
+            introduction,
+            _metrics_section(record),
+            _tree_section(tree),
+            settings_text,
+        ]
         parts += [f"## Recipe\n\n```yaml\n{_yaml(recipe)}```\n"] if recipe is not None else []
         files.write_text(new_folder / CARD, "\n".join(filter(None, parts)))
         outputs = sorted(new_folder.iterdir())
@@ -80,11 +91,16 @@ def save_model(
     return [target / path.name for path in outputs]
 
 
-def _header(recipe: dict[str, Any] | None) -> str:
-    """The metadata that the hub reads, and the title."""
-    tags = ["image-retrieval", "hierarchical-retrieval", "metric-learning"]
-    content = {"library_name": "hiertree", "pipeline_tag": "image-feature-extraction", "tags": tags}
-    return f"---\n{_yaml(content)}---\n\n# {(recipe or {}).get('name', 'model')}\n"
+def _header(recipe: dict[str, Any] | None, metrics: Mapping[str, float]) -> str:
+    """The metadata that the hub reads, with the metrics as its ``model-index``, and the title."""
+    name, data = (recipe or {}).get("name", "model"), (recipe or {}).get("data", {}).get("name")
+    tags, task = ["image-retrieval", "hierarchical-retrieval", "metric-learning"], "image-feature-extraction"
+    content: dict[str, Any] = {"library_name": "hiertree", "pipeline_tag": task, "tags": tags}
+    if metrics and data:
+        values = [{"type": metric, "value": value} for metric, value in metrics.items()]
+        results = [{"task": {"type": task}, "dataset": {"type": data, "name": data}, "metrics": values}]
+        content["model-index"] = [{"name": name, "results": results}]
+    return f"---\n{_yaml(content)}---\n\n# {name}\n"
 
 
 def _yaml(content: Mapping[str, Any]) -> str:
@@ -148,8 +164,7 @@ def _without_place(text: str) -> str:
 
 
 def _metrics_section(record: ModelRecord) -> str:
-    metrics = (record.metrics or {}).get("metrics") or {}
-    rows = [f"| {name} | {100 * value:.2f} |" for name, value in metrics.items() if isinstance(value, (int, float))]
+    rows = [f"| {name} | {100 * value:.2f} |" for name, value in record.numbers().items()]
     return "\n".join(["## Metrics\n", "| metric | % |", "|---|---|", *rows, ""]) if rows else ""
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from huggingface_hub import ModelCard
 from PIL import Image
 
 import hiertree as ht
@@ -67,6 +68,9 @@ def test_card_tells_metrics_classes_preprocessing_and_recipe_without_the_places_
     assert header["library_name"] == "hiertree"
     metrics = json.loads((run / "metrics.json").read_text())["metrics"]
     assert f"| H-AP | {100 * metrics['H-AP']:.2f} |" in card
+    results = ModelCard.load(tmp_path / "model" / "README.md").data.eval_results
+    assert {result.metric_type: result.metric_value for result in results} == metrics
+    assert {result.dataset_name for result in results} == {"sop"}
     for name, size in zip(model.tree.level_names, model.tree.level_sizes, strict=True):
         assert f"| {name} | {size} |" in card
     assert "root: Stanford_Online_Products" in card
