@@ -236,7 +236,7 @@ def shared_paths(
             _check_columns([numbers], names)
             return paths, label_names
         arrays = {name: np.stack(side.cells, axis=1) for name, side in columns.items()}
-    labeled_ids = {name: _without(ids, unlabeled.get(name)) for name, ids in arrays.items()}
+    labeled_ids = {name: _zero_unlabeled(ids, unlabeled.get(name)) for name, ids in arrays.items()}
     paths = {name: as_integer_paths(ids, name=name, num_items=num_items.get(name)) for name, ids in labeled_ids.items()}
     _check_columns([ids[~unlabeled[name]] if name in unlabeled else ids for name, ids in paths.items()], names)
     return paths, LabelNames(names)
@@ -385,7 +385,7 @@ def _check_path_shape(shape: tuple[int, ...], name: str, num_items: int | None) 
         raise ShapeError(f"{name} of {shape[0]} rows", expected=f"{num_items} rows, one per item")
 
 
-def _without(ids: NDArray[Any], unlabeled: NDArray[np.bool_] | None) -> NDArray[Any]:
+def _zero_unlabeled(ids: NDArray[Any], unlabeled: NDArray[np.bool_] | None) -> NDArray[Any]:
     """Ids with 0 in the rows that have no label."""
     if unlabeled is None or ids.shape[:1] != unlabeled.shape:
         return ids

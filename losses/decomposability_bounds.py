@@ -145,10 +145,10 @@ def decomposability_bound_with_margins(
     batched = _checked(scores, levels, batches, level, valid)
     easy, hard = batched.scores >= alpha, batched.scores > beta
     counts = zip(
-        _per_batch(batched, batched.positive & easy),
-        _per_batch(batched, batched.positive & ~easy),
-        _per_batch(batched, ~batched.positive & hard),
-        _per_batch(batched, ~batched.positive),
+        _count_per_batch(batched, batched.positive & easy),
+        _count_per_batch(batched, batched.positive & ~easy),
+        _count_per_batch(batched, ~batched.positive & hard),
+        _count_per_batch(batched, ~batched.positive),
         strict=True,
     )
     return np.array([_loss(np.concatenate(list(_most_ahead_with_margins(*query_counts)))) for query_counts in counts])
@@ -180,7 +180,7 @@ def _loss(negatives_ahead: NDArray[np.int64]) -> float:
     return float(np.mean(negatives_ahead / (ranks + negatives_ahead)))
 
 
-def _per_batch(batched: _Batched, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _count_per_batch(batched: _Batched, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
     """(Q, K) the number of chosen valid candidates."""
     members = (batched.batch[:, None] == np.arange(batched.num_batches)).astype(np.int64)
     counts: NDArray[np.int64] = (mask & batched.valid).astype(np.int64) @ members

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-_COLUMNS = {
+_RUN_COLUMNS = {
     "query": ("query", "query_id", "qid", "q_id"),
     "item": ("item", "item_id", "doc", "doc_id", "docid", "docno", "document"),
     "score": ("score",),
@@ -160,7 +160,7 @@ def _from_frame(table: Any, side: Side) -> Triples:
 
 def _column(frame: pd.DataFrame, role: str, *, required: bool = True) -> str:
     """The name of the column with a role; empty if there is none and it is optional."""
-    matches = [name for name in _COLUMNS[role] if name in frame.columns]
+    matches = [name for name in _RUN_COLUMNS[role] if name in frame.columns]
     if not matches and role == "level" and "score" in frame.columns:  # what ranx calls the grades of its Qrels
         return "score"
     if len(matches) > 1 or (required and not matches):
@@ -168,8 +168,8 @@ def _column(frame: pd.DataFrame, role: str, *, required: bool = True) -> str:
         labels = "if it holds labels, pass it as query_paths, with query_names=labels.index"
         raise OptionError(
             f"a frame of columns {column_list}",
-            expected=f"one for the {role}: {' or '.join(_COLUMNS[role])}",
-            remedy=None if matches or _COLUMNS["query"][0] in frame.columns else labels,
+            expected=f"one for the {role}: {' or '.join(_RUN_COLUMNS[role])}",
+            remedy=None if matches or _RUN_COLUMNS["query"][0] in frame.columns else labels,
         )
     return matches[0] if matches else ""
 

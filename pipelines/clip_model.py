@@ -47,7 +47,7 @@ def load_clip(model: str, weights: str | None, device: str, *, image_size: int |
     is_named = not model.startswith(LOCAL)
     damaged = (*_DAMAGED, SafetensorError)
     try:
-        with without_log():
+        with silence_logs():
             options = {
                 "pretrained": weights if is_named else None,
                 "require_pretrained": not is_named or weights is not None,
@@ -64,7 +64,7 @@ def load_clip(model: str, weights: str | None, device: str, *, image_size: int |
 
 
 @contextmanager
-def without_log() -> Iterator[None]:
+def silence_logs() -> Iterator[None]:
     """Silence the logs of libraries, whose warnings are errors here or of no interest."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)

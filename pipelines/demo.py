@@ -90,7 +90,7 @@ def run_demo(
     write_text(table, landmarks)
     labels = build({"landmarks": table, "cluster": {"seed": seed}}, out=folder / "labels")
     tree = tree_of(labels.exported, examples=labels.report["kept"])
-    console.print(_drawn(tree), _in_words(labels.report), sep="\n")
+    console.print(_drawn(tree), _describe_report(labels.report), sep="\n")
     console.rule("[bold]2  Two networks learn to retrieve images", align="left")
     with threadpool_limits(1):  # networks this small gain nothing from a second thread
         way = (f"-seed{seed}" if seed else "") + (
@@ -108,7 +108,7 @@ def run_demo(
         lead=[_LEAD, _differences(rows, recipes)],
         dataset=images,
         tree=tree,
-        tree_lead=[_in_words(labels.report)],
+        tree_lead=[_describe_report(labels.report)],
         commands=_commands(folder, data, runs, seed=seed, quick=quick),
         seed=seed,
     )
@@ -139,7 +139,7 @@ def _drawn(root: TreeNode) -> Tree:
     return diagram
 
 
-def _in_words(report: dict[str, Any]) -> str:
+def _describe_report(report: dict[str, Any]) -> str:
     """The counts of the labels' report in one paragraph."""
     dropped = ", ".join(f"{number} for “{reason}”" for reason, number in report["dropped"].items())
     left_out = f" ({dropped} left out)" if dropped else ""

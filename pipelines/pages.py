@@ -115,12 +115,12 @@ def inline_svg(figure: Figure, *, name: str) -> str:
     figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = text.getvalue()
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    svg = re.sub(r"<[^>]*>", lambda tag: _in_page(tag[0], prefix), svg)  # labels, which stand between tags, stay
+    svg = re.sub(r"<[^>]*>", lambda tag: _adapt_tag(tag[0], prefix), svg)  # labels, which stand between tags, stay
     svg = re.sub(r'<svg([^>]*?) height="[^"]*"([^>]*?) width="[^"]*"', r"<svg\1\2", svg, count=1)
     return svg.replace("<svg", '<svg aria-hidden="true"', 1).strip()
 
 
-def _in_page(tag: str, prefix: str) -> str:
+def _adapt_tag(tag: str, prefix: str) -> str:
     """A tag of a drawing with the page's colors, and ids of its own."""
     colored = re.sub(r"#0000([0-9a-f]{2})\b", lambda found: f"var(--run-{int(found[1], 16) - 15})", tag)
     markup = re.sub(r'\bid="', f'id="{prefix}-', colored.replace(INK, "currentColor"))

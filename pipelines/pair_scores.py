@@ -59,7 +59,7 @@ def nearest_images(
     size = min(count, len(gallery) - min(map(len, left_out), default=0))
     rows, scores = np.zeros((len(unit_queries), 0), np.int64), np.zeros((len(unit_queries), 0), unit_queries.dtype)
     for start in range(0, len(gallery), _ITEMS):
-        block = _of_plain_size(np.asarray(gallery[start : start + _ITEMS]))
+        block = _scale_extremes(np.asarray(gallery[start : start + _ITEMS]))
         block_scores = unit_queries @ block.T / _lengths(block)
         for row, left in zip(block_scores, left_out, strict=True):
             row[left[(left >= start) & (left < start + len(block))] - start] = -np.inf
@@ -81,7 +81,7 @@ def joined(blocks: Sequence[Evaluation], *, bits: int | None) -> Evaluation:
 
 def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
     """Vectors scaled to norm 1, of any size and type; products of such rows are cosines."""
-    rows = _of_plain_size(np.asarray(vectors))
+    rows = _scale_extremes(np.asarray(vectors))
     return np.asarray(rows / _lengths(rows)[:, None])
 
 
@@ -90,7 +90,7 @@ def _lengths(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
     return np.asarray(np.sqrt(np.einsum("nd,nd->n", vectors, vectors)))
 
 
-def _of_plain_size(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
+def _scale_extremes(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
     """The vectors, or multiples of them whose squares neither overflow nor vanish."""
     size = np.abs(vectors).max(axis=1, keepdims=True)
     if vectors.dtype != np.float16 and size.max(initial=1.0) < 1e15 and size.min(initial=1.0) > 1e-15:

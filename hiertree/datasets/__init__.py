@@ -26,11 +26,11 @@ from .duplicate_images import check_duplicates, duplicates
 from .huggingface import load_huggingface
 from .image_dataset import ImageDataset
 from .input_images import load_archives
-from .own_images import from_huggingface, load_folder, load_table
 from .readers.images import ImageSource
 from .registry import ENTRIES, entry_of
 from .resumable_download import download
 from .synthetic import load_synthetic
+from .user_images import from_huggingface, load_folder, load_table
 
 __all__ = [
     "Benchmark",

@@ -13,7 +13,7 @@ from ..errors import HiertreeError, OptionError
 from ..io.progress import track
 from .description import Verify
 from .duplicate_images import duplicates
-from .readers.images import FileImages, by_source, damaged, missing_files
+from .readers.images import FileImages, damaged, map_sources, missing_files
 from .registry import entry_of
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def check(
             reports.append(SplitReport(split, problem=error.given, remedy=error.remedy))
             continue
         images = dataset.images
-        missing = np.flatnonzero(by_source(images, _absent)).tolist() if not decode else ()
+        missing = np.flatnonzero(map_sources(images, _absent)).tolist() if not decode else ()
         rows = damaged(images, description="decoding images") if decode else missing
         bad = tuple(dict.fromkeys(map(images.name, rows)))
         repeats = tuple(duplicates(dataset, content=content and not bad))

@@ -17,7 +17,7 @@ from ..io.progress import track
 from ..io.provenance import sha256
 from ..options import check_choice
 from .readers.boxed_images import BoxedImages
-from .readers.images import FileImages, by_source
+from .readers.images import FileImages, map_sources
 from .readers.tar_images import TarImages
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def duplicates(dataset: ImageDataset, *, content: bool = False) -> dict[str, lis
     >>> duplicates(load_synthetic("train", families=2, kinds=2, instances=3, images=4))
     {}
     """
-    keys = by_source(dataset.images, _content_keys if content else _file_keys)
-    groups = (part for rows in _equal_rows(keys) for part in _without_twins(dataset, rows))
+    keys = map_sources(dataset.images, _content_keys if content else _file_keys)
+    groups = (part for rows in _equal_rows(keys) for part in _separate_twins(dataset, rows))
     return {dataset.images.name(rows[0]): rows for rows in groups if len(rows) > 1}
 
 
@@ -89,7 +89,7 @@ def check_apart(train: ImageDataset, test: ImageDataset) -> None:
     if not (_are_files(train.images) and _are_files(test.images)):
         return
     rows = np.arange(len(test)) if test.queries is None else test.queries
-    repeats = rows[np.isin(by_source(test.images, _file_keys)[rows], by_source(train.images, _file_keys))]
+    repeats = rows[np.isin(map_sources(test.images, _file_keys)[rows], map_sources(train.images, _file_keys))]
     if len(repeats):
         raise TableError(
             f"{test.name}: {len(repeats)} of {len(test)} images of the split {test.split!r} stand in "
@@ -100,10 +100,10 @@ def check_apart(train: ImageDataset, test: ImageDataset) -> None:
 
 
 def _are_files(images: ImageSource) -> bool:
-    return bool(by_source(images, lambda source: np.full(len(source), isinstance(source, FILES))).all())
+    return bool(map_sources(images, lambda source: np.full(len(source), isinstance(source, FILES))).all())
 
 
-def _without_twins(dataset: ImageDataset, rows: list[int]) -> Iterator[list[int]]:
+def _separate_twins(dataset: ImageDataset, rows: list[int]) -> Iterator[list[int]]:
     """The rows as one group, or queries and gallery as two if ids keep them apart."""
     if dataset.ids is None or dataset.queries is None or len({str(dataset.ids[row]) for row in rows}) > 1:
         yield rows

@@ -11,8 +11,8 @@ from typing import Any
 from ..errors import MissingResourceError, OptionError, raised_as, require_package
 from ..tree.label_rows import LeafKey
 from .image_dataset import ImageDataset
-from .own_images import from_huggingface
 from .split_names import name_in, split_to_measure
+from .user_images import from_huggingface
 
 HUB = "hf-hub:"
 _SAVED = ("state.json", "dataset_dict.json")  # of which ``datasets`` writes one

@@ -26,10 +26,10 @@ from ..tree.label_tree import LabelTree
 from .huggingface import HUB, is_saved, open_huggingface, split_of
 from .image_dataset import ImageDataset
 from .labels_to_paths import label_paths
-from .own_images import HuggingFaceImages, folder_of_split, folders_in, from_huggingface, load_folder, load_table
 from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource, image_files, inside, missing_files
 from .readers.tar_images import TarImages, named_archives, tar_index
 from .split_names import SPLIT_NAMES, name_in, split_to_measure
+from .user_images import HuggingFaceImages, folder_of_split, folders_in, from_huggingface, load_folder, load_table
 
 IMAGE, SPLIT = ADDED
 CLASS = "cls"  # the member of a sample, in archives of WebDataset, that holds its class
@@ -82,12 +82,12 @@ def load_input_images(
     text, place = os.fspath(source), Path(source)
     request = _Request(split, tuple(levels), image, labeled)
     if text.startswith(HUB) or _holds_huggingface(place):
-        return _of_huggingface(text, request)
+        return _read_huggingface(text, request)
     if place.is_dir() and any(path.suffix.lower() in IMAGE_SUFFIXES for path in place.iterdir()):
-        return _of_folder(place, request)
+        return _read_folder(place, request)
     if archives := named_archives(text, split):
-        return _of_archives(archives, request)
-    return _of_table(place, request) if place.is_file() else _of_folder(place, request)
+        return _read_archives(archives, request)
+    return _read_table(place, request) if place.is_file() else _read_folder(place, request)
 
 
 class _Request(NamedTuple):
@@ -104,30 +104,31 @@ def unlabeled(images: ImageSource, *, name: str, split: str | None) -> ImageData
     return ImageDataset(name=name, split=split or "all", tree=tree, paths=paths, images=images)
 
 
-def _with(dataset: ImageDataset, place: str) -> InputImages:
+def _report_labeled(dataset: ImageDataset, place: str) -> InputImages:
     levels = ", ".join(dataset.tree.level_names)
     return InputImages(dataset, True, f"{len(dataset)} images with labels {levels} {place}")
 
 
-def _without(images: ImageSource, name: str, request: _Request, reason: str = "") -> InputImages:
+def _report_unlabeled(images: ImageSource, name: str, request: _Request, reason: str = "") -> InputImages:
     description = f"{len(images)} images without labels{f' ({reason})' if reason and request.labeled else ''}"
     return InputImages(unlabeled(images, name=name, split=request.split), False, description)
 
 
-def _of_folder(root: Path, request: _Request) -> InputImages:
+def _read_folder(root: Path, request: _Request) -> InputImages:
     split = request.split or split_to_measure(folders_in(root))
     folder, reason = root if split is None else folder_of_split(root, split), ""
     if request.labeled:
         try:
-            return _with(load_folder(root, split, levels=request.levels or None), "from the names of their folders")
+            dataset = load_folder(root, split, levels=request.levels or None)
+            return _report_labeled(dataset, "from the names of their folders")
         except UnevenDepthError as error:
             if request.levels:
                 raise
             reason = error.given
-    return _without(FileImages(folder, image_files(folder)), root.name, request._replace(split=split), reason)
+    return _report_unlabeled(FileImages(folder, image_files(folder)), root.name, request._replace(split=split), reason)
 
 
-def _of_table(file: Path, request: _Request) -> InputImages:
+def _read_table(file: Path, request: _Request) -> InputImages:
     part = next(read_table_parts(file, required=[request.image, *request.levels]))
     levels = request.levels or tuple(name for name in part.columns if name not in (request.image, *ADDED))
     rows: Any = {"root": file.parent, "image": request.image, "split_column": request.split and SPLIT}
@@ -135,7 +136,7 @@ def _of_table(file: Path, request: _Request) -> InputImages:
         images = load_table(file, request.split, levels=levels, leaf="path", **rows)
         repeats = images.tree.summary().query("homonyms > 0")["name"]
         note = f"; those of {', '.join(repeats)} repeat below different labels: name levels if that is none"
-        return _with(images, f"from the table's columns{'' if request.levels or repeats.empty else note}")
+        return _report_labeled(images, f"from the table's columns{'' if request.levels or repeats.empty else note}")
     table = read_table(file, required=[request.image, *[SPLIT] * (request.split is not None)], needs_rows=True)
     table = table if request.split is None else table[table[SPLIT] == name_in(set(table[SPLIT]), request.split)]
     names = list(inside(table[request.image].tolist(), line_names(table, file)))
@@ -144,7 +145,7 @@ def _of_table(file: Path, request: _Request) -> InputImages:
         raise ImageError(problem, expected="a file for every row")
     if not names:
         raise OptionError(f"{file} without rows of split {request.split!r}", expected="a split named in its column")
-    return _without(FileImages(file.parent, names), file.stem, request, "no column of them")
+    return _report_unlabeled(FileImages(file.parent, names), file.stem, request, "no column of them")
 
 
 def load_archives(
@@ -174,23 +175,23 @@ def load_archives(
     order = list(SPLIT_NAMES)
     place = next((place for place, name in enumerate(order) if split in SPLIT_NAMES[name]), 0)
     earlier_rows = [files for name in order[:place] if (files := named_archives(os.fspath(root), name))]
-    return _of_archives(archives, _Request(split, tuple(levels), IMAGE, True), earlier_rows).dataset
+    return _read_archives(archives, _Request(split, tuple(levels), IMAGE, True), earlier_rows).dataset
 
 
-def _of_archives(
+def _read_archives(
     archives: Sequence[Path], request: _Request, earlier_rows: Sequence[Sequence[Path]] = ()
 ) -> InputImages:
     """The images of archives; ``earlier_rows`` are those of the splits whose classes are numbered before theirs."""
     folder = archives[0].parent
     images, samples, members = _open_archives(archives, with_labels=request.labeled)
     if not request.labeled:
-        return _without(images, folder.name, request)
+        return _report_unlabeled(images, folder.name, request)
     levels = request.levels
     if not levels and set(samples) <= members[CLASS].keys():
         levels = (CLASS,)
     if not levels:
         reason = "name the fields of their json members by levels" if members["json"] else "no cls member for each"
-        return _without(images, folder.name, request, reason)
+        return _report_unlabeled(images, folder.name, request, reason)
     numbered: dict[tuple[str, ...], None] = {}
     for earlier_archives in earlier_rows:
         _, other_samples, other_members = _open_archives(earlier_archives, with_labels=True)
@@ -205,7 +206,7 @@ def _of_archives(
     )
     split = request.split or "all"
     dataset = ImageDataset(name=folder.name, split=split, tree=tree, paths=paths, images=images)
-    return _with(dataset, "from the members of the archives")
+    return _report_labeled(dataset, "from the members of the archives")
 
 
 def _open_archives(
@@ -288,7 +289,7 @@ def _has_pictures(file: Path) -> bool:
     return any(pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0 for kind in kinds)
 
 
-def _of_huggingface(source: str, request: _Request) -> InputImages:
+def _read_huggingface(source: str, request: _Request) -> InputImages:
     require_package("datasets", extra="interop")
     import datasets as huggingface
 
@@ -305,8 +306,8 @@ def _of_huggingface(source: str, request: _Request) -> InputImages:
         dataset = from_huggingface(
             rows, levels=request.levels or classes, image=image, leaf="path", split=request.split
         )
-        return _with(dataset, "from its columns")
+        return _report_labeled(dataset, "from its columns")
     if not pictures:
         raise OptionError(f"{source} with columns {', '.join(rows.column_names)}", expected="a column of images")
     reason = "no column of class labels; name others by levels"
-    return _without(HuggingFaceImages(rows, image), Path(source).name, request, reason)
+    return _report_unlabeled(HuggingFaceImages(rows, image), Path(source).name, request, reason)

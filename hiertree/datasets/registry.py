@@ -38,8 +38,8 @@ from .description import Benchmark, Verify
 from .huggingface import load_huggingface
 from .image_dataset import ImageDataset
 from .input_images import load_archives
-from .own_images import load_folder, load_table
 from .synthetic import load_synthetic
+from .user_images import load_folder, load_table
 
 
 class Entry(NamedTuple):
@@ -59,11 +59,11 @@ def _variants(cards: Mapping[Any, Benchmark], loader: Callable[..., ImageDataset
     return [Entry(card, loader, MappingProxyType({option: value})) for value, card in cards.items()]
 
 
-def _by_name(*entries: Entry) -> Mapping[str, Entry]:
+def _index_by_name(*entries: Entry) -> Mapping[str, Entry]:
     return MappingProxyType({entry.benchmark.name: entry for entry in entries})
 
 
-ENTRIES = _by_name(
+ENTRIES = _index_by_name(
     Entry(SOP, load_sop),
     *_variants(INATURALIST, load_inaturalist, "hierarchy"),
     *_variants(DYML, load_dyml, "collection"),

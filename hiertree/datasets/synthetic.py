@@ -102,28 +102,28 @@ def _rows(pairs: Sequence[tuple[int, int]], split: str, instances: int) -> list[
 def _draw(classes: NDArray[np.int64], of_image: NDArray[np.int64], generator: np.random.Generator) -> Figures:
     """The traits of every image: those of its (c, 2) instance's family and kind, with the image's own variation."""
 
-    def among(low: float, high: float, *shape: int) -> NDArray[np.float32]:
+    def draw(low: float, high: float, *shape: int) -> NDArray[np.float32]:
         return generator.uniform(low, high, shape).astype(np.float32)
 
     n, instances = len(of_image), len(classes)
-    hue, waves, slant = among(0, 1, instances), among(1.3, 2.1, instances), among(-0.25, 0.25, instances)
-    mark_size = among(0.13, 0.2, instances)
-    distance, bearing = among(0.1, 0.5, instances, MARKS), 2 * np.pi * among(0, 1, instances, MARKS)
+    hue, waves, slant = draw(0, 1, instances), draw(1.3, 2.1, instances), draw(-0.25, 0.25, instances)
+    mark_size = draw(0.13, 0.2, instances)
+    distance, bearing = draw(0.1, 0.5, instances, MARKS), 2 * np.pi * draw(0, 1, instances, MARKS)
     marks = np.stack([distance * np.cos(bearing), distance * np.sin(bearing)], axis=-1)
-    veil = np.concatenate([among(-0.9, 0.9, n, 2), among(-0.5, 0.4, n, 1)], axis=1)
+    veil = np.concatenate([draw(-0.9, 0.9, n, 2), draw(-0.5, 0.4, n, 1)], axis=1)
     return Figures(
         silhouette=classes[of_image, 0],
         texture=classes[of_image, 1],
-        hue=hue[of_image] + among(-0.06, 0.06, n),
+        hue=hue[of_image] + draw(-0.06, 0.06, n),
         waves=waves[of_image],
         slant=slant[of_image],
-        marks=marks[of_image] + among(-0.15, 0.15, n, MARKS, 2),
+        marks=marks[of_image] + draw(-0.15, 0.15, n, MARKS, 2),
         mark_size=mark_size[of_image],
-        center=among(-0.12, 0.12, n, 2),
-        radius=among(0.68, 0.9, n),
-        turn=among(-0.06, 0.06, n),
-        lightness=among(-0.08, 0.08, n),
-        backdrop=np.concatenate([among(0.86, 0.98, n, 1), among(0, 1, n, 1)], axis=1),
+        center=draw(-0.12, 0.12, n, 2),
+        radius=draw(0.68, 0.9, n),
+        turn=draw(-0.06, 0.06, n),
+        lightness=draw(-0.08, 0.08, n),
+        backdrop=np.concatenate([draw(0.86, 0.98, n, 1), draw(0, 1, n, 1)], axis=1),
         veil=veil,
     )
 
@@ -191,18 +191,18 @@ def _paint(figures: Figures, size: int) -> Plane:
     center_x, center_y = (figures.center[:, side, None, None] for side in (0, 1))
     x, y = _turned(across - center_x, up - center_y, figures.turn, figures.radius)
     pixel = 2 / (size * figures.radius[:, None, None])
-    body = coverage(_by_kind(SILHOUETTES, figures.silhouette, x, y), pixel=pixel)
-    wave = _by_kind(TEXTURES, figures.texture, *_turned(x, y, figures.slant, 1 / figures.waves))
+    body = coverage(_apply_kinds(SILHOUETTES, figures.silhouette, x, y), pixel=pixel)
+    wave = _apply_kinds(TEXTURES, figures.texture, *_turned(x, y, figures.slant, 1 / figures.waves))
     second = coverage(-wave, pixel=2 * np.pi * pixel * figures.waves[:, None, None])
     marks = np.zeros_like(body)
     for place in np.moveaxis(figures.marks, 1, 0):
         marks = np.maximum(marks, _disc(x, y, place, figures.mark_size, pixel))
     hidden = _disc(across, up, figures.veil, figures.veil[:, 2], np.float32(2 / size))
     ground, tone, accent, ink = _palette(figures, up)
-    painted = _over(ground, tone, body)
-    painted = _over(painted, accent, body * second)
-    painted = _over(painted, ink, body * marks)
-    return _over(painted, ground, hidden)
+    painted = _paint_over(ground, tone, body)
+    painted = _paint_over(painted, accent, body * second)
+    painted = _paint_over(painted, ink, body * marks)
+    return _paint_over(painted, ground, hidden)
 
 
 def _turned(x: Plane, y: Plane, turns: Plane, lengths: Plane) -> tuple[Plane, Plane]:
@@ -217,7 +217,7 @@ def _disc(x: Plane, y: Plane, center: Plane, radius: Plane, pixel: Plane) -> Pla
     return coverage(distance - radius[:, None, None], pixel=pixel)
 
 
-def _by_kind(functions: Mapping[str, Shape], kinds: NDArray[np.int64], x: Plane, y: Plane) -> Plane:
+def _apply_kinds(functions: Mapping[str, Shape], kinds: NDArray[np.int64], x: Plane, y: Plane) -> Plane:
     """Apply to each plane its kind's function."""
     shapes = list(functions.values())
     values = np.empty_like(x)
@@ -238,7 +238,7 @@ def _palette(figures: Figures, up: Plane) -> tuple[Plane, Plane, Plane, Plane]:
     return ground, tone, accent, ink
 
 
-def _over(background: Plane, foreground: Plane, cover: Plane) -> Plane:
+def _paint_over(background: Plane, foreground: Plane, cover: Plane) -> Plane:
     return background + (foreground - background) * cover[..., None]
 
 

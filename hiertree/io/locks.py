@@ -86,7 +86,7 @@ def _locked(target: Path, file: Path, seconds: float) -> Iterator[None]:
     end = time.monotonic() + seconds
     while (handle := _taken(file)) is None:
         if time.monotonic() >= end:
-            raise _in_use(target, file)
+            raise _in_use_error(target, file)
         time.sleep(_PAUSE)
     from socket import gethostname
 
@@ -172,7 +172,7 @@ def _remove(file: Path, handle: int) -> None:
             file.unlink()
 
 
-def _in_use(target: Path, file: Path) -> OutputError:
+def _in_use_error(target: Path, file: Path) -> OutputError:
     try:
         holder = file.read_text(encoding="utf-8")
     except OSError:

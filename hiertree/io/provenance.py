@@ -73,7 +73,7 @@ def manifest(
     """
     return {
         "command": hide_credentials(command),
-        "parameters": with_texts(parameters, hide_credentials),
+        "parameters": map_texts(parameters, hide_credentials),
         "seed": seed,
         "inputs": [describe_file(path) for path in inputs],
         "outputs": [describe_file(path) for path in outputs],
@@ -124,13 +124,13 @@ def describe_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     return {"name": Path(path).name, "bytes": Path(path).stat().st_size, "sha256": sha256(path)}
 
 
-def with_texts(value: Any, change: Callable[[str], str]) -> Any:
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
     """A JSON-able value with each of its texts changed, keys excepted."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {key: with_texts(entry, change) for key, entry in value.items()}
-    return [with_texts(entry, change) for entry in value] if isinstance(value, list | tuple) else value
+        return {key: map_texts(entry, change) for key, entry in value.items()}
+    return [map_texts(entry, change) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _version(package: str) -> str | None:

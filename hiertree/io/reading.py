@@ -101,7 +101,7 @@ def read_json(path: AnyPath, *, finite: bool = True, **complaint: Unpack[Complai
     text = read_text(path, kind=complaint.get("kind", TableError))
     with reading_file(path, **complaint):
         constant = _refuse_constant if finite else float
-        return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=constant)
+        return json.loads(text, object_pairs_hook=_refuse_repeats, parse_constant=constant)
 
 
 def read_json_object(path: AnyPath, **complaint: Unpack[Complaint]) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"the number {name}")
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object; refuses a repeated name, which would lose a value."""
     content = dict(pairs)
     if len(content) < len(pairs):

@@ -64,23 +64,23 @@ class ClassBalancedSampler(PlannedBatches):
                 f"batches of {num_classes} classes from {available}",
                 f"at most {available} classes a batch",
             )
-            remedy = self._for_more_classes(f"pass batch_size ≤ {available * self.images_per_class} or")
+            remedy = self._remedy_for_more_classes(f"pass batch_size ≤ {available * self.images_per_class} or")
             raise OptionError(problem, expected=expected, remedy=remedy)
         self.visits, self._length = visits, super().__len__()
         if visits == "by_size":
             self._visits = np.maximum(1, self._shown_of_class // self.images_per_class)
             generator = np.random.default_rng(self.seed)
-            self._length = min(len(_in_stays(self._visits, num_classes, generator)) for _ in range(_PLANS))
+            self._length = min(len(_draw_stays(self._visits, num_classes, generator)) for _ in range(_PLANS))
 
     def __len__(self) -> int:
         return self._length
 
     def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
         if self.visits == "even":
-            return _in_turn(len(self._class_sizes), self.classes_per_batch, len(self), generator)
-        stays = _in_stays(self._visits, self.classes_per_batch, generator)
+            return _draw_in_turn(len(self._class_sizes), self.classes_per_batch, len(self), generator)
+        stays = _draw_stays(self._visits, self.classes_per_batch, generator)
         while len(stays) < len(self):
-            stays = _in_stays(self._visits, self.classes_per_batch, generator)
+            stays = _draw_stays(self._visits, self.classes_per_batch, generator)
         return generator.permutation(stays)[: len(self)]
 
 
@@ -175,7 +175,7 @@ class SuperCategoryPairSampler(PlannedBatches):
         if not large.all() and (small_supers == "error" or large.sum() < 2):
             problem = f"{half} classes from each super-category, but {ids[sizes.argmin()]} has {sizes.min()}"
             largest_size = 2 * int(sizes.min()) * self.images_per_class
-            remedy = self._for_more_classes(f"pass batch_size ≤ {largest_size}, small_supers='drop' or")
+            remedy = self._remedy_for_more_classes(f"pass batch_size ≤ {largest_size}, small_supers='drop' or")
             raise OptionError(problem, expected="as many classes in every super-category", remedy=remedy)
         self.supers_left_out: list[int] = ids[~large].tolist()
         self._classes_of_super = [classes[number] for number in np.flatnonzero(large)]
@@ -211,11 +211,11 @@ class SuperCategoryPairSampler(PlannedBatches):
         class_plan = np.empty((len(order), 2, half), dtype=np.int64)
         for number, classes in enumerate(self._classes_of_super):
             mask = order == number
-            class_plan[mask] = classes[_in_turn(len(classes), half, int(mask.sum()), generator)]
+            class_plan[mask] = classes[_draw_in_turn(len(classes), half, int(mask.sum()), generator)]
         return class_plan.reshape(len(order), -1)
 
 
-def _in_turn(count: int, per_batch: int, batches: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def _draw_in_turn(count: int, per_batch: int, batches: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """(batches, per_batch) numbers below ``count``: all are drawn before any recurs, and none recurs within a batch.
 
     Each round is a new permutation. Where a batch spans two rounds, the second begins with numbers that it lacks.
@@ -231,7 +231,7 @@ def _in_turn(count: int, per_batch: int, batches: int, generator: np.random.Gene
     return numbers[: batches * per_batch].reshape(batches, per_batch)
 
 
-def _in_stays(visits: NDArray[np.int64], per_batch: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def _draw_stays(visits: NDArray[np.int64], per_batch: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """(batches, per_batch) classes, each in successive batches, in whose place then comes the next of a random order.
 
     The plan ends with the first place that no class is left to take.

@@ -71,7 +71,7 @@ class PlannedBatches(BatchSampler, ABC):
         self.batch_size, self.images_per_class, self.seed = batch_size, images_per_class, seed
         self.classes_per_batch, self._small_classes = batch_size // images_per_class, small_classes
         smallest_class = images_per_class if small_classes == "drop" else 1
-        self._items, self._class_of_item, self._class_sizes = _by_class(labels, at_least=smallest_class)
+        self._items, self._class_of_item, self._class_sizes = _group_by_class(labels, at_least=smallest_class)
         if not len(self._class_sizes):
             problem = f"no class of {images_per_class} items or more among {len(labels)} items"
             advice = "pass a smaller images_per_class or small_classes='replace'" if len(labels) else None
@@ -155,7 +155,7 @@ class PlannedBatches(BatchSampler, ABC):
         self._epoch, self._start, self._position = epoch, batch, batch
         self._is_begun = self._is_chosen = False
 
-    def _for_more_classes(self, remedy: str) -> str:
+    def _remedy_for_more_classes(self, remedy: str) -> str:
         alternative = "small_classes='replace'" if self._small_classes == "drop" else "a larger images_per_class"
         return f"{remedy} {alternative}"
 
@@ -203,7 +203,7 @@ class EpochFollower:
         self._batches.follow_epoch(epoch)
 
 
-def _by_class(
+def _group_by_class(
     labels: NDArray[np.int64], *, at_least: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Items of the classes that are large enough, the class of each (numbered from 0), and the classes' sizes."""

@@ -53,7 +53,7 @@ class GraphPolicies(TypedDict, total=False):
     homonyms: SiblingHomonyms
 
 
-def _with_one_parent(
+def _keep_one_parent(
     graph: nx.DiGraph[Any], policy: MultipleParents, inner_leaves: Collection[Hashable], *, least_leaves: int
 ) -> nx.DiGraph[Any]:
     multiparent_nodes = [node for node, degree in graph.in_degree() if degree > 1]
@@ -110,7 +110,7 @@ def _log_separated(graph: nx.DiGraph[Any], parent: Mapping[Hashable, Hashable]) 
     _log.warning(text, len(multiparent_nodes), len(separated))
 
 
-def _with_one_root(graph: nx.DiGraph[Any], policy: Forest) -> tuple[nx.DiGraph[Any], Hashable]:
+def _keep_one_root(graph: nx.DiGraph[Any], policy: Forest) -> tuple[nx.DiGraph[Any], Hashable]:
     roots: list[Hashable] = [node for node, degree in graph.in_degree() if degree == 0]
     if len(roots) == 1:
         return graph, roots[0]
@@ -184,10 +184,10 @@ def leaves_of_graph(
     _check_nodes(directed, labels)
     _check_acyclic(directed)
     inner_leaf_nodes = frozenset(() if inner_leaves == "all" else inner_leaves)
-    single = _with_one_parent(
+    single = _keep_one_parent(
         directed, multiple_parents, inner_leaf_nodes, least_leaves=1 if inner_leaves or direction else 2
     )
-    rooted, root = _with_one_root(single, forest)
+    rooted, root = _keep_one_root(single, forest)
     if inner_leaves == "all":
         inner_leaf_nodes = frozenset(node for node in rooted if node != root and rooted.out_degree(node))
     unknown_nodes = [node for node in inner_leaf_nodes if node not in rooted or node == root]

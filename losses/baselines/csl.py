@@ -62,7 +62,7 @@ class CSL(ProxyLoss):
         scale: float = 32.0,
         initial: str | float = "normal",
     ) -> None:
-        paths = _by_finest_id(as_integer_paths(class_paths, name="class_paths"))
+        paths = _sort_by_finest_id(as_integer_paths(class_paths, name="class_paths"))
         super().__init__(len(paths), embedding_size, initial=initial)
         check_number("scale", scale, above=0)
         self.margins, self.scale, self._ids = _margins(margins, paths.shape[1]), scale, paths
@@ -95,7 +95,7 @@ class CSL(ProxyLoss):
         return rows
 
 
-def _by_finest_id(paths: NDArray[np.int64]) -> NDArray[np.int64]:
+def _sort_by_finest_id(paths: NDArray[np.int64]) -> NDArray[np.int64]:
     """The paths ordered by their finest ids, which must be distinct."""
     if not len(paths):
         raise PathError("class_paths without a row", expected="a path for each class")

@@ -114,7 +114,7 @@ class PytorchMetricLearning(Loss):
         if indices is None:
             indices = _all_pairs(labels, ref_labels)
         shape = len(vectors), len(vectors if refs is None else refs)
-        return _within(indices, full_mask(valid, shape, vectors.device))
+        return _keep_valid(indices, full_mask(valid, shape, vectors.device))
 
     def _labeled(self, embeddings: Any, paths: Any, name: str, paths_name: str) -> tuple[Tensor, Tensor]:
         vectors = finite_vectors(embeddings, name=name)
@@ -164,7 +164,7 @@ class LevelSum(Loss):
     @property
     def last_num_skipped(self) -> int:
         """Queries of the last batch without a positive, counted anew at each level."""
-        return sum(loss.last_num_skipped for loss in self._by_level().values())
+        return sum(loss.last_num_skipped for loss in self._losses_of_levels().values())
 
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
@@ -174,12 +174,12 @@ class LevelSum(Loss):
         query_paths = self._checked(paths, vectors, "paths")
         refs = None if ref_paths is None else self._checked(ref_paths, ref_vectors, "ref_paths")
         terms = {}
-        for column, (name, loss) in enumerate(self._by_level().items()):
+        for column, (name, loss) in enumerate(self._losses_of_levels().items()):
             ref_column = None if refs is None else refs.column(column)
             terms[name] = loss(vectors, query_paths.column(column), ref_vectors, ref_column, valid=valid)
         return terms
 
-    def _by_level(self) -> Mapping[str, Loss]:
+    def _losses_of_levels(self) -> Mapping[str, Loss]:
         losses: Mapping[str, Any] = dict(zip(self.weights, self.losses, strict=True))
         return losses
 
@@ -249,7 +249,7 @@ def _all_pairs(labels: Tensor, ref_labels: Tensor | None) -> Indices:
     return (*positive_mask.nonzero(as_tuple=True), *negative_mask.nonzero(as_tuple=True))
 
 
-def _within(indices: Indices, mask: Tensor) -> Indices:
+def _keep_valid(indices: Indices, mask: Tensor) -> Indices:
     """The pairs, or triplets, of valid candidates."""
     if len(indices) == 3:
         anchors, positives, negatives = indices

@@ -117,7 +117,7 @@ class CrossBatchMemory(Loss):
         if warming_up or early or (self.num_remembered == 0 and not enters_first):
             terms = self.loss.terms(batch_embeddings, batch_paths, valid=valid)
         else:
-            terms = self._with_memory(batch_embeddings, batch_paths, valid)
+            terms = self._terms_with_memory(batch_embeddings, batch_paths, valid)
             if self.batch_loss:
                 batch_terms = self.loss.terms(batch_embeddings, batch_paths, valid=valid)
                 terms = {name: (value + batch_terms[name]) / 2 for name, value in terms.items()}
@@ -128,7 +128,7 @@ class CrossBatchMemory(Loss):
                 self._enqueue(batch_embeddings.tensor, batch_paths.tensor)
         return terms
 
-    def _with_memory(
+    def _terms_with_memory(
         self, batch_embeddings: CheckedEmbeddings, batch_paths: CheckedPaths, valid: Any
     ) -> dict[str, Tensor]:
         vectors = batch_embeddings.tensor

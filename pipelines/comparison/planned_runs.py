@@ -28,7 +28,7 @@ from ..training.run.run_folder import RunFolder
 from ..yaml_files import parse_yaml
 
 Grid: TypeAlias = Mapping[str, Sequence[Any]]
-Settings: TypeAlias = Mapping[str, Any]
+RowSettings: TypeAlias = Mapping[str, Any]
 
 EMBEDDED = "embedded"  # the folder of networks that are only measured
 _OWN = ("jobs", EMBEDDED)  # folders of a comparison beside those of its recipes
@@ -68,7 +68,7 @@ def combinations_of(grid: Grid) -> list[dict[str, Any]]:
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
-def overrides_of(settings: Settings) -> list[str]:
+def overrides_of(settings: RowSettings) -> list[str]:
     """The settings as ``--set`` takes them."""
     return [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()]
 
@@ -127,7 +127,7 @@ def _entries(key: str, value: Any) -> Iterator[tuple[str, str]]:
         yield key, setting_text(value).replace('"', "")
 
 
-def settings_folder(settings: Settings) -> str:
+def settings_folder(settings: RowSettings) -> str:
     """A folder name for the settings, the same in whatever order they are given.
 
     Where characters had to be replaced, a hash of the settings follows.
@@ -161,7 +161,7 @@ class PlannedRun:
     """
 
     recipe: Recipe
-    settings: Settings
+    settings: RowSettings
     folder: Path
     row: str  # the name of its row in tables; runs that differ in their seed alone share it
 
@@ -214,7 +214,7 @@ def plan_runs(
     return runs
 
 
-def _subfolder(recipe: Recipe, settings: Settings) -> Path:
+def _subfolder(recipe: Recipe, settings: RowSettings) -> Path:
     if recipe.name == ".." or Path(recipe.name).name != recipe.name:
         raise OptionError(f"recipe name {recipe.name!r}", expected="a name that can be a folder's")
     return Path(recipe.name, settings_folder(settings), f"seed-{recipe.seed}")

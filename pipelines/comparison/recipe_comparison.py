@@ -73,7 +73,7 @@ def compare(
         plan = plan_runs(recipe_names, seeds=seeds, out=target, overrides=overrides, grid=grid or {})
     require_own(target)
     measured_names = {name: name for name in names if is_measured(name)}
-    rows = dict.fromkeys(_as_typed(names, [run.row for run in plan], measured_names))
+    rows = dict.fromkeys(_order_as_typed(names, [run.row for run in plan], measured_names))
     reference = choose_reference(list(rows), against)
     _require_data(plan, num_networks=len(measured_names))
     with locked_folder(target):
@@ -127,12 +127,12 @@ def _tabulated(
     measurements = {network.name: network.measure(options) for network in networks}
     of_runs = [(run.recipe.name, run.settings, run.recipe.seed, run.metrics() or {}) for run in plan]
     of_networks: dict[str, Any] = {name: (name, {}, None, means) for name, (means, _) in measurements.items()}
-    runs = runs_table(_as_typed(names, of_runs, of_networks))
+    runs = runs_table(_order_as_typed(names, of_runs, of_networks))
     values = values_of_rows(plan) | {name: lists for name, (_, lists) in measurements.items()}
     return runs, {row: values[row] for row in rows_of_runs(runs)}
 
 
-def _as_typed(names: Sequence[str], runs: Sequence[Row], networks: Mapping[str, Row]) -> list[Row]:
+def _order_as_typed(names: Sequence[str], runs: Sequence[Row], networks: Mapping[str, Row]) -> list[Row]:
     """What belongs to runs and networks, in the order of the names; each recipe has as many runs."""
     rest, runs_per_recipe = iter(runs), len(runs) // max(1, len(names) - len(networks))
     return [row for name in names for row in ([networks[name]] if name in networks else islice(rest, runs_per_recipe))]

@@ -24,7 +24,7 @@ from hiertree.metrics.request import split_name
 from ..pages import fill_page, markdown_text
 from ..report.page import has_a_best
 from ..training.recipe.built_in import PublishedRow, published_rows
-from .planned_runs import Settings, row_names, setting_text
+from .planned_runs import RowSettings, row_names, setting_text
 from .significance import SIGNIFICANT
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class ResultTable:
         return [metric for group in self.groups.values() for metric in group]
 
 
-def runs_table(rows: Sequence[tuple[str, Settings, int | None, Mapping[str, float]]]) -> pd.DataFrame:
+def runs_table(rows: Sequence[tuple[str, RowSettings, int | None, Mapping[str, float]]]) -> pd.DataFrame:
     """The table of runs: columns ``recipe``, one for each key of the grid, ``seed``, and one for each metric.
 
     A key whose values are not all numbers holds texts. A row that is only measured has neither settings nor a seed.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SIGNIFICANT = 0.05
-COLUMNS = ("metric", "row", "reference", "queries", "classes", "difference", "p", "p_holm")
+TEST_COLUMNS = ("metric", "row", "reference", "queries", "classes", "difference", "p", "p_holm")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class ListValues:
     images: NamedPaths
     data: Mapping[str, Any] | None
 
-    def in_order_of(self, reference: ListValues) -> ListValues | None:
+    def reorder_as(self, reference: ListValues) -> ListValues | None:
         """The same with its queries in the order of another's; None where it has other queries, gallery or classes."""
         has_data = self.data is not None and reference.data is not None
         if has_data and (self.data != reference.data or len(self.values) != len(reference.values)):
@@ -58,12 +58,12 @@ class ListValues:
 QueryValues: TypeAlias = Sequence[ListValues]  # of a row: one for each list of the benchmark
 
 
-def _in_order_of(row: QueryValues, reference: QueryValues) -> list[ListValues] | None:
+def _reorder_lists(row: QueryValues, reference: QueryValues) -> list[ListValues] | None:
     """The lists of a row with the queries of another in their order; None where one differs."""
     if len(row) != len(reference):
         return None
     lists = [
-        match for values, base in zip(row, reference, strict=True) if (match := values.in_order_of(base)) is not None
+        match for values, base in zip(row, reference, strict=True) if (match := values.reorder_as(base)) is not None
     ]
     return lists if len(lists) == len(row) else None
 
@@ -88,7 +88,7 @@ def choose_reference(names: Sequence[str], against: str | None) -> str:
 def query_values(folders: Sequence[Path], *, data: Mapping[str, Any]) -> QueryValues | None:
     """The values of a row's runs, their mean over seeds; None where the seeds have different queries."""
     runs = [lists_of_run(folder, data) for folder in folders]
-    if any(_in_order_of(run, runs[0]) is None for run in runs):
+    if any(_reorder_lists(run, runs[0]) is None for run in runs):
         return None
     return [_mean(lists_of_seeds) for lists_of_seeds in zip(*runs, strict=True)]
 
@@ -102,7 +102,7 @@ def compare_with_reference(rows: Mapping[str, QueryValues | None], reference: st
     import pandas as pd
 
     base = rows[reference] or []
-    rows_in_order = {name: _in_order_of(row or (), base) for name, row in rows.items() if name != reference}
+    rows_in_order = {name: _reorder_lists(row or (), base) for name, row in rows.items() if name != reference}
     comparable_rows = {name: row for name, row in rows_in_order.items() if row}
     places = [(number, metric) for number, query_list in enumerate(base) for metric in query_list.values]
     records = []
@@ -114,7 +114,7 @@ def compare_with_reference(rows: Mapping[str, QueryValues | None], reference: st
         ]
         corrected = holm([test[-1] for test in tests]).tolist()
         records += [(*test, adjusted) for test, adjusted in zip(tests, corrected, strict=True)]
-    table: pd.DataFrame = pd.DataFrame(records, columns=list(COLUMNS))
+    table: pd.DataFrame = pd.DataFrame(records, columns=list(TEST_COLUMNS))
     return table
 
 

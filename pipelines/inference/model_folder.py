@@ -11,7 +11,7 @@ import yaml
 
 from hiertree.errors import CheckpointError, MissingResourceError, OptionError, raised_as, require_package
 from hiertree.io import files
-from hiertree.io.provenance import MANIFEST, manifest, with_texts
+from hiertree.io.provenance import MANIFEST, manifest, map_texts
 from hiertree.io.reading import read_json_object, reading_file
 from hiertree.tree import LabelTree
 
@@ -63,7 +63,7 @@ def save_model(
     record: ModelRecord,
 ) -> list[Path]:
     """Write a model's files and its card, whole, into a new folder or over an earlier model."""
-    target, recipe = Path(folder), with_texts(record.recipe, _without_place)
+    target, recipe = Path(folder), map_texts(record.recipe, _strip_place)
     if target.exists() and not _is_replaceable(target):
         raise OptionError(f"{target} holds other files", expected="a new or empty folder, or that of a saved model")
     with files.replacing_folder(target) as new_folder:
@@ -158,7 +158,7 @@ def _is_replaceable(folder: Path) -> bool:
     return not names or {WEIGHTS, CARD} <= names <= {WEIGHTS, SETTINGS, TREE, RECIPE, METRICS, CARD, MANIFEST}
 
 
-def _without_place(text: str) -> str:
+def _strip_place(text: str) -> str:
     """An absolute path without this machine's folders; other texts as they are."""
     return PurePath(text).name if PurePath(text).is_absolute() else text
 

@@ -272,7 +272,7 @@ def load_model(
     """
     if is_pretrained(str(run)):
         recipe = pretrained_recipe(str(run))
-        return TrainedModel(untrained_network(recipe), Preprocessing.of_recipe(recipe), device=device)
+        return TrainedModel(untrained_network(recipe), Preprocessing.from_recipe(recipe), device=device)
     if str(run).startswith(HUB):
         return TrainedModel.from_pretrained(str(run).removeprefix(HUB), device=device, backbone=backbone)
     folder = Path(run)

@@ -130,7 +130,7 @@ def map_figures(
         projected = project_embeddings(vectors, method="pca" if points == "pca" else "t-sne")
         description = "Points that lie close are similar."
         figure = drawn(plot_embeddings, projected, groups, title=f"{model}: map", description=description)
-        titled = replace(figure, svg=_with_names(figure.svg, [names[row] for row in order]))
+        titled = replace(figure, svg=_add_titles(figure.svg, [names[row] for row in order]))
         to_figure = figure.axes.transData - figure.axes.figure.transFigure
         places = np.abs(100 * to_figure.transform(projected) - [0, 100])
         thumbnails = [
@@ -160,7 +160,7 @@ def _name(data: QueriesAndGallery, query: int) -> str:
     return label if data.images is None else f"{label} ({data.images.name(query)})"
 
 
-def _with_names(svg: str, names: list[str]) -> str:
+def _add_titles(svg: str, names: list[str]) -> str:
     """The drawing with a title in each point, in the order in which matplotlib draws them."""
     head, mark, points = svg.partition("-points-0")
     left = iter(names)

@@ -130,7 +130,7 @@ def write_page(
         "published": [(name, run.metrics, row) for name, run in measurements.items() for row in run.published],
         "levels": data.tree.level_names,
         "num_queries": len(data.query_paths),
-        "convention": _in_words(first.results["convention"]),
+        "convention": _describe_convention(first.results["convention"]),
         "skipped": {name: number for name, number in first.results["skipped"].items() if number},
         "legend": grids.styles[::-1],
         "num_hits": min(hits, max(1, len(data.gallery_paths) - (not data.separate))),
@@ -150,7 +150,7 @@ def write_page(
     return Path(path)
 
 
-def _in_words(convention: Mapping[str, Any]) -> dict[str, str]:
+def _describe_convention(convention: Mapping[str, Any]) -> dict[str, str]:
     """The lines of the card that are words or numbers; nested values are among them in words."""
     return {name.replace("_", " "): str(text) for name, text in convention.items() if isinstance(text, (str, int))}
 

@@ -123,7 +123,7 @@ def _confusion(
     every = np.concatenate([query_paths, *(data.gallery_paths[rows[rows >= 0]] for rows in wrong.values())])
     level = _deepest(every)
     candidates, query_paths = np.unique(every[:, :level], axis=0), query_paths[:, :level]
-    nodes = _with_most_queries(candidates, query_paths)
+    nodes = _pick_largest(candidates, query_paths)
     number_of = {tuple(node): number for number, node in enumerate(nodes.tolist())}
     query_nodes = np.array([number_of.get(tuple(path), -1) for path in query_paths.tolist()])
     labels = [data.tree.labels_of(node) for node in nodes.tolist()]
@@ -144,7 +144,7 @@ def _deepest(paths: NDArray[np.int32]) -> int:
     return next((level for level in coarser if len(np.unique(paths[:, :level], axis=0)) <= MOST_NODES), 1)
 
 
-def _with_most_queries(nodes: NDArray[np.int32], query_paths: NDArray[np.int32]) -> NDArray[np.int32]:
+def _pick_largest(nodes: NDArray[np.int32], query_paths: NDArray[np.int32]) -> NDArray[np.int32]:
     """The nodes with the most queries that fit, in the order of the tree."""
     if len(nodes) <= MOST_NODES:
         return nodes

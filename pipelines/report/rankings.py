@@ -65,12 +65,12 @@ def extreme_queries(
     if len(order) < 3:
         return {"worst": order[:1], "median": [], "best": order[1:]}
     size, of = min(count, len(order) // 3), np.arange(len(values)) if classes is None else classes
-    worst = _of_different_classes(order, of, size)
+    worst = _spread_classes(order, of, size)
     rest = [query for query in sorted(order, key=lambda query: (-values[query], query)) if query not in set(worst)]
-    best = _of_different_classes(rest, of, size)
+    best = _spread_classes(rest, of, size)
     left = [query for query in order if query not in {*worst, *best}]
     middle = sorted(range(len(left)), key=lambda place: abs(2 * place + 1 - len(left)))
-    median = _of_different_classes([left[place] for place in middle], of, size)
+    median = _spread_classes([left[place] for place in middle], of, size)
     return {"worst": worst, "median": sorted(median, key=lambda query: (values[query], query)), "best": best}
 
 
@@ -85,12 +85,12 @@ def changed_queries(
     gains = last_values - first_values
     rose, fell = np.flatnonzero(gains > 0), np.flatnonzero(gains < 0)
     return {
-        "improved": _of_different_classes(rose[np.argsort(-gains[rose], kind="stable")].tolist(), classes, count),
-        "damaged": _of_different_classes(fell[np.argsort(gains[fell], kind="stable")].tolist(), classes, count),
+        "improved": _spread_classes(rose[np.argsort(-gains[rose], kind="stable")].tolist(), classes, count),
+        "damaged": _spread_classes(fell[np.argsort(gains[fell], kind="stable")].tolist(), classes, count),
     }
 
 
-def _of_different_classes(order: Sequence[int], classes: NDArray[np.integer], count: int) -> list[int]:
+def _spread_classes(order: Sequence[int], classes: NDArray[np.integer], count: int) -> list[int]:
     """The first queries of different classes in an order, then the first of the others."""
     first = {int(classes[query]): query for query in reversed(order)}
     ranked = sorted(range(len(order)), key=lambda place: first[int(classes[order[place]])] != order[place])

@@ -139,7 +139,7 @@ def _named(measurements: Sequence[Model], names: Sequence[str] = ()) -> dict[str
     called by its loss where that tells all apart, or else by its recipe; embeddings by their file; or all by their
     paths.
     """
-    aligned = [measurements[0], *(_in_order_of(measurements[0], measurement) for measurement in measurements[1:])]
+    aligned = [measurements[0], *(_reorder_as(measurements[0], measurement) for measurement in measurements[1:])]
     runs = [measurement.recipe if isinstance(measurement, FinishedRun) else None for measurement in measurements]
     stems = [measurement.source.stem for measurement in measurements]
     candidates = (
@@ -155,7 +155,7 @@ def _named(measurements: Sequence[Model], names: Sequence[str] = ()) -> dict[str
     return dict(zip(labels, aligned, strict=True))
 
 
-def _in_order_of(first: Measurement, run: Model) -> Model:
+def _reorder_as(first: Measurement, run: Model) -> Model:
     """A measurement with its images in the order of the first's, found by their names, and with the first's paths."""
     embeddings, reference = run.labeled, first.labeled
     run_names, names = NamedPaths.of(embeddings), NamedPaths.of(reference)
@@ -228,7 +228,7 @@ def _sources_in(paths: Sequence[Path]) -> dict[Path, str]:
 
 def _rows(comparison: Path) -> dict[Path, str]:
     """The first finished seed of each row of a comparison, and the row's name."""
-    run_folders = sorted((path.parent for path in comparison.glob("**/seed-*/metrics.json")), key=_by_seed)
+    run_folders = sorted((path.parent for path in comparison.glob("**/seed-*/metrics.json")), key=_seed_key)
     expected = "the manifest of hiertree compare"
     content = read_json_object(comparison / MANIFEST, expected=expected)
     with reading_file(comparison / MANIFEST, expected=expected):
@@ -243,7 +243,7 @@ def _rows(comparison: Path) -> dict[Path, str]:
     return {folder: row.relative_to(comparison).as_posix() for row, folder in first.items()} | networks
 
 
-def _by_seed(folder: Path) -> tuple[str, int]:
+def _seed_key(folder: Path) -> tuple[str, int]:
     number = re.search(r"\d+$", folder.name)
     return str(folder.parent), int(number[0]) if number else 0
 

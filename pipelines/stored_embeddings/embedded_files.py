@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Numbers = Literal["float32", "float16"]
 SKIPPED, VECTORS = "skipped.csv", "embedding"
-SHARDS = "shards"  # the folder that marks unfinished work
+SHARDS_FOLDER = "shards"  # the folder that marks unfinished work
 _PART: Complaint = {"expected": "a whole part", "remedy": "remove it to have it computed", "kind": CheckpointError}
 _MODEL, _FINGERPRINT, _SKIPPED = b"hiertree.model", b"hiertree.fingerprint", b"hiertree.skipped"
 

@@ -46,7 +46,7 @@ def find_pictures(source: Path, names: Sequence[str], images: AnyPath | None) ->
                     return _files(pictures.root, names, source), ""
                 name_lists = [list(map(pictures.name, range(len(pictures))))]
             else:
-                pictures, name_lists = _of_recipe(parameters, source=file)
+                pictures, name_lists = _load_pictures(parameters, source=file)
     except HiertreeError as error:
         return None, f"The images are not where they were embedded from: {error}"
     if list(names) not in name_lists:
@@ -58,7 +58,7 @@ def _files(root: Path, names: Sequence[str], folder: Path) -> FileImages:
     return FileImages(root, inside(names, lambda row: f"{folder}, image {row + 1}"))
 
 
-def _of_recipe(parameters: dict[str, Any], *, source: Path) -> tuple[ImageSource, list[list[str]]]:
+def _load_pictures(parameters: dict[str, Any], *, source: Path) -> tuple[ImageSource, list[list[str]]]:
     """The images of the split that a recipe names, and their names or ids, in the order of the tables."""
     from ..training.data.splits import load_split
     from ..training.recipe.reading import check_recipe

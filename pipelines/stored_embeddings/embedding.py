@@ -37,7 +37,7 @@ from ..training.recipe.built_in import built_in_recipes
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.stopping import StopRequest
-from .embedded_files import SHARDS, Embedded, EmbeddingFiles, Numbers, written_in
+from .embedded_files import SHARDS_FOLDER, Embedded, EmbeddingFiles, Numbers, written_in
 from .locations import no_such
 from .sharing import embed_shards, image_digests
 
@@ -178,7 +178,7 @@ def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
         if not processes.from_first((call.out / MANIFEST).is_file):
             embed_shards(embedder, recipe, output, fabric, stop, processes, digests=digests, skip_bad=call.skip_bad)
             processes.from_first(lambda: _finish(call, inputs, output))
-        processes.from_first(lambda: shutil.rmtree(call.out / SHARDS, ignore_errors=True))
+        processes.from_first(lambda: shutil.rmtree(call.out / SHARDS_FOLDER, ignore_errors=True))
     if stop.requested():
         raise SystemExit(0)
     result = written_in(call.out, is_first=processes.is_first)
@@ -307,7 +307,7 @@ def _claimed(
         lock.enter_context(locked_folder(call.out))
         _require_usable(call.out, fingerprint)
         if not (call.out / MANIFEST).is_file():
-            PartStore(call.out / SHARDS, fingerprint)
+            PartStore(call.out / SHARDS_FOLDER, fingerprint)
         return fingerprint
 
     first = processes.from_first(claim)
@@ -326,7 +326,7 @@ def _require_usable(folder: Path, fingerprint: Mapping[str, str] | None = None) 
         old_fingerprint = read_json_object(folder / MANIFEST, expected="a manifest of hiertree").get("fingerprint")
         is_usable = isinstance(old_fingerprint, dict) and fingerprint in (None, old_fingerprint)
     else:
-        is_usable = (folder / SHARDS).is_dir() or files.is_unused(folder)
+        is_usable = (folder / SHARDS_FOLDER).is_dir() or files.is_unused(folder)
     if not is_usable:
         content = "finished embeddings" if is_finished else "other files"
         raise OptionError(

@@ -37,7 +37,7 @@ from .label_columns import (
     LabelColumns,
     LabeledRows,
     check_images,
-    in_gallery_of,
+    gallery_mask,
     junk_in_table,
     junk_lists,
     paths_in_one_tree,
@@ -159,7 +159,7 @@ def read_embeddings(
     elif isinstance(queries, LabeledEmbeddings) and not isinstance(items, LabeledRows):
         collection = queries
         if items is not None:
-            collection = _with_gallery(queries, items.embeddings, items.paths, items.ids, items.distractors)
+            collection = _join_gallery(queries, items.embeddings, items.paths, items.ids, items.distractors)
     else:
         raise OptionError(
             "label ids in one file and columns of labels for the other", expected="the same kind for both"
@@ -207,10 +207,10 @@ def _from_rows(queries: LabeledRows, gallery: LabeledRows | None, *, distractors
     collection = LabeledEmbeddings(queries.embeddings, paths.queries, ids=queries.ids, tree=paths.tree)
     if gallery is None:
         return collection
-    return _with_gallery(collection, gallery.embeddings, paths.gallery, gallery.ids, paths.distractors)
+    return _join_gallery(collection, gallery.embeddings, paths.gallery, gallery.ids, paths.distractors)
 
 
-def _with_gallery(queries: LabeledEmbeddings, *gallery: Any) -> LabeledEmbeddings:
+def _join_gallery(queries: LabeledEmbeddings, *gallery: Any) -> LabeledEmbeddings:
     names = ("gallery_embeddings", "gallery_paths", "gallery_ids", "distractors")
     return queries._replace(**dict(zip(names, gallery, strict=False)))
 
@@ -221,22 +221,22 @@ def _read(file: Path, labels: AnyPath | None, columns: LabelColumns) -> Sequence
     if files != [file] or file.suffix in (".parquet", ".safetensors"):
         shards = Shards(files)
         has_labels = table is None and shards.columns
-        rows = rows_in_shards(shards, columns) if has_labels else _with_table(shards, file, table, columns)
-        in_gallery = in_gallery_of(shards, columns)
+        rows = rows_in_shards(shards, columns) if has_labels else _join_table(shards, file, table, columns)
+        in_gallery = gallery_mask(shards, columns)
         sides = [np.flatnonzero(~in_gallery), np.flatnonzero(in_gallery)] if in_gallery.any() else []
         return [rows.select(side, shards.select(side)) for side in sides] or [rows]
     if file.suffix not in SUFFIXES:
         raise OptionError(f"embeddings in {file.name!r}", expected=f"a file that ends in {', '.join(SUFFIXES)}")
     content = _load_torch(file) if file.suffix == ".pt" else _load_numpy(file)
     if not isinstance(content, Mapping):
-        return [_with_table(content, file, table, columns)]
+        return [_join_table(content, file, table, columns)]
     if table is not None or columns != LabelColumns(needed=columns.needed):
         remedy = "leave labels, columns and distractors out"
         raise OptionError(f"columns of labels for {file.name}", expected="the arrays inside", remedy=remedy)
     return [_named(file, content)]
 
 
-def _with_table(embeddings: Any, file: Path, table: Path | None, columns: LabelColumns) -> LabeledRows:
+def _join_table(embeddings: Any, file: Path, table: Path | None, columns: LabelColumns) -> LabeledRows:
     if table is not None:
         return rows_with_table(embeddings, table, columns)
     if columns.needed:

@@ -54,10 +54,10 @@ def read_truth(file: Path) -> Truth:
     if file.suffix == ".pkl":
         queries, gallery, _, lists = read_ground_truth(file)
 
-        def of_lists(setup: Any, rows: slice, items: int) -> Judged:
+        def judge_lists(setup: Any, rows: slice, items: int) -> Judged:
             return {**revisitop_levels(lists[rows], items, setup=setup)._asdict(), "num_levels": 1}
 
-        return Truth((len(queries), len(gallery)), SETUPS, of_lists)
+        return Truth((len(queries), len(gallery)), SETUPS, judge_lists)
     grades = read_array(file, expected="a .pkl of Revisited, or an .npy of grades", kind=InputError, mapped=True)
     if grades.ndim != 2 or grades.dtype.kind not in "iub":
         expected = "integers, a row for each query and a column for each item"

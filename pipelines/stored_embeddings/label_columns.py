@@ -106,11 +106,11 @@ def rows_in_shards(shards: Shards, columns: LabelColumns) -> LabeledRows:
     check_columns(shards.files[0].name, shards.columns, columns.asked_for)
     rows = _labeled(shards, shards.columns, shards.texts, columns, shards.row_name)
     if rows.ids is not None:
-        shards.check_ids(rows.ids, in_gallery_of(shards, columns))
+        shards.check_ids(rows.ids, gallery_mask(shards, columns))
     return rows
 
 
-def in_gallery_of(shards: Shards, columns: LabelColumns) -> NDArray[np.bool_]:
+def gallery_mask(shards: Shards, columns: LabelColumns) -> NDArray[np.bool_]:
     """(n,) booleans: the row's column ``split`` says gallery, where the rows are queries and their gallery."""
     import pandas as pd
 

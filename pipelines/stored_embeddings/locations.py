@@ -9,10 +9,9 @@ from typing import Literal, NamedTuple
 from hiertree.errors import CheckpointError, OptionError, nearest_name
 from hiertree.io.provenance import MANIFEST
 
-from .shards import SHARDS as SUFFIXES
-from .shards import shard_files
+from .shards import SHARD_ENDINGS, shard_files
 
-Kind = Literal["run", "comparison", "shards", "file"]
+LocationKind = Literal["run", "comparison", "shards", "file"]
 UNFINISHED = "shards"  # the folder of an embedding that is under way
 _LISTED = 10_000  # files among which a similar name is looked for
 
@@ -20,12 +19,12 @@ _LISTED = 10_000  # files among which a similar name is looked for
 class Location(NamedTuple):
     """The files of embeddings in one place."""
 
-    kind: Kind
+    kind: LocationKind
     embeddings: Path  # a file, or a folder or pattern of shards
     tree: Path | None = None  # of the labels that the paths of a run number
 
 
-def kind_of(path: Path) -> Kind:
+def kind_of(path: Path) -> LocationKind:
     """What a path stands for; an OptionError where nothing is there, or nothing that hiertree knows."""
     if not path.is_dir():
         if path.exists() or any(sign in str(path) for sign in "*?["):
@@ -38,7 +37,7 @@ def kind_of(path: Path) -> Kind:
     if (path / UNFINISHED).is_dir() and not (path / MANIFEST).is_file():
         remedy = "run the same `hiertree embed` again to finish it"
         raise CheckpointError(f"{path} holds embeddings that are not finished", remedy=remedy)
-    if any(any(path.glob(f"[!.]*{suffix}")) for suffix in SUFFIXES):
+    if any(any(path.glob(f"[!.]*{suffix}")) for suffix in SHARD_ENDINGS):
         return "shards"
     runs = sorted(file.parent for file in path.glob("*/metrics.json"))
     raise OptionError(
@@ -56,7 +55,7 @@ def locate(source: Path) -> Location:
         remedy = f"name one of its runs, such as {runs[0]}" if runs else None
         raise OptionError(f"{source} holds a comparison", expected="one run, or embeddings", remedy=remedy)
     if kind == "run":
-        return _of_run(source)
+        return _locate_run(source)
     tree, is_of_run = source.parent / "tree.json", (source.parent / "recipe.yaml").is_file()
     is_numbered = source.suffix == ".npz" and is_of_run and tree.is_file()
     return Location(kind, source, tree if is_numbered else None)
@@ -79,7 +78,7 @@ def no_such(path: Path) -> OptionError:
     )
 
 
-def _of_run(run: Path) -> Location:
+def _locate_run(run: Path) -> Location:
     embeddings = run / "embeddings.npz"
     if not (run / "metrics.json").is_file():
         remedy = f"`hiertree train {run / 'recipe.yaml'} --out {run}` finishes it"

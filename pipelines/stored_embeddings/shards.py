@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _CONTENT = {".parquet": "a Parquet file", ".npy": "an array that numpy saved", ".safetensors": "safetensors"}
-SHARDS = tuple(_CONTENT)
+SHARD_ENDINGS = tuple(_CONTENT)
 _ROWS_AT_ONCE = 2**14
 _COMPARED = 2**16  # bytes at the end of a file, by which processes know that they see the same
 
@@ -39,7 +39,7 @@ class Shards(StoredRows):
     def __init__(self, files: Sequence[Path]) -> None:
         self.files = list(files)
         if not self.files:
-            raise InputError("no shards", expected=f"files that end in {', '.join(SHARDS)}")
+            raise InputError("no shards", expected=f"files that end in {', '.join(SHARD_ENDINGS)}")
         kind = self.files[0].suffix
         if kind == ".parquet":
             require_package("pyarrow", extra="arrow")
@@ -249,13 +249,13 @@ def _identity(file: Path) -> str:
 def shard_files(source: Path) -> list[Path]:
     """The shards in a folder, or those that a pattern names; a file alone."""
     if source.is_dir():
-        for suffix in SHARDS:
+        for suffix in SHARD_ENDINGS:
             if matches := sorted(source.glob(f"[!.]*{suffix}")):
                 return matches
-        raise InputError(f"{source} without shards", expected=f"files that end in {', '.join(SHARDS)}")
+        raise InputError(f"{source} without shards", expected=f"files that end in {', '.join(SHARD_ENDINGS)}")
     if not source.exists() and any(sign in str(source) for sign in "*?["):
         matches = sorted(Path(source.anchor).glob(str(source.relative_to(source.anchor))))
-        if not matches or matches[0].suffix not in SHARDS or len({file.suffix for file in matches}) > 1:
-            raise InputError(f"{source}: {len(matches)} files", expected=f"shards of one of {', '.join(SHARDS)}")
+        if not matches or matches[0].suffix not in SHARD_ENDINGS or len({file.suffix for file in matches}) > 1:
+            raise InputError(f"{source}: {len(matches)} files", expected=f"shards of one of {', '.join(SHARD_ENDINGS)}")
         return matches
     return [source]

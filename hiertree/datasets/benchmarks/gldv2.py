@@ -93,8 +93,8 @@ def load_gldv2(
         earlier_rows = [_clean(clean)]
     ancestors = _labels_above(files[-1]) if hierarchy else None
     if ancestors is not None:
-        parts = {name: _with_labels(images, ancestors) for name, images in parts.items()}
-        earlier_rows = [_with_labels(images, ancestors) for images in earlier_rows]
+        parts = {name: _keep_labeled(images, ancestors) for name, images in parts.items()}
+        earlier_rows = [_keep_labeled(images, ancestors) for images in earlier_rows]
     count = len(next(iter(parts.values())).ids)
     if split == "query":
         del parts[part]
@@ -124,15 +124,15 @@ def _clean(path: Path) -> LandmarkImages:
     table = read_columns(path, {"landmark_id": "integer", "images": "text"})
     images = pc.split_pattern(pc.utf8_trim_whitespace(table["images"]), " ").combine_chunks()
     landmarks = table["landmark_id"].to_numpy()[pc.list_parent_indices(images).to_numpy()]
-    return _of_one_landmark(LandmarkImages(_ids(pc.list_flatten(images), path), landmarks))
+    return _check_landmarks(LandmarkImages(_ids(pc.list_flatten(images), path), landmarks))
 
 
 def _one_a_row(path: Path) -> LandmarkImages:
     table = read_columns(path, {"id": "text", "landmark_id": "integer"})
-    return _of_one_landmark(LandmarkImages(_ids(table["id"], path), table["landmark_id"].to_numpy()))
+    return _check_landmarks(LandmarkImages(_ids(table["id"], path), table["landmark_id"].to_numpy()))
 
 
-def _of_one_landmark(images: LandmarkImages) -> LandmarkImages:
+def _check_landmarks(images: LandmarkImages) -> LandmarkImages:
     refuse_contradictions(images.ids, images.landmarks, images.where, "id")
     return images
 
@@ -177,7 +177,7 @@ def _labels_above(path: Path) -> dict[int, tuple[str, str]]:
     return dict(zip(landmarks, zip(table[kind], table[hierarchical], strict=True), strict=True))
 
 
-def _with_labels(images: LandmarkImages, ancestors: Mapping[int, Any]) -> LandmarkImages:
+def _keep_labeled(images: LandmarkImages, ancestors: Mapping[int, Any]) -> LandmarkImages:
     mask = np.isin(images.landmarks, list(ancestors))
     if not mask.all():
         _log.info("%d of %d images have no hierarchical label and are left out", (~mask).sum(), len(mask))

@@ -94,11 +94,11 @@ class GradedDataset(ImageDataset):
             query_vectors = self.vectors[rows[start : start + _AT_ONCE]].astype(numbers)
             products = query_vectors @ gallery_vectors.T
             grades[start : start + _AT_ONCE] = (
-                self._of_distances(query_vectors, gallery_vectors, products) if self.farthest else products
+                self._grade_distances(query_vectors, gallery_vectors, products) if self.farthest else products
             )
         return grades
 
-    def _of_distances(
+    def _grade_distances(
         self, query_vectors: NDArray[np.float64], gallery_vectors: NDArray[np.float64], products: NDArray[np.float64]
     ) -> NDArray[np.uint8]:
         """The highest grade whose greatest distance a pair does not exceed."""

@@ -36,7 +36,7 @@ OMNIGLOT = BENCHMARKS["omniglot"]
 Holdout = Literal["alphabets", "characters"]
 SHARE_OF_ALPHABETS = 0.4  # held out where there is no official split, which holds out 20 of 50
 SHARE_OF_CHARACTERS = 0.5
-COLUMNS = ("alphabet", "character", "drawer")
+DRAWING_COLUMNS = ("alphabet", "character", "drawer")
 PREFERENCE = (
     ("images_background.zip", "images_evaluation.zip"),
     ("omniglot_full.zip",),
@@ -141,7 +141,7 @@ def read_drawings(root: Path, *, image_size: int) -> tuple[pd.DataFrame, NDArray
         places = ", ".join(map(str, sources))
         raise OMNIGLOT.missing(f"no drawing in {places}", expected="images_background/<alphabet>/<character>/*.png")
     keys = sorted(drawings)
-    return pd.DataFrame(keys, columns=["part", *COLUMNS]), np.stack([drawings[key] for key in keys])
+    return pd.DataFrame(keys, columns=["part", *DRAWING_COLUMNS]), np.stack([drawings[key] for key in keys])
 
 
 def _find(root: Path) -> list[Path]:
@@ -183,15 +183,15 @@ def _ink(drawing: Image.Image, size: int) -> NDArray[np.uint8]:
 def _read_npz(path: Path, image_size: int) -> tuple[pd.DataFrame, NDArray[np.uint8]]:
     import pandas as pd
 
-    expected = f"an npz of images, split, {', '.join(COLUMNS[:-1])} and {COLUMNS[-1]}"
+    expected = f"an npz of images, split, {', '.join(DRAWING_COLUMNS[:-1])} and {DRAWING_COLUMNS[-1]}"
     with reading_arrays(path, expected=expected, kind=ImageError) as file:
         number, *size = file.headers["images"].shape
         if size != [image_size] * 2:
             remedy = "pass that size, or the zip archives as root"
             raise OptionError(f"image_size={image_size} from {path.name}", expected=f"{size[0]}", remedy=remedy)
-        if any(file.headers[name].shape != (number,) for name in ("split", *COLUMNS)):
+        if any(file.headers[name].shape != (number,) for name in ("split", *DRAWING_COLUMNS)):
             raise ValueError(f"{number} images, and other numbers of labels")
         images = file["images"]
-        table = pd.DataFrame({"part": file["split"], **{name: file[name] for name in COLUMNS}})
-    table = table.sort_values(["part", *COLUMNS], kind="stable")
+        table = pd.DataFrame({"part": file["split"], **{name: file[name] for name in DRAWING_COLUMNS}})
+    table = table.sort_values(["part", *DRAWING_COLUMNS], kind="stable")
     return table, images[table.index]

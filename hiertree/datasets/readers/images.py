@@ -169,12 +169,12 @@ class JoinedImages:
         return (self.first, index) if index < len(self.first) else (self.second, index - len(self.first))
 
 
-def by_source(images: ImageSource, values: Callable[[ImageSource], NDArray[Any]]) -> NDArray[Any]:
+def map_sources(images: ImageSource, values: Callable[[ImageSource], NDArray[Any]]) -> NDArray[Any]:
     """A value for each image, computed by the underlying sources of parts and unions."""
     if isinstance(images, SelectedImages):
-        return np.asarray(by_source(images.source, values)[images.rows])
+        return np.asarray(map_sources(images.source, values)[images.rows])
     if isinstance(images, JoinedImages):
-        return np.concatenate([by_source(images.first, values), by_source(images.second, values)])
+        return np.concatenate([map_sources(images.first, values), map_sources(images.second, values)])
     return values(images)
 
 

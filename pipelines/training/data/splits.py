@@ -38,7 +38,7 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
             dataset = as_image_dataset(recipe.data.build(**arguments), name=recipe.data.name, split=split)
             for part in (dataset, *dataset.beside):
                 check_duplicates(part, on_duplicates="warn" if split == "train" else "error")
-            readable_dataset = without_unreadable_images(dataset) if skip else dataset
+            readable_dataset = drop_unreadable_images(dataset) if skip else dataset
             further_lists = tuple(part.drop_absent_classes() for part in readable_dataset.beside)
             return replace(readable_dataset.drop_absent_classes(), beside=further_lists)
     except MissingResourceError as error:
@@ -47,10 +47,10 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
         remedy = f"{error.remedy}; a recipe names it as data.root (--set data.root=PATH)"
         raise type(error)(error.given, expected=error.expected, remedy=remedy) from error
     except NotATreeError as error:
-        raise (_of_reversed_levels(recipe, split) or error) from None
+        raise (_reversed_levels_error(recipe, split) or error) from None
 
 
-def _of_reversed_levels(recipe: Recipe, split: str) -> RecipeError | None:
+def _reversed_levels_error(recipe: Recipe, split: str) -> RecipeError | None:
     """The error for levels that form a tree only in reverse order; None if that is not the problem."""
     levels = list(recipe.data.options().get("levels", ()))
     try:
@@ -65,9 +65,9 @@ def _of_reversed_levels(recipe: Recipe, split: str) -> RecipeError | None:
     )
 
 
-def without_unreadable_images(dataset: ImageDataset) -> ImageDataset:
+def drop_unreadable_images(dataset: ImageDataset) -> ImageDataset:
     """Decode every image once and return the data set without those that fail; ``left_out`` names them."""
-    dataset = replace(dataset, beside=tuple(map(without_unreadable_images, dataset.beside)))
+    dataset = replace(dataset, beside=tuple(map(drop_unreadable_images, dataset.beside)))
     bad = damaged(dataset.images, description="checking every image")
     if not bad:
         return dataset

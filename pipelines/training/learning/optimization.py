@@ -98,10 +98,10 @@ def parameter_groups(embedder: Embedder, loss: nn.Module, settings: OptimizerSet
 def build_optimizer(embedder: Embedder, loss: nn.Module, settings: OptimizerSettings) -> Optimizer:
     """Build the optimizer that a recipe asks for, over all parameter groups."""
     groups = parameter_groups(embedder, loss, settings)
-    return _of_torch(Optimizer, settings, groups, lr=settings.lr)
+    return _build(Optimizer, settings, groups, lr=settings.lr)
 
 
-def _of_torch(kind: type[Made], settings: Component, *arguments: Any, **options: Any) -> Made:
+def _build(kind: type[Made], settings: Component, *arguments: Any, **options: Any) -> Made:
     """Build an optimizer or a schedule; its own complaints become errors of the recipe."""
     try:
         result = settings.build(*arguments, **options)
@@ -129,7 +129,7 @@ class Schedule:
             self._scheduler: LRScheduler = LambdaLR(optimizer, _factors(optimizer, settings, **steps))
         else:
             units = max(1, math.ceil((total - self._warmup) / self._unit))
-            self._scheduler = _of_torch(LRScheduler, settings, optimizer, total_steps=units)
+            self._scheduler = _build(LRScheduler, settings, optimizer, total_steps=units)
         self._first = [group["lr"] for group in optimizer.param_groups]
 
     def set(self, step: int) -> None:

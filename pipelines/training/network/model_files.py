@@ -67,7 +67,7 @@ class Preprocessing(Section):
         return self
 
     @classmethod
-    def of_recipe(cls, recipe: Recipe) -> Preprocessing:
+    def from_recipe(cls, recipe: Recipe) -> Preprocessing:
         """The preprocessing of a recipe's evaluation."""
         images, scales, precision = recipe.images, recipe.evaluation.scales, recipe.training.precision
         mean, std = input_statistics(recipe.model, channels=images.channels)
@@ -142,7 +142,7 @@ def load_preprocessing(folder: str | os.PathLike[str]) -> Preprocessing:
         recipe = load_recipe(Path(folder) / "recipe.yaml", trusted=False)
         if is_fetched(recipe.model.backbone):
             raise CheckpointError(f"{Path(folder) / SETTINGS} without a preprocessing", expected="a saved model's")
-        return Preprocessing.of_recipe(recipe)
+        return Preprocessing.from_recipe(recipe)
     with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):
         return Preprocessing.model_validate(settings["preprocessing"])
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from hiertree.errors import MissingResourceError, OptionError, RecipeError, require_package
 from hiertree.io.reading import read_tensors, reading_file
 
-from ...clip_model import load_clip, without_log
+from ...clip_model import load_clip, silence_logs
 
 if TYPE_CHECKING:
     from ..recipe.settings import ModelSettings
@@ -121,7 +121,7 @@ def build_timm_network(model: ModelSettings, *, channels: int, size: int | None,
         if file is not None and resized:  # timm itself interpolates what depends on the size
             weights = {"state_dict": read_weights(file), "source": ""}
             return create(timm_model.architecture, pretrained=True, pretrained_cfg_overlay=weights)
-        with without_log():
+        with silence_logs():
             network = create(model.backbone if pretrained else timm_model.architecture, pretrained=pretrained)
     except (TypeError, ValueError, AssertionError, KeyError) as error:
         setting = f"images.size={size} with {model.backbone}" if resized else f"model.backbone={model.backbone}"

@@ -69,7 +69,7 @@ class _View(NamedTuple):
     crop: float = 1.0  # its size over the side before the central crop
 
 
-def _of_timm(name: str) -> tuple[_View, dict[str, Any]]:
+def _read_timm(name: str) -> tuple[_View, dict[str, Any]]:
     backbone, file = name.removeprefix(TIMM), ""
     if not backbone.startswith(HUB):
         backbone, _, file = backbone.partition("/")
@@ -80,7 +80,7 @@ def _of_timm(name: str) -> tuple[_View, dict[str, Any]]:
     return view, {"backbone": backbone, "pretrained": file or True}
 
 
-def _of_clip(name: str) -> tuple[_View, dict[str, Any]]:
+def _read_clip(name: str) -> tuple[_View, dict[str, Any]]:
     require_package("open_clip", extra="clip")
     import open_clip
 
@@ -96,7 +96,7 @@ def _of_clip(name: str) -> tuple[_View, dict[str, Any]]:
     return view, {"backbone": backbone, "pretrained": tag or True}
 
 
-def _of_transformers(name: str) -> tuple[_View, dict[str, Any]]:
+def _read_transformers(name: str) -> tuple[_View, dict[str, Any]]:
     image_view = transformers_view(name)
     settings = {"size": image_view.size, "interpolation": image_view.interpolation}
     view = _View(settings, image_view.squeezes, None, image_view.size / image_view.side)
@@ -110,4 +110,4 @@ def _square_side(name: str, size: int | Sequence[int]) -> int:
     return height
 
 
-_VIEWS = {TIMM: _of_timm, CLIP: _of_clip, TRANSFORMERS: _of_transformers}
+_VIEWS = {TIMM: _read_timm, CLIP: _read_clip, TRANSFORMERS: _read_transformers}

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from hiertree.errors import MissingResourceError, RecipeError, require_package
 
-from ...clip_model import without_log
+from ...clip_model import silence_logs
 from .pretrained_backbones import first_line, read_weights
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def build_transformers_network(
     config = _vision_config(model.backbone, model.backbone_options)
     if channels != getattr(config, "num_channels", 3):
         raise RecipeError(f"images.channels={channels} with {model.backbone}", expected="images.channels=3")
-    with without_log():
+    with silence_logs():
         tower = create(config)
         if model.pretrained and load_weights:
             tower = _with_weights(tower, model)
@@ -123,7 +123,7 @@ def transformers_view(name: str) -> ImageView:
     load: Any = AutoImageProcessor.from_pretrained  # typed in part
 
     path = name.removeprefix(TRANSFORMERS)
-    with without_log():
+    with silence_logs():
         processor = _loaded(path, lambda: load(path, trust_remote_code=False))
     resized, cropped = dict(processor.size or {}), dict(getattr(processor, "crop_size", None) or {})
     side = resized.get("shortest_edge") or resized.get("height")

@@ -75,7 +75,7 @@ def _built(value: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
+class ComponentKind:
     """A kind of component: the names that a section may give, and the parameters that become keys."""
 
     known: Callable[[], Mapping[str, Function]]  # by name
@@ -154,7 +154,7 @@ def _factory(function: Function, arguments: Set[str]) -> Function:
 
 
 @cache
-def _model(kind: Kind, name: str, function: Function) -> type[Component]:
+def _model(kind: ComponentKind, name: str, function: Function) -> type[Component]:
     fields: dict[str, Any] = {"name": (Literal[name], name if name == kind.default else ...)}
     fixed_options = {*kind.derived, *(function.keywords if isinstance(function, partial) else ())}
     for parameter in _parameters(function).values():
@@ -203,7 +203,7 @@ def _is_key(parameter: inspect.Parameter) -> bool:
         return False
 
 
-def _field_type(kind: Kind, parameter: inspect.Parameter) -> Any:
+def _field_type(kind: ComponentKind, parameter: inspect.Parameter) -> Any:
     """What a recipe holds for a parameter: for a component, or what makes one, a section that names it."""
     section = SerializeAsAny[Annotated[Component, BeforeValidator(kind.validate)]]
     if str(parameter.annotation) in (LOSS, LOSS_FACTORY):

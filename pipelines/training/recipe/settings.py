@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, model_validator
 
 from ...settings import Section, custom_error
-from .components import Component, Kind
+from .components import Component, ComponentKind
 from .known_names import loaders, losses, optimizers, samplers, schedules, transforms
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -29,15 +29,15 @@ def _key(default: Any, meaning: str) -> Any:
     return Field(default, description=meaning)
 
 
-DATA = Kind(
+DATA = ComponentKind(
     loaders,
     {"split"},
     required={"split"},
     guarded={"huggingface"},  # which may download
     renamed={"split_column": "split"},
 )
-SAMPLER = Kind(samplers, {"paths", "seed"}, required={"paths"})
-LOSS = Kind(
+SAMPLER = ComponentKind(samplers, {"paths", "seed"}, required={"paths"})
+LOSS = ComponentKind(
     losses,
     {"num_classes", "embedding_size", "level_sizes", "num_levels", "class_paths"},
     arguments=frozenset({"embeddings", "paths"}),
@@ -70,8 +70,8 @@ class NoAugmentation(Section):
 
 
 _DECLARED: dict[str, type[Section]] = {"glyph": GlyphAugmentation, "photo": PhotoAugmentation, "none": NoAugmentation}
-_TRANSFORM = Kind(transforms, arguments=frozenset({"image"}))
-_AUGMENTATION = Kind(transforms, arguments=_TRANSFORM.arguments, declared=_DECLARED)
+_TRANSFORM = ComponentKind(transforms, arguments=frozenset({"image"}))
+_AUGMENTATION = ComponentKind(transforms, arguments=_TRANSFORM.arguments, declared=_DECLARED)
 Transforms: TypeAlias = tuple[SerializeAsAny[Section], ...]
 
 
@@ -231,7 +231,7 @@ class OptimizerSettings(Component):
     clip_norm: Positive | None = _key(None, "largest norm of the gradient; null does not clip")
 
 
-OPTIMIZER = Kind(
+OPTIMIZER = ComponentKind(
     optimizers,
     {"params", "lr", "weight_decay", "foreach", "fused", "maximize", "capturable", "differentiable"},
     required={"params", "lr"},
@@ -286,7 +286,7 @@ class ScheduleSettings(AnySchedule):
         return self
 
 
-SCHEDULE = Kind(
+SCHEDULE = ComponentKind(
     schedules,
     {"optimizer", "last_epoch", "total_steps", "epochs", "steps_per_epoch"},
     required={"optimizer"},

@@ -150,7 +150,7 @@ class RunFolder:
 
     def write_network(self, recipe: Recipe, embedder: Embedder, result: SplitResult) -> list[Path]:
         """Write a network and its results on the test split, image by image; returns the files."""
-        paths = save_embedder(embedder, self.path, Preprocessing.of_recipe(recipe))
+        paths = save_embedder(embedder, self.path, Preprocessing.from_recipe(recipe))
         for number, (name, list_result) in enumerate(result.lists.items()):
             suffix = f"-{name}" if number else ""
             embeddings, per_query = self.path / f"embeddings{suffix}.npz", self.path / f"per_query{suffix}.parquet"

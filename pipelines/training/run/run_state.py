@@ -53,7 +53,7 @@ class EpochSelection:
     patience: int | None = None  # evaluations without improvement after which the run stops; None never stops it
 
     @classmethod
-    def of_recipe(cls, recipe: Recipe, *, num_levels: int) -> EpochSelection:
+    def from_recipe(cls, recipe: Recipe, *, num_levels: int) -> EpochSelection:
         """The selection that a recipe asks for; its tree has ``num_levels``."""
         settings, metric = recipe.validation, recipe.evaluation.select
         if settings is None:

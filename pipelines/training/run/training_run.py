@@ -75,7 +75,7 @@ class TrainingRun:
     def _build_evaluators(self, test_set: ImageDataset, validation_set: ImageDataset | None) -> None:
         recipe, processes = self.recipe, self._processes
         self._test, self._validation = SplitEvaluator(test_set, recipe, processes), None
-        self.selection = EpochSelection.of_recipe(recipe, num_levels=test_set.tree.num_levels)
+        self.selection = EpochSelection.from_recipe(recipe, num_levels=test_set.tree.num_levels)
         if validation_set is None:
             require_one_of(self._test.names, self.selection.metric)
         else:

@@ -121,7 +121,7 @@ def test_open_clips_longer_side_with_a_border_is_its_own(
     monkeypatch.setitem(_PRETRAINED, MODEL, {"wide": weights})
     recipe = pretrained_recipe(f"open_clip:{MODEL}/wide")
     view: Any = open_clip.image_transform(recipe.images.size, is_train=False, **weights)
-    preprocessing = Preprocessing.of_recipe(recipe)
+    preprocessing = Preprocessing.from_recipe(recipe)
     assert (preprocessing.mean, preprocessing.std, preprocessing.border) == ((0.5,) * 3, (0.2,) * 3, (0, 0, 0))
     views = ImageViews(as_image_source(photos), recipe.images)[BatchKey(0, 0, [0])].images
     expected = 255 * (view(Image.open(files(photos)[0])) * 0.2 + 0.5)

@@ -360,12 +360,12 @@ def from_huggingface(
             raise InputError(problem, expected="the name of a split", remedy=remedy)
         order = sorted(rows, key=lambda name: (split_order(name), name))
         earlier_rows, rows = [rows[name] for name in order[: order.index(split_name)]], rows[split_name]
-    return _of_huggingface(
+    return _build_dataset(
         rows, earlier_rows, levels=levels, image=image, split=split, leaf=leaf, uneven=uneven, gaps=gaps
     )
 
 
-def _of_huggingface(
+def _build_dataset(
     rows: Any, earlier_rows: Collection[Any], *, levels: Sequence[str], image: str, split: str | None, **policies: Any
 ) -> ImageDataset:
     """A data set of some rows; ``earlier_rows`` are those of the splits whose classes are numbered before theirs."""
