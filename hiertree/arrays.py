@@ -73,7 +73,7 @@ def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
         except (TypeError, RuntimeError) as error:
             raise InputError(f"{name}: a tensor that numpy cannot read ({error})", expected="a dense tensor") from None
     if np.ma.is_masked(values):
-        raise ShapeError(f"{name} with masked entries", expected="every entry", remedy="fill or remove these entries")
+        raise ShapeError(f"{name} with masked entries", expected="no masked entries", remedy="fill or remove them")
     try:
         return np.asarray(values)
     except ValueError as error:

@@ -108,7 +108,7 @@ class Loss(nn.Module):
             if len(part.with_parts()) == 1 and not part._compares_pairs:
                 problem = f"{next(iter(part.weights), type(part).__name__)} of images whose pairs are graded"
                 raise OptionError(
-                    problem, expected="a loss of pairs of images alone, TieAwareNDCG or SupAP for instance"
+                    problem, expected="a loss that compares pairs of images, such as TieAwareNDCG or SupAP"
                 )
             part._grades = RowGrades(grades, highest)
         return self

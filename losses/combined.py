@@ -213,8 +213,8 @@ def _decomposability_term(
         return PairDecomposability(**pairs)
     if num_classes is None or embedding_size is None:
         raise OptionError(
-            "decomposability='proxy' alone",
-            expected="num_classes and embedding_size too",
+            "decomposability='proxy' without its sizes",
+            expected="num_classes and embedding_size",
             remedy="pass both, or decomposability='pair'",
         )
     return ProxyDecomposability(num_classes, embedding_size, **proxies)

@@ -53,7 +53,7 @@ def pca_whitening(embeddings: Any, learned_on: Any, *, dimensions: int | None = 
     varying = int((variance > 1e-10 * variance[-1]).sum()) if variance[-1] > 0 else 0
     number = dimensions or varying
     if not 1 <= number <= varying:
-        raise OptionError(f"dimensions={number}", expected=f"1 to {varying}, the directions in which learned_on varies")
+        raise OptionError(f"dimensions={number}", expected=f"1 to {varying}, along which learned_on varies")
     principal_columns = slice(-1, -number - 1, -1)
     rotation = directions[:, principal_columns] / np.sqrt(variance[principal_columns])
     return _unit((vectors - mean) @ rotation, "embeddings").astype(vectors.dtype)
@@ -150,7 +150,7 @@ def k_reciprocal(query: Any, gallery: Any = None, *, k1: int = 20, k2: int = 6, 
     for name, value in (("k1", k1), ("k2", k2)):
         check_integer(name, value)
         if value >= len(every):
-            raise OptionError(f"{name}={value}", expected=f"less than the {len(every)} vectors there are")
+            raise OptionError(f"{name}={value}", expected=f"less than {len(every)}, the number of vectors")
     check_number("lambda_", lambda_, least=0, most=1)
     neighbors = _own_first(_nearest(every, every, max(k1 + 1, k2))[0])
     sets = list(_expanded(neighbors, k1))
@@ -210,7 +210,7 @@ def _nearest(query: Array, items: Array, k: int) -> tuple[Ints, Array]:
     """(Q, k) the items with the largest cosines, and the cosines."""
     check_integer("k", k)
     if k > len(items):
-        raise OptionError(f"k={k}", expected=f"{len(items)} at most, the items there are")
+        raise OptionError(f"k={k}", expected=f"at most {len(items)}, the number of items")
     neighbors, cosines = np.empty((len(query), k), np.int64), np.empty((len(query), k), query.dtype)
     step = max(_CELLS // len(items), 1)
     for start in range(0, len(query), step):

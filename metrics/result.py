@@ -68,7 +68,7 @@ class Evaluation:
             remedy += " where metrics= names them"
             raise UnknownMetricError(f"metric {metric!r}", expected=f"one of {', '.join(self.names)}", remedy=remedy)
         if metric not in self:
-            raise UnknownMetricError(f"{metric} of {len(self)} queries without positives", expected="a positive of any")
+            raise UnknownMetricError(f"{metric} of {len(self)} queries without positives", expected="a query with one")
         return self._means()[metric]
 
     def __contains__(self, metric: object) -> bool:

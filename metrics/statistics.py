@@ -206,7 +206,7 @@ def overall(results: Evaluation | Mapping[str, Evaluation]) -> pd.Series[float]:
         summary = result.summary()
         for metric in result.names:
             if metric not in summary:
-                raise OptionError(f"{metric} of {name} without a value", expected="a query with positives")
+                raise OptionError(f"{metric} of {name} without a value", expected="at least one query with a positive")
             means.setdefault(without_brackets(metric), []).append(float(summary[metric]))
     return pd.Series({metric: sum(values) / len(values) for metric, values in means.items()}, dtype=float)
 

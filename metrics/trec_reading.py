@@ -111,7 +111,7 @@ def checked_run(run: Triples, *, repeats: Repeats = "error") -> Triples:
     if repeats == "error":
         remedy = "remove one, or pass compat='delf' if its place counts as a wrong item's"
         run.refuse(
-            is_repeat, "listed twice", expected="no item twice in the list of a query", kind=PathError, remedy=remedy
+            is_repeat, "listed twice", expected="each item once in the list of a query", kind=PathError, remedy=remedy
         )
         return run
     item, strangers = run.item.copy(), [object() for _ in range(is_repeat.sum())]
@@ -275,7 +275,7 @@ def _value(place: str, words: list[str], side: Side) -> float:
             return value
     except ValueError:
         raise TableError(f"{place}: {column} {word!r}", expected="a number") from None
-    raise TableError(f"{place}: {column} {word!r}", expected="a number that float64 holds, lest it equal others")
+    raise TableError(f"{place}: {column} {word!r}", expected="a number that float64 represents exactly")
 
 
 def _is_number(text: str) -> bool:

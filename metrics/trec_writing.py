@@ -61,7 +61,7 @@ def write_trec_run(
     elif scores is None and not self_retrieval:
         triples = as_run(run)
     else:
-        raise OptionError("scores= or self_retrieval= beside a run with names", expected="them beside indices only")
+        raise OptionError("scores= or self_retrieval= with a run of names", expected="them only with a run of indices")
     _refuse_names(triples.queries, [*triples.items, tag])
     order = np.lexsort([-triples.value, triples.query])
     starts = np.searchsorted(triples.query[order], triples.query[order])
@@ -110,9 +110,9 @@ def write_trec_qrels(
     ['a 0 b 3', 'a 0 c 1', 'b 0 a 3', 'b 0 c 1', 'c 0 a 1', 'c 0 b 1']
     """
     if (qrels is None) == (query_paths is None) or (qrels is not None and gallery_paths is not None):
-        raise OptionError("both or neither of qrels and paths", expected="one of the two")
+        raise OptionError("qrels and paths", expected="exactly one of them")
     if qrels is not None and not (query_names is None and gallery_names is None and grades is None):
-        raise OptionError("names or grades together with qrels", expected="these only with label paths")
+        raise OptionError("names or grades with qrels", expected="names and grades only with label paths")
     if gallery_paths is None and gallery_names is not None:
         raise OptionError("gallery_names without gallery_paths", expected="both, or neither")
     names: Sequence[object]
@@ -177,7 +177,7 @@ def _indexed(indices: NDArray[Any], scores: Any, self_retrieval: bool) -> Triple
     rising = ((np.diff(values) > 0) & is_listed[:, 1:] & is_listed[:, :-1]).any(axis=1)
     if rising.any():
         problem = f"scores that rise along list {rising.argmax()}"
-        raise OptionError(problem, expected="lists best first, larger scores being better", remedy="negate distances")
+        raise OptionError(problem, expected="each list sorted best first, by falling scores", remedy="negate distances")
     if self_retrieval:
         is_listed &= indices != np.arange(len(indices))[:, None]
     query, column = np.nonzero(is_listed)

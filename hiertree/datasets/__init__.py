@@ -93,13 +93,13 @@ def load(
     """
     if name == "synthetic":
         if root is not None:
-            raise OptionError(f"root={str(root)!r} for {name!r}", expected="no root, as its images are drawn")
+            raise OptionError(f"root={str(root)!r} for {name!r}", expected="no root, since its images are drawn")
         return load_synthetic(split or "train")
     if name == "folder" and root is not None:
         return load_folder(root, split)
     entry = entry_of(name)
     if split is None:
-        raise OptionError(f"split=None of {name!r}", expected="the name of a split")
+        raise OptionError(f"split=None for {name!r}", expected="the name of a split")
     if root is None:
         raise OptionError(f"no root for {name!r}", expected="the file or folder that holds it")
     return entry.load(root, split, verify=verify)

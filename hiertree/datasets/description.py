@@ -179,7 +179,7 @@ class Benchmark:
             raise TableError(
                 f"{self.title}, {split}: {' and '.join(differences)}",
                 expected="the published numbers",
-                remedy="get the lists again, or pass verify='structure' for a part of the benchmark",
+                remedy="download the lists again, or pass verify='structure' for a part of the benchmark",
             )
 
     def lists_of(self, split: str, images: int, classes: int) -> str | None:

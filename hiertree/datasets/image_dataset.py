@@ -78,7 +78,7 @@ class ImageDataset:
         if paths.shape[1] != self.tree.num_levels:
             raise ShapeError(f"paths of {paths.shape[1]} levels", expected=f"the tree's {self.tree.num_levels}")
         if (self.queries is None) != (self.gallery is None):
-            raise ShapeError("queries without a gallery, or the reverse", expected="both or neither")
+            raise ShapeError("only one of queries and gallery", expected="both or neither")
         depths = {part.tree.num_levels for part in (self, *self.beside)} if self.beside else {1}
         if depths != {1}:
             raise ShapeError(f"further tests, and levels up to {max(depths)}", expected="one level in each test")

@@ -131,14 +131,14 @@ def _fetch(url: str, target: Path, checksum: str, sleep: Callable[[float], None]
             raise MissingResourceError(
                 f"{url} ({problem})",
                 expected="the file",
-                remedy="try later, as the bytes so far are kept, or pass another address with --mirror",
+                remedy="try again later, since the bytes so far are kept, or pass another address with --mirror",
             )
         sleep(2.0 ** max(idle - 1, 0))
     digest = md5(part)
     if digest != checksum:
         part.unlink()
         raise MissingResourceError(
-            f"{url} has MD5 {digest}", expected=f"the published {checksum}", remedy="download it from another place"
+            f"{url} has MD5 {digest}", expected=f"the published {checksum}", remedy="download it from elsewhere"
         )
     flush(part)
     part.replace(target)

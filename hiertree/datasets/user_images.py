@@ -136,7 +136,7 @@ def folder_of_split(root: Path, split: str) -> Path:
         if name != ".." and Path(name).name == name and (root / name).is_dir():
             return root / name
     if not root.is_dir():
-        raise ImageError(f"{root} is {'a file' if root.exists() else 'not there'}", expected="a folder of images")
+        raise ImageError(f"{root} is {'a file' if root.exists() else 'missing'}", expected="a folder of images")
     folders = folders_in(root)
     remedy = "give holdout=0.5 to hold out half of the classes as 'test', or split=None in Python for all images"
     if split_to_measure(folders):
@@ -159,7 +159,7 @@ def _rows_of_folders(names: Sequence[str], earlier_folders: list[str], folder: P
     rows: list[Row] = [tuple(name.split("/")[:-1]) for name in names]
     if () in rows:
         problem = f"{folder / names[rows.index(())]} lies in no folder of a label"
-        raise UnevenDepthError(problem, expected="images below folders that name them")
+        raise UnevenDepthError(problem, expected="images in folders named after their labels")
     depths = [len(row) for row in rows]
     if uneven == "error" and min(depths) < max(depths):
         shallow, deep = names[depths.index(min(depths))], names[depths.index(max(depths))]
@@ -234,7 +234,7 @@ def load_table(
     order, rows = every[:0], every
     if holdout is not None:
         if split_column is not None:
-            raise OptionError(f"holdout={holdout} beside the column of splits {split_column!r}", expected="one of them")
+            raise OptionError(f"holdout={holdout} with the split column {split_column!r}", expected="one of them")
         rows = np.array(held_out_rows(classes, split, share=holdout, by=holdout_by, seed=seed))
         order = np.setdiff1d(every, rows)[: 0 if split == "train" else None]
     elif split is not None:

@@ -59,7 +59,7 @@ class PartStore:
         with reading_file(file, expected="a whole part", remedy="remove it to have it computed", kind=CheckpointError):
             content = file.read_bytes()
             if _checksum(content[:-_CHECKSUM_BYTES]) != content[-_CHECKSUM_BYTES:]:
-                raise ValueError("another checksum")
+                raise ValueError("a different checksum")
             array: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
         return array
 

@@ -176,7 +176,7 @@ class SuperCategoryPairSampler(PlannedBatches):
             problem = f"{half} classes from each super-category, but {ids[sizes.argmin()]} has {sizes.min()}"
             largest_size = 2 * int(sizes.min()) * self.images_per_class
             remedy = self._remedy_for_more_classes(f"pass batch_size ≤ {largest_size}, small_supers='drop' or")
-            raise OptionError(problem, expected="as many classes in every super-category", remedy=remedy)
+            raise OptionError(problem, expected="the same number of classes in every super-category", remedy=remedy)
         self.supers_left_out: list[int] = ids[~large].tolist()
         self._classes_of_super = [classes[number] for number in np.flatnonzero(large)]
         if self.supers_left_out:

@@ -260,11 +260,11 @@ class DistributedBatches(BatchSampler):
         check_integer("rank", self.rank, least=0)
         check_integer("world_size", self.world_size)
         if self.rank >= self.world_size:
-            raise OptionError(f"rank={self.rank} of {self.world_size}", expected="a rank from 0 below world_size")
+            raise OptionError(f"rank={self.rank} of {self.world_size}", expected="0 ≤ rank < world_size")
         if share == "split" and sampler.classes_per_batch % self.world_size:
             problem = f"batches of {sampler.classes_per_batch} class visits for {self.world_size} processes"
             remedy = f"pass a batch_size that is a multiple of {self.world_size * sampler.images_per_class}"
-            raise OptionError(problem, expected="as many for each", remedy=remedy)
+            raise OptionError(problem, expected="the same number for each", remedy=remedy)
         if share == "deal" and len(sampler) < self.world_size:
             problem, remedy = f"{len(sampler)} batches", "pass a smaller batch_size or share='split'"
             raise OptionError(

@@ -98,7 +98,7 @@ class CSL(ProxyLoss):
 def _sort_by_finest_id(paths: NDArray[np.int64]) -> NDArray[np.int64]:
     """The paths ordered by their finest ids, which must be distinct."""
     if not len(paths):
-        raise PathError("class_paths without a row", expected="a path for each class")
+        raise PathError("empty class_paths", expected="a path for each class")
     sorted_paths = paths[paths[:, -1].argsort()]
     repeats = np.flatnonzero(sorted_paths[1:, -1] == sorted_paths[:-1, -1])
     if len(repeats):

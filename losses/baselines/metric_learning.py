@@ -130,7 +130,7 @@ class PytorchMetricLearning(Loss):
         if not isinstance(loss, str) or not _learns_proxies(library_class("losses", loss)):
             return {}
         if self.num_classes is None or embedding_size is None:
-            raise OptionError(f"{loss} alone", expected="level_sizes and embedding_size too, for its proxies")
+            raise OptionError(f"{loss}, which learns proxies", expected="level_sizes and embedding_size too")
         return {"num_classes": self.num_classes, "embedding_size": embedding_size}
 
 
@@ -187,7 +187,7 @@ class LevelSum(Loss):
         level_paths = checked_paths(paths, float_vectors(embeddings), name=name)
         num_levels = level_paths.tensor.shape[1]
         if num_levels != len(self.losses):
-            raise ShapeError(f"{name} of {num_levels} levels", expected=f"{len(self.losses)}, as level_sizes has")
+            raise ShapeError(f"{name} of {num_levels} levels", expected=f"{len(self.losses)}, as in level_sizes")
         return level_paths
 
 

@@ -111,5 +111,5 @@ def built(part: str, specification: Any, options: Mapping[str, Any]) -> nn.Modul
     try:
         module: nn.Module = module_class(**options)
     except TypeError as error:
-        raise OptionError(f"options {sorted(options)} of {specification}", expected=f"its own ({error})") from error
+        raise OptionError(f"options {sorted(options)} of {specification}", expected=f"its options ({error})") from error
     return module

@@ -138,7 +138,7 @@ class DistributedLoss(Loss):
     ) -> dict[str, Tensor]:
         """The terms of the loss of the concatenated batch, the same in every process; no references and no mask."""
         if ref_embeddings is not None or ref_paths is not None or valid is not None:
-            raise ShapeError("reference embeddings or a mask with a gathered batch", expected="none")
+            raise ShapeError("reference embeddings or a mask with a gathered batch", expected="neither")
         if num_processes() == 1:
             return self.loss.terms(embeddings, paths)
         all_embeddings, all_paths = all_gather(embeddings, paths)

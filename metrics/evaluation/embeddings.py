@@ -120,7 +120,7 @@ def evaluate(
     exact_options = tile_size, device, resume, precision, distributed or None
     if approximate is not None and any(option is not None for option in exact_options):
         option_names = "tile_size=, device=, resume=, precision= or distributed="
-        raise OptionError(f"{option_names} together with approximate=", expected="only one of them")
+        raise OptionError(f"{option_names} with approximate=", expected="only one of them")
     from ..engine.compute import values_of_embeddings  # takes numba with it
     from ..engine.retrieval import Retrieval
     from ..engine.similarity import Similarity

@@ -47,7 +47,7 @@ class CheckedRetrievalOptions(CheckedOptions):
         """OptionError if an option excludes items."""
         if any(getattr(self, name) is not None for name in _MASKS):
             raise OptionError(
-                f"one of {', '.join(_MASKS)} {context}", expected="these only with label paths and indices"
+                f"one of {', '.join(_MASKS)} {context}", expected="masks only with label paths and indices"
             )
 
     def check_protocol(self, *, self_retrieval: bool) -> None:
@@ -105,7 +105,7 @@ def check_inputs(
     unit = "bits" if of_codes else "dimensions"
     query_width, gallery_width = (getattr(side, unit) for side in (queries, items))
     if query_width != gallery_width:
-        raise ShapeError(f"a gallery of {gallery_width} {unit}", expected=f"those of the queries, {query_width}")
+        raise ShapeError(f"a gallery of {gallery_width} {unit}", expected=f"{query_width}, as the queries have")
     num_levels = labels.query_paths.shape[1]
     return queries, items, labels, options.request(num_queries=len(queries), num_levels=num_levels, of_codes=of_codes)
 
@@ -130,7 +130,7 @@ def checked_labels(
         raise ShapeError("an empty gallery", expected="at least one item")
     if items.shape[1] != queries.shape[1]:
         problem = f"gallery_paths of {items.shape[1]} levels"
-        raise ShapeError(problem, expected=f"those of the queries, {queries.shape[1]}")
+        raise ShapeError(problem, expected=f"{queries.shape[1]}, as query_paths have")
     ids = {"query_ids": options.query_ids, "gallery_ids": options.gallery_ids}
     mask = mask_of(num_queries, num_items, **ids, junk=options.junk, rules=options.rules)
     if distractors is not None and distractors.any():
@@ -143,7 +143,7 @@ def _checked_distractors(distractors: Any, num_items: int | None) -> Bools | Non
     if distractors is None:
         return None
     if num_items is None:
-        raise OptionError("distractors in self-retrieval", expected="a separate gallery: a query needs a label")
+        raise OptionError("distractors in self-retrieval", expected="a separate gallery, as every query needs a label")
     marked = to_numpy(distractors)
     if marked.shape != (num_items,) or marked.dtype != np.bool_:
         problem = f"distractors of shape {marked.shape} and type {marked.dtype}"
@@ -157,5 +157,5 @@ def checked_num_levels(num_levels: int | None, *, deepest: int) -> int:
     if num_levels is None:
         return deepest
     if not (is_integer(num_levels) and deepest <= num_levels <= MAX_LEVELS):
-        raise OptionError(f"num_levels={num_levels}", expected=f"from the deepest level, {deepest}, to {MAX_LEVELS}")
+        raise OptionError(f"num_levels={num_levels}", expected=f"the deepest level, {deepest}, up to {MAX_LEVELS}")
     return int(num_levels)

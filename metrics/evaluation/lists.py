@@ -33,7 +33,7 @@ def evaluate_indices(run: Any, query_paths: Any, gallery_paths: Any, options: Ch
     """Every metric of lists of gallery indices, ranked by their order."""
     if is_frame(run) or isinstance(run, Mapping | str | os.PathLike):
         names = "pass the names of the labels' rows, such as query_names=labels.index"
-        raise OptionError("a run of names with label paths alone", expected="query_names too", remedy=names)
+        raise OptionError("a run of names with label paths", expected="query_names too", remedy=names)
     indices = to_numpy(run, name="run")
     if indices.ndim != 2 or indices.dtype.kind not in "iu":
         remedy = "pass the second part of what faiss returns" if indices.ndim == 3 and len(indices) == 2 else None
@@ -54,7 +54,7 @@ def evaluate_named(
     (query_paths, gallery_paths), (query_names, gallery_names) = paths, names
     is_self = gallery_paths is None
     if is_self != (gallery_names is None):
-        raise OptionError("gallery_paths or gallery_names alone", expected="both or neither")
+        raise OptionError("only one of gallery_paths and gallery_names", expected="both or neither")
     sides = {"query_paths": query_paths} | ({} if is_self else {"gallery_paths": gallery_paths})
     numbered, label_names = shared_paths(sides)
     queries, gallery = numbered["query_paths"], numbered.get("gallery_paths", numbered["query_paths"])
@@ -119,7 +119,7 @@ def _check_indices(indices: Ints, num_items: int, *, repeats: Repeats) -> None:
         ((sorted_indices[:, 1:] == sorted_indices[:, :-1]) & (sorted_indices[:, 1:] >= 0)).any(axis=1)
     )
     if len(repeating_rows):
-        raise PathError(f"row {repeating_rows[0]} of the run", expected="no index twice")
+        raise PathError(f"row {repeating_rows[0]} of the run lists an index twice", expected="each once")
 
 
 def values_of_indices(indices: Ints, labels: Labels, request: MetricRequest, *, scores: Array | None = None) -> Floats:

@@ -95,7 +95,7 @@ def evaluate_ranking(
     {'AP': 0.5}
     """
     if (qrels is None) == (query_paths is None) or (qrels is not None and gallery_paths is not None):
-        raise OptionError("both or neither of qrels and paths", expected="qrels for named items, paths for indices")
+        raise OptionError("qrels and paths", expected="exactly one of them: qrels for names, paths for indices")
     check_choice("unjudged", unjudged, Literal["irrelevant", "error"])
     check_choice("higher_is_better", higher_is_better, Literal[True, False])
     if query_names is None and gallery_names is not None:
@@ -106,19 +106,19 @@ def evaluate_ranking(
 
     if qrels is not None:
         if query_names is not None:
-            raise OptionError("query_names together with qrels", expected="query_names only with label paths")
-        checked_options.refuse_masks("beside qrels")
+            raise OptionError("query_names with qrels", expected="query_names only with label paths")
+        checked_options.refuse_masks("with qrels")
         judging_options: dict[str, Any] = {"num_levels": num_levels, "unjudged": unjudged, "negative": negative_qrels}
         return evaluate_judged(run, qrels, checked_options, **judging_options, higher_is_better=higher_is_better)
     if num_levels is not None or negative_qrels != "error" or (unjudged == "error" and query_names is None):
-        problem = "num_levels=, negative_qrels= or unjudged='error' together with label paths"
+        problem = "num_levels=, negative_qrels= or unjudged='error' with label paths"
         raise OptionError(problem, expected="these options only with qrels")
     if query_names is not None:
-        checked_options.refuse_masks("beside names")
+        checked_options.refuse_masks("with names")
     checked_options.check_protocol(self_retrieval=gallery_paths is None)
     if query_names is None:
         if not higher_is_better:
-            raise OptionError("higher_is_better=False with lists of indices", expected="it with scores alone")
+            raise OptionError("higher_is_better=False with lists of indices", expected="lists with scores")
         return evaluate_indices(run, query_paths, gallery_paths, checked_options)
     run_triples = as_run(run, higher_is_better=higher_is_better, repeats=checked_options.rules.repeats)
     paths, names = (query_paths, gallery_paths), (query_names, gallery_names)

@@ -139,7 +139,7 @@ def _as_mask(valid: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     if mask.shape != shape or mask.dtype != np.bool_:
         raise ShapeError(f"valid of shape {mask.shape} and type {mask.dtype}", expected=f"booleans of shape {shape}")
     if mask.size and not mask.any():
-        raise OptionError("valid without a True", expected="True for the items that count, at least one")
+        raise OptionError("valid is False everywhere", expected="True for at least one item that counts")
     return np.ascontiguousarray(mask)
 
 

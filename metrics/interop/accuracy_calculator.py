@@ -158,7 +158,7 @@ def _check_included(queries: Any, items: Any, array_name: str) -> None:
     first, second = to_numpy(queries), to_numpy(items)[: len(queries)]
     arrays_agree = np.allclose if array_name == "embeddings" else np.array_equal
     if first.shape != second.shape or not arrays_agree(first, second):
-        raise OptionError(f"ref_includes_query=True with other {array_name}", expected="those of the query first")
+        raise OptionError(f"ref_includes_query=True: reference {array_name}", expected="those of the query first")
 
 
 def _evaluate_distances(

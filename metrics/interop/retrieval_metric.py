@@ -81,7 +81,7 @@ class RetrievalMetric(Metric):
         try:
             super().__init__(**{"dist_sync_fn": _gather, **options})
         except ValueError as error:
-            raise OptionError(f"options {sorted(options)}", expected=f"torchmetrics' own ({error})") from error
+            raise OptionError(f"options {sorted(options)}", expected=f"options of torchmetrics ({error})") from error
         names = (metrics,) if isinstance(metrics, str) else None if metrics is None else tuple(metrics)
         metric_options: dict[str, Any] = {"alpha": alpha, "relevance": relevance, "ties": ties}
         metric_options |= {"protocol": protocol, "compat": compat}
@@ -125,7 +125,7 @@ class RetrievalMetric(Metric):
         """
         if indexes is not None:
             remedy = "pass embeddings and label paths, or scores and levels to hiertree.metrics.evaluate_scores"
-            raise OptionError("indexes, which number the queries of scored pairs", expected="none", remedy=remedy)
+            raise OptionError("indexes, which number the queries of scored pairs", expected="no indexes", remedy=remedy)
         _refuse_resampling()
         refuse_containers(embeddings, "embeddings")
         if not isinstance(embeddings, torch.Tensor):
@@ -153,7 +153,7 @@ class RetrievalMetric(Metric):
             earlier_parts = getattr(self, state)
             if part.ndim == 2 and len(earlier_parts) and earlier_parts[-1].shape[-1] != part.shape[1]:
                 problem = f"{state} of width {part.shape[1]}"
-                raise ShapeError(problem, expected=f"that of the batches before, {earlier_parts[-1].shape[-1]}")
+                raise ShapeError(problem, expected=f"{earlier_parts[-1].shape[-1]}, as in earlier batches")
         for state, part in zip(_STATES, batch, strict=True):
             getattr(self, state).append(part)
 
@@ -252,7 +252,7 @@ def _numbers(values: Any, name: str, embeddings: torch.Tensor) -> torch.Tensor:
         problem = f"{name} of type {type(values).__name__} ({error})"
         raise PathError(problem, expected="integers ≥ 0", remedy=remedy) from None
     if numbers.is_floating_point() or numbers.dtype == torch.bool or bool((numbers < 0).any()):
-        raise PathError(f"{name} that are negative, or no integers", expected="integers ≥ 0")
+        raise PathError(f"negative or non-integer {name}", expected="integers ≥ 0")
     return numbers.detach().reshape(-1).to(torch.int64)
 
 

@@ -123,7 +123,7 @@ def _model_names(folders: Sequence[Path]) -> list[str]:
         names = ["/".join(part[-length:]) for part in parts]
         if len(set(names)) == len(names):
             return names
-    raise OptionError(f"folders {', '.join(map(str, folders))}", expected="each named once")
+    raise OptionError(f"folders {', '.join(map(str, folders))}", expected="each folder once")
 
 
 def picture_of(images: ImageSource, row: int, *, side: int, crop: bool) -> bytes | None:

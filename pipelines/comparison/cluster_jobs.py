@@ -72,7 +72,7 @@ def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor
     except (TypeError, ValueError) as error:
         valid_keys = re.findall(r"- (\w+) \(default", str(error))
         if not valid_keys:
-            raise OptionError(f"--slurm {dict(parameters)} ({error})", expected="values that submitit takes") from error
+            raise OptionError(f"--slurm {dict(parameters)} ({error})", expected="values submitit accepts") from error
         invalid_keys = [key for key in parameters if key not in valid_keys]
         raise OptionError(f"--slurm {', '.join(invalid_keys)}", expected=f"some of {', '.join(valid_keys)}") from error
     return executor
@@ -122,7 +122,7 @@ class ClusterJobs:
         except (RuntimeError, CalledProcessError, OSError) as error:
             raise TrainingError(
                 f"the job of {label} was not submitted ({error})",
-                expected="a job that the scheduler takes",
+                expected="a job that the scheduler accepts",
                 remedy="correct --slurm; the same command submits the rest",
             ) from error
         files.write_json(self._record, {**ids, key: submitted.job_id})

@@ -195,7 +195,7 @@ def plan_runs(
     check_grid(grid)
     clashes = sorted({override.partition("=")[0].strip() for override in overrides} & set(grid))
     if clashes:
-        raise OptionError(f"{', '.join(clashes)} among the overrides and in the grid", expected="a key in one of them")
+        raise OptionError(f"{', '.join(clashes)} in both the overrides and the grid", expected="a key in one of them")
     variants = [(settings, seed) for settings in combinations_of(grid) for seed in seeds]
     loaded = [
         (recipe_of(os.fspath(recipe), [*overrides, *overrides_of(settings), f"seed={seed}"]), settings)
@@ -216,7 +216,7 @@ def plan_runs(
 
 def _subfolder(recipe: Recipe, settings: RowSettings) -> Path:
     if recipe.name == ".." or Path(recipe.name).name != recipe.name:
-        raise OptionError(f"recipe name {recipe.name!r}", expected="a name that can be a folder's")
+        raise OptionError(f"recipe name {recipe.name!r}", expected="a name that a folder can have")
     return Path(recipe.name, settings_folder(settings), f"seed-{recipe.seed}")
 
 

@@ -156,7 +156,7 @@ def export(
             named_gallery = read_gallery(embedded)
             if named_gallery.embeddings.shape[1] != model.embedding_size:
                 problem = f"a gallery of {named_gallery.embeddings.shape[1]} dimensions"
-                raise ShapeError(problem, expected=f"{model.embedding_size}, as this model embeds")
+                raise ShapeError(problem, expected=f"{model.embedding_size}, as this model makes")
             require_weights(embedded, source / WEIGHTS)
             checks[INDEX] = write_index(named_gallery.embeddings, named_gallery.table, folder, kind=index)
             inputs += named_gallery.files

@@ -83,7 +83,7 @@ class GalleryIndex:
 
     def __init__(self, index: Any, table: pd.DataFrame) -> None:
         if index.ntotal != len(table):
-            raise ShapeError(f"{len(table)} rows of names", expected=f"{index.ntotal}, one an embedding of the index")
+            raise ShapeError(f"{len(table)} rows of names", expected=f"{index.ntotal}, one for each embedding")
         self.index, self.table = index, table
 
     @classmethod

@@ -67,7 +67,7 @@ def write_demo_page(
     categories as possible.
     """
     if queries < 1 or hits < 1:
-        raise OptionError(f"queries={queries}, hits={hits}", expected="1 or more of each")
+        raise OptionError(f"queries={queries}, hits={hits}", expected="at least 1 of each")
     measurements = read_runs(runs)
     first = next(iter(measurements.values()))
     images = load_split(first.recipe, "test") if dataset is None else dataset

@@ -70,7 +70,7 @@ def make_report(
     require_package("matplotlib", extra="plots")
     if queries < 1 or hits < 1 or not sources:
         counts = f"{len(sources)} sources, queries={queries}, hits={hits}"
-        raise OptionError(counts, expected="1 or more of each")
+        raise OptionError(counts, expected="at least 1 of each")
     measurements, data = read_sources(sources, overrides=overrides, options=options)
     has_models = len(measurements) > 1
     pictures = (5 if has_models else 3) * queries * (1 + len(measurements) * min(hits, len(data.gallery_paths)))

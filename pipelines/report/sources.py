@@ -151,7 +151,7 @@ def _named(measurements: Sequence[Model], names: Sequence[str] = ()) -> dict[str
     readable = ([NOT_UTF8.sub("\ufffd", name) for name in candidate] for candidate in candidates)
     labels = next((candidate for candidate in readable if max(Counter(candidate).values()) == 1), None)
     if labels is None:
-        raise OptionError("a source given twice", expected="each once")
+        raise OptionError("a source listed twice", expected="each source once")
     return dict(zip(labels, aligned, strict=True))
 
 
@@ -198,7 +198,7 @@ def read_sources(
     file_options: dict[str, Any] = {name: value for name, value in (options or {}).items() if value}
     is_run = [kind_of(path) == "run" for path in folders]
     if file_options.keys() - {"images"} and (any(is_run) or len(folders) > 1):
-        raise OptionError("labels or a gallery with runs or several sources", expected="these with one file alone")
+        raise OptionError("labels or a gallery with runs or several sources", expected="them only with a single file")
     if is_run[0] and "images" in file_options:
         raise OptionError("images of a run", expected="its data set", remedy="name the place by --set data.root=PATH")
     if overrides and not is_run[0]:

@@ -125,7 +125,7 @@ def embed(
     """
     check_integer("shard_size", shard_size)
     if levels and not labeled:
-        raise OptionError(f"levels {', '.join(levels)} of images without labels", expected="one of both")
+        raise OptionError(f"levels {', '.join(levels)} of images without labels", expected="no levels")
     launch = detect_launch()
     recipe = recipe_of(os.fspath(model), overrides)
     on_devices = recipe.training.model_copy(update={"devices": devices})

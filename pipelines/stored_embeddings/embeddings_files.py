@@ -150,10 +150,10 @@ def read_embeddings(
         sides = [*sides, *_read(gallery_place.embeddings, gallery_labels, columns)]
     queries, items = [*sides, None][:2]
     if items is None and (gallery_labels is not None or distractors):
-        raise OptionError("labels or distractors of a gallery without a gallery", expected="both or neither")
+        raise OptionError("gallery labels or distractors without a gallery", expected="both or neither")
     inside = (side for side in sides if isinstance(side, LabeledEmbeddings) and side.gallery_paths is not None)
     if len(sides) > 2 or (items is not None and any(inside)):
-        raise OptionError(f"a gallery and the one inside {Path(source).name}", expected="one of the two")
+        raise OptionError(f"a gallery besides the one in {Path(source).name}", expected="only one")
     if isinstance(queries, LabeledRows) and not isinstance(items, LabeledEmbeddings):
         collection = _from_rows(queries, items, distractors=distractors)
     elif isinstance(queries, LabeledEmbeddings) and not isinstance(items, LabeledRows):
@@ -162,7 +162,7 @@ def read_embeddings(
             collection = _join_gallery(queries, items.embeddings, items.paths, items.ids, items.distractors)
     else:
         raise OptionError(
-            "label ids in one file and columns of labels for the other", expected="the same kind for both"
+            "label ids in one file and columns of labels for the other", expected="the same kind of labels in both"
         )
     if place.tree is not None:
         tree = LabelTree.from_json(place.tree)
@@ -172,20 +172,20 @@ def read_embeddings(
             and LabelTree.from_json(gallery_place.tree) != tree
         ):
             remedy = "`hiertree embed` both with their labels, which are then numbered together"
-            raise OptionError(f"{source} and {gallery}, whose paths number two trees", expected="one", remedy=remedy)
+            raise OptionError(f"{source} and {gallery}, which number two trees", expected="one tree", remedy=remedy)
         collection = collection._replace(tree=tree)
     _require_fit(collection, Path(source), Path(gallery or source))
     vectors = {name: getattr(collection, name) for name in ("embeddings", "gallery_embeddings")}
     shards = {name: side for name, side in vectors.items() if isinstance(side, Shards)}
     if len({side.model for side in shards.values() if side.model}) > 1:
-        raise InputError(f"{source} and {gallery} of two models", expected="embeddings of one model")
+        raise InputError(f"{source} and {gallery} from two models", expected="embeddings of one model")
     if not in_parts:
         arrays: dict[str, Any] = {name: np.asarray(side) for name, side in shards.items()}
         collection = collection._replace(**arrays)
     if junk is None:
         return collection
     if collection.junk is not None:
-        raise OptionError(f"a table of junk and the junk in {Path(source).name}", expected="one of the two")
+        raise OptionError(f"a table of junk besides the junk in {Path(source).name}", expected="only one")
     return collection._replace(junk=junk_in_table(junk, len(collection.embeddings)))
 
 
@@ -248,7 +248,7 @@ def _join_table(embeddings: Any, file: Path, table: Path | None, columns: LabelC
 def _require_fit(collection: LabeledEmbeddings, source: Path, gallery: Path) -> None:
     """Refuse arrays whose shapes do not fit together; the message names the file."""
     if (collection.gallery_embeddings is None) != (collection.gallery_paths is None):
-        raise ShapeError(f"{source} with half a gallery", expected="gallery_embeddings and gallery_paths")
+        raise ShapeError(f"{source} with only part of a gallery", expected="gallery_embeddings and gallery_paths")
     width, levels = np.shape(collection.embeddings)[1:], np.shape(collection.paths)[1:] or (1,)
     if len(width) != 1 or 0 in np.shape(collection.embeddings):
         raise ShapeError(

@@ -126,7 +126,7 @@ def measured_as(run: Path) -> dict[str, Any]:
         protocol, (bits, by_pairs) = convention["protocol"], ranking_fields(convention)
     if by_pairs:
         remedy = "`hiertree embed` its test split, and give the data set's grades to `hiertree evaluate-pairs`"
-        raise OptionError(f"{run}, whose images grades of pairs compare", expected="labels that do", remedy=remedy)
+        raise OptionError(f"{run}, whose ground truth is grades of pairs", expected="a run with labels", remedy=remedy)
     if further_lists := sorted(run.glob("embeddings-*.npz")):
         names = ", ".join(map(str, further_lists))
         print(f"{run / 'embeddings.npz'} alone; the other lists of its benchmark: {names}", file=sys.stderr)
@@ -153,7 +153,7 @@ def _evaluated(collection: LabeledEmbeddings, *, codes: bool, options: Mapping[s
         return evaluate(*collection[:4], progress=True, **options)
     search = {name: options.pop(name, None) for name in _SEARCH}
     if search_options := [name for name, value in search.items() if value is not None]:
-        raise OptionError(f"codes with {', '.join(search_options)}", expected="codes without search options")
+        raise OptionError(f"codes with {', '.join(search_options)}", expected="no search options with codes")
     return evaluate_codes(*collection.as_codes()[:4], **options)
 
 
@@ -193,10 +193,10 @@ def evaluate_run(
     arguments["higher_is_better"] = not lower_is_better
     outputs = _outputs(arguments)
     if (qrels is None) == (tree is None):
-        expected = "judgments (--qrels), or a table of labels (--tree)"
-        raise OptionError("both or neither of qrels and tree", expected=expected)
+        expected = "exactly one of them: judgments (--qrels) or a table of labels (--tree)"
+        raise OptionError("qrels and tree", expected=expected)
     if qrels is not None and (query_labels is not None or levels or ids is not None):
-        raise OptionError("query_labels, levels or ids together with qrels", expected="these only with tree")
+        raise OptionError("query_labels, levels or ids with qrels", expected="them only with tree")
     judgments = {"qrels": qrels} if tree is None else _labels(tree, query_labels, levels, ids)
     relevance = _relevance_of(arguments.get("relevance", "hap"))
     result = evaluate_ranking(Path(run), **judgments, **{**arguments, "relevance": relevance})
@@ -270,7 +270,7 @@ def _relevance_of(relevance: str | Sequence[float]) -> Relevance | None:
         return partial(relevances.weighted_ap, weights=tuple(relevance))
     choices: dict[str, Relevance | None] = {"hap": None, "linear": relevances.linear, "gain": relevances.gain}
     if relevance not in choices:
-        raise OptionError(f"relevance={relevance!r}", expected=f"one of {', '.join(choices)}, or a weight a level")
+        raise OptionError(f"relevance={relevance!r}", expected=f"one of {', '.join(choices)}, or a weight per level")
     return choices[relevance]
 
 

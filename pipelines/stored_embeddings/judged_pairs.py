@@ -79,7 +79,7 @@ def evaluate_judged(queries: Any, gallery: Any, truth: Truth, *, codes: bool, **
         expected = f"{truth.shape[0]} and {truth.shape[1]}{' or more' if of_lists else ''}, as the judgments have"
         raise ShapeError(problem, expected=expected)
     if queries.shape[1] != gallery.shape[1]:
-        raise ShapeError(f"queries of {queries.shape[1]} dimensions, items of {gallery.shape[1]}", expected="one size")
+        raise ShapeError(f"queries of {queries.shape[1]} dimensions, items of {gallery.shape[1]}", expected="the same")
     if of_lists and options.get("metrics") is None and options.get("protocol") is None:
         options["protocol"] = "revisitop"
     blocks: dict[str, list[Evaluation]] = {setup: [] for setup in truth.setups}

@@ -63,7 +63,7 @@ class LabelColumns:
         levels = list(self.levels) or [name for name in names if name not in (self.id_column(names), *ADDED)]
         if not levels:
             remedy = "hiertree tree makes such a table of edges, GraphML or Newick"
-            raise OptionError("a table without labels", expected="columns beside that of the names", remedy=remedy)
+            raise OptionError("a table without labels", expected="columns besides that of the names", remedy=remedy)
         if len(set(levels)) < len(levels):
             raise OptionError(f"levels {', '.join(levels)}", expected="different columns, coarse → fine")
         return levels
@@ -186,7 +186,7 @@ def paths_in_one_tree(queries: LabeledRows, gallery: LabeledRows | None, *, dist
 
     if gallery is not None and gallery.levels != queries.levels:
         problem = f"levels {', '.join(queries.levels)} of the queries and {', '.join(gallery.levels)} of the gallery"
-        raise OptionError(problem, expected="the same columns in one order", remedy="name them with --levels")
+        raise OptionError(problem, expected="the same columns in the same order", remedy="name them with --levels")
     parts = [queries] if gallery is None else [queries, gallery]
     if not queries.levels:
         zeros: Any = (np.zeros((len(part.embeddings), 1), np.int32) for part in parts)

@@ -128,7 +128,7 @@ class Shards(StoredRows):
         if len(repeats):
             row = int(repeats[0])
             problem = f"{self.row_name(row)}: {ids[row]!r} again, as in {self.files[shard[first[row]]].name}"
-            raise TableError(problem, expected="each image in one shard")
+            raise TableError(problem, expected="each image in only one shard")
 
     def _check_names(self) -> None:
         """Check that all parts are there, by names such as ``part-00002-of-00008``."""

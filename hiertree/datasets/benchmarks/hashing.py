@@ -159,7 +159,7 @@ def _one_hot(first: Path) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
         bad = np.flatnonzero(flags.sum(axis=1) != 1)
         if len(bad) or not pairs:
             problem = f"{file.name}, line {bad[0] + 1}: {flags[bad[0]].sum()} classes" if pairs else f"{file} is empty"
-            raise TableError(problem, expected="images of one class each")
+            raise TableError(problem, expected="one class for each image")
         images.append(np.array(["/".join(path.split("/")[-2:]) for path, _ in pairs]))
         classes.append(flags.argmax(axis=1))
     return np.concatenate(images), np.concatenate(classes)
@@ -223,7 +223,7 @@ def _labels(source: Path) -> tuple[list[str], NDArray[np.bool_]]:
     files = sorted(source.glob("Labels_*.txt"))
     columns = [flag_matrix(file, text_lines(file))[:, :1] for file in files]
     if len({len(column) for column in columns}) != 1:
-        raise TableError(f"{source}: {len(files)} files of labels", expected="Labels_*.txt, each a line an image")
+        raise TableError(f"{source}: {len(files)} files of labels", expected="Labels_*.txt with a line for each image")
     return [file.stem.removeprefix("Labels_") for file in files], np.concatenate(columns, axis=1)
 
 
@@ -276,7 +276,7 @@ def load_labelme(
     is_partition = np.array_equal(np.sort(np.concatenate([query, gallery])), np.arange(len(gist)))
     if gist.ndim != 2 or pixels.shape != (32, 32, 3, len(gist)) or not is_partition:
         problem = f"{file}: gist {gist.shape}, img {pixels.shape}, {len(query)} and {len(gallery)} indices"
-        raise TableError(problem, expected="gist (n, d), img (32, 32, 3, n), ndxtest and ndxtrain that part 1 … n")
+        raise TableError(problem, expected="gist (n, d), img (32, 32, 3, n), ndxtest and ndxtrain that partition 1 … n")
     train = np.sort(np.random.default_rng(seed).permutation(gallery)[:LABELME_TRAINING])
     vectors = gist.astype(np.float64) - gist[train].mean(axis=0)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -92,7 +92,7 @@ def load_cub(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
     labels = read_words(files[1], ("image_id", "class_id"))
     classes = read_words(files[2], ("class_id", "name"))
     if images["image_id"].tolist() != labels["image_id"].tolist():
-        raise TableError(f"{files[1]}: other image ids than {files[0].name}", expected="the same, in the same order")
+        raise TableError(f"{files[1]}: image ids differ from {files[0].name}", expected="the same, in the same order")
     for key, value in permutations(("class_id", "name")):
         refuse_contradictions(classes[key], classes[value], line_names(classes, files[2]), key)
     names = labels["class_id"].map(dict(zip(classes["class_id"], classes["name"], strict=True)))
@@ -270,5 +270,5 @@ def _annotated(file: Path, folder: str, path: str, classes: int) -> tuple[list[s
         class_ids = annotations["class"].astype(np.int64)
         paths = [f"{folder}{name}" for name in annotations[path]]
     if not 1 <= class_ids.min() <= class_ids.max() <= classes:
-        raise TableError(f"{file}: classes up to {class_ids.max()}", expected=f"1 to {classes}, as class_names has")
+        raise TableError(f"{file}: classes up to {class_ids.max()}", expected=f"1 to {classes}, as in class_names")
     return paths, class_ids

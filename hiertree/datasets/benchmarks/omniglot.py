@@ -96,8 +96,8 @@ def _alphabets_held_out(table: pd.DataFrame, seed: int) -> NDArray[np.bool_]:
     alphabets = sorted(set(table["alphabet"]))
     if len(alphabets) < 2:
         raise OptionError(
-            f"holdout='alphabets' with the alphabet {alphabets[0]} alone",
-            expected="two alphabets or more",
+            f"holdout='alphabets' with one alphabet, {alphabets[0]}",
+            expected="at least two alphabets",
             remedy="pass holdout='characters'",
         )
     return table["alphabet"].isin(_chosen(alphabets, SHARE_OF_ALPHABETS, seed)).to_numpy()
@@ -136,7 +136,7 @@ def read_drawings(root: Path, *, image_size: int) -> tuple[pd.DataFrame, NDArray
         key = (part, alphabet, f"{alphabet}/{character}", int(drawer))
         ink = _ink(decode(io.BytesIO(content), name=name), image_size)
         if (drawings.setdefault(key, ink) != ink).any():  # the two small archives share two alphabets
-            raise ImageError(f"{', '.join(map(str, sources))}: two drawings {name}", expected="the same, or one")
+            raise ImageError(f"{', '.join(map(str, sources))}: two drawings {name}", expected="one, or equal ones")
     if not drawings:
         places = ", ".join(map(str, sources))
         raise OMNIGLOT.missing(f"no drawing in {places}", expected="images_background/<alphabet>/<character>/*.png")
@@ -190,7 +190,7 @@ def _read_npz(path: Path, image_size: int) -> tuple[pd.DataFrame, NDArray[np.uin
             remedy = "pass that size, or the zip archives as root"
             raise OptionError(f"image_size={image_size} from {path.name}", expected=f"{size[0]}", remedy=remedy)
         if any(file.headers[name].shape != (number,) for name in ("split", *DRAWING_COLUMNS)):
-            raise ValueError(f"{number} images, and other numbers of labels")
+            raise ValueError(f"{number} images but different numbers of labels")
         images = file["images"]
         table = pd.DataFrame({"part": file["split"], **{name: file[name] for name in DRAWING_COLUMNS}})
     table = table.sort_values(["part", *DRAWING_COLUMNS], kind="stable")

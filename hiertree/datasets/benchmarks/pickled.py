@@ -132,7 +132,7 @@ def _named_labels(file: Path, numbers: NDArray[np.int64], classes: Classes) -> N
     texts, keys = read_plain_pickle(file), _NAMES[classes][1]
     with reading_file(file, expected=f"{' and '.join(keys)} for every label, each name once"):
         if not all(len(set(as_texts(texts[key]))) == len(texts[key]) for key in keys):
-            raise ValueError("a name twice")
+            raise ValueError("a name listed twice")
         return np.stack([np.array(texts[key])[column] for key, column in zip(keys, numbers.T, strict=True)], axis=1)
 
 
@@ -154,7 +154,7 @@ def _batch(file: Path, classes: Classes) -> Part:
         numbers = np.stack([as_integers(content[key]) for key in _LABELS[classes]], axis=1)
         names = np.array(as_texts(content["filenames"]), dtype=np.str_)
         if pixels.dtype != np.uint8 or not len(pixels) == len(names) == len(numbers) or (numbers < 0).any():
-            raise ValueError("pixels, names and labels do not fit together")
+            raise ValueError("pixels, names and labels differ in number")
     return Part(pixels, names, numbers)
 
 

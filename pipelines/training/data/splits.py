@@ -130,7 +130,7 @@ def _measurable(dataset: ImageDataset) -> ImageDataset:
     """The data set without a protocol that applies only to its benchmark's queries and gallery."""
     if dataset.gallery is None and np.unique(dataset.paths[:, -1], return_counts=True)[1].max() < 2:
         problem = f"validation: {len(dataset)} images of {len(dataset)} classes"
-        raise RecipeError(problem, expected="classes of two images or more")
+        raise RecipeError(problem, expected="a class of at least two images")
     if dataset.protocol is None or dataset.gallery is not None or PROTOCOLS[dataset.protocol].gallery != "separate":
         return dataset
     return replace(dataset, protocol=None)

@@ -44,7 +44,7 @@ class OwnLoss(Loss):
     ) -> dict[str, Tensor]:
         """The one term; no references and no mask."""
         if ref_embeddings is not None or ref_paths is not None or valid is not None:
-            raise OptionError("reference embeddings or a mask with a loss of one's own", expected="none")
+            raise OptionError("reference embeddings or a mask with a custom loss", expected="neither")
         (name,) = self.weights
         value = self.compute(embeddings, paths.to(embeddings.device))
         if not isinstance(value, Tensor) or value.ndim or not value.is_floating_point():
@@ -106,7 +106,7 @@ def _build(kind: type[Made], settings: Component, *arguments: Any, **options: An
     try:
         result = settings.build(*arguments, **options)
     except (TypeError, ValueError) as error:
-        raise RecipeError(f"{settings.name} ({error})", expected="options that it takes") from error
+        raise RecipeError(f"{settings.name} ({error})", expected="options that it accepts") from error
     if not isinstance(result, kind):
         raise RecipeError(f"{settings.name} makes {result!r}", expected=f"a torch {kind.__name__}")
     return result

@@ -27,7 +27,7 @@ def test_benchmarks_load_by_name(shared_data: Path) -> None:
     [
         ("omnigolt", "data", "one of 'sop',.*'synthetic'.*did you mean 'omniglot'"),
         ("omniglot", None, "no root for 'omniglot'"),
-        ("synthetic", "data", "no root, as its images are drawn"),
+        ("synthetic", "data", "no root, since its images are drawn"),
         ("table", "data", "load_table"),
     ],
 )

@@ -222,7 +222,7 @@ def test_a_table_without_a_column_of_splits_holds_out_a_share_as_a_folder_does(t
     assert not set(parts[0].tree.leaves) & set(parts[1].tree.leaves)
     by_image = load(table, "test", photos, split_column=None, holdout=0.5, holdout_by="images")
     assert by_image.drop_absent_classes().tree.leaves == ("Blue, Lake",)  # the only class of two images
-    with pytest.raises(OptionError, match=r"holdout=0\.5 beside the column of splits 'split'"):
+    with pytest.raises(OptionError, match=r"holdout=0\.5 with the split column 'split'"):
         load(table, "test", photos, holdout=0.5)
     with pytest.raises(OptionError, match=r"split='test' without split_column.*holdout=0\.5"):
         load(table, "test", photos, split_column=None)

@@ -155,7 +155,7 @@ SPOILT = [
     ("cub", "classes.txt", r"\n100 \S+", "\n99 100.Bird_100", "class_id '99' stands with '100.Bird_100'"),
     ("cub", "image_class_labels.txt", r"\n2 99", "\n2 100", "the folder '099.Bird_99' stands with"),
     ("inshop", "Eval/list_eval_partition.txt", r"id_00000001 train", "id_00000002 train", "the folder of its item_id"),
-    ("cub", "image_class_labels.txt", r"\n2 ", "\n7 ", "other image ids than images.txt"),
+    ("cub", "image_class_labels.txt", r"\n2 ", "\n7 ", "image ids differ from images.txt"),
     ("inshop", "Eval/list_eval_partition.txt", r"^10\n", "11\n", "line 1: '11' before 10 rows"),
     ("inshop", "Eval/list_eval_partition.txt", r"train\n", "trian\n", r"line 3: 'trian'"),
     ("vehicleid-800", "train_test_split/train_list.txt", " 1\n", " \n", "line 1: 1 words"),
@@ -713,5 +713,5 @@ def test_two_classes_of_cifar_with_one_name_are_refused(tmp_path: Path) -> None:
     content = pickle.loads(file.read_bytes(), encoding="latin1")
     content["fine_label_names"][1] = content["fine_label_names"][0]
     file.write_bytes(pickle.dumps(content))
-    with pytest.raises(TableError, match=r"meta.*a name twice"):
+    with pytest.raises(TableError, match=r"meta.*a name listed twice"):
         datasets.load("cifar100", tmp_path, "test", verify="structure")

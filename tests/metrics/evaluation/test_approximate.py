@@ -178,7 +178,7 @@ def test_answers_that_are_no_neighbors_are_refused(retrieval, answer, words):
         ({"metrics": ["R@1", "mAP@R"]}, "approximate= with mAP@R"),
         ({"metrics": ["AP"]}, "rank of every positive"),
         ({"metrics": ["P@5"], "compat": "revisitop"}, "look beyond"),
-        ({"metrics": ["R@1"], "tile_size": 10}, "together with approximate="),
+        ({"metrics": ["R@1"], "tile_size": 10}, "with approximate="),
         ({"metrics": ["R@1"], "approximate": "pq"}, "'hnsw' or 'ivf'"),
         ({"metrics": ["R@1"], "approximate": Approximate("ivf", lists=401)}, "401 lists"),
     ],

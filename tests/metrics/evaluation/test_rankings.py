@@ -115,7 +115,7 @@ def test_equal_scores_of_a_mapping_are_ties():
 @pytest.mark.parametrize(
     ("error", "arguments", "words"),
     [
-        (OptionError, {"run": {"q": []}}, "both or neither"),
+        (OptionError, {"run": {"q": []}}, "exactly one of them"),
         (OptionError, {"run": {"q": []}, "qrels": {"p": {}}}, "shared query: such as 'q' and such as 'p'"),
         (OptionError, {"run": {}, "qrels": {"p": {}}}, "shared query: none and such as 'p'"),
         (OptionError, {"run": {"q": [7, 8]}, "qrels": {"q": {"7": 1}}}, "items such as 7: .* items, such as '7'"),
@@ -135,7 +135,7 @@ def test_equal_scores_of_a_mapping_are_ties():
         (ShapeError, {"run": 3, "query_paths": [0, 1]}, "gallery indices"),
         (OptionError, {"run": [[0]], "query_paths": [0], "protocol": "gldv2"}, "without a gallery"),
         (OptionError, {"run": [[0]], "query_paths": [0], "gallery_paths": [0], "protocol": "dyml"}, "without ids"),
-        (OptionError, {"run": {"q": []}, "qrels": {"q": {}}, "query_ids": ["q"]}, "beside qrels"),
+        (OptionError, {"run": {"q": []}, "qrels": {"q": {}}, "query_ids": ["q"]}, "with qrels"),
         (OptionError, {"run": {"q": []}, "qrels": {"q": {}}, "compat": "ours"}, "compat='ours'"),
         (OptionError, {"run": [[0]], "query_paths": [0], "distractors": [True]}, "self-retrieval"),
     ],

@@ -179,9 +179,9 @@ def test_bad_options_and_batches_are_refused(error, call):
 def test_a_batch_that_does_not_continue_those_before_is_refused_when_it_is_added():
     metric = RetrievalMetric("ASI")
     metric.update(torch.eye(3), torch.tensor([[0, 0], [0, 0], [1, 1]]))
-    with pytest.raises(ShapeError, match="embeddings of width 2: expected that of the batches before, 3"):
+    with pytest.raises(ShapeError, match="embeddings of width 2: expected 3, as in earlier batches"):
         metric.update(torch.eye(2), torch.tensor([[0, 0], [1, 1]]))
-    with pytest.raises(ShapeError, match="paths of width 1: expected that of the batches before, 2"):
+    with pytest.raises(ShapeError, match="paths of width 1: expected 2, as in earlier batches"):
         metric.update(torch.eye(3), torch.tensor([0, 0, 1]))
     with pytest.raises(EmbeddingError, match="embeddings as a ndarray"):
         metric.update(np.eye(3), torch.tensor([[0, 0], [0, 0], [1, 1]]))

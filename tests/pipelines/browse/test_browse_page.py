@@ -187,7 +187,7 @@ def test_folders_that_do_not_belong_together_are_refused(folders, tmp_path):
         read_embedded(
             [folders[0], write(tmp_path / "other", vectors(1, 1, 1), names=[f"{row}.jpg" for row in range(16)])]
         )
-    with pytest.raises(OptionError, match="each named once"):
+    with pytest.raises(OptionError, match="each folder once"):
         read_embedded([folders[0], folders[0]])
     with pytest.raises(TableError, match="below root"):
         read_embedded(

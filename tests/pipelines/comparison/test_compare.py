@@ -373,7 +373,7 @@ def test_a_run_that_fails_lets_the_others_finish_and_is_named(tmp_path: Path, ov
 
 
 def test_a_key_that_is_set_and_varied_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"loss\.lambda_ among the overrides and in the grid"):
+    with pytest.raises(OptionError, match=r"loss\.lambda_ in both the overrides and the grid"):
         compare(TWO[:1], seeds=[0], out=tmp_path, overrides=["loss.lambda_=0.3"], grid={"loss.lambda_": [0.1]})
 
 
@@ -418,7 +418,7 @@ def test_rows_are_named_by_what_tells_them_apart_and_never_alike() -> None:
 
 @pytest.mark.parametrize("name", ["..", "a/b", "/a"])
 def test_recipe_whose_name_leads_out_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(OptionError, match="a name that can be a folder's"):
+    with pytest.raises(OptionError, match="a name that a folder can have"):
         compare(TWO[:1], seeds=[0], out=tmp_path / "out", overrides=[f"name={name}"])
 
 

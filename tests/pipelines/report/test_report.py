@@ -224,7 +224,7 @@ def test_the_same_run_twice_is_refused(runs: list[Path], tmp_path: Path):
 
 @pytest.mark.parametrize("options", [{"queries": 0}, {"hits": 0}])
 def test_a_grid_without_pictures_is_refused(runs: list[Path], tmp_path: Path, options: dict[str, int]):
-    with pytest.raises(OptionError, match="1 or more"):
+    with pytest.raises(OptionError, match="at least 1"):
         write_demo_page(tmp_path / "index.html", runs, **options)
 
 

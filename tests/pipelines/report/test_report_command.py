@@ -351,11 +351,11 @@ def test_sources_that_make_no_page_are_refused(
     np.savez(bare, embeddings=np.eye(4), paths=np.arange(4) // 2)
     cases = [
         ([file], {"overrides": ["seed=1"]}, "--set with embeddings: expected a run"),
-        (runs, {"options": EmbeddingsOptions(ids="image")}, "these with one file alone"),
+        (runs, {"options": EmbeddingsOptions(ids="image")}, "them only with a single file"),
         (runs, {"options": EmbeddingsOptions(images=tmp_path)}, "by --set data.root=PATH"),
         ([tmp_path / "absent"], {}, "no such run, folder or file"),
         ([tmp_path], {}, "finished run"),
-        (runs, {"hits": 0}, "1 or more"),
+        (runs, {"hits": 0}, "at least 1"),
         (runs, {"queries": 500}, "at most 3,000 on a page"),
         ([], {}, "1 or more"),
         ([bare], {"options": EmbeddingsOptions(images=tmp_path)}, "--ids"),

@@ -83,7 +83,7 @@ def test_queries_and_gallery_are_apart(tmp_path: Path) -> None:
     run, _ = trained("dyml-vehicle", "dyml-vehicle-happier", tmp_path)
     embedded = embed(run, tmp_path / "elsewhere", tmp_path / "out", split="test_middle")
     assert len(evaluate_file(embedded.folder, protocol="dyml")) == 3
-    with pytest.raises(OptionError, match="a gallery and the one inside out"):
+    with pytest.raises(OptionError, match="a gallery besides the one in out"):
         evaluate_file(embedded.folder, gallery=embedded.folder)
 
 
@@ -201,7 +201,7 @@ def test_what_cannot_be_embedded_is_refused(tmp_path: Path) -> None:
     overrides = ["model.pretrained=false", "data.verify=structure"]
     with pytest.raises(OptionError, match="train it first"):
         embed("sop-happier", tmp_path / "data", tmp_path / "out", overrides=overrides)
-    with pytest.raises(ImageError, match="absent is not there"):  # before any weights are asked for
+    with pytest.raises(ImageError, match="absent is missing"):  # before any weights are asked for
         embed("sop-happier", tmp_path / "absent", tmp_path / "out")
     with pytest.raises(OptionError, match=r"no such run, folder or file: .*dta; did you mean .*data"):
         embed(tmp_path / "dta", tmp_path / "data", tmp_path / "out")

@@ -79,8 +79,8 @@ def test_qrels_of_a_tree_judge_a_run_as_the_tree_does(folder):
     ("arguments", "words"),
     [
         ([], "Missing argument 'RUN'"),
-        (["run.txt"], "judgments (--qrels), or a table of labels (--tree)"),
-        (["run.txt", "--tree", "labels.csv", "--qrels", "qrels.txt"], "both or neither"),
+        (["run.txt"], "judgments (--qrels) or a table of labels (--tree)"),
+        (["run.txt", "--tree", "labels.csv", "--qrels", "qrels.txt"], "exactly one of them"),
         (["run.txt", "--tree", "labels.csv", "--device", "cpu"], "No such option"),
         (["run.txt", "--tree", "labels.csv", "--ids", "nothing"], "no column 'nothing'"),
         (["run.txt", "--tree", "labels.csv", "--ids", "kind"], "labels.csv, line 3: 'pet' again"),

@@ -171,7 +171,7 @@ def test_a_run_learns_and_measures_by_the_labels_that_images_share(tmp_path: Pat
     content = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert (content["queries"], content["convention"]["num_levels"]) == (12, 3)
     assert content["convention"]["scores"].startswith("Hamming distance, 16 bits; AP@k divided by the positives")
-    with pytest.raises(OptionError, match=r"grades of pairs compare.*evaluate-pairs"):
+    with pytest.raises(OptionError, match=r"is grades of pairs.*evaluate-pairs"):
         evaluate_file(tmp_path / "run")
     with pytest.raises(OptionError, match="ProxyDecomposability of images whose pairs are graded"):
         train(
