@@ -92,10 +92,10 @@ def check_apart(train: ImageDataset, test: ImageDataset) -> None:
     repeats = rows[np.isin(map_sources(test.images, _file_keys)[rows], map_sources(train.images, _file_keys))]
     if len(repeats):
         raise TableError(
-            f"{test.name}: {len(repeats)} of {len(test)} images of the split {test.split!r} stand in "
+            f"{test.name}: {len(repeats)} of {len(test)} images of the split {test.split!r} are in "
             f"{train.split!r} as well, the first {test.images.name(int(repeats[0]))!r}",
             expected="images that were not trained on",
-            remedy="remove them from one of the two",
+            remedy="remove them from one of the splits",
         )
 
 

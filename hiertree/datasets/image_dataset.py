@@ -81,7 +81,7 @@ class ImageDataset:
             raise ShapeError("only one of queries and gallery", expected="both or neither")
         depths = {part.tree.num_levels for part in (self, *self.beside)} if self.beside else {1}
         if depths != {1}:
-            raise ShapeError(f"further tests, and levels up to {max(depths)}", expected="one level in each test")
+            raise ShapeError(f"further tests of up to {max(depths)} levels", expected="one level in each test")
 
     def __len__(self) -> int:
         return len(self.images)

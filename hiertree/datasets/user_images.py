@@ -276,7 +276,7 @@ def _undecodable(images: FileImages) -> list[int]:
         problem = f"none of {len(bad)} images in {images.root} decodes: {some_of(names)}"
         raise ImageError(problem, expected="image files")
     if bad:
-        _log.warning("%d of %d images do not decode and are left out: %s", len(bad), len(images), some_of(names))
+        _log.warning("%d of %d images cannot be decoded and are left out: %s", len(bad), len(images), some_of(names))
     return bad
 
 

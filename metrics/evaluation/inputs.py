@@ -157,5 +157,5 @@ def checked_num_levels(num_levels: int | None, *, deepest: int) -> int:
     if num_levels is None:
         return deepest
     if not (is_integer(num_levels) and deepest <= num_levels <= MAX_LEVELS):
-        raise OptionError(f"num_levels={num_levels}", expected=f"the deepest level, {deepest}, up to {MAX_LEVELS}")
+        raise OptionError(f"num_levels={num_levels}", expected=f"{deepest}, the deepest level, to {MAX_LEVELS}")
     return int(num_levels)

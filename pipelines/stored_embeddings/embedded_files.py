@@ -127,7 +127,7 @@ class EmbeddingFiles:
 
         if not shard.file.exists():
             remedy = "name a folder that all machines share by --out"
-            raise CheckpointError(f"{shard.file} is not there", expected="every part", remedy=remedy)
+            raise CheckpointError(f"{shard.file} is missing", expected="every part", remedy=remedy)
         with reading_file(shard.file, **_PART):
             footer = pq.read_metadata(shard.file)
             return footer.num_rows, footer.metadata or {}

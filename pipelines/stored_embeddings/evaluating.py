@@ -129,7 +129,7 @@ def measured_as(run: Path) -> dict[str, Any]:
         raise OptionError(f"{run}, whose ground truth is grades of pairs", expected="a run with labels", remedy=remedy)
     if further_lists := sorted(run.glob("embeddings-*.npz")):
         names = ", ".join(map(str, further_lists))
-        print(f"{run / 'embeddings.npz'} alone; the other lists of its benchmark: {names}", file=sys.stderr)
+        print(f"{run / 'embeddings.npz'} only; other lists of its benchmark: {names}", file=sys.stderr)
     return {"metrics": metrics, "protocol": protocol, "codes": bits is not None}
 
 

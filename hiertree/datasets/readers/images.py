@@ -275,7 +275,7 @@ def _opened(file: AnyPath | IO[bytes], name: str) -> Image.Image:
         image.close()
         raise ImageError(
             f"image {name!r} of {image.width} × {image.height} pixels",
-            expected=f"at most {max_pixels:,} pixels, as a small file may fill the memory",
+            expected=f"at most {max_pixels:,} pixels, since a small file can fill the memory",
             remedy="reduce it, or raise images.max_pixels (--set images.max_pixels=N)",
         )
     return image
@@ -338,13 +338,13 @@ def image_files(folder: str | os.PathLike[str]) -> list[str]:
     """
     root = Path(folder)
     if not root.is_dir():
-        raise ImageError(f"{folder} is {'a file' if root.exists() else 'not there'}", expected="a folder of images")
+        raise ImageError(f"{folder} is {'a file' if root.exists() else 'missing'}", expected="a folder of images")
     real = os.path.realpath(root)
     names = sorted(_image_files(f"{root}/", "", real, frozenset({real})))
     if not names:
         raise ImageError(f"{folder} without images", expected=f"files that end in {', '.join(IMAGE_SUFFIXES)}")
     if bad_name := next(filter(NOT_UTF8.search, names), None):  # no table could name it
-        raise ImageError(f"{folder} holds {bad_name!r}", expected="names in UTF-8", remedy="rename it, as convmv does")
+        raise ImageError(f"{folder} holds {bad_name!r}", expected="names in UTF-8", remedy="rename it with convmv")
     return names
 
 

@@ -94,7 +94,7 @@ def _array(shape: Any, kind: Any, content: Any, *, by_columns: Any = False) -> N
 
 def _bytes(text: str, encoding: str) -> bytes:
     if encoding not in ("latin1", "latin-1") or not isinstance(text, str):
-        raise pickle.UnpicklingError("bytes in another encoding than latin1")
+        raise pickle.UnpicklingError("bytes in an encoding other than latin1")
     return text.encode("latin1")
 
 

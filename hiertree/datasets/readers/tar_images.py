@@ -68,7 +68,7 @@ class TarImages(NamedImages):
             raise ImageError(
                 f"{len(missing_rows)} of {len(names)} images are in no archive of {folder} ({examples})",
                 expected="all archives of this part",
-                remedy="get the missing ones; their numbers run without gaps",
+                remedy="download the missing ones; they are numbered without gaps",
             )
         super().__init__(names)
         self.root = folder
@@ -117,7 +117,7 @@ def named_archives(source: str, split: str | None = None) -> list[Path]:
     archives = [Path(name) for name in _expanded(source)]
     missing = [archive for archive in archives if not archive.is_file()]
     if missing:
-        problem = f"{len(missing)} of {len(archives)} archives are not there ({some_of(map(str, missing), 3)})"
+        problem = f"{len(missing)} of {len(archives)} archives are missing ({some_of(map(str, missing), 3)})"
         raise ImageError(problem, expected="every archive of the range")
     return archives
 

@@ -28,7 +28,7 @@ def read_words(path: Path, columns: Sequence[str], *, header: bool = False, coun
         raise TableError(f"{path.name}, line {start}: header {lines[count]!r}", expected=repr(" ".join(columns)))
     table = table_of_words(path, columns, [line.split() for line in lines[start:]], start + 1)
     if count and lines[0].strip() != str(len(table)):
-        raise TableError(f"{path.name}, line 1: {lines[0][:80]!r} before {len(table)} rows", expected="their number")
+        raise TableError(f"{path.name}, line 1: {lines[0][:80]!r} before {len(table)} rows", expected=str(len(table)))
     return table
 
 

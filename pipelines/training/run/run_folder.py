@@ -99,7 +99,7 @@ class RunFolder:
             tree.to_json(path)
         elif _json_of(saved_tree) != _json_of(tree):
             raise CheckpointError(
-                f"{path} has other labels than the images have now",
+                f"{path} has labels that differ from those of the images now",
                 expected="the labels that the run began with",
                 remedy="restore them, or start again (--fresh)",
             )

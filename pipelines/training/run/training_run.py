@@ -255,7 +255,7 @@ def build_sampler(
     if lacking := [name for name in required_methods if not hasattr(sampler, name)]:
         raise RecipeError(
             f"sampler: {recipe.sampler.name} makes {sampler!r}, without {', '.join(lacking)}",
-            expected="lists of indices, their number, and load_state_dict({'epoch': e, 'batch': b}), which goes there"
+            expected="lists of indices, their number, and load_state_dict({'epoch': e, 'batch': b}), to resume there"
             + ("" if processes.size == 1 else "; for several processes a subclass of a sampler of hiertree"),
         )
     if processes.size == 1:

@@ -82,7 +82,7 @@ def test_duplicates_are_an_error_or_a_counted_warning(tmp_path: Path, caplog: py
 
 def test_a_test_image_that_was_trained_on_is_refused_by_its_name(tmp_path: Path) -> None:
     train = replace(listing(tmp_path, ["a.png", "b.png"]), split="train")
-    with pytest.raises(TableError, match=r"own: 1 of 2 images of the split 'test' stand in 'train' .* '\./b\.png'"):
+    with pytest.raises(TableError, match=r"own: 1 of 2 images of the split 'test' are in 'train' .* '\./b\.png'"):
         check_apart(train, listing(tmp_path, ["c.png", "./b.png"]))
     check_apart(train, listing(tmp_path, ["c.png", "d.png"]))
     check_apart(train, listing(tmp_path / "other", ["b.png"]))

@@ -120,7 +120,7 @@ def test_a_damaged_archive_is_one_error(archives: Path, damage: str) -> None:
 
 
 def test_a_range_with_a_gap_is_refused(archives: Path) -> None:
-    with pytest.raises(ImageError, match=r"1 of 3 archives are not there .*train-002\.tar"):
+    with pytest.raises(ImageError, match=r"1 of 3 archives are missing .*train-002\.tar"):
         load_input_images(archives / "train-{000..002}.tar")
     write_tar(archives / "texts.tar", [("a.txt", b"a")])
     with pytest.raises(ImageError, match="without images"):
@@ -227,7 +227,7 @@ def test_a_range_of_too_many_archives_is_refused_at_once(tmp_path: Path) -> None
     for name in ("a-{0..99999999}.tar", "a-{000..999}-{000..999}.tar"):
         with pytest.raises(ImageError, match="archives: expected at most 100000"):
             load_archives(tmp_path / name)
-    with pytest.raises(ImageError, match="2 of 2 archives are not there"):
+    with pytest.raises(ImageError, match="2 of 2 archives are missing"):
         load_archives(tmp_path / "a-{08..09}.tar")
 
 

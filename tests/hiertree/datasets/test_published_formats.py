@@ -649,7 +649,7 @@ def test_what_trains_may_be_in_a_gallery_but_not_ask(benchmark_folders: dict[str
         for part in ("train", "test")
     )
     check_apart(train, test)
-    with pytest.raises(TableError, match=r"6 of 15 images of the split 'test' stand in 'train'"):
+    with pytest.raises(TableError, match=r"6 of 15 images of the split 'test' are in 'train'"):
         check_apart(train, replace(test, queries=test.gallery, gallery=test.queries))
 
 

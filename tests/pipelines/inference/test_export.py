@@ -218,5 +218,5 @@ def test_images_of_the_recipe_that_moved_are_named_with_the_option_that_gives_ot
     (run_copy / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     assert run_command("export", run_copy, "--onnx", "--out", tmp_path / "out") == 2
     printed = capsys.readouterr().err
-    assert "gone is not there" in printed
+    assert "gone is missing" in printed
     assert "name others by --images" in printed

@@ -340,7 +340,7 @@ def test_a_run_does_not_go_on_with_other_labels(tiny_recipe: Tiny, tmp_path: Pat
     recipe = tiny_recipe("training.epochs=2")
     break_at(3, recipe, tmp_path / "run")
     LabelTree.from_paths([("a", "b"), ("a", "c")]).to_json(tmp_path / "run" / "tree.json")
-    with pytest.raises(CheckpointError, match=r"tree\.json has other labels .*--fresh"):
+    with pytest.raises(CheckpointError, match=r"tree\.json has labels that differ .*--fresh"):
         train(recipe, tmp_path / "run")
 
 
@@ -690,7 +690,7 @@ def test_a_file_in_both_splits_stops_the_run_before_it_writes(table: Path) -> No
     rows = pd.read_csv(table / "images.csv")
     rows.loc[rows["file"] == "test/0.png", "file"] = "train/0.png"
     rows.to_csv(table / "images.csv", index=False)
-    with pytest.raises(TableError, match=r"1 of 32 images of the split 'test' stand in 'train' .*'train/0\.png'"):
+    with pytest.raises(TableError, match=r"1 of 32 images of the split 'test' are in 'train' .*'train/0\.png'"):
         train(load_recipe("synthetic-happier", [table_section(table), *ONLY_TINY]), table / "run")
     assert not (table / "run").exists()
 
