@@ -55,11 +55,11 @@ from .decomposability_bounds import (
     smooth_ap_error,
 )
 from .hashing import GrowingAlpha, TieAwareAP, TieAwareNDCG, binary_codes
-from .of_scores import ScoreOptions
 from .pairs.objectives import StepOptions
 from .proxies import ProxyDecomposability, ProxyOptions
 from .ranking import SmoothAP, SmoothHAP, SmoothNDCG, SupAP, SupHAP, SupNDCG
 from .recall import SmoothRecall, SupRecall
+from .score_losses import ScoreOptions
 
 __all__ = [
     "CSL",

@@ -39,12 +39,12 @@ from hiertree.options import check_number, with_options_of
 
 from .baselines.average_precision import blackbox_ap, fast_ap
 from .decomposability import PairDecomposability
-from .of_scores import ScoreOptions, SupOptions, binary_pairs, check_scores, loss_of_scores, reduced
 from .pairs.blocks import LossPerQuery
 from .pairs.objectives import SplitBy, SupStep
 from .proxies import check_classes
 from .ranking import SmoothAP, SmoothHAP, SmoothNDCG, SupAP, SupHAP, SupNDCG
 from .recall import smooth_recall, sup_recall
+from .score_losses import ScoreOptions, SupOptions, binary_pairs, check_scores, loss_of_scores, reduced
 from .tie_aware import tie_aware_ap, tie_aware_ndcg
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from hiertree.metrics.engine.device import sent
 from hiertree.options import check_each, check_integer, check_number, require, with_options_of
 
 from .base import PairLoss
-from .of_scores import ScoreOptions, SupOptions, loss_of_scores
 from .pairs.blocks import LossPerQuery
 from .pairs.inputs import check_same_paths, checked_paths, float_vectors, full_mask, unit_vectors
 from .pairs.objectives import Sigmoid, SoftRanks, StepOptions, SupStep
 from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
+from .score_losses import ScoreOptions, SupOptions, loss_of_scores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -35,10 +35,10 @@ from torch import Tensor
 from hiertree.errors import EmbeddingError
 from hiertree.options import check_integer, require
 
-from .of_scores import Reduction, checked_pairs, reduced
 from .pairs.blocks import LossPerQuery, in_blocks
 from .pairs.objectives import ideal_dcg, one_minus
 from .pairs.pairs import ScoredPairs
+from .score_losses import Reduction, checked_pairs, reduced
 
 NEAR = 1e-4  # below a step of NEAR times its place a difference quotient is replaced by its series, exact to 1e-12
 LARGEST = 2.0**31  # largest x of li(x) on a GPU, where reading x would wait; more terms change nothing

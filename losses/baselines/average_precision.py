@@ -12,10 +12,10 @@ from torch.autograd.function import once_differentiable
 from hiertree.options import check_integer, check_number
 
 from ..base import PairLoss
-from ..of_scores import Reduction, binary_pairs, reduced
 from ..pairs.blocks import LossPerQuery, in_blocks
 from ..pairs.objectives import one_minus
 from ..pairs.pairs import ScoredPairs
+from ..score_losses import Reduction, binary_pairs, reduced
 from ..tie_aware import Bins, soft_histogram
 
 COSINE_RANGE = 2  # 1 − cosine lies in 0 … 2

@@ -11,8 +11,8 @@ import torch
 from hiertree import losses
 from hiertree.errors import OptionError
 from hiertree.losses import HAPPIER, ProxyDecomposability, ProxyOptions, ScoreOptions, StepOptions, functional
-from hiertree.losses.of_scores import loss_of_scores
 from hiertree.losses.pairs.objectives import SupStep
+from hiertree.losses.score_losses import loss_of_scores
 
 STEP = {"tau": 0.01, "rho": 100.0, "delta": None, "start": 0.5, "offset": None}
 PROXIES = {"eta": 0.05, "centers": 1, "sampled_classes": None}
