@@ -246,7 +246,7 @@ class Evaluation:
         return figure
 
     def __str__(self) -> str:
-        means, width = self._shown_means(), max(map(len, self.names))
+        means, width = self._format_means(), max(map(len, self.names))
         rows = [
             f"{name:<{width}}  {means[name]:>6}"
             + (f"  ({skipped} of {len(self)} queries without positives)" if skipped else "")
@@ -258,7 +258,7 @@ class Evaluation:
         """What a notebook shows."""
         import pandas as pd
 
-        columns = {"mean": self._shown_means(), f"without positives, of {len(self)}": self.skipped}
+        columns = {"mean": self._format_means(), f"without positives, of {len(self)}": self.skipped}
         cells = [(escape(name), escape(text)) for name, text in self.convention.rows().items()]
         card = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in cells)
         page = pd.DataFrame(columns, index=list(self.names)).to_html()
@@ -279,7 +279,7 @@ class Evaluation:
     def _means(self) -> dict[str, float]:
         return {name: float(column.mean()) for name, column in self._columns().items()}
 
-    def _shown_means(self) -> dict[str, str]:
+    def _format_means(self) -> dict[str, str]:
         means = self._means()
         return {name: f"{means[name]:.4f}" if name in means else "—" for name in self.names}
 

@@ -80,7 +80,7 @@ def paired_randomization_test(
     observed = float(differences.sum())
     differences = differences[differences != 0]
     exact = len(differences) <= _MOST_EXACT
-    sums = _all_sums(differences) if exact else _drawn_sums(differences, resamples, np.random.default_rng(seed))
+    sums = _all_sums(differences) if exact else _draw_sums(differences, resamples, np.random.default_rng(seed))
     slack = _ROUNDING * float(np.abs(differences).sum())
     if alternative == "two-sided":
         extreme = np.abs(sums) >= abs(observed) - slack
@@ -256,7 +256,7 @@ def _all_sums(differences: NDArray[np.float64]) -> NDArray[np.float64]:
     return sums
 
 
-def _drawn_sums(differences: NDArray[np.float64], resamples: int, random: np.random.Generator) -> NDArray[np.float64]:
+def _draw_sums(differences: NDArray[np.float64], resamples: int, random: np.random.Generator) -> NDArray[np.float64]:
     """The sums under random sign patterns: twice the sum of the kept differences minus the total."""
     sums = np.empty(resamples)
     width = -(-len(differences) // 8)

@@ -90,7 +90,7 @@ def run_demo(
     write_text(table, landmarks)
     labels = build({"landmarks": table, "cluster": {"seed": seed}}, out=folder / "labels")
     tree = tree_of(labels.exported, examples=labels.report["kept"])
-    console.print(_drawn(tree), _describe_report(labels.report), sep="\n")
+    console.print(_draw_tree(tree), _describe_report(labels.report), sep="\n")
     console.rule("[bold]2  Two networks learn to retrieve images", align="left")
     with threadpool_limits(1):  # networks this small gain nothing from a second thread
         way = (f"-seed{seed}" if seed else "") + (
@@ -124,7 +124,7 @@ def _recipes(data: str | os.PathLike[str] | None, *, seed: int, quick: bool) -> 
     return [load_recipe(f"{source}-{loss}", overrides) for loss in _LOSSES]
 
 
-def _drawn(root: TreeNode) -> Tree:
+def _draw_tree(root: TreeNode) -> Tree:
     """The tree as text: kinds, supercategories, and as many landmarks of each as fit on a line."""
     from rich.text import Text
     from rich.tree import Tree

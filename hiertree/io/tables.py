@@ -116,10 +116,10 @@ def _csv_parts(path: Path, max_rows: int) -> Iterator[pd.DataFrame]:
             delimiter_remedy = _other_delimiter(header)
         elif delimiter_remedy and any(header[0].count(sign) == cells[0].count(sign) > 0 for sign in DELIMITERS):
             raise TableError(
-                f"{path} has one column, {_shown(header)}", expected="several columns", remedy=delimiter_remedy
+                f"{path} has one column, {_shorten(header)}", expected="several columns", remedy=delimiter_remedy
             )
         elif len(cells) != len(header):
-            problem = f"{path}, line {line}: {len(cells)} cells, {_shown(cells)}"
+            problem = f"{path}, line {line}: {len(cells)} cells, {_shorten(cells)}"
             remedy = delimiter_remedy or "put cells that hold the delimiter in double quotes"
             raise TableError(problem, expected=f"{len(header)} as in the header", remedy=remedy)
         else:
@@ -203,15 +203,15 @@ def check_columns(
     """
     repeated_names = sorted(name for name, times in Counter(column_names).items() if times > 1)
     if repeated_names:
-        raise TableError(f"{path} has several columns named {_shown(repeated_names)}", expected="one of each name")
+        raise TableError(f"{path} has several columns named {_shorten(repeated_names)}", expected="one of each name")
     missing = sorted({*required}.difference(column_names), key=required.index)
     if missing:
         close = [similar_name for name in missing if (similar_name := nearest_name(name, column_names))]
         if delimiter_remedy := _other_delimiter(column_names):
             close, remedy = [], delimiter_remedy
-        problem = f"{path} has no column {_shown(missing)}"
-        expected = f"it among {_shown(column_names)}"
-        raise TableError(problem, expected=expected, remedy=f"did you mean {_shown(close)}?" if close else remedy)
+        problem = f"{path} has no column {_shorten(missing)}"
+        expected = f"it among {_shorten(column_names)}"
+        raise TableError(problem, expected=expected, remedy=f"did you mean {_shorten(close)}?" if close else remedy)
 
 
 def _other_delimiter(header: Sequence[str]) -> str | None:
@@ -220,7 +220,7 @@ def _other_delimiter(header: Sequence[str]) -> str | None:
     return "separate the cells by commas" if has_delimiter else None
 
 
-def _shown(names: Sequence[str]) -> str:
+def _shorten(names: Sequence[str]) -> str:
     return some_of([name if len(name) <= 60 else name[:57] + "…" for name in names], 12)
 
 

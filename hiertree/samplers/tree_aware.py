@@ -151,7 +151,7 @@ class ClosedChoice:
         """Choose classes below another child of the node within the slack; return the rest of it."""
         tree = self.tree
         smallest_cost = tree.cheapest_other(node, child)
-        sibling = self._drawn(node, smallest_cost + slack, besides=tree.place[child])
+        sibling = self._draw(node, smallest_cost + slack, besides=tree.place[child])
         return self._fill(sibling, slack - (tree.cost[sibling] - smallest_cost))
 
     def _fill(self, node: int, slack: int) -> int:
@@ -163,11 +163,11 @@ class ClosedChoice:
             return slack
         if len(children) == 1:
             return self._fill(children[0], slack)
-        first = self._drawn(node, tree.cost[node] + slack - tree.child_costs[node][0], besides=-1)
+        first = self._draw(node, tree.cost[node] + slack - tree.child_costs[node][0], besides=-1)
         slack -= tree.cost[first] + tree.cheapest_other(node, first) - tree.cost[node]
         return self._fill(first, self._add_other(node, first, slack))
 
-    def _drawn(self, node: int, budget: int, *, besides: int) -> int:
+    def _draw(self, node: int, budget: int, *, besides: int) -> int:
         """Draw a child of cost ≤ ``budget``, but not that at ``besides``; its chance is its number of classes."""
         classes_before = self.tree.classes_before[node]
         count = bisect_right(self.tree.child_costs[node], budget)

@@ -229,7 +229,7 @@ class NumberedTree:
         └── human-made
             └── dam
         """
-        return "\n".join(_drawn(nest(self._rows(), self._leaf_ids), most_children=most_children))
+        return "\n".join(_draw_lines(nest(self._rows(), self._leaf_ids), most_children=most_children))
 
     def __len__(self) -> int:
         return len(self._leaf_ids)
@@ -261,7 +261,7 @@ class NumberedTree:
         return list(zip(*self._numbered.columns(), strict=True))
 
 
-def _drawn(nested: Nested, *, most_children: int, indent: str = "") -> Iterator[str]:
+def _draw_lines(nested: Nested, *, most_children: int, indent: str = "") -> Iterator[str]:
     """The lines of a drawing; for a node with more than ``most_children`` children the last line counts the others."""
     labels = list(nested)
     drawn_labels = labels if len(labels) <= most_children else labels[: most_children - 1]
@@ -270,6 +270,6 @@ def _drawn(nested: Nested, *, most_children: int, indent: str = "") -> Iterator[
         yield f"{indent}{'└' if last else '├'}── {label}"
         children = nested[label]
         if isinstance(children, dict):
-            yield from _drawn(children, most_children=most_children, indent=indent + ("    " if last else "│   "))
+            yield from _draw_lines(children, most_children=most_children, indent=indent + ("    " if last else "│   "))
     if len(drawn_labels) < len(labels):
         yield f"{indent}└── … {len(labels) - len(drawn_labels)} more"

@@ -107,7 +107,7 @@ def build_backbone(model: ModelSettings, *, channels: int, **options: Unpack[Bac
     if model.backbone == "small_cnn" and factory is None:
         return _small_cnn(model, channels)
     if factory is not None or is_imported(model.backbone):
-        network = _own_network(model, factory or import_backbone(model.backbone), load_weights=load_weights)
+        network = _build_network(model, factory or import_backbone(model.backbone), load_weights=load_weights)
     else:
         builders = {CLIP: build_clip_tower, TRANSFORMERS: build_transformers_network}
         build = next((builders[prefix] for prefix in builders if model.backbone.startswith(prefix)), build_timm_network)
@@ -191,7 +191,7 @@ def _small_cnn(model: ModelSettings, channels: int) -> SmallCNN:
     return SmallCNN(channels, model.width)
 
 
-def _own_network(model: ModelSettings, build: Callable[..., Any], *, load_weights: bool) -> nn.Module:
+def _build_network(model: ModelSettings, build: Callable[..., Any], *, load_weights: bool) -> nn.Module:
     if model.pretrained is True:
         expected = "a local file, or false: your own callable loads what it wants"
         raise RecipeError(f"model.pretrained=true with {model.backbone}", expected=expected)
