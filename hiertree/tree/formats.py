@@ -85,33 +85,29 @@ def as_integers(column: Sequence[str]) -> Sequence[Hashable]:
 def write_json_tree(path: AnyPath, numbered: Numbered, level_names: Sequence[str]) -> None:
     """Write a tree as :func:`read_json_tree` reads it; labels that JSON cannot hold are an OptionError."""
     order = np.lexsort(numbered.paths.T[::-1])  # descendants of a node are consecutive
-    columns = [column[order].tolist() for column in numbered.paths.T]
-    rows = zip(*columns, map(numbered.leaf_ids.__getitem__, order.tolist()), strict=True)
-    nodes = _JsonNodes(rows, numbered.labels, 0)
+    rows = zip(*numbered.paths[order].T.tolist(), map(numbered.leaf_ids.__getitem__, order.tolist()), strict=True)
+    content = {
+        "format": JSON_FORMAT,
+        "level_names": list(level_names),
+        "children": _json_nodes(rows, numbered.labels, 0),
+    }
     unwritable = raised_as(OptionError, "labels that JSON cannot hold", expected="text or integer labels", on=TypeError)
     with unwritable, open_replacing(path) as file:
-        content = {"format": JSON_FORMAT, "level_names": list(level_names), "children": nodes}
-        file.writelines(json.JSONEncoder(ensure_ascii=False, indent=1).iterencode(content))
+        json.dump(content, file, ensure_ascii=False, indent=1)
         file.write("\n")
 
 
-class _JsonNodes(list[Any]):
-    """The nodes of some rows from a level on, streamed to a JSON encoder one at a time."""
-
-    def __init__(self, rows: Iterable[tuple[Any, ...]], labels: list[list[Hashable]], level: int) -> None:
-        super().__init__([None])  # the encoder tests for emptiness
-        self._rows, self._labels, self._level = rows, labels, level
-
-    @override
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        finest = self._level + 1 == len(self._labels)
-        for node, node_rows in groupby(self._rows, key=itemgetter(self._level)):
-            label = self._labels[self._level][node]
-            if not finest:
-                yield {"label": label, "children": _JsonNodes(node_rows, self._labels, self._level + 1)}
-            else:
-                leaves = [row[-1] for row in node_rows]
-                yield {"label": label} if leaves == [label] else {"label": label, "leaf_ids": leaves}
+def _json_nodes(rows: Iterable[tuple[Any, ...]], labels: list[list[Hashable]], level: int) -> list[dict[str, Any]]:
+    """The nodes of a level above some rows of node numbers and leaf ids."""
+    nodes: list[dict[str, Any]] = []
+    for node, node_rows in groupby(rows, key=itemgetter(level)):
+        label = labels[level][node]
+        if level + 1 < len(labels):
+            nodes.append({"label": label, "children": _json_nodes(node_rows, labels, level + 1)})
+        else:
+            leaves = [row[-1] for row in node_rows]
+            nodes.append({"label": label} if leaves == [label] else {"label": label, "leaf_ids": leaves})
+    return nodes
 
 
 def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]:
