@@ -9,18 +9,19 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
-from xml.sax.saxutils import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from typing_extensions import override
 
 from ..errors import OptionError, TableError, raised_as, require_package
-from ..io.files import AnyPath, open_replacing, write_text
+from ..io.files import AnyPath, open_replacing, replacing, write_text
 from ..io.reading import read_json, read_text, reading_file
 from ..io.tables import frame_columns, line_names, read_table, write_table
 from ..level_columns import ADDED
 from .label_rows import Nested, Numbered, Row, Where, check_depth, check_labels, nest, trimmed
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _log = logging.getLogger(__name__)
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
@@ -31,7 +32,7 @@ _HEADER = re.compile(
 )
 _SUPPORT = re.compile(r"\d+(?:\.\d*)?:(?=.)")
 _SHORTEST_INTEGER = re.compile("0|[1-9][0-9]*")
-_NOT_IN_XML = re.compile("[\0-\b\v\f\x0e-\x1f\ufffe\uffff]")
+_NOT_IN_XML = re.compile("[\0-\b\v-\x1f\ufffe\uffff]")  # or not kept by it
 _LISTS = ("level_names", "leaf_ids")  # held as JSON, because GraphML has no lists
 
 
@@ -245,134 +246,44 @@ def _quoted(label: Hashable) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def read_graphml(path: AnyPath) -> Any:
-    """A graph whose nodes are known by the texts of their ids; a TableError names a file that is not GraphML.
-
-    Nodes are read one at a time, since networkx would hold the whole document, in five times the memory.
-    """
-    from xml.etree.ElementTree import iterparse
-
+def read_graphml(path: AnyPath) -> nx.DiGraph[Any]:
+    """A graph whose nodes are known by the texts of their ids; a TableError names a file that is not GraphML."""
     import networkx as nx
 
-    reader: Any = nx.GraphMLReader()
-    graph: Any = None
-    open_graphs: list[Any] = []  # the graphs that are being read, one inside the other
-    keys: Any = {}
     with reading_file(path, expected="a GraphML file"):
-        elements = iterparse(Path(path), ("start", "end"))  # noqa: S314 - Expat bounds what entities grow to
-        _, root = next(elements)
-        for event, element in elements:
-            kind = element.tag.removeprefix(f"{{{reader.NS_GRAPHML}}}")
-            if kind == "graph" and event == "start":
-                open_graphs.append(element)
-                if graph is None:
-                    graph = (nx.DiGraph if element.get("edgedefault") == "directed" else nx.Graph)()
-                    keys, _ = reader.find_graphml_keys(root)
-            elif kind == "graph":
-                graph.graph.update(_attributes(reader.decode_data_elements(keys, open_graphs.pop())))
-                if not open_graphs:
-                    return graph
-            elif kind in ("node", "edge", "hyperedge") and event == "end":
-                _add_element(graph, element, kind, _attributes(reader.decode_data_elements(keys, element)))
-                open_graphs[-1].remove(element)
-        raise ValueError("no graph")
+        graph: nx.DiGraph[Any] = nx.read_graphml(path, node_type=_node_id)
+        for attributes in _attributes(graph):
+            values = {name: json.loads(attributes[name]) for name in _LISTS if name in attributes}
+            attributes |= {name: _as_tuple(_json_list(values, name)) for name in values}
+    return graph
 
 
-def _add_element(graph: Any, element: Any, kind: str, attributes: dict[str, Any]) -> None:
-    """Add a node or an edge of GraphML to the graph."""
-    if kind == "node":
-        graph.add_node(element.attrib["id"], **attributes)
-        return
-    if kind == "hyperedge" or element.get("directed") == ("false" if graph.is_directed() else "true"):
-        raise ValueError(f"a {kind} that is not {'' if graph.is_directed() else 'un'}directed")
-    graph.add_edge(element.attrib["source"], element.attrib["target"])
+def _node_id(text: str | None) -> str:
+    if text is None:
+        raise ValueError("a node or an edge without an id")
+    return text
 
 
-def _attributes(values: dict[str, Any]) -> dict[str, Any]:
-    """Those attributes of a graph or node that say what a tree is."""
-    attributes = {"label": values["label"]} if "label" in values else {}
-    return attributes | {
-        name: _as_tuple(_json_list({name: json.loads(values[name])}, name)) for name in _LISTS if name in values
-    }
+def _attributes(graph: nx.DiGraph[Any]) -> list[dict[str, Any]]:
+    """Those of the graph and of each of its nodes."""
+    return [graph.graph, *dict(graph.nodes.data()).values()]
 
 
-def write_graphml(path: AnyPath, numbered: Numbered, names: Sequence[str]) -> None:
-    """Write a tree as networkx writes its graph, which would take ten times the memory; nodes are numbered."""
-    from networkx import GraphMLWriter, NetworkXError
+def write_graphml(path: AnyPath, graph: nx.DiGraph[Any]) -> None:
+    """Write the graph of a tree; its nodes are numbered."""
+    import networkx as nx
 
-    nodes = _GraphNodes(numbered)
-    writer: Any = GraphMLWriter()
-    keys = {("level_names", "string"): "d0"}
-
-    def attributes(number: int) -> Iterator[tuple[str, str]]:
-        """The key of each attribute of a node, and its text."""
-        for name, value in nodes.attributes(number):
-            kind, text = (name, writer.get_xml_type(type(value))), str(value)
-            if _NOT_IN_XML.search(text):
-                raise ValueError(repr(value))
-            yield keys.setdefault(kind, f"d{len(keys)}"), escape(text, {"\r": "&#13;"})
-
-    unwritable, expected = (TypeError, ValueError, LookupError, NetworkXError), "text, numbers or booleans"
+    graph = nx.relabel_nodes(graph, {node: f"n{number}" for number, node in enumerate(graph)})
+    unwritable, expected = (TypeError, ValueError, nx.NetworkXError), "text, numbers or booleans"
     with raised_as(OptionError, "labels that GraphML cannot hold", expected=expected, on=unwritable):
-        for number in range(len(nodes)):
-            list(attributes(number))  # keys precede nodes
-    with open_replacing(path) as file:
-        schema = f'xsi:schemaLocation="{writer.SCHEMALOCATION}"'
-        file.write(f"<?xml version='1.0' encoding='utf-8'?>\n<graphml xmlns=\"{writer.NS_GRAPHML}\" ")
-        file.write(f'xmlns:xsi="{writer.NS_XSI}" {schema}>\n')
-        for (name, kind), key in reversed(keys.items()):
-            scope = "graph" if key == "d0" else "node"
-            file.write(f'  <key id="{key}" for="{scope}" attr.name="{name}" attr.type="{kind}" />\n')
-        file.write('  <graph edgedefault="directed">\n')
-        for number in range(len(nodes)):
-            data = (
-                f'<data key="{key}">{text}</data>' if text else f'<data key="{key}" />'
-                for key, text in attributes(number)
-            )
-            file.write("\n      ".join([f'    <node id="n{number}">', *data]) + "\n    </node>\n")
-        for parent, number in nodes.edges():
-            file.write(f'    <edge source="n{parent}" target="n{number}" />\n')
-        levels = escape(json.dumps(names, ensure_ascii=False))
-        file.write(f'    <data key="d0">{levels}</data>\n  </graph>\n</graphml>\n')
-
-
-class _GraphNodes:
-    """The nodes of all levels in order of first appearance, the root first."""
-
-    def __init__(self, numbered: Numbered) -> None:
-        self._labels, self._leaf_ids, paths = numbered.labels, numbered.leaf_ids, numbered.paths
-        sizes = [len(labels) for labels in numbered.labels]
-        level = np.repeat(np.arange(len(sizes)), sizes)
-        node_id = np.concatenate([np.arange(size) for size in sizes])
-        row = np.concatenate([np.unique(column, return_index=True)[1] for column in paths.T])  # the first below each
-        starts = np.cumsum([0, *sizes])
-        place = np.empty(len(row), np.int64)
-        order = np.lexsort((level, row))
-        place[order] = np.arange(1, len(row) + 1)
-        parent_place = place[starts[np.maximum(level - 1, 0)] + paths[row, level - 1]]
-        self._parent = np.where(level == 0, 0, parent_place)[order]
-        self._level, self._node_id = level[order], node_id[order]
-        self._leaves = np.argsort(paths[:, -1], kind="stable")
-        self._first_leaf = np.searchsorted(paths[self._leaves, -1], np.arange(sizes[-1] + 1))
-
-    def __len__(self) -> int:
-        return len(self._node_id) + 1
-
-    def attributes(self, number: int) -> Iterator[tuple[str, Hashable]]:
-        """The name and the value of each attribute of a node."""
-        if number == 0:
-            yield from (("label", ""), ("level", 0))
-            return
-        level, node_id = int(self._level[number - 1]), int(self._node_id[number - 1])
-        yield from (("label", self._labels[level][node_id]), ("level", level + 1), ("id", node_id))
-        if level + 1 == len(self._labels):
-            leaves = self._leaves[self._first_leaf[node_id] : self._first_leaf[node_id + 1]].tolist()
-            yield "leaf_ids", json.dumps([self._leaf_ids[leaf] for leaf in leaves], ensure_ascii=False)
-
-    def edges(self) -> Iterator[tuple[int, int]]:
-        """Each node's parent and the node, those of one parent after each other."""
-        children = np.argsort(self._parent, kind="stable")
-        return zip(self._parent[children].tolist(), (children + 1).tolist(), strict=True)
+        for attributes in _attributes(graph):
+            attributes |= {
+                name: json.dumps(attributes[name], ensure_ascii=False) for name in _LISTS if name in attributes
+            }
+            if _NOT_IN_XML.search("".join(map(str, attributes.values()))):
+                raise ValueError(repr(attributes["label"]))
+        with replacing(path) as temporary:
+            nx.write_graphml_xml(graph, temporary)
 
 
 def read_edges(path: AnyPath, *, child_first: bool = False) -> list[tuple[str, str]]:
