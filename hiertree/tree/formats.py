@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -246,12 +246,12 @@ def _quoted(label: Hashable) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def read_graphml(path: AnyPath) -> nx.DiGraph[Any]:
+def read_graphml(path: AnyPath) -> Any:
     """A graph whose nodes are known by the texts of their ids; a TableError names a file that is not GraphML."""
     import networkx as nx
 
     with reading_file(path, expected="a GraphML file"):
-        graph: nx.DiGraph[Any] = nx.read_graphml(path, node_type=_node_id)
+        graph = nx.read_graphml(path, node_type=cast(Any, _node_id))
         for attributes in _attributes(graph):
             values = {name: json.loads(attributes[name]) for name in _LISTS if name in attributes}
             attributes |= {name: _as_tuple(_json_list(values, name)) for name in values}
@@ -264,9 +264,9 @@ def _node_id(text: str | None) -> str:
     return text
 
 
-def _attributes(graph: nx.DiGraph[Any]) -> list[dict[str, Any]]:
+def _attributes(graph: nx.Graph[Any]) -> list[dict[str, Any]]:
     """Those of the graph and of each of its nodes."""
-    return [graph.graph, *dict(graph.nodes.data()).values()]
+    return [graph.graph, *(graph.nodes[node] for node in graph)]
 
 
 def write_graphml(path: AnyPath, graph: nx.DiGraph[Any]) -> None:
@@ -281,7 +281,7 @@ def write_graphml(path: AnyPath, graph: nx.DiGraph[Any]) -> None:
                 name: json.dumps(attributes[name], ensure_ascii=False) for name in _LISTS if name in attributes
             }
             if _NOT_IN_XML.search("".join(map(str, attributes.values()))):
-                raise ValueError(repr(attributes["label"]))
+                raise ValueError(repr(attributes.get("label")))
         with replacing(path) as temporary:
             nx.write_graphml_xml(graph, temporary)
 
