@@ -179,6 +179,25 @@ def as_embeddings(values: Any, *, name: str = "embeddings", rows: NDArray[np.int
     return array
 
 
+def unit_rows(vectors: NDArray[Any]) -> NDArray[Any]:
+    """(n, d) vectors scaled to norm 1, of any size and type; products of such rows are cosines."""
+    rows = rescale_rows(np.asarray(vectors))
+    return np.asarray(rows / row_norms(rows)[:, None])
+
+
+def row_norms(vectors: NDArray[Any]) -> NDArray[Any]:
+    """(n,) the norms of vectors."""
+    return np.asarray(np.sqrt(np.einsum("nd,nd->n", vectors, vectors)))
+
+
+def rescale_rows(vectors: NDArray[Any]) -> NDArray[Any]:
+    """The vectors, or multiples of them whose squares neither overflow nor vanish."""
+    size = np.abs(vectors).max(axis=1, keepdims=True)
+    if vectors.dtype != np.float16 and size.max(initial=1.0) < 1e15 and size.min(initial=1.0) > 1e-15:
+        return vectors
+    return np.asarray(vectors / size, np.promote_types(vectors.dtype, np.float32))
+
+
 def as_paths(values: Any, *, name: str = "paths", num_items: int | None = None) -> NDArray[np.int64]:
     """Label paths as a C-contiguous int64 array of shape (n, L).
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hiertree.arrays import as_embeddings
+from hiertree.arrays import as_embeddings, unit_rows
 from hiertree.errors import OptionError, ShapeError, require_package
 from hiertree.jit import Array, Ints
 from hiertree.options import check_integer, check_number
@@ -236,4 +236,4 @@ def _unit(values: Any, name: str, *, like: Any = None) -> Array:
     width = vectors.shape[1] if like is None else np.shape(like)[1]
     if vectors.shape[1] != width:
         raise ShapeError(f"{name} of {vectors.shape[1]} dimensions", expected=f"{width}")
-    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), vectors.dtype)
+    return unit_rows(vectors)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hiertree.arrays import rescale_rows, row_norms, unit_rows
 from hiertree.errors import EmbeddingError
 from hiertree.metrics import Evaluation
 
@@ -59,8 +60,8 @@ def nearest_images(
     size = min(count, len(gallery) - min(map(len, left_out), default=0))
     rows, scores = np.zeros((len(unit_queries), 0), np.int64), np.zeros((len(unit_queries), 0), unit_queries.dtype)
     for start in range(0, len(gallery), _ITEMS):
-        block = _scale_extremes(np.asarray(gallery[start : start + _ITEMS]))
-        block_scores = unit_queries @ block.T / _lengths(block)
+        block = rescale_rows(np.asarray(gallery[start : start + _ITEMS]))
+        block_scores = unit_queries @ block.T / row_norms(block)
         for row, left in zip(block_scores, left_out, strict=True):
             row[left[(left >= start) & (left < start + len(block))] - start] = -np.inf
         scores = np.concatenate([scores, block_scores], axis=1)
@@ -77,22 +78,3 @@ def joined(blocks: Sequence[Evaluation], *, bits: int | None) -> Evaluation:
     self_rule = "as the judgments say: junk is left out, other items stay"
     card = replace(card, self_rule=self_rule, ranked_by=measure, bits=bits, judged_pairs=True)
     return Evaluation(blocks[0].names, values, range(len(values)), card)
-
-
-def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Vectors scaled to norm 1, of any size and type; products of such rows are cosines."""
-    rows = _scale_extremes(np.asarray(vectors))
-    return np.asarray(rows / _lengths(rows)[:, None])
-
-
-def _lengths(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
-    """(n,) the norms of vectors."""
-    return np.asarray(np.sqrt(np.einsum("nd,nd->n", vectors, vectors)))
-
-
-def _scale_extremes(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The vectors, or multiples of them whose squares neither overflow nor vanish."""
-    size = np.abs(vectors).max(axis=1, keepdims=True)
-    if vectors.dtype != np.float16 and size.max(initial=1.0) < 1e15 and size.min(initial=1.0) > 1e-15:
-        return vectors
-    return np.asarray(vectors / size, np.promote_types(vectors.dtype, np.float32))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hiertree import levels
+from hiertree.arrays import unit_rows
 from hiertree.metrics import average_precision
 
-from ..pair_scores import unit_rows
 from .figures import SvgFigure, drawn
 from .plots import (
     confusion_matrix,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hiertree import levels
-from hiertree.arrays import as_embeddings, as_paths
+from hiertree.arrays import as_embeddings, as_paths, unit_rows
 from hiertree.errors import InputError, OptionError, require_package
 from hiertree.io import files
 from hiertree.io.files import AnyPath
@@ -111,8 +111,8 @@ def audit_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
 def draw_queries(collection: LabeledEmbeddings, *, queries: int, seed: int) -> ScoredQueries:
     """Draw queries and score them against the whole gallery."""
     self_retrieval = collection.gallery_embeddings is None
-    query, paths = _normalized(as_embeddings(collection.embeddings)), as_paths(collection.paths)
-    gallery = query if self_retrieval else _normalized(as_embeddings(collection.gallery_embeddings))
+    query, paths = unit_rows(as_embeddings(collection.embeddings)), as_paths(collection.paths)
+    gallery = query if self_retrieval else unit_rows(as_embeddings(collection.gallery_embeddings))
     gallery_paths = paths if self_retrieval else as_paths(collection.gallery_paths)
     number = max(min(queries, len(query), MOST_PAIRS // len(gallery)), 1)
     rows = np.sort(np.random.default_rng(seed).choice(len(query), number, replace=False))
@@ -125,12 +125,6 @@ def draw_queries(collection: LabeledEmbeddings, *, queries: int, seed: int) -> S
     return ScoredQueries(
         scores, depths, valid, paths.shape[1], query[rows], of_queries, gallery, of_gallery, self_retrieval
     )
-
-
-def _normalized(embeddings: NDArray[Any]) -> NDArray[Any]:
-    largest = embeddings / np.abs(embeddings).max(axis=1, keepdims=True)
-    unit: NDArray[Any] = largest / np.linalg.norm(largest, axis=1, keepdims=True)
-    return unit
 
 
 def compare_libraries(queries: ScoredQueries, libraries: Iterable[str] | None = None) -> pd.DataFrame:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import override
 
+from ...arrays import unit_rows
 from ...errors import TableError, require_package
 from ...io.reading import reading_file
 from ...options import check_integer
@@ -278,8 +279,7 @@ def load_labelme(
         problem = f"{file}: gist {gist.shape}, img {pixels.shape}, {len(query)} and {len(gallery)} indices"
         raise TableError(problem, expected="gist (n, d), img (32, 32, 3, n), ndxtest and ndxtrain that partition 1 … n")
     train = np.sort(np.random.default_rng(seed).permutation(gallery)[:LABELME_TRAINING])
-    vectors = gist.astype(np.float64) - gist[train].mean(axis=0)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = unit_rows(gist.astype(np.float64) - gist[train].mean(axis=0))
     farthest = np.sqrt(np.percentile(pdist(vectors[train]), list(LABELME_GRADES.values()), method="hazen"))
     names = [f"{number:05d}" for number in range(1, len(gist) + 1)]
     images = ArrayImages(np.ascontiguousarray(pixels.transpose(3, 0, 1, 2).astype(np.uint8)), names=names)

@@ -23,6 +23,7 @@ from itertools import chain, count, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from hiertree.arrays import unit_rows
 from hiertree.errors import OptionError
 
 from ..encode.phrases import parse, thesaurus
@@ -188,8 +189,7 @@ def _with_themes(centers: NDArray[np.float32], clusters: Sequence[Counts]) -> ND
     for row, pairs in enumerate(theme_counts):
         np.add.at(of_themes[row], [column[theme] for theme, _ in pairs], [number for _, number in pairs])
     norms = np.linalg.norm(of_themes, axis=1, keepdims=True)
-    features = np.hstack([centers, of_themes / np.where(norms > 0, norms, 1)])
-    return np.asarray(features / np.linalg.norm(features, axis=1, keepdims=True))
+    return unit_rows(np.hstack([centers, of_themes / np.where(norms > 0, norms, 1)]))
 
 
 def _cuts(centers: NDArray[np.float64], levels: int) -> list[NDArray[np.int64]]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from hiertree.arrays import unit_rows
 from hiertree.errors import require_package
 from hiertree.options import check_choice
 
-from ...pair_scores import unit_rows
 from .lines import axes_or_new, shortened
 
 if TYPE_CHECKING:
