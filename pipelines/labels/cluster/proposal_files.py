@@ -6,9 +6,9 @@
      "silhouettes": {"40": 0.31},
      "clusters": [{"id": 0, "name": "lake", "kind": "natural", "margin": 0.5, "doubt": "", "above": [],
                    "labels": [{"label": "pond", "landmarks": 3, "similarity": 0.9, "silhouette": 0.2, "margin": 0.5,
-                               "doubt": "", "natural": 0.82, "hypernyms": ["body of water"]}]}]}
+                               "doubt": "", "hypernyms": ["body of water"]}]}]}
 
-A cluster's id is its rank in the file; what is not known of a label is left out.
+A cluster's id is its rank in the file; hypernyms that are not known are left out.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from ...settings import first_complaint
 from ..encode.hypernyms import ARROW
 from ..encode.phrases import KINDS
 from ..landmarks import SEPARATOR, KeptLandmark
+from .embedding import natural_probability
 from .proposing import Cluster, LabelPlace, Proposal
 
 FORMAT = "hiertree-proposal-1"
@@ -113,7 +114,6 @@ def _complaints(proposal: Proposal) -> Iterator[str]:
     yield from (f"{place.label!r} has {place.landmarks} landmarks" for place in places if place.landmarks < 0)
     numbers = [cluster.margin for cluster in clusters] + list(proposal.silhouettes.values())
     numbers += [number for place in places for number in (place.similarity, place.silhouette, place.margin)]
-    numbers += [place.natural for place in places if place.natural is not None]
     yield from (f"the number {number}" for number in numbers if not isfinite(number))
 
 
@@ -124,8 +124,8 @@ def _twice(names: Iterable[str]) -> list[str]:
 def _as_json(proposal: Proposal) -> dict[str, Any]:
     clusters = json.loads(json.dumps([asdict(cluster) for cluster in proposal.clusters]))
     for place in (place for cluster in clusters for place in cluster["labels"]):
-        for name in [name for name in ("natural", "hypernyms") if place[name] in (None, [])]:
-            del place[name]
+        if not place["hypernyms"]:
+            del place["hypernyms"]
     return {
         "format": FORMAT,
         "silhouettes": {str(k): score for k, score in proposal.silhouettes.items()},
@@ -191,7 +191,7 @@ def write_labels(path: Path, proposal: Proposal) -> None:
             p.silhouette,
             p.margin,
             p.doubt,
-            p.natural,
+            round(natural_probability(p.margin), 4),
             _chain(p),
         )
         for cluster in proposal.clusters

@@ -22,7 +22,7 @@ from hiertree.errors import OptionError
 from ..encode.hypernyms import Hypernyms
 from ..encode.text_encoders import TextEncoder
 from .clustering import RESTARTS, Floats, Integers, Vectors, choose_k, silhouettes, spherical_kmeans, unit_centers
-from .embedding import LIKELY, Embedding, embed, kind_of, natural_probability
+from .embedding import LIKELY, Embedding, embed, kind_of
 from .naming import GENERAL, groups_above, propose_names
 
 UNKNOWN = "unknown"
@@ -42,7 +42,6 @@ class LabelPlace:
         silhouette: in [−1, 1]; negative when another cluster is nearer.
         margin: positive for natural, negative for human-made.
         doubt: what people should look at, or an empty string.
-        natural: how probable it is that it is natural, or None in a proposal of an earlier version.
         hypernyms: what stands above it in the source, from the nearest on, if that is known.
     """
 
@@ -52,7 +51,6 @@ class LabelPlace:
     silhouette: float
     margin: float
     doubt: str
-    natural: float | None = None
     hypernyms: tuple[str, ...] = ()
 
 
@@ -205,8 +203,7 @@ def _places(
             round(margin, 4),
             ", ".join(doubts),
         )
-        natural = round(natural_probability(margin), 4)
-        places.append(LabelPlace(label, counts[label], *measures, natural, embedding.chains[row]))
+        places.append(LabelPlace(label, counts[label], *measures, embedding.chains[row]))
     return places
 
 
