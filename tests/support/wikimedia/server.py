@@ -45,6 +45,8 @@ FAULTS = (
     "cut page",
     "other charset",
 )
+LOSSES = ("incomplete", "continuation without a page", "claims or labels left out", "no end")
+FURTHER_FAULTS = (*LOSSES[1:], "missing by mistake", "readonly", "500", "another page", "log in", "loop")
 
 
 @dataclass
@@ -148,7 +150,10 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
             if asked.path in wikimedia.moved:
                 return 301, {"Location": wikimedia.moved[asked.path]}, b""
             if asked.path.startswith("/wiki/"):
-                status, text = page_answer(wikimedia.world, unquote(asked.path.removeprefix("/wiki/")))
+                if wikimedia.refuse(asked):
+                    return 414, {"Content-Type": "text/plain"}, b"URI too long"
+                title = "Category:Another" if asked.fault == "another page" else unquote(asked.path[len("/wiki/") :])
+                status, text = page_answer(wikimedia.world, title)
                 return status, {"Content-Type": "text/html; charset=UTF-8"}, text.encode()
             content = api_answer(wikimedia.world, asked.parameters, wikimedia.rng, wikimedia.pages_an_answer)
             if wikimedia.refuse(asked):
@@ -175,6 +180,15 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                     self.reply(int(fault[:3]), text, b"upstream connect error")
                 case "503":
                     self.reply(503, later, b"<html>Wikimedia Error</html>")
+                case "500":
+                    self.reply(500, {"Content-Type": "text/html"}, b"<html><title>Error</title></html>")
+                case "loop":
+                    self.reply(302, {"Location": self.path}, b"")
+                case "log in":
+                    page = b"<html><title>Please log in</title><p>to this network</p></html>"
+                    self.reply(200, {"Content-Type": "text/html"}, page)
+                case "readonly":
+                    self.error({}, {"code": "readonly", "info": "The wiki is currently in read-only mode."})
                 case "maxlag":
                     self.error(later, {"code": "maxlag", "info": "Waiting for db: 7.2 seconds lagged.", "lag": 7.2})
                 case "ratelimited":
@@ -199,8 +213,12 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                     self.reply(200, headers, b"")
                 case "HTML":
                     self.reply(502, {"Content-Type": "text/html"}, b"<html>Bad gateway</html>")
-                case "incomplete":
-                    self.reply(status, headers, _without_one(body))
+                case "another page":
+                    self.reply(status, headers, body)
+                case "incomplete" | "missing by mistake":
+                    self.reply(status, headers, _without_one(body, rest_missing=fault != "incomplete"))
+                case "continuation without a page" | "claims or labels left out" | "no end":
+                    self.reply(status, headers, _spoilt(body, fault))
                 case "other shape":
                     self.reply(status, headers, b'{"query":[],"entities":[]}')
                 case "hung up":
@@ -261,13 +279,39 @@ def _dumps(content: object) -> bytes:
     return json.dumps(content, ensure_ascii=False).encode()
 
 
-def _without_one(body: bytes) -> bytes:
+def _without_one(body: bytes, *, rest_missing: bool = False) -> bytes:
+    """An answer that lacks a page or an entity, and perhaps calls the others missing."""
     try:
         content = json.loads(body)
     except ValueError:
         return b""
     if "entities" in content:
         content["entities"].popitem()
+        if rest_missing:
+            content["entities"] = {key: {"id": key, "missing": ""} for key in content["entities"]}
     elif "query" in content:
-        content["query"]["pages"] = content["query"]["pages"][1:]
+        pages = content["query"]["pages"][1:]
+        missing = [{"ns": 14, "title": page["title"], "missing": True} for page in pages]
+        content["query"]["pages"] = missing if rest_missing else pages
+    return _dumps(content)
+
+
+def _spoilt(body: bytes, fault: str) -> bytes:
+    """An answer that lacks what it should say of a page or an entity, or whether it is whole."""
+    try:
+        content = json.loads(body)
+    except ValueError:
+        return b""
+    entities, pages = content.get("entities"), content.get("query", {}).get("pages")
+    if entities:
+        key = next((key for key, entity in entities.items() if "missing" not in entity), None)
+        if key is None or fault == "continuation without a page":
+            entities.popitem()
+        else:
+            entities[key] = {name: value for name, value in entities[key].items() if name not in ("claims", "labels")}
+    elif pages and fault != "no end":
+        del pages[0]
+        content |= {"batchcomplete": True}
+    else:
+        content = {name: value for name, value in content.items() if name not in ("batchcomplete", "continue")}
     return _dumps(content)

@@ -1,6 +1,6 @@
 """Runs, faults, kills and new landmarks in any order: what is stored is true at any time, and in the end all of it.
 
-The server is the second, independent one; a kill leaves the store's files as they were on the disk at that moment.
+A kill leaves the store's files as they were on the disk at that moment.
 """
 
 from __future__ import annotations
@@ -8,9 +8,12 @@ from __future__ import annotations
 import csv
 import shutil
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -23,7 +26,11 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from second_wikimedia import KINDS, LOSSES, SPOILT_API, SPOILT_HTTP, SPOILT_PAGE, Behavior, Loopback, Universe
+from wikimedia import ReceivedRequest, Wikimedia
+from wikimedia.dump import dump_text
+from wikimedia.places import KINDS, Places
+from wikimedia.server import FAULTS as ALL_FAULTS
+from wikimedia.server import FURTHER_FAULTS, LOSSES
 from wikimedia.tools import CONTACT, FakeTime, facts
 
 from hiertree.errors import ScrapeError
@@ -33,33 +40,49 @@ from hiertree.pipelines.labels.scrape.outcomes import ScrapeOutcome, outcomes
 from hiertree.pipelines.labels.scrape.store import Store
 
 # what is lost from an answer is the likeliest to pass for a fact
-FAULTS = st.lists(st.sampled_from([None] * 8 + [*LOSSES] * 4 + [*SPOILT_API, *SPOILT_HTTP, *SPOILT_PAGE]), max_size=12)
-
-
-SEVERAL = st.lists(st.sampled_from(KINDS), min_size=1, max_size=9)
+FAULTS = st.lists(st.sampled_from([None] * 8 + [*LOSSES] * 4 + [*ALL_FAULTS, *FURTHER_FAULTS]), max_size=12)
+SEVERAL = st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=9)
+WAIT = 7  # seconds that the server asks for
+ASKS_TO_WAIT = ("429", "429 date", "503", "maxlag")
 
 
 class Killed(BaseException):
     """The process is gone."""
 
 
+@dataclass
+class Misfortune:
+    """One fault a request, in turn; from the request ``kill_at`` on the client is dead."""
+
+    faults: list[str | None]
+    kill_at: int = -1
+    on_kill: Callable[[], None] = lambda: None
+    killed: bool = False
+
+    def fault(self, index: int) -> str | None:
+        if index == self.kill_at:
+            self.on_kill()
+            self.killed = True
+        return "hung up" if self.killed else next(iter(self.faults[index : index + 1]), None)
+
+
 class Scraping(RuleBasedStateMachine):
     """A scrape by a user who is out of luck."""
 
-    server: Loopback
+    server: Wikimedia
     runs = 0
 
     @initialize(
         source=st.sampled_from(["api", "api", "html"]), kinds=SEVERAL, dumped=st.sampled_from([True, False, False])
     )
     def begin(self, source: str, kinds: list[str], dumped: bool) -> None:
-        self.source, self.universe, self.time = source, Universe(), FakeTime()
+        self.source, self.universe, self.time = source, Places(), FakeTime()
         self.dumped = dumped
         self.root = Path(tempfile.mkdtemp())
         self.folder, self.deaths = self.root, 0
         self.poisoned: set[int] = set()
         self.settings = ScrapeSettings(
-            contact=CONTACT, source=source, max_retries=4, **self.server.endpoints, requests_per_minute=200
+            contact=CONTACT, source=source, max_retries=4, **self.server.options, requests_per_minute=200
         )
         self.grow(kinds)
 
@@ -83,11 +106,11 @@ class Scraping(RuleBasedStateMachine):
     def truth(self) -> list[tuple[str, tuple[str, ...]]]:
         return self.universe.api if self.source == "api" else self.universe.html
 
-    @rule(kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=4))
+    @rule(kinds=st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=4))
     def grow(self, kinds: list[str]) -> None:
         """Further landmarks are listed."""
         for kind in kinds:
-            self.universe.add(kind)
+            self.universe.add_place(kind)
         with (self.root / "landmarks.csv").open("w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows([("landmark_id", "category"), *enumerate(self.universe.urls)])
 
@@ -128,10 +151,12 @@ class Scraping(RuleBasedStateMachine):
 
     def scrape(self, faults: list[str | None], kill_at: int = -1) -> tuple[int, int] | None:
         """Scrape; returns how many failed of how many, or None where the run did not come to its end."""
-        keys = frozenset(self.title(place) for place in self.poisoned)
-        behavior = Behavior(self.universe, self.time.now, faults, keys, kill_at, self.leave_behind)
-        self.server.behavior = behavior
-        clock = Clock(self.time.monotonic, lambda seconds: self.sleep(seconds, behavior), self.time.now)
+        misfortune = Misfortune(faults, kill_at, self.leave_behind)
+        poisoned = {self.universe.title(place) for place in self.poisoned}
+        self.server.world, self.server.fault, self.server.asked = self.universe, misfortune.fault, []
+        self.server.clock, self.server.now = self.time.monotonic, self.time.now
+        self.server.refuse = lambda asked: not poisoned.isdisjoint(map(title_of, asked.keys))
+        clock = Clock(self.time.monotonic, lambda seconds: self.sleep(seconds, misfortune), self.time.now)
         arguments: dict[str, Any] = {"store": self.store, "settings": self.settings, "clock": clock, "failed_too": True}
         try:
             return count_failed(scrape(self.root / "landmarks.csv", **arguments))
@@ -144,13 +169,7 @@ class Scraping(RuleBasedStateMachine):
             return None
         finally:
             Scraping.runs += 1
-            self.check_politeness(behavior)
-
-    def title(self, place: int) -> str:
-        return next(title for title in [*self.universe.pages, *self.lost_titles()] if f"№{place}," in title)
-
-    def lost_titles(self) -> list[str]:
-        return [f'Category:Łuk №{place}, "d\'Or" & +{place}' for place in range(len(self.universe.urls))]
+            self.check_politeness()
 
     def leave_behind(self) -> None:
         """What a kill leaves: the store's files as they are."""
@@ -160,36 +179,46 @@ class Scraping(RuleBasedStateMachine):
         for file in self.folder.glob("store.sqlite*"):
             shutil.copy(file, folder / file.name)
 
-    def sleep(self, seconds: float, behavior: Behavior) -> None:
-        if behavior.killed:
+    def sleep(self, seconds: float, misfortune: Misfortune) -> None:
+        if misfortune.killed:
             raise Killed
         self.time.sleep(seconds)
 
-    def check_politeness(self, behavior: Behavior) -> None:
+    def check_politeness(self) -> None:
         """Requests keep their distance, and stay away for as long as they were asked to, also after a kill."""
-        self.arrivals = [*getattr(self, "arrivals", [])[-1:], *behavior.arrivals]
-        assert all(
-            (next_request - request).total_seconds() >= 0.3 - 1e-4 for request, next_request in pairwise(self.arrivals)
-        )
-        self.earliest = [*getattr(self, "earliest", []), *behavior.earliest]
-        for until in self.earliest:
-            asked_at = until.timestamp() - 7
-            assert not [at for at in self.arrivals if asked_at + 1e-4 < at.timestamp() < until.timestamp() - 1e-4]
+        arrivals = [asked.time for asked in self.server.asked]
+        self.arrivals = [*getattr(self, "arrivals", [])[-1:], *arrivals]
+        assert all(later - earlier >= 0.3 - 1e-4 for earlier, later in pairwise(self.arrivals))
+        waits = [(asked.time, asked.time + wait_after(asked)) for asked in self.server.asked]
+        self.waits = [*getattr(self, "waits", []), *waits]
+        for begin, end in self.waits:
+            assert not [at for at in self.arrivals if begin + 1e-4 < at < end - 1e-4]
 
     def compare_with_dump(self) -> None:
         """The dump of the same universe, completed by the API, fills the same store."""
         path, store = self.root / "dump.json", self.root / "dump" / "store.sqlite"
-        path.write_text(self.universe.dump(), encoding="utf-8")
+        path.write_text(dump_text(self.universe), encoding="utf-8")
         dump_settings = self.settings.model_copy(update={"dump": path, "processes": 1})
         scrape_dump(self.root / "landmarks.csv", store=store, settings=dump_settings)
         with Store(store, create=False) as dump_store:
             for outcome in outcomes(dump_store):
                 assert outcome.status == "pending" or seen(outcome) == self.truth()[int(outcome.landmark_id)]
         api_store, self.folder = self.store, store.parent
-        self.arrivals, self.earliest = [], []  # each store keeps its own pace
+        self.arrivals, self.waits = [], []  # each store keeps its own pace
         assert self.scrape([]) == (0, len(self.universe.urls))
         with Store(api_store, create=False) as first, Store(store, create=False) as second:
             assert without_source(first) == without_source(second)
+
+
+def title_of(key: str) -> str:
+    return unquote(key.removeprefix("/wiki/")).replace("_", " ")
+
+
+def wait_after(asked: ReceivedRequest) -> float:
+    """The seconds that the answer asks the client to wait; a date has no fractions of them."""
+    if asked.fault not in ASKS_TO_WAIT or (asked.fault == "maxlag" and asked.path.startswith("/wiki/")):
+        return 0
+    return WAIT - (asked.fault == "429 date")
 
 
 def seen(outcome: ScrapeOutcome) -> tuple[str, tuple[str, ...]]:
@@ -202,8 +231,6 @@ def without_source(store: Store) -> list[tuple[object, ...]]:
 
 def test_whatever_happens_the_store_is_true_and_in_the_end_complete(monkeypatch):
     monkeypatch.setenv("HIERTREE_PROGRESS", "0")
-    server = Loopback()
-    machine = type("Running", (Scraping,), {"server": server})
     options = settings(
         max_examples=45,
         stateful_step_count=7,
@@ -211,20 +238,20 @@ def test_whatever_happens_the_store_is_true_and_in_the_end_complete(monkeypatch)
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    with server.running():
+    with Wikimedia(Places(), retry_after=WAIT, pages_an_answer=3) as server:
+        machine = type("Running", (Scraping,), {"server": server})
         run_state_machine_as_test(machine, settings=options)
     assert Scraping.runs > 150
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sorted(KINDS))
 @pytest.mark.parametrize("source", ["api", "html"])
 def test_every_kind_of_place_is_found_as_it_is(tmp_path, kind, source):
-    universe, server, time = Universe(), Loopback(), FakeTime()
-    universe.add(kind)
-    (tmp_path / "t.csv").write_text(f"landmark_id,category\n0,{universe.urls[0]}\n", encoding="utf-8")
-    server.behavior = Behavior(universe, time.now)
-    asking = ScrapeSettings(contact=CONTACT, source=source, **server.endpoints)
-    with server.running():
+    places, time = Places(), FakeTime()
+    places.add_place(kind)
+    (tmp_path / "t.csv").write_text(f"landmark_id,category\n0,{places.urls[0]}\n", encoding="utf-8")
+    with Wikimedia(places) as server:
+        asking = ScrapeSettings(contact=CONTACT, source=source, **server.options)
         scrape(tmp_path / "t.csv", store=tmp_path / "s.sqlite", settings=asking, clock=time.clock)
     with Store(tmp_path / "s.sqlite") as store:
-        assert [seen(outcome) for outcome in outcomes(store)] == (universe.api if source == "api" else universe.html)
+        assert [seen(outcome) for outcome in outcomes(store)] == (places.api if source == "api" else places.html)
