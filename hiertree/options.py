@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import Field, fields
 from functools import cache, partial, wraps
 from numbers import Integral, Real
-from typing import Any, TypeVar, cast, get_args
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from .errors import OptionError, nearest_name
 
@@ -73,6 +75,39 @@ def check_shares(name: str, weights: Any, number: int | None = None) -> tuple[fl
     shares = check_each(name, values, partial(check_number, least=0), expected)
     require(number in (None, len(shares)) and abs(sum(shares) - 1) <= 1e-5, name, weights, expected)
     return tuple(map(float, shares))
+
+
+def kinds_of(item: Field[Any]) -> tuple[Any, ...]:
+    """The types that a field accepts, which its module must not postpone; a ``Literal`` is one."""
+    return get_args(item.type) if get_origin(item.type) in (Union, UnionType) else (item.type,)
+
+
+def choices_of(item: Field[Any]) -> Any:
+    """The ``Literal`` of a field, also of one that accepts more; that of a flag; else None."""
+    kinds = kinds_of(item)
+    literal = next((kind for kind in kinds if get_origin(kind) is Literal), None)
+    return Literal[True, False] if bool in kinds else literal
+
+
+class CheckedFields:
+    """The base of dataclasses of options; OptionError for a number out of its range, or none of a field's choices."""
+
+    def __post_init__(self) -> None:
+        options: Any = self
+        for item in fields(options):
+            name, value, kinds, choices = item.name, getattr(options, item.name), kinds_of(item), choices_of(item)
+            least = item.metadata.get("least", 1)
+            if int in kinds:
+                check_integer(name, value, least=least, or_none=type(None) in kinds)
+            elif float in kinds:
+                check_number(name, value, least=least)
+            elif choices is not None and not isinstance(value, _classes_of(kinds)):
+                check_choice(name, value, choices)
+
+
+def _classes_of(kinds: Iterable[Any]) -> tuple[type[Any], ...]:
+    """The classes among types; a callable has one too."""
+    return tuple(get_origin(kind) or kind for kind in kinds if get_origin(kind) in (None, Callable))
 
 
 def is_integer(value: object) -> bool:

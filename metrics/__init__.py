@@ -40,10 +40,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import require_package
+from hiertree.evaluation_options import Approximate, Compat, ProtocolName, Rules
 
 from . import statistics
-from .conventions import Compat, Convention, ProtocolName, Rules
-from .evaluation.approximate import Approximate
+from .conventions import Convention
 from .evaluation.codes import evaluate_codes
 from .evaluation.embeddings import evaluate
 from .evaluation.rankings import evaluate_ranking

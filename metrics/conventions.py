@@ -6,17 +6,12 @@ docs/metrics.md sets the rules of other authors beside this package's own, and l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, get_type_hints
+from typing import Any, Literal, TypeAlias
 
-from hiertree.options import check_choice
+from hiertree.evaluation_options import Rules, Ties
 
-Ties: TypeAlias = Literal["average", "worst", "best", "paper", "index"]
-Compat: TypeAlias = Literal["official", "delf", "revisitop"]
-ProtocolName: TypeAlias = Literal[
-    "sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "vehicleid-one-image", "inshop"
-]
 RankedBy: TypeAlias = Literal[
     "cosine similarity", "Euclidean distance", "Hamming distance", "given scores", "ranked lists"
 ]
@@ -29,86 +24,6 @@ _TIES: Mapping[Ties, str] = MappingProxyType(
         "index": "of equal scores the smaller index first",
     }
 )
-
-
-@dataclass(frozen=True)
-class Rules:
-    r"""The choices that change a number beside ties and relevance.
-
-    Attributes:
-        counts: where H-AP's relevance counts \|Ω^(l)\|: ``"strict"``, the query's list; ``"official"``, the query set,
-            with the query itself inside \|Ω^(L)\|.
-        itself: how a query leaves its own list: ``"masked"`` by index or id, or, in place of both, as the ``"first
-            hit"``, whatever that is; of equal scores the smaller index counts as first.
-        worst: whether a separate gallery's worst item is ``"kept"`` or ``"dropped"``; of equal scores the larger
-            index counts as worst.
-        ideal: of NDCG@k: the best k of the ``"gallery"`` or the best order of the ``"retrieved"`` top k.
-        recall: R@k is 1 for any ``"hit"`` (Eq. 13), or the ``"share"`` of all positives that is in the top k.
-        precision: P@k divides by ``"k"``, by min(k, length of the ``"list"``), or by min(k, rank of the
-            ``"last positive"``).
-        cut_precision: mAP@k divides by min(k, positives), ``"reachable"``, or by all ``"positives"``, as AP_T@k of He
-            et al. (CVPR 2018, Eq. 17).
-        average_precision: AP is a ``"sum"`` of precisions, or the area by ``"trapezoid"`` between recall steps.
-        empty_queries: ``"skip"`` a query without positives, or score it ``"zero"``; ``AP#l``, which only the authors of
-            HAPPIER have, skips it in either case, as their code does. A query of a run that nobody judged is skipped.
-        repeats: an item that a ranked list holds twice is an ``"error"``, or ``"irrelevant"`` wherever it stands again.
-
-    Raises:
-        OptionError: a choice that does not exist.
-
-    >>> Rules(recall="share").denominators
-    'AP, mAP@R: positives; mAP@k, TR@k: min(k, positives); P@k: k; R@k: positives; ASI: items of level ≥ 1'
-    """
-
-    counts: Literal["strict", "official"] = "strict"
-    itself: Literal["masked", "first hit"] = "masked"
-    worst: Literal["kept", "dropped"] = "kept"
-    ideal: Literal["gallery", "retrieved"] = "gallery"
-    recall: Literal["hit", "share"] = "hit"
-    precision: Literal["k", "list", "last positive"] = "k"
-    cut_precision: Literal["reachable", "positives"] = "reachable"
-    average_precision: Literal["sum", "trapezoid"] = "sum"
-    empty_queries: Literal["skip", "zero"] = "skip"
-    repeats: Literal["error", "irrelevant"] = "error"
-
-    def __post_init__(self) -> None:
-        choices = get_type_hints(type(self))
-        for field in fields(self):
-            check_choice(field.name, getattr(self, field.name), choices[field.name])
-
-    @property
-    def counted(self) -> str:
-        """In words: the items that H-AP's relevance counts."""
-        return {
-            "strict": "strict: the gallery without the query",
-            "official": "official: the query set, the query itself included in Ω^(L)",
-        }[self.counts]
-
-    @property
-    def gains(self) -> str:
-        """In words: NDCG's gains and ideal."""
-        ideal = {"gallery": "over the whole gallery, cut at k for NDCG@k", "retrieved": "of the retrieved top k"}
-        return f"2^l − 1, discount 1/log2(1 + rank), ideal {ideal[self.ideal]}"
-
-    @property
-    def denominators(self) -> str:
-        """In words: the divisors on which authors differ."""
-        sums = {"sum": "AP, mAP@R: positives", "trapezoid": "AP: positives, by trapezoids; mAP@R: positives"}
-        precision = {"k": "k", "list": "min(k, items)", "last positive": "min(k, rank of the last positive)"}
-        recall = {"hit": "hit rate", "share": "positives"}
-        cut = "mAP@k, TR@k:" if self.cut_precision == "reachable" else "mAP@k: positives; TR@k:"
-        return (
-            f"{sums[self.average_precision]}; {cut} min(k, positives); P@k: {precision[self.precision]}; "
-            f"R@k: {recall[self.recall]}; ASI: items of level ≥ 1"
-        )
-
-    @property
-    def empty(self) -> str:
-        """In words: the treatment of queries without positives."""
-        return {
-            "skip": "left out of the mean and counted in `skipped`",
-            "zero": "0, and counted in the mean; left out of AP#l",
-        }[self.empty_queries]
 
 
 OURS = Rules()
@@ -240,15 +155,3 @@ class Convention:
         rows = self.rows()
         width = max(map(len, rows))
         return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())
-
-
-def ranking_fields(card: Mapping[str, Any]) -> tuple[int | None, bool]:
-    """``bits`` and ``judged_pairs`` of a card in JSON; earlier cards have both in words alone.
-
-    >>> ranking_fields({"scores": "Hamming distance, 12 bits", "self_rule": "every item as listed"})
-    (12, False)
-    """
-    if "ranked_by" in card:
-        return card["bits"], card["judged_pairs"]
-    words = card["scores"].split()
-    return int(words[2]) if words[0] == "Hamming" else None, card["self_rule"].startswith("as the judgments say")

@@ -8,21 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hiertree.errors import OptionError
+from hiertree.evaluation_options import Conventions, Relevance, Ties
 from hiertree.options import check_integer
 
-from .conventions import Ties
 from .evaluation.scores import as_score_matrix, evaluate_scores
-from .request import H_AP, CheckedOptions, Relevance
+from .request import H_AP, CheckedOptions
 
 
 def h_ap(
     scores: Any,
     levels: Any,
     *,
-    alpha: float = 1.0,
-    relevance: Relevance | None = None,
+    alpha: float = Conventions.alpha,
+    relevance: Relevance = Conventions.relevance,
     valid: Any = None,
-    ties: Ties = "average",
+    ties: Ties = Conventions.ties,
 ) -> NDArray[np.float64]:
     r"""Hierarchical average precision of each query.
 
@@ -36,7 +36,7 @@ def h_ap(
         scores: (Q, N), larger meaning nearer.
         levels: (Q, N) integers 0 … L.
         alpha: of the relevance (l/L)^α / \|Ω^(l)\|.
-        relevance: in place of that, a function of counts or a table, as :func:`evaluate` takes it.
+        relevance: in place of that, as :func:`evaluate` takes it.
         valid: (Q, N) booleans; False leaves an item out.
         ties: see :func:`evaluate_scores`.
 
@@ -55,7 +55,7 @@ def h_ap(
 
 
 def ndcg(
-    scores: Any, levels: Any, *, k: int | None = None, valid: Any = None, ties: Ties = "average"
+    scores: Any, levels: Any, *, k: int | None = None, valid: Any = None, ties: Ties = Conventions.ties
 ) -> NDArray[np.float64]:
     r"""Normalized discounted cumulative gain of each query, with gains 2^l − 1 (Ramzi et al., Eq. 23).
 
@@ -71,7 +71,7 @@ def ndcg(
     return _values(scores, levels, name, valid=valid, ties=ties)
 
 
-def asi(scores: Any, levels: Any, *, valid: Any = None, ties: Ties = "average") -> NDArray[np.float64]:
+def asi(scores: Any, levels: Any, *, valid: Any = None, ties: Ties = Conventions.ties) -> NDArray[np.float64]:
     r"""Average set intersection of each query: the mean over n ≤ \|Ω⁺\| of \|top-n ∩ ideal top-n\| / n.
 
     The intersection is of multisets of levels.
@@ -84,7 +84,7 @@ def asi(scores: Any, levels: Any, *, valid: Any = None, ties: Ties = "average") 
 
 
 def average_precision(
-    scores: Any, levels: Any, *, level: int | None = None, valid: Any = None, ties: Ties = "average"
+    scores: Any, levels: Any, *, level: int | None = None, valid: Any = None, ties: Ties = Conventions.ties
 ) -> NDArray[np.float64]:
     r"""AP^(l) of each query: the mean over the items at level ≥ l of the precision at their rank.
 
@@ -97,7 +97,7 @@ def average_precision(
 
 
 def recall_at_k(
-    scores: Any, levels: Any, *, k: int, level: int | None = None, valid: Any = None, ties: Ties = "average"
+    scores: Any, levels: Any, *, k: int, level: int | None = None, valid: Any = None, ties: Ties = Conventions.ties
 ) -> NDArray[np.float64]:
     """R@k of each query: 1 if any item at level ≥ l is in the top k (Ramzi et al., Eq. 13), a hit rate.
 
@@ -110,7 +110,7 @@ def recall_at_k(
 
 
 def true_recall_at_k(
-    scores: Any, levels: Any, *, k: int, level: int | None = None, valid: Any = None, ties: Ties = "average"
+    scores: Any, levels: Any, *, k: int, level: int | None = None, valid: Any = None, ties: Ties = Conventions.ties
 ) -> NDArray[np.float64]:
     """TR@k of each query: items at level ≥ l in the top k / min(k, all of them) (Ramzi et al., Eq. 14, 15).
 
@@ -123,7 +123,7 @@ def true_recall_at_k(
 
 
 def precision_at_k(
-    scores: Any, levels: Any, *, k: int, level: int | None = None, valid: Any = None, ties: Ties = "average"
+    scores: Any, levels: Any, *, k: int, level: int | None = None, valid: Any = None, ties: Ties = Conventions.ties
 ) -> NDArray[np.float64]:
     """P@k of each query: items at level ≥ l in the top k / k, also where the gallery is smaller than k.
 
@@ -136,7 +136,7 @@ def precision_at_k(
 
 
 def map_at_r(
-    scores: Any, levels: Any, *, level: int | None = None, valid: Any = None, ties: Ties = "average"
+    scores: Any, levels: Any, *, level: int | None = None, valid: Any = None, ties: Ties = Conventions.ties
 ) -> NDArray[np.float64]:
     """mAP@R of each query: precisions at the positives within the top R, summed, / R, with R positives.
 
@@ -149,7 +149,7 @@ def map_at_r(
 
 
 def map_at_k(
-    scores: Any, levels: Any, *, k: int, level: int | None = None, valid: Any = None, ties: Ties = "average"
+    scores: Any, levels: Any, *, k: int, level: int | None = None, valid: Any = None, ties: Ties = Conventions.ties
 ) -> NDArray[np.float64]:
     """mAP@k of each query: precisions at the positives within the top k, summed, / min(k, positives), as GLDv2 does.
 
@@ -172,11 +172,11 @@ def hierarchical_precision_recall(
     scores: Any,
     levels: Any,
     *,
-    alpha: float = 1.0,
-    relevance: Relevance | None = None,
+    alpha: float = Conventions.alpha,
+    relevance: Relevance = Conventions.relevance,
     valid: Any = None,
     num_levels: int | None = None,
-    ties: Ties = "average",
+    ties: Ties = Conventions.ties,
 ) -> PrecisionRecall:
     r"""H-P@k and H-R@k of each query at every rank k (Ramzi et al., Eq. 30, 31).
 

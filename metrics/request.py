@@ -6,26 +6,26 @@ A new metric takes one line of ``_FAMILIES`` here, and its function one of :data
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from hiertree import relevance as relevances
 from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, nearest_name
-from hiertree.options import check_choice, check_number
+from hiertree.evaluation_options import Conventions, RelevanceFunction, RelevanceName, Rules, Ties
+from hiertree.options import check_choice, check_shares
 
-from .conventions import COMPATIBLE, OURS, PROTOCOLS, Compat, Convention, Protocol, ProtocolName, RankedBy, Rules, Ties
+from .conventions import COMPATIBLE, OURS, PROTOCOLS, Convention, Protocol, RankedBy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
-RelevanceFunction: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
-Relevance: TypeAlias = "RelevanceFunction | NDArray[Any]"
+FunctionOrTable: TypeAlias = "RelevanceFunction | NDArray[Any]"
 MOST_RANKS = 2**31 - 1  # ranks are 32-bit integers
 _EXAMPLES = ("H-AP", "H-AP(alpha=3)", "NDCG@10", "ASI", "AP[1]", "R@1", "TR@10", "P@1", "MRR", "HP@10", "mAP@R")
 _OTHER_NAMES = {
@@ -37,6 +37,7 @@ _OTHER_NAMES = {
     "precision@1": "P@1",
 }
 _K, _LEVEL, _ALPHA = r"@(?P<k>\d+)", r"(\[(?P<level>\d+)\])?", r"(\(alpha=(?P<alpha>\d+(\.\d+)?)\))?"
+_RELEVANCES = "a function of counts (Q, L+1), a table (Q, L+1), one weight per level, or a name"
 _QUERY_LIST = re.compile(r"\[([^\[\]]*[^\[\]0-9][^\[\]]*)\]$")
 
 
@@ -182,37 +183,9 @@ def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
     )
 
 
-class MetricOptions(TypedDict, total=False):
-    """Options of every entry point; :func:`hiertree.metrics.evaluate` documents them."""
-
-    metrics: Iterable[str] | None
-    alpha: float
-    relevance: Relevance | None
-    ties: Ties
-    protocol: ProtocolName | None
-    compat: Compat | Rules | None
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CheckedOptions:
-    """The values of :class:`MetricOptions`; OptionError for one outside its range, or two that exclude each other."""
-
-    metrics: Iterable[str] | None = None
-    alpha: float = 1.0
-    relevance: Relevance | None = None
-    ties: Ties = "average"
-    protocol: ProtocolName | None = None
-    compat: Compat | Rules | None = None
-
-    def __post_init__(self) -> None:
-        if self.protocol is not None:
-            check_choice("protocol", self.protocol, ProtocolName)
-        if not isinstance(self.compat, Rules | None):
-            check_choice("compat", self.compat, Compat)
-        check_choice("ties", self.ties, Ties)
-        check_number("alpha", self.alpha, least=0)
-        if self.relevance is not None and self.alpha != 1.0:
-            raise OptionError(f"alpha={self.alpha} beside relevance=", expected="one of the two")
+class CheckedOptions(Conventions):
+    """The conventions, from which the request of an evaluation is made."""
 
     @property
     def benchmark(self) -> Protocol | None:
@@ -244,12 +217,24 @@ class CheckedOptions:
             problem = f"ties={self.ties!r} with NDCG@k and the ideal of the retrieved top k"
             remedy = "that ideal depends on which of the tied items are in the top k"
             raise OptionError(problem, expected="ties='index'", remedy=remedy)
-        relevance = partial(relevances.hap, alpha=float(self.alpha)) if self.relevance is None else self.relevance
-        if not callable(relevance):
-            relevance = _checked_table(relevance, (num_queries, num_levels + 1))
+        relevance = self._relevance((num_queries, num_levels + 1))
         request = MetricRequest(parsed, num_levels, relevance, self.ties, rules, self.protocol)
         request.table(H_AP, np.ones((1, num_levels + 1), np.int64), slice(0, 1))  # a bad relevance fails here
         return request
+
+    def _relevance(self, shape: tuple[int, int]) -> FunctionOrTable:
+        """The function of that name or of the levels' weights, the user's own, or a checked table."""
+        relevance = self.relevance
+        if isinstance(relevance, str):
+            check_choice("relevance", relevance, RelevanceName)
+            hap = partial(relevances.hap, alpha=float(self.alpha))
+            functions: dict[str, RelevanceFunction] = {"hap": hap, "linear": relevances.linear, "gain": relevances.gain}
+            return functions[relevance]
+        if callable(relevance):
+            return relevance
+        if to_numpy(relevance, name="relevance").ndim == 1:
+            return partial(relevances.weighted_ap, weights=check_shares("relevance", relevance, shape[1] - 1))
+        return _checked_table(relevance, shape)
 
 
 @dataclass(frozen=True)
@@ -258,7 +243,7 @@ class MetricRequest:
 
     metrics: tuple[Metric, ...]
     num_levels: int
-    relevance: Relevance  # of H-AP
+    relevance: FunctionOrTable  # of H-AP
     ties: Ties
     rules: Rules = OURS
     protocol: str | None = None
@@ -273,7 +258,7 @@ class MetricRequest:
 
         The largest of a query is about 1, lest sums overflow: H-AP is a quotient, in which a power of two cancels.
         """
-        relevance: Relevance = self.relevance
+        relevance: FunctionOrTable = self.relevance
         if metric.parameters:
             relevance = partial(relevances.hap, **metric.parameters)
         table = _checked_table(relevance(counts), counts.shape) if callable(relevance) else relevance[rows]
@@ -296,7 +281,7 @@ class MetricRequest:
 def _checked_table(table: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
     array = to_numpy(table, name="relevance")
     if array.dtype.kind not in "fiub":
-        raise OptionError(f"relevance={table!r}", expected="a function of counts (Q, L+1), or a table (Q, L+1)")
+        raise OptionError(f"relevance={table!r}", expected=_RELEVANCES)
     relevance_table = array.astype(np.float64, order="C")
     if relevance_table.shape != shape:
         raise OptionError(
@@ -307,7 +292,7 @@ def _checked_table(table: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
     return relevance_table
 
 
-def _name(relevance: Relevance) -> str:
+def _name(relevance: FunctionOrTable) -> str:
     """The name of a relevance function on the convention card."""
     if not callable(relevance):
         return "a table of one value per query and level"

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hiertree.evaluation_options import Ties
 from hiertree.jit import Floats, Int32s, Ints, Words, jit
 
-from ..conventions import Ties
 from ..ranking.gallery import Gallery
 from ..ranking.ranked import Ranked, ranked_positives
 from .blocks import for_each, ranges, row_ranges

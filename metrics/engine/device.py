@@ -12,9 +12,8 @@ import torch
 from hiertree.errors import DeviceError
 
 if TYPE_CHECKING:
+    from hiertree.evaluation_options import Precision
     from hiertree.jit import Array
-
-    from .vectors import Precision
 
 _GALLERY_BYTES, _BLOCK_BYTES = 2**29, 2**28  # where memory is shared with everything else
 _BLOCK_BYTES_OF_A_GPU = 2**31

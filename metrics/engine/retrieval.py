@@ -10,9 +10,9 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from hiertree import level_counts
+from hiertree.evaluation_options import Ties
 from hiertree.jit import Array, Bools, Bytes, Floats, Ints
 
-from ..conventions import Ties
 from ..formulas import FORMULAS
 from ..ranking.ranked import Ranked, RankedLists, ranked_positives, sort_matrix
 from ..ranking.sorted_positives import BYTES_OF_A_POSITIVE, SortedPositives

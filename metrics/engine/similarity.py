@@ -17,13 +17,14 @@ import numpy as np
 
 from hiertree.errors import OptionError, require_package
 from hiertree.jit import Array, Ints, Words, jit
-from hiertree.options import check_choice
 
 from ..ranking.gallery import Gallery
 from .blocks import for_each, num_threads, ranges
-from .vectors import LARGEST_SUM, Precision, Vectors, first_of_equal, hashes_of
+from .vectors import LARGEST_SUM, Vectors, first_of_equal, hashes_of
 
 if TYPE_CHECKING:
+    from hiertree.evaluation_options import Precision
+
     from .device import Device
     from .processes import Share
 
@@ -213,8 +214,6 @@ class Similarity:
 
 def _device(name: str | None, precision: Precision | None) -> Device | None:
     """The device of that name, or None for numpy, which only multiplies in the embeddings' own type or float32."""
-    if precision is not None:
-        check_choice("precision", precision, Precision)
     if name is not None:
         require_package("torch", extra="train")
         from .device import Device

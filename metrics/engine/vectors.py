@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from hiertree.jit import Array, Ints, Words, jit, reordering_jit
 
 from .blocks import for_each, num_threads, ranges
 
-Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]  # of products
 _ROWS_AT_ONCE = 256
 _ROWS_IN_CACHE = 64
 _ROWS_OF_A_THREAD = 2048

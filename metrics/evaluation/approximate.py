@@ -7,14 +7,13 @@ on some of the queries, against the exact product.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hiertree.errors import InputError, OptionError, require_package
+from hiertree.evaluation_options import Approximate
 from hiertree.io.progress import show_progress
-from hiertree.options import check_choice, check_integer
 
 from ..request import MetricRequest
 from ..result import Evaluation
@@ -26,60 +25,11 @@ if TYPE_CHECKING:
     from ..ranking.gallery import Mask
     from .inputs import Labels
 
-
-class NeighborSearch(Protocol):
-    """An index of the gallery, as of faiss: row i of its vectors is item i."""
-
-    def search(self, queries: NDArray[np.float32], k: int, /) -> Any:
-        """Find (n, k) items for (n, d) queries of unit length."""
-
-
-IndexName: TypeAlias = Literal["hnsw", "ivf"]
-Search: TypeAlias = "NeighborSearch | Callable[[NDArray[np.float32], int], Any]"
 _ROWS = 1 << 14  # vectors normalized or queries searched at once
 _GATHERED = 1 << 22  # numbers of listed vectors at once
 _TRAINED_ON = 256  # training vectors per list of an inverted file, as faiss recommends
 _ROUNDING = 1e-6  # rounding error of a cosine in float32
 _SINGLE = np.dtype(np.float32)
-
-
-@dataclass(frozen=True)
-class Approximate:
-    """How to search approximately.
-
-    Attributes:
-        index: ``"hnsw"``, a graph of neighbors (Malkov and Yashunin, 2016), without training, built slowly, that
-            differs each time if several threads build it; or ``"ivf"``, an inverted file (Sivic and Zisserman, 2003):
-            the gallery in lists by k-means, of which the nearest are searched, the same each time; or any engine that
-            holds the gallery: an object with ``search(queries, k)`` or a function of these, float32 queries of unit
-            length, that returns (n, k) gallery indices, −1 where it finds fewer, alone or after their scores. The
-            items are ranked by their cosines, computed here.
-        links: of the graph, for each item.
-        breadth: candidates kept while the graph is searched, or more where k is.
-        lists: of the inverted file; 4·√N unless given, and no more than N / 40.
-        probes: lists searched; searching all of them makes the search exact.
-        sample: queries on which recall is measured.
-        seed: of their draw, and of k-means.
-
-    Raises:
-        OptionError: an index that does not exist, or a number below 1.
-    """
-
-    index: IndexName | Search = "hnsw"
-    links: int = 32
-    breadth: int = 128
-    lists: int | None = None
-    probes: int = 32
-    sample: int = 200
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not callable(getattr(self.index, "search", self.index)):
-            check_choice("index", self.index, IndexName)
-        for name in ("links", "breadth", "probes", "sample"):
-            check_integer(name, getattr(self, name), least=1)
-        check_integer("lists", self.lists, or_none=True)
-        check_integer("seed", self.seed, least=0)
 
 
 def evaluate_approximately(

@@ -9,10 +9,11 @@ import numpy as np
 
 from hiertree.arrays import to_numpy
 from hiertree.errors import EmbeddingError, ShapeError
+from hiertree.evaluation_options import RetrievalOptions
 from hiertree.options import with_options_of
 
 from ..result import Evaluation
-from .inputs import CheckedRetrievalOptions, RetrievalOptions, check_inputs
+from .inputs import CheckedRetrievalOptions, check_inputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

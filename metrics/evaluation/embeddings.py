@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from hiertree.errors import OptionError, require_package
-from hiertree.options import check_choice, check_integer, with_options_of
+from hiertree.errors import require_package
+from hiertree.evaluation_options import Approximate, RetrievalOptions, Search, SearchOptions
+from hiertree.options import split_options, with_options_of
 
 from ..result import Evaluation
-from .approximate import Approximate, IndexName, Search, evaluate_approximately
-from .inputs import CheckedRetrievalOptions, RetrievalOptions, check_inputs
+from .approximate import evaluate_approximately
+from .inputs import CheckedRetrievalOptions, check_inputs
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..engine.vectors import Precision
+
+class EvaluateOptions(RetrievalOptions, SearchOptions, total=False):
+    """The keywords of :func:`evaluate`."""
 
 
-@with_options_of(CheckedRetrievalOptions)
+@with_options_of(CheckedRetrievalOptions, Search)
 def evaluate(
     query: Any,
     query_paths: Any,
     gallery: Any = None,
     gallery_paths: Any = None,
-    *,
-    counts: Literal["strict", "official"] | None = None,
-    block_size: int | None = None,
-    tile_size: int | None = None,
-    device: str | None = None,
-    precision: Precision | None = None,
-    distributed: bool = False,
-    approximate: IndexName | Search | Approximate | None = None,
-    resume: str | os.PathLike[str] | None = None,
-    progress: bool = False,
-    **options: Unpack[RetrievalOptions],
+    **options: Unpack[EvaluateOptions],
 ) -> Evaluation:
     r"""Every metric of a retrieval by cosine similarity.
 
@@ -53,8 +45,9 @@ def evaluate(
         metrics: names (see :mod:`hiertree.metrics`). By default those of the protocol, or else H-AP, NDCG, ASI, AP at
             every level, R@1, R@10 and mAP@R.
         alpha: of the relevance of ``H-AP``, (l/L)^α / \|Ω^(l)\| (Eq. 20).
-        relevance: of ``H-AP`` in place of alpha's: a function counts (r, L+1) → table (r, L+1), called with any r of
-            the queries, such as ``hiertree.relevance.linear``; or a table (Q, L+1), one row per query, such as
+        relevance: of ``H-AP``: ``"hap"``, which is alpha's; ``"linear"``, l/L; ``"gain"``, 2^l − 1; L weights, with
+            which H-AP is that weighted mean of the APs of the levels; a function counts (r, L+1) → table (r, L+1),
+            called with any r of the queries; or a table (Q, L+1), one row per query, such as
             :func:`hiertree.relevance.from_networkx` gives.
         counts: where the relevance of H-AP counts \|Ω^(l)\|: ``"strict"``, the gallery without the query, or
             ``"official"``, the query set with the query itself inside \|Ω^(L)\|, as the authors' code does.
@@ -113,32 +106,25 @@ def evaluate(
     >>> result.skipped  # the last item is alone in its kind, the last two in their landmark
     {'H-AP': 1, 'R@1': 2, 'AP[1]': 1}
     """
-    check_choice("distributed", distributed, Literal[True, False])
-    check_choice("progress", progress, Literal[True, False])
-    check_integer("block_size", block_size, or_none=True)
-    check_integer("tile_size", tile_size, or_none=True)
-    exact_options = tile_size, device, resume, precision, distributed or None
-    if approximate is not None and any(option is not None for option in exact_options):
-        option_names = "tile_size=, device=, resume=, precision= or distributed="
-        raise OptionError(f"{option_names} with approximate=", expected="only one of them")
+    search_options, conventions = split_options(options, Search, CheckedRetrievalOptions)
+    search, checked_options = Search(**search_options), CheckedRetrievalOptions(**conventions)
     from ..engine.compute import values_of_embeddings  # takes numba with it
     from ..engine.retrieval import Retrieval
     from ..engine.similarity import Similarity
     from ..engine.vectors import as_vectors
     from ..ranking.gallery import labeled_gallery
 
-    checked_options = CheckedRetrievalOptions(**options).with_rules(counts=counts)
     inputs = query, query_paths, gallery, gallery_paths
     queries, items, labels, request = check_inputs(
-        inputs, checked_options, reader=partial(as_vectors, distributed=distributed)
+        inputs, checked_options, reader=partial(as_vectors, distributed=search.distributed)
     )
-    if approximate is not None:
-        search = approximate if isinstance(approximate, Approximate) else Approximate(approximate)
-        return evaluate_approximately(queries, items, labels, request, search, progress=progress)
+    if search.approximate is not None:
+        index = search.approximate if isinstance(search.approximate, Approximate) else Approximate(search.approximate)
+        return evaluate_approximately(queries, items, labels, request, index, progress=search.progress)
     ranked = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules)
-    similarity_options: dict[str, Any] = {"tile_size": tile_size, "device": device, "precision": precision}
+    similarity_options: Any = {"tile_size": search.tile_size, "device": search.device, "precision": search.precision}
     share, numbers = None, (request, ranked.totals, ranked.counts, len(items))
-    if distributed:
+    if search.distributed:
         require_package("torch", extra="train")
         from ..engine.processes import check_alike, share_of_group
         from ..engine.shared import similarity_of
@@ -149,5 +135,6 @@ def evaluate(
     else:
         similarity = Similarity(queries, items, ranked, **similarity_options)
     retrieval = Retrieval(similarity, *numbers)
-    values = values_of_embeddings(retrieval, block_size=block_size, share=share, resume=resume, progress=progress)
+    block_options: Any = {"block_size": search.block_size, "resume": search.resume, "progress": search.progress}
+    values = values_of_embeddings(retrieval, share=share, **block_options)
     return labels.evaluation(request, values, ranked_by="cosine similarity", details=similarity.details)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
 from hiertree.arrays import MAX_LEVELS, check_same_rows, shared_paths, to_numpy
 from hiertree.errors import OptionError, ShapeError
+from hiertree.evaluation_options import RetrievalConventions, Rules
 from hiertree.level_columns import LabelNames
 from hiertree.options import is_integer
 
-from ..request import CheckedOptions, MetricOptions, MetricRequest
+from ..request import CheckedOptions, MetricRequest
 from ..result import Evaluation
 
 if TYPE_CHECKING:
@@ -22,32 +24,24 @@ if TYPE_CHECKING:
     from ..conventions import RankedBy
     from ..ranking.gallery import Mask
 
-_MASKS = ("query_ids", "gallery_ids", "junk", "distractors")
-
-
-class RetrievalOptions(MetricOptions, total=False):
-    """:class:`MetricOptions` and the items that lists exclude; see :func:`hiertree.metrics.evaluate`."""
-
-    query_ids: Any
-    gallery_ids: Any
-    junk: Iterable[Iterable[int]] | None
-    distractors: Any
+_LABELS_ONLY = ("counts", "query_ids", "gallery_ids", "junk", "distractors")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CheckedRetrievalOptions(CheckedOptions):
-    """The values of :class:`RetrievalOptions`; exclusions are checked with the labels."""
+class CheckedRetrievalOptions(CheckedOptions, RetrievalConventions):
+    """The same of a retrieval by labels."""
 
-    query_ids: Any = None
-    gallery_ids: Any = None
-    junk: Iterable[Iterable[int]] | None = None
-    distractors: Any = None
+    @property
+    @override
+    def rules(self) -> Rules:
+        """Those of the conventions, with the choice of ``counts``."""
+        return super().rules if self.counts is None else replace(super().rules, counts=self.counts)
 
     def refuse_masks(self, context: str) -> None:
-        """OptionError if an option excludes items."""
-        if any(getattr(self, name) is not None for name in _MASKS):
+        """OptionError for an option that needs labels of rows."""
+        if any(getattr(self, name) is not None for name in _LABELS_ONLY):
             raise OptionError(
-                f"one of {', '.join(_MASKS)} {context}", expected="masks only with label paths and indices"
+                f"one of {', '.join(_LABELS_ONLY)} {context}", expected="them only with label paths and indices"
             )
 
     def check_protocol(self, *, self_retrieval: bool) -> None:

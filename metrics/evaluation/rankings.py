@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from hiertree.errors import OptionError
+from hiertree.evaluation_options import RetrievalOptions
 from hiertree.options import check_choice, with_options_of
 
 from ..result import Evaluation
 from ..runs import as_run
 from ..trec_reading import NegativeQrels
-from .inputs import CheckedRetrievalOptions, RetrievalOptions
+from .inputs import CheckedRetrievalOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

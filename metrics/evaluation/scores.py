@@ -10,9 +10,10 @@ import numpy as np
 
 from hiertree.arrays import MAX_LEVELS, as_float64, check_same_rows, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.evaluation_options import MetricOptions
 from hiertree.options import check_choice, check_integer, with_options_of
 
-from ..request import CheckedOptions, MetricOptions
+from ..request import CheckedOptions
 from ..result import Evaluation
 from .inputs import checked_num_levels
 

@@ -12,15 +12,15 @@ from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 from hiertree import levels
 from hiertree.arrays import MAX_LEVELS, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, ShapeError
+from hiertree.evaluation_options import Compat, Counts, Relevance, RetrievalConventions, Rules, Search, Ties
 from hiertree.options import check_choice, check_integer
 
-from ..conventions import Compat, Rules, Ties
 from ..engine.retrieval import Retrieval, ScoredLists, values_of_lists
 from ..engine.vectors import Vectors
 from ..evaluation.embeddings import evaluate
 from ..evaluation.inputs import CheckedRetrievalOptions, check_inputs
 from ..ranking.gallery import drop_ranked, labeled_gallery
-from ..request import CheckedOptions, RelevanceFunction, parse_metrics
+from ..request import parse_metrics
 from ..result import Evaluation
 
 Distance: TypeAlias = Literal["euclidean", "cosine"]
@@ -42,7 +42,7 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
         distance: ``"euclidean"``, or ``"cosine"``, by which :func:`hiertree.metrics.evaluate` ranks, faster.
         num_levels: L, where testers cut columns; labels of another number of levels are refused then.
         alpha: as :func:`hiertree.metrics.evaluate` takes it, as are the rest.
-        relevance: likewise, a function of counts.
+        relevance: likewise, but no table.
         counts: likewise.
         ties: likewise.
         compat: likewise.
@@ -67,12 +67,12 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
         *,
         distance: Distance = "euclidean",
         num_levels: int | None = None,
-        alpha: float = 1.0,
-        relevance: RelevanceFunction | None = None,
-        counts: Literal["strict", "official"] | None = None,
-        ties: Ties = "average",
-        compat: Compat | Rules | None = None,
-        device: str | None = None,
+        alpha: float = RetrievalConventions.alpha,
+        relevance: Relevance = RetrievalConventions.relevance,
+        counts: Counts | None = RetrievalConventions.counts,
+        ties: Ties = RetrievalConventions.ties,
+        compat: Compat | Rules | None = RetrievalConventions.compat,
+        device: str | None = Search.device,
     ) -> None:
         unused = evaluate  # the library's own searches need faiss
         super().__init__(device=torch.device("cpu"), knn_func=unused, kmeans_func=unused)
@@ -80,9 +80,9 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
         self.distance = distance
         self.names = tuple(metric.name for metric in parse_metrics(metrics, num_levels=MAX_LEVELS))
         check_integer("num_levels", num_levels, or_none=True)
-        metric_options: dict[str, Any] = {"alpha": alpha, "relevance": relevance, "ties": ties, "compat": compat}
-        CheckedOptions(**metric_options)  # wrong options fail here
-        self.num_levels, self.options = num_levels, {**metric_options, "counts": counts, "device": device}
+        conventions: Any = {"alpha": alpha, "relevance": relevance, "counts": counts, "ties": ties, "compat": compat}
+        RetrievalConventions(**conventions)  # wrong options fail here
+        self.num_levels, self.options = num_levels, {**conventions, "device": device}
         self.result: Evaluation | None = None
 
     def get_curr_metrics(self) -> list[str]:
@@ -161,11 +161,9 @@ def _check_included(queries: Any, items: Any, array_name: str) -> None:
         raise OptionError(f"ref_includes_query=True: reference {array_name}", expected="those of the query first")
 
 
-def _evaluate_distances(
-    *inputs: Any, counts: Literal["strict", "official"] | None, device: str | None, **options: Any
-) -> Evaluation:
+def _evaluate_distances(*inputs: Any, device: str | None, **options: Any) -> Evaluation:
     """Every metric by Euclidean distance, a block of queries × gallery at once."""
-    checked_options = CheckedRetrievalOptions(**options).with_rules(counts=counts)
+    checked_options = CheckedRetrievalOptions(**options)
     queries, items, labels, request = check_inputs(inputs, checked_options, reader=_raw_vectors)
     mask, order = labels.mask, np.arange(len(items))
     ranked = labeled_gallery(labels.query_paths, labels.gallery_paths, mask, request.rules)

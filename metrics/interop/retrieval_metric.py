@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,10 +19,10 @@ from torchmetrics.wrappers import BootStrapper
 
 from hiertree.arrays import MAX_LEVELS, refuse_containers, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.evaluation_options import Compat, Counts, ProtocolName, Relevance, RetrievalConventions, Rules, Ties
 
-from ..conventions import Compat, ProtocolName, Rules, Ties
 from ..evaluation.embeddings import evaluate
-from ..request import CheckedOptions, RelevanceFunction, parse_metrics
+from ..request import parse_metrics
 from ..result import Evaluation
 
 _NONE = -1
@@ -37,7 +37,7 @@ class RetrievalMetric(Metric):
         metrics: a name, of which ``compute`` returns the mean; or several, or None for the default ones, of which it
             returns a dictionary. See :mod:`hiertree.metrics`.
         alpha: as :func:`hiertree.metrics.evaluate` takes it, as are the next ones.
-        relevance: a function counts (r, L+1) → table (r, L+1).
+        relevance: likewise, but no table.
         counts: likewise.
         ties: likewise.
         protocol: likewise.
@@ -70,12 +70,12 @@ class RetrievalMetric(Metric):
         self,
         metrics: str | Iterable[str] | None = None,
         *,
-        alpha: float = 1.0,
-        relevance: RelevanceFunction | None = None,
-        counts: Literal["strict", "official"] | None = None,
-        ties: Ties = "average",
-        protocol: ProtocolName | None = None,
-        compat: Compat | Rules | None = None,
+        alpha: float = RetrievalConventions.alpha,
+        relevance: Relevance = RetrievalConventions.relevance,
+        counts: Counts | None = RetrievalConventions.counts,
+        ties: Ties = RetrievalConventions.ties,
+        protocol: ProtocolName | None = RetrievalConventions.protocol,
+        compat: Compat | Rules | None = RetrievalConventions.compat,
         **options: Any,
     ) -> None:
         try:
@@ -83,12 +83,12 @@ class RetrievalMetric(Metric):
         except ValueError as error:
             raise OptionError(f"options {sorted(options)}", expected=f"options of torchmetrics ({error})") from error
         names = (metrics,) if isinstance(metrics, str) else None if metrics is None else tuple(metrics)
-        metric_options: dict[str, Any] = {"alpha": alpha, "relevance": relevance, "ties": ties}
-        metric_options |= {"protocol": protocol, "compat": compat}
-        CheckedOptions(**metric_options)  # wrong options fail here
+        conventions: dict[str, Any] = {"alpha": alpha, "relevance": relevance, "counts": counts, "ties": ties}
+        conventions |= {"protocol": protocol, "compat": compat}
+        RetrievalConventions(**conventions)  # wrong options fail here
         if names is not None:
             parse_metrics(names, num_levels=MAX_LEVELS)
-        self.names, self.is_one, self.options = names, isinstance(metrics, str), {**metric_options, "counts": counts}
+        self.names, self.is_one, self.options = names, isinstance(metrics, str), conventions
         self._result: Evaluation | None = None
         for state in _STATES:
             self.add_state(state, default=[], dist_reduce_fx="cat")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hiertree.evaluation_options import Ties
 from hiertree.jit import Array, Bytes, Int32s, Ints, jit
 
-from ..conventions import Ties
 from .ranked import Ranked
 
 _GLANCE = 64  # items that are searched for ties at once

@@ -14,9 +14,9 @@ import numpy as np
 
 from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, PathError, ShapeError
+from hiertree.evaluation_options import Rules, Ties
 from hiertree.jit import Array, Bools, Bytes, Ints, jit
 
-from ..conventions import Rules, Ties
 from .ranked import sort_matrix
 from .sorted_positives import (
     BYTES_OF_A_POSITIVE,

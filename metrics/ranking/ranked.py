@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from hiertree.evaluation_options import Ties
 from hiertree.jit import Array, Bools, Bytes, Floats, Int32s, Ints, jit
 
-from ..conventions import Ties
 from ..request import Metric, MetricRequest
 from .sorted_positives import SortedPositives, count_negatives, count_negatives_by_index, empty_positives, sort, split
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from hiertree.evaluation_options import Conventions, RetrievalConventions, Search
+
 from .checked_paths import (
     GROWING_FOLDER,
     INPUT_FILE,
@@ -22,9 +24,9 @@ from .options import (
     INTEGERS,
     NAMES,
     SEED,
-    LevelWeights,
     backbone_option,
     choice,
+    field_options,
     flag,
     json_option,
     option,
@@ -44,26 +46,7 @@ gallery_labels_option = option("--gallery-labels", INPUT_FILE, "Table of the gal
 query_labels_option = option(
     "--query-labels", INPUT_FILE, "Names and labels of the queries, where these are not items."
 )
-protocol_option = choice(
-    "--protocol",
-    ["sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "vehicleid-one-image", "inshop"],
-    "A benchmark: its metrics and its rules.",
-)
 names_option = option("--ids", NAME, "Names of items; default: image, or else the first column.", metavar="COLUMN")
-convention_options = options_of(
-    option("--metrics", NAMES, "H-AP, NDCG@100, R@1, AP[1], … instead of the default."),
-    option("--alpha", float, "α of H-AP's relevance.", default=1.0),
-    option(
-        "--relevance",
-        LevelWeights(),
-        "Relevance of H-AP: hap, (l/L)^α / |Ω^(l)|; linear, l/L; gain, 2^l − 1; or the levels' weights, coarse → fine, "
-        "in a mean of their APs.",
-        default="hap",
-    ),
-    choice("--ties", ["average", "worst", "best", "paper", "index"], "What equal scores mean.", default="average"),
-    protocol_option,
-    choice("--compat", ["official", "delf", "revisitop"], "Compute as the authors' code does."),
-)
 result_options = options_of(
     json_option,
     option("--per-query", OUTPUT_FILE, "Parquet or CSV file for the values of every query."),
@@ -123,16 +106,9 @@ def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> 
 @option("--ids", NAME, "No query retrieves an item with the same value there: itself, its sequence.", metavar="COLUMN")
 @option("--junk", INPUT_FILE, "Table of columns query and item, rows counted from 0, to leave out of lists.")
 @flag("--distractors", "Gallery rows whose labels are all empty are irrelevant to every query.")
-@convention_options
-@choice(
-    "--counts", ["strict", "official"], "Whether |Ω^(L)| holds the query; default: as --compat says, or else strict."
-)
+@field_options(RetrievalConventions)
 @codes_option
-@option("--block-size", COUNT, "Queries at once; changes no number.")
-@option("--device", NAME, "A torch device that multiplies, such as cuda.")
-@choice("--precision", ["float32", "tf32", "bfloat16"], "Precision of the products; default: that of the embeddings.")
-@choice("--approximate", ["hnsw", "ivf"], "Search by a faiss index; metrics of a top k only.")
-@option("--resume", GROWING_FOLDER, "Folder that keeps finished queries, to go on from when interrupted.")
+@field_options(Search)
 @result_options
 def evaluate(embeddings: Path, **options: Any) -> None:
     """Measure EMBEDDINGS by the tree of their labels.
@@ -164,7 +140,7 @@ def evaluate(embeddings: Path, **options: Any) -> None:
 )
 @choice("--negative-qrels", ["error", "irrelevant"], "What judgments below 0 are.", default="error")
 @flag("--lower-is-better", "The scores of RUN are distances; those in a column 'distance' are anyway.")
-@convention_options
+@field_options(Conventions)
 @result_options
 def evaluate_run(run: Path, **options: Any) -> None:
     """Measure the ranked lists in RUN by judgments, or by the tree of their items' labels.
@@ -180,7 +156,7 @@ def evaluate_run(run: Path, **options: Any) -> None:
 @click.argument("embeddings", type=INPUT_PATH)
 @click.argument("truth", type=INPUT_FILE)
 @gallery_option
-@convention_options
+@field_options(Conventions)
 @codes_option
 @result_options
 def evaluate_pairs(embeddings: Path, **options: Any) -> None:

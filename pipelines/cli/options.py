@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import Field, fields
 from functools import reduce, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
@@ -14,6 +15,8 @@ from click.core import ParameterSource
 from typing_extensions import override
 
 from hiertree.errors import OptionError
+from hiertree.evaluation_options import RelevanceName
+from hiertree.options import choices_of, kinds_of
 
 from .checked_paths import GROWING_FOLDER, INPUT_PATH, NAME, NAME_OR_INPUT
 
@@ -23,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class CommaSeparated(click.types.StringParamType):
-    """Comma-separated values; the command receives a tuple."""
+    """Comma-separated values, of which the command receives a tuple; or one of some names, which stays a text."""
 
-    def __init__(self, kind: type[str] | type[int] | type[float], plural: str) -> None:
-        self.kind, self.plural = kind, plural
+    def __init__(self, kind: type[str] | type[int] | type[float], plural: str, *, names: Sequence[str] = ()) -> None:
+        self.kind, self.plural, self.names = kind, plural, names
 
     @override
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
@@ -39,7 +42,7 @@ class CommaSeparated(click.types.StringParamType):
         >>> NAMES.convert("kind, landmark", None, None), INTEGERS.convert("0,1", None, None)
         (('kind', 'landmark'), (0, 1))
         """
-        if isinstance(value, tuple):
+        if isinstance(value, tuple) or value in self.names:
             return value
         parts = [part.strip() for part in str(value).split(",")]
         try:
@@ -65,21 +68,12 @@ class WholeNumber(click.types.IntParamType):
         return number
 
 
-class LevelWeights(CommaSeparated):
-    """The name of a relevance, or one weight per level."""
-
-    def __init__(self) -> None:
-        super().__init__(float, "weights of levels, or hap, linear or gain; weights")
-
-    @override
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return value if value in ("hap", "linear", "gain") else super().convert(value, param, ctx)
-
-
 NAMES = CommaSeparated(str, "names")
 INTEGERS = CommaSeparated(int, "integers")
 COUNT = WholeNumber(1, 2**31 - 1)
 SEED = WholeNumber(0, 2**32 - 1)
+_WEIGHTS = CommaSeparated(float, "weights of levels, or hap, linear or gain; weights", names=get_args(RelevanceName))
+_TYPES = {"metrics": NAMES, "relevance": _WEIGHTS, "device": NAME, "resume": GROWING_FOLDER}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
@@ -139,6 +133,18 @@ def _type_of(info: FieldInfo) -> Any:
     if FILE_OR_NAME in info.metadata:
         return NAME_OR_INPUT
     return NAME if kinds == [str] else kinds[0] if len(kinds) == 1 else str
+
+
+def field_options(options: type[Any], *names: str) -> Option:
+    """A decorator that makes an option of each field of a dataclass that has help, or of those of some names."""
+    items = [item for item in fields(options) if "help" in item.metadata and (not names or item.name in names)]
+    return options_of(*map(_field_option, items))
+
+
+def _field_option(item: Field[Any]) -> Option:
+    choices, number = choices_of(item), COUNT if int in kinds_of(item) else float
+    value_type = _TYPES.get(item.name) or (click.Choice(get_args(choices)) if choices else number)
+    return option(f"--{item.name.replace('_', '-')}", value_type, item.metadata["help"], default=item.default)
 
 
 def option(name: str, kind: Any, text: str, **more: Any) -> Option:

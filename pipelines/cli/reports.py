@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from hiertree.errors import require_package
+from hiertree.evaluation_options import Conventions
 
 from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, NAME, OUTPUT_FILE, command
-from .evaluation import gallery_labels_option, gallery_option, labels_option, levels_option, protocol_option
-from .options import COUNT, SEED, flag, no_browser_option, option, port_option, set_option
+from .evaluation import gallery_labels_option, gallery_option, labels_option, levels_option
+from .options import COUNT, SEED, field_options, flag, no_browser_option, option, port_option, set_option
 
 
 @command(example="hiertree report runs/first runs/second --out report.html")
@@ -34,7 +35,7 @@ from .options import COUNT, SEED, flag, no_browser_option, option, port_option, 
 @gallery_labels_option
 @option("--ids", NAME, "No query retrieves an item with the same value there.", metavar="COLUMN")
 @option("--images", INPUT_FOLDER, "Folder in which the ids are names of image files.")
-@protocol_option
+@field_options(Conventions, "protocol")
 def report(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
     """Make one self-contained HTML page of SOURCES: metrics, queries, classes, errors, map, retrievals, learning.
 

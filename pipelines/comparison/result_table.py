@@ -193,10 +193,10 @@ def groups_of(metrics: Iterable[str], *, num_levels: int | None = None) -> dict[
 def _title(metric: str, finest: int) -> str:
     """The group of a metric: in brackets it has a level, or one of several lists of queries."""
     parts = split_name(metric)
-    if metric.startswith("mean "):
-        return _MEANS
     if parts is None or parts.family.kind not in (*_OF_A_LEVEL, *_OF_THE_TREE):
         return _OTHERS
+    if parts.is_mean:
+        return _MEANS
     if metric == "ASI" or parts.family.kind not in _OF_A_LEVEL:
         return _TREE
     if parts.query_list:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hiertree.errors import OptionError, require_package
+from hiertree.metrics.request import split_name
 
 from ..stored_embeddings.locations import kind_of
 from .figures import histogram, learning_curves, map_figures
@@ -121,7 +122,8 @@ def _curves(measurements: Mapping[str, Measurement]) -> list[str]:
     metrics = dict.fromkeys(
         name for run in measurements.values() for row in run.history for name in row.get("metrics", {})
     )
-    first = [name for name in metrics if name.startswith("mean ") or name in ("H-AP", "R@1", "NDCG", "ASI")]
+    names = [(name, split_name(name)) for name in metrics]
+    first = [name for name, parts in names if name in ("H-AP", "R@1", "NDCG", "ASI") or (parts and parts.is_mean)]
     return list(dict.fromkeys([*first, *metrics]))[:_SHOWN]
 
 

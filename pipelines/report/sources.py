@@ -19,7 +19,6 @@ from hiertree.io.files import NOT_UTF8, AnyPath
 from hiertree.io.provenance import MANIFEST, manifest
 from hiertree.io.reading import Complaint, read_json_object, read_parquet_frame, read_text, reading_file
 from hiertree.metrics import evaluate
-from hiertree.metrics.conventions import ranking_fields
 
 from ..stored_embeddings.embedded_pictures import find_pictures
 from ..stored_embeddings.embeddings_files import LabelFiles, naming_files, read_embeddings
@@ -67,7 +66,7 @@ class Measurement:
         """Vectors of the queries and of the gallery, by whose cosines the gallery was ranked."""
         query, gallery = self.labeled.embeddings, self.labeled.gallery_embeddings
         gallery = query if gallery is None else gallery
-        if ranking_fields(self.results["convention"])[0] is None:
+        if self.results["convention"]["bits"] is None:
             return query, gallery
         return np.where(query > 0, 1.0, -1.0), np.where(gallery > 0, 1.0, -1.0)
 

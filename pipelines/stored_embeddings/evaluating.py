@@ -6,29 +6,20 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from typing_extensions import Unpack
 
-from hiertree import relevance as relevances
 from hiertree.errors import CheckpointError, InputError, OptionError, require_package
+from hiertree.evaluation_options import MetricOptions, Search, SearchOptions
 from hiertree.io import files
 from hiertree.io.files import AnyPath
 from hiertree.io.provenance import manifest
 from hiertree.io.reading import Complaint, read_json_object, reading_file
-from hiertree.metrics import (
-    Compat,
-    Evaluation,
-    ProtocolName,
-    evaluate,
-    evaluate_codes,
-    evaluate_ranking,
-    write_trec_qrels,
-)
-from hiertree.metrics.conventions import ranking_fields
+from hiertree.metrics import Evaluation, evaluate, evaluate_codes, evaluate_ranking, write_trec_qrels
+from hiertree.options import split_options
 
 from ..launchers import launched
 from ..yaml_files import read_yaml
@@ -40,44 +31,29 @@ from .locations import files_read, kind_of
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from hiertree.evaluation_options import Counts
     from hiertree.metrics.engine.processes import Share
-    from hiertree.metrics.engine.vectors import Precision
-    from hiertree.metrics.evaluation.approximate import IndexName
-    from hiertree.metrics.request import Relevance
 
-_SEARCH = ("block_size", "resume", "counts", "device", "precision", "approximate")
 _MEASURED_BY = ("metrics", "protocol", "compat")
 _NOT_RECORDED = ("block_size", "resume", "distributed")  # they change no number
 
 
-class ResultOptions(TypedDict, total=False):
+class ResultOptions(MetricOptions, total=False):
     """Conventions, as :func:`hiertree.metrics.evaluate` takes them, and where the result goes.
 
-    H-AP's relevance is ``"hap"``, ``"linear"`` or ``"gain"``, or L weights, with which H-AP is that weighted mean of
-    the APs of the levels. ``per_query`` is a ``.parquet`` or ``.csv`` file for the values of each query, ``out`` a
-    ``.json`` file for means, convention card and provenance.
+    ``per_query`` is a ``.parquet`` or ``.csv`` file for the values of each query, ``out`` a ``.json`` file for means,
+    convention card and provenance.
     """
 
-    metrics: Iterable[str] | None
-    alpha: float
-    relevance: Literal["hap", "linear", "gain"] | Sequence[float]
-    ties: Literal["average", "worst", "best", "paper", "index"]
-    protocol: ProtocolName | None
-    compat: Compat | None
     as_json: bool
     per_query: AnyPath | None
     out: AnyPath | None
 
 
-class FileOptions(LabelFiles, ResultOptions, total=False):
+class FileOptions(LabelFiles, ResultOptions, SearchOptions, total=False):
     """Options of :func:`evaluate_file`: also how :func:`hiertree.metrics.evaluate` searches."""
 
-    counts: Literal["strict", "official"] | None
-    block_size: int | None
-    device: str | None
-    precision: Precision | None
-    approximate: IndexName | None
-    resume: AnyPath | None
+    counts: Counts | None
 
 
 def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack[FileOptions]) -> Evaluation:
@@ -123,8 +99,8 @@ def measured_as(run: Path) -> dict[str, Any]:
         metrics = recipe["evaluation"]["metrics"]
     with reading_file(run / "metrics.json", **complaint):
         convention = content["convention"]
-        protocol, (bits, by_pairs) = convention["protocol"], ranking_fields(convention)
-    if by_pairs:
+        protocol, bits, judged_pairs = (convention[name] for name in ("protocol", "bits", "judged_pairs"))
+    if judged_pairs:
         remedy = "`hiertree embed` its test split, and give the data set's grades to `hiertree evaluate-pairs`"
         raise OptionError(f"{run}, whose ground truth is grades of pairs", expected="a run with labels", remedy=remedy)
     if further_lists := sorted(run.glob("embeddings-*.npz")):
@@ -148,13 +124,14 @@ def _launched(*, share_work: bool) -> Iterator[Share | None]:
 
 def _evaluated(collection: LabeledEmbeddings, *, codes: bool, options: Mapping[str, Any]) -> Evaluation:
     """Every metric, by cosines or by Hamming distances."""
-    options = {**collection.masks, **options, "relevance": _relevance_of(options.get("relevance", "hap"))}
+    options = {**collection.masks, **options}
     if not codes:
         return evaluate(*collection[:4], progress=True, **options)
-    search = {name: options.pop(name, None) for name in _SEARCH}
+    (search,) = split_options(options, Search)
     if search_options := [name for name, value in search.items() if value is not None]:
         raise OptionError(f"codes with {', '.join(search_options)}", expected="no search options with codes")
-    return evaluate_codes(*collection.as_codes()[:4], **options)
+    conventions = {name: value for name, value in options.items() if name not in search}
+    return evaluate_codes(*collection.as_codes()[:4], **conventions)
 
 
 def _valueless(source: Path, collection: LabeledEmbeddings) -> InputError:
@@ -198,8 +175,7 @@ def evaluate_run(
     if qrels is not None and (query_labels is not None or levels or ids is not None):
         raise OptionError("query_labels, levels or ids with qrels", expected="them only with tree")
     judgments = {"qrels": qrels} if tree is None else _labels(tree, query_labels, levels, ids)
-    relevance = _relevance_of(arguments.get("relevance", "hap"))
-    result = evaluate_ranking(Path(run), **judgments, **{**arguments, "relevance": relevance})
+    result = evaluate_ranking(Path(run), **judgments, **arguments)
     if not result.has_values:
         raise InputError(f"{run} gives no metric a value", expected="queries with relevant items")
     parameters = {**arguments, "levels": list(levels), "ids": ids}
@@ -224,10 +200,7 @@ def evaluate_pairs(
     arguments: dict[str, Any] = dict(options)
     outputs = _outputs(arguments)
     sources = [Path(source) for source in (embeddings, gallery) if source is not None]
-    relevance = _relevance_of(arguments.get("relevance", "hap"))
-    result = evaluate_judged(
-        *read_sides(sources), read_truth(Path(truth)), codes=codes, **{**arguments, "relevance": relevance}
-    )
+    result = evaluate_judged(*read_sides(sources), read_truth(Path(truth)), codes=codes, **arguments)
     if not result.has_values:
         raise InputError(f"{truth} gives no metric a value", expected="queries with relevant items")
     inputs = [*(file for source in sources for file in files_read(source)), truth]
@@ -262,16 +235,6 @@ def _labels(tree: AnyPath, query_labels: AnyPath | None, levels: Sequence[str], 
         "gallery_paths": paths.gallery,
         "gallery_names": None if gallery is None else list(gallery.ids),
     }
-
-
-def _relevance_of(relevance: str | Sequence[float]) -> Relevance | None:
-    """The relevance of that name, or of those weights; None for H-AP's own, which alpha belongs to."""
-    if not isinstance(relevance, str):
-        return partial(relevances.weighted_ap, weights=tuple(relevance))
-    choices: dict[str, Relevance | None] = {"hap": None, "linear": relevances.linear, "gain": relevances.gain}
-    if relevance not in choices:
-        raise OptionError(f"relevance={relevance!r}", expected=f"one of {', '.join(choices)}, or a weight per level")
-    return choices[relevance]
 
 
 def _outputs(options: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, model_validator
 
+from hiertree.evaluation_options import Conventions
+
 from ...settings import Section, custom_error
 from .components import Component, ComponentKind
 from .known_names import loaders, losses, optimizers, samplers, schedules, transforms
@@ -29,6 +31,7 @@ def _key(default: Any, meaning: str) -> Any:
     return Field(default, description=meaning)
 
 
+_METRICS = Conventions.__dataclass_fields__["metrics"]
 DATA = ComponentKind(
     loaders,
     {"split"},
@@ -348,9 +351,7 @@ class EvaluationSettings(Section):
     scales: Annotated[tuple[Positive, ...], Field(min_length=1)] = _key(
         (1.0,), "image sizes, as factors of `images.size`, over whose embeddings the mean is taken"
     )
-    metrics: tuple[str, ...] | None = _key(
-        None, "names as `evaluate` takes them; null computes those of the data set's protocol"
-    )
+    metrics: tuple[str, ...] | None = _key(_METRICS.default, _METRICS.metadata["help"])
     select: str = _key(
         "H-AP",
         "metric that names the best epoch; without a `validation` it is that of the test split, is only noted, and the "

@@ -35,7 +35,7 @@ def read_history(path: Path) -> list[dict[str, Any]]:
         return [dict(json.loads(line)) for line in lines]
 
 
-_WORDS = {"@": " at ", "[": " level ", "(": " with ", "=": " is ", "]": "", ")": ""}
+_WORDS = str.maketrans({"@": " at ", "[": " level ", "(": " with ", "=": " is ", "]": "", ")": ""})
 
 
 def plain_name(name: str) -> str:
@@ -44,7 +44,7 @@ def plain_name(name: str) -> str:
     >>> plain_name("test/R@1[2]"), plain_name("test/R@12"), plain_name("H-AP(alpha=3)")
     ('test/R at 1 level 2', 'test/R at 12', 'H-AP with alpha is 3')
     """
-    return "".join(_WORDS.get(letter, letter) for letter in name)
+    return name.translate(_WORDS)
 
 
 class RunLog:

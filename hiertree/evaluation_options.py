@@ -1,0 +1,253 @@
+"""What an evaluation can be asked for, each option declared once: its name, type, default, range and help.
+
+Functions, commands and recipes derive theirs from the fields of these classes; a field with help is an option of
+commands too. The classes of keywords beside them are what type checkers know of ``**options``.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
+
+from .errors import OptionError
+from .options import CheckedFields
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Counts: TypeAlias = Literal["strict", "official"]
+Ties: TypeAlias = Literal["average", "worst", "best", "paper", "index"]
+Compat: TypeAlias = Literal["official", "delf", "revisitop"]
+ProtocolName: TypeAlias = Literal[
+    "sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "vehicleid-one-image", "inshop"
+]
+Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]  # of products
+IndexName: TypeAlias = Literal["hnsw", "ivf"]
+RelevanceName: TypeAlias = Literal["hap", "linear", "gain"]
+RelevanceFunction: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
+Relevance: TypeAlias = "RelevanceName | RelevanceFunction | NDArray[Any] | Sequence[float]"
+
+
+@runtime_checkable
+class NeighborSearch(Protocol):
+    """An index of the gallery, as of faiss: row i of its vectors is item i."""
+
+    def search(self, queries: "NDArray[np.float32]", k: int, /) -> Any:
+        """Find (n, k) items for (n, d) queries of unit length."""
+
+
+SearchEngine: TypeAlias = NeighborSearch | Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Rules(CheckedFields):
+    r"""The choices that change a number beside ties and relevance.
+
+    Attributes:
+        counts: where H-AP's relevance counts \|Ω^(l)\|: ``"strict"``, the query's list; ``"official"``, the query set,
+            with the query itself inside \|Ω^(L)\|.
+        itself: how a query leaves its own list: ``"masked"`` by index or id, or, in place of both, as the ``"first
+            hit"``, whatever that is; of equal scores the smaller index counts as first.
+        worst: whether a separate gallery's worst item is ``"kept"`` or ``"dropped"``; of equal scores the larger
+            index counts as worst.
+        ideal: of NDCG@k: the best k of the ``"gallery"`` or the best order of the ``"retrieved"`` top k.
+        recall: R@k is 1 for any ``"hit"`` (Eq. 13), or the ``"share"`` of all positives that is in the top k.
+        precision: P@k divides by ``"k"``, by min(k, length of the ``"list"``), or by min(k, rank of the
+            ``"last positive"``).
+        cut_precision: mAP@k divides by min(k, positives), ``"reachable"``, or by all ``"positives"``, as AP_T@k of He
+            et al. (CVPR 2018, Eq. 17).
+        average_precision: AP is a ``"sum"`` of precisions, or the area by ``"trapezoid"`` between recall steps.
+        empty_queries: ``"skip"`` a query without positives, or score it ``"zero"``; ``AP#l``, which only the authors of
+            HAPPIER have, skips it in either case, as their code does. A query of a run that nobody judged is skipped.
+        repeats: an item that a ranked list holds twice is an ``"error"``, or ``"irrelevant"`` wherever it stands again.
+
+    Raises:
+        OptionError: a choice that does not exist.
+
+    >>> Rules(recall="share").denominators
+    'AP, mAP@R: positives; mAP@k, TR@k: min(k, positives); P@k: k; R@k: positives; ASI: items of level ≥ 1'
+    """
+
+    counts: Counts = "strict"
+    itself: Literal["masked", "first hit"] = "masked"
+    worst: Literal["kept", "dropped"] = "kept"
+    ideal: Literal["gallery", "retrieved"] = "gallery"
+    recall: Literal["hit", "share"] = "hit"
+    precision: Literal["k", "list", "last positive"] = "k"
+    cut_precision: Literal["reachable", "positives"] = "reachable"
+    average_precision: Literal["sum", "trapezoid"] = "sum"
+    empty_queries: Literal["skip", "zero"] = "skip"
+    repeats: Literal["error", "irrelevant"] = "error"
+
+    @property
+    def counted(self) -> str:
+        """In words: the items that H-AP's relevance counts."""
+        return {
+            "strict": "strict: the gallery without the query",
+            "official": "official: the query set, the query itself included in Ω^(L)",
+        }[self.counts]
+
+    @property
+    def gains(self) -> str:
+        """In words: NDCG's gains and ideal."""
+        ideal = {"gallery": "over the whole gallery, cut at k for NDCG@k", "retrieved": "of the retrieved top k"}
+        return f"2^l − 1, discount 1/log2(1 + rank), ideal {ideal[self.ideal]}"
+
+    @property
+    def denominators(self) -> str:
+        """In words: the divisors on which authors differ."""
+        sums = {"sum": "AP, mAP@R: positives", "trapezoid": "AP: positives, by trapezoids; mAP@R: positives"}
+        precision = {"k": "k", "list": "min(k, items)", "last positive": "min(k, rank of the last positive)"}
+        recall = {"hit": "hit rate", "share": "positives"}
+        cut = "mAP@k, TR@k:" if self.cut_precision == "reachable" else "mAP@k: positives; TR@k:"
+        return (
+            f"{sums[self.average_precision]}; {cut} min(k, positives); P@k: {precision[self.precision]}; "
+            f"R@k: {recall[self.recall]}; ASI: items of level ≥ 1"
+        )
+
+    @property
+    def empty(self) -> str:
+        """In words: the treatment of queries without positives."""
+        return {
+            "skip": "left out of the mean and counted in `skipped`",
+            "zero": "0, and counted in the mean; left out of AP#l",
+        }[self.empty_queries]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Conventions(CheckedFields):
+    """What is computed of ranked lists, and by which rules; :func:`hiertree.metrics.evaluate` documents them.
+
+    Raises:
+        OptionError: a value outside its range, or alpha beside another relevance than its own.
+    """
+
+    metrics: Iterable[str] | None = field(
+        default=None, metadata={"help": "H-AP, NDCG@100, R@1, AP[1], … instead of the protocol's or the default."}
+    )
+    alpha: float = field(default=1.0, metadata={"help": "α of H-AP's relevance.", "least": 0})
+    relevance: "Relevance" = field(
+        default="hap",
+        metadata={
+            "help": "Relevance of H-AP: hap, (l/L)^α / |Ω^(l)|; linear, l/L; gain, 2^l − 1; or the levels' weights, "
+            "coarse → fine, in a mean of their APs."
+        },
+    )
+    ties: Ties = field(default="average", metadata={"help": "What equal scores mean."})
+    protocol: ProtocolName | None = field(default=None, metadata={"help": "A benchmark: its metrics and its rules."})
+    compat: Compat | Rules | None = field(default=None, metadata={"help": "Compute as the authors' code does."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.alpha != 1.0 and not (isinstance(self.relevance, str) and self.relevance == "hap"):
+            raise OptionError(f"alpha={self.alpha} beside relevance=", expected="one of the two")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RetrievalConventions(Conventions):
+    """The same where queries and items have labels; exclusions are checked with these."""
+
+    counts: Counts | None = field(
+        default=None, metadata={"help": "Whether |Ω^(L)| holds the query; default: as compat says, or else strict."}
+    )
+    query_ids: Any = None
+    gallery_ids: Any = None
+    junk: Iterable[Iterable[int]] | None = None
+    distractors: Any = None
+
+
+@dataclass(frozen=True)
+class Approximate(CheckedFields):
+    """How to search approximately.
+
+    Attributes:
+        index: ``"hnsw"``, a graph of neighbors (Malkov and Yashunin, 2016), without training, built slowly, that
+            differs each time if several threads build it; or ``"ivf"``, an inverted file (Sivic and Zisserman, 2003):
+            the gallery in lists by k-means, of which the nearest are searched, the same each time; or any engine that
+            holds the gallery: an object with ``search(queries, k)`` or a function of these, float32 queries of unit
+            length, that returns (n, k) gallery indices, −1 where it finds fewer, alone or after their scores. The
+            items are ranked by their cosines, computed here.
+        links: of the graph, for each item.
+        breadth: candidates kept while the graph is searched, or more where k is.
+        lists: of the inverted file; 4·√N unless given, and no more than N / 40.
+        probes: lists searched; searching all of them makes the search exact.
+        sample: queries on which recall is measured.
+        seed: of their draw, and of k-means.
+
+    Raises:
+        OptionError: an index that does not exist, or a number below 1.
+    """
+
+    index: IndexName | SearchEngine = "hnsw"
+    links: int = 32
+    breadth: int = 128
+    lists: int | None = None
+    probes: int = 32
+    sample: int = 200
+    seed: int = field(default=0, metadata={"least": 0})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Search(CheckedFields):
+    """How the nearest items are searched for; :func:`hiertree.metrics.evaluate` documents it.
+
+    Raises:
+        OptionError: a value outside its range, or an option of the exact search beside ``approximate``.
+    """
+
+    block_size: int | None = field(default=None, metadata={"help": "Queries at once; changes no number."})
+    tile_size: int | None = None
+    device: str | None = field(default=None, metadata={"help": "A torch device that multiplies, such as cuda."})
+    precision: Precision | None = field(
+        default=None, metadata={"help": "Precision of the products; default: that of the embeddings."}
+    )
+    distributed: bool = False
+    approximate: IndexName | SearchEngine | Approximate | None = field(
+        default=None, metadata={"help": "Search by a faiss index; metrics of a top k only."}
+    )
+    resume: str | os.PathLike[str] | None = field(
+        default=None, metadata={"help": "Folder that keeps finished queries, to go on from when interrupted."}
+    )
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        exact = self.tile_size, self.device, self.precision, self.distributed or None, self.resume
+        if self.approximate is not None and any(value is not None for value in exact):
+            names = "tile_size=, device=, resume=, precision= or distributed="
+            raise OptionError(f"{names} with approximate=", expected="only one of them")
+
+
+class MetricOptions(TypedDict, total=False):
+    """The keywords of :class:`Conventions`."""
+
+    metrics: Iterable[str] | None
+    alpha: float
+    relevance: "Relevance"
+    ties: Ties
+    protocol: ProtocolName | None
+    compat: Compat | Rules | None
+
+
+class RetrievalOptions(MetricOptions, total=False):
+    """The keywords of :class:`RetrievalConventions`."""
+
+    counts: Counts | None
+    query_ids: Any
+    gallery_ids: Any
+    junk: Iterable[Iterable[int]] | None
+    distractors: Any
+
+
+class SearchOptions(TypedDict, total=False):
+    """The keywords of :class:`Search`."""
+
+    block_size: int | None
+    tile_size: int | None
+    device: str | None
+    precision: Precision | None
+    distributed: bool
+    approximate: IndexName | SearchEngine | Approximate | None
+    resume: str | os.PathLike[str] | None
+    progress: bool
