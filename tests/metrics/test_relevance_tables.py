@@ -10,6 +10,7 @@ import hiertree as ht
 from hiertree.errors import CheckpointError, OptionError
 from hiertree.metrics import (
     Approximate,
+    Rules,
     evaluate,
     evaluate_codes,
     evaluate_ranking,
@@ -45,6 +46,40 @@ def test_a_table_of_equal_rows_is_the_function_that_gives_them(retrieval):
                 result = entrance(metrics=["H-AP", "H-AP[1]"], ties=ties, relevance=relevance_table)
                 np.testing.assert_array_equal(result.values, expected)
             assert "table" in result.convention.relevance
+
+
+@pytest.mark.parametrize(("name", "table"), [("linear", [0, 1 / 2, 1]), ("gain", [0, 1, 3])])
+def test_a_relevance_by_name_is_its_formula(retrieval, name, table):
+    embeddings, paths = retrieval
+    scores, levels = embeddings @ embeddings.T, ht.levels(paths, paths)
+    for entrance in (
+        lambda relevance: evaluate(embeddings, paths, metrics=["H-AP"], relevance=relevance).values[:, 0],
+        lambda relevance: h_ap(scores, levels, valid=~np.eye(60, dtype=bool), relevance=relevance),
+    ):
+        np.testing.assert_array_equal(entrance(name), entrance(np.tile(np.array(table, np.float64), (60, 1))))
+
+
+@pytest.mark.parametrize("weights", [(0.25, 0.75), np.array([0.25, 0.75])])
+def test_weights_of_levels_weigh_their_aps(retrieval, weights):
+    embeddings, paths = retrieval
+    result = evaluate(embeddings, paths, metrics=["H-AP", "AP[1]", "AP[2]"], relevance=weights)
+    np.testing.assert_allclose(result.values[:, 0], result.values[:, 1:] @ [0.25, 0.75], rtol=1e-12)
+
+
+def test_counts_include_the_query_in_codes_and_ranked_indices_as_in_embeddings(retrieval):
+    embeddings, paths = retrieval
+    bits, run = embeddings > 0, np.argsort(-(embeddings @ embeddings.T), axis=1)
+    for entrance in (
+        lambda **options: evaluate(embeddings, paths, metrics=["H-AP"], **options),
+        lambda **options: evaluate_codes(bits, paths, metrics=["H-AP"], **options),
+        lambda **options: evaluate_ranking(run, query_paths=paths, metrics=["H-AP"], **options),
+    ):
+        by_counts, by_rules = entrance(counts="official"), entrance(compat=Rules(counts="official"))
+        np.testing.assert_array_equal(by_counts.values, by_rules.values)
+        assert by_counts.convention == by_rules.convention
+        assert (by_counts.values != entrance().values).any()
+    with pytest.raises(OptionError, match=r"counts.* beside qrels"):
+        evaluate_ranking({"q": {"a": 1.0}}, {"q": {"a": 1}}, counts="official")
 
 
 def test_each_query_has_the_relevance_of_its_own_row(retrieval):
