@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import Field, fields
 from functools import cache, partial, wraps
 from numbers import Integral, Real
@@ -84,9 +84,8 @@ def kinds_of(item: Field[Any]) -> tuple[Any, ...]:
 
 def choices_of(item: Field[Any]) -> Any:
     """The ``Literal`` of a field, also of one that accepts more; that of a flag; else None."""
-    kinds = kinds_of(item)
-    literal = next((kind for kind in kinds if get_origin(kind) is Literal), None)
-    return Literal[True, False] if bool in kinds else literal
+    literals = (kind for kind in kinds_of(item) if get_origin(kind) is Literal)
+    return next(literals, Literal[True, False] if item.type is bool else None)
 
 
 class CheckedFields:
@@ -96,18 +95,13 @@ class CheckedFields:
         options: Any = self
         for item in fields(options):
             name, value, kinds, choices = item.name, getattr(options, item.name), kinds_of(item), choices_of(item)
-            least = item.metadata.get("least", 1)
+            classes = tuple(get_origin(kind) or kind for kind in kinds if get_origin(kind) is not Literal)
             if int in kinds:
-                check_integer(name, value, least=least, or_none=type(None) in kinds)
+                check_integer(name, value, least=item.metadata.get("least", 1), or_none=type(None) in kinds)
             elif float in kinds:
-                check_number(name, value, least=least)
-            elif choices is not None and not isinstance(value, _classes_of(kinds)):
+                check_number(name, value, least=item.metadata["least"])
+            elif choices is not None and not isinstance(value, classes):
                 check_choice(name, value, choices)
-
-
-def _classes_of(kinds: Iterable[Any]) -> tuple[type[Any], ...]:
-    """The classes among types; a callable has one too."""
-    return tuple(get_origin(kind) or kind for kind in kinds if get_origin(kind) in (None, Callable))
 
 
 def is_integer(value: object) -> bool:

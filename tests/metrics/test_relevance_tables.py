@@ -78,7 +78,7 @@ def test_counts_include_the_query_in_codes_and_ranked_indices_as_in_embeddings(r
         np.testing.assert_array_equal(by_counts.values, by_rules.values)
         assert by_counts.convention == by_rules.convention
         assert (by_counts.values != entrance().values).any()
-    with pytest.raises(OptionError, match=r"counts.* beside qrels"):
+    with pytest.raises(OptionError, match=r"counts.* with qrels"):
         evaluate_ranking({"q": {"a": 1.0}}, {"q": {"a": 1}}, counts="official")
 
 
