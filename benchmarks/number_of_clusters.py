@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from place_labels import b_cubed, references
+from label_references import b_cubed, references
 
 from hiertree.pipelines.labels import PlaceNounEncoder, choose_k, spherical_kmeans
 from hiertree.pipelines.labels.cluster.embedding import embed

@@ -1,19 +1,15 @@
 """How well proposed clusters of place labels agree with the classes that data sets and gazetteers give the same labels.
 
 ``python benchmarks/place_labels.py ../shared/data`` clusters the raw types of Google Landmarks v2 (against the released
-hierarchical labels), those of Washington State (against the clusters of all features), the labels of GeoNames (feature
-class), OpenStreetMap's presets (top key) and Places365 (indoor or outdoor), and prints a table: by the list of place
-nouns alone (a label belongs to its head noun's sense, unknown labels to one group), by words and letters, with the
-list, and with Wikidata's "subclass of" (P279) as it comes along; at as many clusters as classes, at as many as are
-proposed (means over five seeds), and by chance (labels put into as many groups of the same sizes at random: the mean of
-20). ``--nouns wordnet.parent-child.txt`` adds place nouns of WordNet: those below *structure* and *geological
-formation*, each in the group of its ancestor right below these, nouns of two groups left out. The edges are those of
+hierarchical labels), the labels of GeoNames (feature class), OpenStreetMap's presets (top key) and Places365 (indoor or
+outdoor), and prints a table as CSV: the plainest ways (:mod:`label_baselines`); words and letters, then with the list
+of place nouns, each without and with Wikidata's "subclass of" (P279) as it comes along; at as many clusters as classes,
+at as many as are proposed (means over three seeds), and by chance (labels put into as many groups of the same sizes at
+random: the mean of 20). ``--sentence-model FOLDER`` and ``--vectors TABLE`` add the encoders of those names.
+``--nouns wordnet.parent-child.txt`` adds place nouns of WordNet: those below *structure* and *geological formation*,
+each in the group of its ancestor right below these, nouns of two groups left out. The edges are those of
 github.com/cvjena/semantic-embeddings (folder ILSVRC), the nouns are in timm. The table has them all, then those that
 the list knows, and those that it does not.
-``--kinds`` prints instead how often natural or human-made is right for GeoNames', OpenStreetMap's and WordNet's labels,
-and how often what is certain, and the probability of natural, come true.
-``--members`` prints how often labels lie in a cluster most of whose labels have another released label, and how many of
-those are marked: means over eight draws of 85 % of the labels, at as many clusters as classes and as are proposed.
 ``--groups`` prints how well groups of clusters (six labels a cluster on average, one level of groups) agree with the
 classes of GeoNames, OpenStreetMap and WordNet.
 ``--part tuning`` and ``--part held-out`` take one half of the labels, by a hash; nothing was adjusted on the second.
@@ -27,60 +23,36 @@ from __future__ import annotations
 
 import argparse
 import csv
-import hashlib
-import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Hashable, Sequence
-from itertools import chain, islice, pairwise, repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from label_baselines import ancestors_by_ward, greedy_ancestors, lookup, ward
+from label_references import HYPERNYMS, Encoders, add_options, encoders_of, measured, references
 
 from hiertree.io.tables import write_table
-from hiertree.pipelines.labels import PlaceNounEncoder, propose, spherical_kmeans
-from hiertree.pipelines.labels.cleaning import clean_landmarks
+from hiertree.pipelines.labels import PlaceNounEncoder, spherical_kmeans
 from hiertree.pipelines.labels.cluster.clustering import choose_k
-from hiertree.pipelines.labels.cluster.embedding import LIKELY, embed, natural_probability
-from hiertree.pipelines.labels.cluster.proposing import propose_for
-from hiertree.pipelines.labels.cluster.quality import agreement, read_reference
-from hiertree.pipelines.labels.encode.hypernyms import Hypernyms, read_hypernyms
+from hiertree.pipelines.labels.cluster.embedding import Embedding, embed
+from hiertree.pipelines.labels.cluster.proposing import Cluster, propose_for
 from hiertree.pipelines.labels.encode.phrases import parse
-from hiertree.pipelines.labels.label_texts import normalize_label
-from hiertree.pipelines.labels.landmarks import InstanceValue, Landmark
 from hiertree.pipelines.labels.scrape.facts import Item, Label, Page
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
 
-REFERENCES = {
-    "GeoNames: feature class": "place_labels/geonames_feature_codes.csv:class",
-    "OpenStreetMap: top key": "place_labels/osm_id_presets.csv:top_key",
-    "Places365: indoor or outdoor": "place_labels/places365.csv:indoor_outdoor",
-}
-NO_EDGES = Hypernyms({}, {})
-RELEASED = "gldv2_hierarchical/pairs.csv"
-WASHINGTON = "commons_instance_of_washington.csv"
 LISTS = {
-    WASHINGTON: "instance_of",
+    "commons_instance_of_washington.csv": "instance_of",
     "geonames_feature_codes.csv": "label",
     "osm_id_presets.csv": "label",
     "places365.csv": "label",
     "wikidata_place_types.csv": "label",
 }
-KIND_OF_CLASS = {"H": "natural", "T": "natural", "V": "natural", "S": "human-made", "R": "human-made"}
-KINDS_OF_KEY = dict.fromkeys(
-    ["aeroway", "amenity", "building", "craft", "historic", "man_made", "office", "railway", "shop", "tourism"],
-    "human-made",
-) | {"natural": "natural", "waterway": "natural"}
-MADE = re.compile(  # what these classes and keys hold beside what is natural
-    r"\b(artificial|canals?|ditch(es)?|irrigat\w+|dock\w*|levees?|polders?|aqueducts?|reservoirs?|tanks?|vineyards?|orchards?"
-    r"|cultivated|impoundments?|dams?|fishponds?|moats?|pipelines?|drains?|weirs?|locks?|boatyards?|waste|toilet|fuel)\b"
-)
-ROOTS = {"n04341686": "human-made", "n09287968": "natural"}  # structure; geological formation
-SEEDS = range(5)
+SEEDS = range(3)
 WITH_PEAK = """
 import sys
 from hiertree.pipelines.cli import main
@@ -89,209 +61,69 @@ try:
 finally:
     print(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
 """
-PROBABILITIES = (0, 0.02, 0.1, 0.5, 0.9, 1.01)
 
 
-def in_part(label: str, part: str) -> bool:
-    odd = hashlib.sha256(label.casefold().encode()).digest()[0] % 2 == 1
-    return part == "all" or odd == (part == "held-out")
+def compare(data: Path, part: str, nouns: Path | None, encoders: Encoders) -> None:
+    columns = ("reference", "labels", "known", "features", "clusters", "ARI", "NMI", "B³", "purity", "purity by chance")
+    write_row(*columns)
+    for name, classes in references(data, part, nouns).items():
+        labels, number = sorted(classes), len(set(classes.values()))
+        true = [classes[label] for label in labels]
+        known_share = sum(parse(label).sense is not None for label in labels) / len(labels)
+        head = (f"{name} ({number})", len(labels), f"{100 * known_share:.0f} %")
+        for features, groups in plain_groups(labels, number).items():
+            write_measures(*head, features, groupings=[groups], true=true)
+        for features, encoder in encoders.items():
+            for above, edges in HYPERNYMS.items():
+                embedding = embed(labels, encoder, hypernyms=edges)
+                for k in (min(number, int(embedding.known.sum())), "auto"):
+                    proposals = [proposal_of(embedding, k, seed) for seed in SEEDS]
+                    groupings = [[of[label].name for label in labels] for of in proposals]
+                    write_measures(*head, features + above, groupings=groupings, true=true)
 
 
-def wordnet_nouns(edges: Path) -> dict[str, tuple[str, str]]:
-    """Noun → its kind and the synset that groups it; the roots stand for themselves."""
-    import networkx as nx
-    import timm
-
-    graph = nx.read_edgelist(edges, create_using=nx.DiGraph)
-    table = Path(timm.__file__).parent / "data" / "_info" / "imagenet_synset_to_lemma.txt"
-    names = dict(line.split("\t") for line in table.read_text(encoding="utf-8").splitlines())
-    groups: dict[str, set[tuple[str, str]]] = {}
-    for root, kind in ROOTS.items():
-        for synset, way in nx.single_source_shortest_path(graph, root).items():
-            if synset in names:
-                noun = normalize_label(names[synset].split(",")[0]).casefold()
-                groups.setdefault(noun, set()).add((kind, way[:2][-1]))
-    return {noun: own.pop() for noun, own in groups.items() if len(own) == 1}
-
-
-def released_labels(table: Path) -> dict[str, str]:
-    """The released label of each type, types cleaned as a build cleans them."""
-    with table.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    landmarks = (Landmark(str(number), "", (InstanceValue(row["supercategory"]),)) for number, row in enumerate(rows))
-    kept = clean_landmarks(landmarks).kept
-    return {landmark.labels[0]: rows[int(landmark.landmark_id)]["hierarchical_label"] for landmark in kept}
-
-
-def references(data: Path, part: str, nouns: Path | None) -> dict[str, dict[str, str]]:
-    """The classes of labels, by the name of the reference."""
-    found = {"Google Landmarks v2: released label": released_labels(data / RELEASED)}
-    with (data / "place_labels" / WASHINGTON).open(encoding="utf-8-sig", newline="") as file:
-        types = {normalize_label(row["instance_of"]): 1 for row in csv.DictReader(file)}
-    built = propose({label: 1 for label in types if any(map(str.isalpha, label))}, PlaceNounEncoder()).cluster_of()
-    found["Washington: clusters of this encoder"] = {label: cluster.name for label, cluster in built.items()}
-    found |= {name: read_reference(f"{data}/{spec}")[1] for name, spec in REFERENCES.items()}
-    if nouns is not None:
-        groups = {noun: group for noun, (_, group) in wordnet_nouns(nouns).items()}
-        known = {noun for noun in groups if parse(noun).sense is not None}
-        found["WordNet: synset below the root"] = groups
-        found["nouns the list knows"] = {noun: groups[noun] for noun in groups if noun in known}
-        found["nouns it does not know"] = {noun: groups[noun] for noun in groups if noun not in known}
+def plain_groups(labels: Sequence[str], number: int) -> dict[str, Sequence[Hashable]]:
+    """The groups of each plain way."""
+    edges = HYPERNYMS[", P279"]
     return {
-        name: {label: own for label, own in classes.items() if any(map(str.isalpha, label)) and in_part(label, part)}
-        for name, classes in found.items()
+        "list only": [parse(label).sense or "unknown" for label in labels],
+        "list, or else P279": lookup(labels, edges),
+        "P279 by Ward": ancestors_by_ward(labels, edges, number),
+        "greedy P279": greedy_ancestors(labels, edges, number),
+        "words, list, P279 by Ward": ward(embed(labels, PlaceNounEncoder(), hypernyms=edges).vectors, number),
     }
 
 
-def compare(data: Path, part: str, nouns: Path | None) -> None:
-    columns = ("reference", "labels", "known", "features", "clusters", "ARI", "NMI", "B³", "purity", "purity by chance")
-    print(f"| {' | '.join(columns)} |\n|---|---:|---:|---|{'---:|' * 6}")
-    hypernyms = read_hypernyms()
-    for name, classes in references(data, part, nouns).items():
-        labels = sorted(classes)
-        senses = [parse(label).sense or "unknown" for label in labels]
-        known = sum(sense != "unknown" for sense in senses) / len(labels)
-        head = f"{name} ({len(set(classes.values()))}) | {len(labels)} | {100 * known:.0f} %"
-        show(head, "list only", [senses], [classes[label] for label in labels])
-        for features, encoder, above in (
-            ("words", PlaceNounEncoder(senses=False), NO_EDGES),
-            ("words, P279", PlaceNounEncoder(senses=False), hypernyms),
-            ("words, list", PlaceNounEncoder(), NO_EDGES),
-            ("words, list, P279", PlaceNounEncoder(), hypernyms),
-        ):
-            embedding = embed(labels, encoder, hypernyms=above)
-            for k in (len(set(classes.values())), "auto"):
-                options = {"clusters": min(k, int(embedding.known.sum())) if k != "auto" else k, "levels": 0}
-                found = [propose_for(embedding, dict.fromkeys(labels, 1), **options, **runs(seed)) for seed in SEEDS]
-                clusters = [proposal.cluster_of() for proposal in found]
-                groupings = [[of[label].name for label in labels] for of in clusters]
-                show(head, features, groupings, [classes[label] for label in labels])
+def proposal_of(embedding: Embedding, k: int | Literal["auto"], seed: int) -> dict[str, Cluster]:
+    """The cluster of each label; all weigh the same."""
+    counts = dict.fromkeys(embedding.labels, 1)
+    return propose_for(embedding, counts, clusters=k, levels=0, seed=seed, restarts=5).cluster_of()
 
 
-def runs(seed: int) -> dict[str, int]:
-    return {"seed": seed, "restarts": 5}
-
-
-def groups(data: Path, part: str, nouns: Path | None) -> None:
-    columns = ("reference", "labels", "P279", "groups", "ARI", "NMI", "B³", "purity", "purity by chance")
-    print(f"| {' | '.join(columns)} |\n|---|---:|---|{'---:|' * 6}")
+def groups(data: Path, part: str, nouns: Path | None, _: Encoders) -> None:
+    write_row("reference", "labels", "P279", "groups", "ARI", "NMI", "B³", "purity", "purity by chance")
     for name, classes in references(data, part, nouns).items():
         if not name.startswith(("GeoNames", "OpenStreetMap", "WordNet")):
             continue
-        for known, above in (("no", NO_EDGES), ("yes", read_hypernyms())):
-            clusters = propose(
-                dict.fromkeys(classes, 1),
-                PlaceNounEncoder(),
-                clusters=round(len(classes) / 6),
-                restarts=5,
-                levels=1,
-                hypernyms=above,
-            ).cluster_of()
-            found = [(clusters[label].kind, clusters[label].above) for label in classes]
-            show(f"{name} ({len(set(classes.values()))}) | {len(classes)}", known, [found], list(classes.values()))
+        for above, edges in HYPERNYMS.items():
+            embedding, counts = embed(classes, PlaceNounEncoder(), hypernyms=edges), dict.fromkeys(classes, 1)
+            k = round(len(classes) / 6)
+            clusters = propose_for(embedding, counts, clusters=k, levels=1, seed=0, restarts=5).cluster_of()
+            pairs = [(clusters[label].kind, clusters[label].above) for label in classes]
+            head = (f"{name} ({len(set(classes.values()))})", len(classes), "yes" if above else "no")
+            write_measures(*head, groupings=[pairs], true=list(classes.values()))
 
 
-def show(head: str, features: str, groupings: Sequence[Sequence[Hashable]], true: Sequence[str]) -> None:
+def write_measures(*head: object, groupings: Sequence[Sequence[Hashable]], true: Sequence[str]) -> None:
     """A row of the table: means over groupings of the same labels."""
     values = np.mean([measured(groups, true) for groups in groupings], axis=0)
     numbers = sorted({len(set(groups)) for groups in groupings})
-    clusters = " to ".join(map(str, numbers[:: max(1, len(numbers) - 1)]))
-    print(f"| {head} | {features} | {clusters} | {' | '.join(f'{value:.3f}' for value in values)} |", flush=True)
+    write_row(*head, " to ".join(map(str, numbers[:: max(1, len(numbers) - 1)])), *(f"{value:.3f}" for value in values))
 
 
-def measured(groups: Sequence[Hashable], true: Sequence[str]) -> tuple[float, ...]:
-    """ARI, NMI, B-cubed, purity, and the purity by chance."""
-    found = agreement(groups, true)
-    rng = np.random.default_rng(0)
-    place = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    numbers = np.array([place[group] for group in groups])
-    chance = np.mean([agreement(rng.permutation(numbers).tolist(), true)["purity"] for _ in range(20)])
-    return found["ari"], found["nmi"], b_cubed(groups, true), found["purity"], float(chance)
-
-
-def b_cubed(groups: Sequence[Hashable], true: Sequence[Hashable]) -> float:
-    """F1 of B-cubed precision and recall (Bagga & Baldwin 1998)."""
-    both = Counter(zip(groups, true, strict=True))
-    precision, recall = (
-        sum(count * count / sizes[pair[side]] for pair, count in both.items()) / len(true)
-        for side, sizes in enumerate((Counter(groups), Counter(true)))
-    )
-    return 2 * precision * recall / (precision + recall)
-
-
-def true_kinds(data: Path, part: str, nouns: Path | None) -> dict[str, dict[str, str]]:
-    """Label → kind, by the name of the list."""
-    known = (("GeoNames", REFERENCES["GeoNames: feature class"], KIND_OF_CLASS),)
-    known += (("OpenStreetMap", REFERENCES["OpenStreetMap: top key"], KINDS_OF_KEY),)
-    truths = {}
-    for name, spec, kind_of in known:
-        classes = read_reference(f"{data}/{spec}")[1]
-        truths[name] = {
-            label: "human-made" if MADE.search(label) else kind_of[own]
-            for label, own in classes.items()
-            if own in kind_of
-        }
-    if nouns is not None:
-        truths["WordNet"] = {noun: kind for noun, (kind, _) in wordnet_nouns(nouns).items()}
-    return {
-        name: {label: kind for label, kind in truth.items() if any(map(str.isalpha, label)) and in_part(label, part)}
-        for name, truth in truths.items()
-    }
-
-
-def kinds(data: Path, part: str, nouns: Path | None) -> None:
-    print("| labels | P279 | number | right | balanced | always human-made |\n|---|---|---:|---:|---:|---:|")
-    pairs: dict[str, list[tuple[float, bool]]] = {"no": [], "yes": []}
-    for name, truth in true_kinds(data, part, nouns).items():
-        for known, above in (("no", NO_EDGES), ("yes", read_hypernyms())):
-            embedding = embed(truth, PlaceNounEncoder(), hypernyms=above)
-            margins = zip(embedding.labels, embedding.margins.tolist(), strict=True)
-            found = [(margin, truth[label] == "natural") for label, margin in margins]
-            show_right(f"{name} | {known}", found)
-            pairs[known] += found
-    for known, found in pairs.items():
-        show_right(f"all | {known}", found)
-    print("\n| P279 | certain | of these wrong | wrong | of these marked |\n|---|---:|---:|---:|---:|")
-    for known, found in pairs.items():
-        wrong = np.array([(margin >= LIKELY) != natural for margin, natural in found])
-        show_doubt(known, wrong, np.array([abs(margin) < 1 for margin, _ in found]))
-    print("\n| probability of natural | labels | natural | labels, with P279 | natural |\n|---|---:|---:|---:|---:|")
-    for low, high in pairwise(PROBABILITIES):
-        inside = [
-            [true for margin, true in found if low <= natural_probability(margin) < high] for found in pairs.values()
-        ]
-        cells = (f"{len(trues)} | {np.mean(trues) if trues else float('nan'):.3f}" for trues in inside)
-        print(f"| {low} to {min(high, 1)} | {' | '.join(cells)} |")
-
-
-def show_doubt(head: str, wrong: NDArray[np.bool_], marked: NDArray[np.bool_]) -> None:
-    of_certain, of_wrong = wrong[~marked].mean(), marked[wrong].mean() if wrong.any() else float("nan")
-    print(f"| {head} | {(~marked).mean():.3f} | {of_certain:.3f} | {wrong.mean():.3f} | {of_wrong:.3f} |", flush=True)
-
-
-def members(data: Path, part: str, _: Path | None) -> None:
-    classes = {label: own for label, own in released_labels(data / RELEASED).items() if in_part(label, part)}
-    print("| clusters | certain | of these wrong | wrong | of these marked |\n|---|---:|---:|---:|---:|")
-    for name in ("as many as classes", "as proposed"):
-        found = []
-        for seed in range(8):
-            drawn = (
-                np.random.default_rng(seed).choice(sorted(classes), round(0.85 * len(classes)), replace=False).tolist()
-            )
-            k = "auto" if name == "as proposed" else len({classes[label] for label in drawn})
-            for cluster in propose(dict.fromkeys(drawn, 1), PlaceNounEncoder(), clusters=k, seed=seed).clusters:
-                own = Counter(classes[place.label] for place in cluster.labels)
-                most = min(own, key=lambda label: (-own[label], label))
-                found += [(classes[place.label] != most, bool(place.doubt)) for place in cluster.labels]
-        show_doubt(name, *np.array(found).T)
-
-
-def show_right(head: str, pairs: Sequence[tuple[float, bool]]) -> None:
-    natural, true = np.array([margin >= LIKELY for margin, _ in pairs]), np.array([true for _, true in pairs])
-    right = natural == true
-    balanced = np.mean([right[true].mean(), right[~true].mean()])
-    values = (right.mean(), balanced, 1 - true.mean())
-    print(f"| {head} | {len(pairs)} | {' | '.join(f'{value:.3f}' for value in values)} |", flush=True)
+def write_row(*cells: object) -> None:
+    csv.writer(sys.stdout, lineterminator="\n").writerow(cells)
+    sys.stdout.flush()
 
 
 def known_labels(data: Path) -> list[str]:
@@ -368,11 +200,7 @@ def speed(data: Path, count: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="folder of place_labels and gldv2_hierarchical")
-    parser.add_argument("--part", choices=("all", "tuning", "held-out"), default="all")
-    parser.add_argument("--nouns", type=Path, metavar="EDGES")
-    parser.add_argument("--kinds", action="store_true")
-    parser.add_argument("--members", action="store_true")
+    add_options(parser)
     parser.add_argument("--groups", action="store_true")
     parser.add_argument("--speed", type=int, metavar="LABELS")
     parser.add_argument("--scale", type=int, nargs="+", metavar="LABELS")
@@ -385,9 +213,8 @@ def main() -> None:
     elif arguments.speed:
         speed(arguments.data, arguments.speed)
     else:
-        chosen = [way for way in (kinds, members, groups) if getattr(arguments, way.__name__)]
-        for way in chosen or [compare]:
-            way(arguments.data, arguments.part, arguments.nouns)
+        way, encoders = groups if arguments.groups else compare, {"words": PlaceNounEncoder(senses=False)}
+        way(arguments.data, arguments.part, arguments.nouns, encoders | encoders_of(arguments))
 
 
 if __name__ == "__main__":
