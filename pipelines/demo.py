@@ -25,7 +25,6 @@ from .stored_embeddings.evaluating import print_table
 from .training.data.splits import load_split
 from .training.recipe.reading import load_recipe
 from .training.run.experiment import train
-from .training.run.stopping import require_results
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -62,7 +61,6 @@ class Demo:
     runs: tuple[Path, ...]
 
 
-@require_results()
 def run_demo(
     out: str | os.PathLike[str],
     *,

@@ -58,8 +58,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _report_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
-    """Report what a destructor or a callback raises, but neither Ctrl-C nor an exit."""
-    if not issubclass(unraisable.exc_type, (KeyboardInterrupt, SystemExit)):
+    """Report what a destructor or a callback raises, but no Ctrl-C, exit, or attribute of what was only half built."""
+    if not issubclass(unraisable.exc_type, (KeyboardInterrupt, SystemExit, AttributeError)):
         sys.__unraisablehook__(unraisable)
 
 

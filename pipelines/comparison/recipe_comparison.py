@@ -17,7 +17,6 @@ from ..stored_embeddings.evaluating import measured_as
 from ..stored_embeddings.locations import kind_of
 from ..training.data.splits import load_learning_splits, load_split
 from ..training.run.experiment import train
-from ..training.run.stopping import require_results
 from .comparison_files import write_comparison
 from .measured_networks import Images, MeasuredNetwork, is_measured, prepare_networks
 from .planned_runs import Grid, PlannedRun, plan_runs, require_distinct, require_own
@@ -32,7 +31,6 @@ Launch: TypeAlias = Callable[[Sequence[PlannedRun]], None]
 Row = TypeVar("Row")
 
 
-@require_results()
 def compare(
     recipes: Sequence[str | os.PathLike[str]],
     *,

@@ -121,7 +121,7 @@ def embed(
     ``skipped.csv`` names them.
 
     ``out`` is a folder that is new, empty, or of the same call, interrupted or finished, and that all processes share;
-    ``backbone`` as for :func:`hiertree.load_model`. On SIGTERM the call exits with status 0, and whole shards are kept.
+    ``backbone`` as for :func:`hiertree.load_model`. SIGTERM ends the call with status 143; whole shards stay.
     """
     check_integer("shard_size", shard_size)
     if levels and not labeled:
@@ -149,8 +149,7 @@ def embed(
     _require_usable(call.out)
     run_processes(_embed_as_one_of_several, call, count=count)
     result = written_in(call.out)
-    if result is None:  # the processes obeyed SIGTERM
-        raise SystemExit(0)
+    assert result is not None  # the first process has written it
     return result
 
 
@@ -180,7 +179,7 @@ def _embed(call: _Call, recipe: Recipe, launch: Launch | None) -> Embedded:
             processes.from_first(lambda: _finish(call, inputs, output))
         processes.from_first(lambda: shutil.rmtree(call.out / SHARDS_FOLDER, ignore_errors=True))
     if stop.requested():
-        raise SystemExit(0)
+        stop.obey("the last image")
     result = written_in(call.out, is_first=processes.is_first)
     assert result is not None  # the first process has written it
     return result

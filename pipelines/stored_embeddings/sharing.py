@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -100,17 +99,11 @@ def embed_shards(
         advance(total - left, "")
         for images in processes.in_step(chain(image_counts, repeat(0, max_steps - steps[processes.rank]))):
             if stop.requested():
-                _end_early(output, processes)
+                count = sum(len(shard.rows) for shard in output.shards if output.is_written(shard))
+                stop.obey(f"{count} images")
             done = min(left, images * processes.size)  # the others are about as far
             left -= done
             advance(done, "")
-
-
-def _end_early(output: EmbeddingFiles, processes: Processes) -> NoReturn:
-    if processes.is_first:
-        done = sum(len(shard.rows) for shard in output.shards if output.is_written(shard))
-        print(f"stopped by SIGTERM after {done} images; run the same command to go on from there", file=sys.stderr)
-    raise SystemExit(0)
 
 
 def _embedding(embedder: Embedder, recipe: Recipe, fabric: Fabric) -> Embed:

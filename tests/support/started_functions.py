@@ -19,8 +19,8 @@ def note_place(folder: str) -> None:
 
 
 def wait_for_sigterm(folder: str) -> None:
-    """Write down the process id; end well at SIGTERM, and after a minute in any case."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    """Write down the process id; end at SIGTERM as a run does, and after a minute in any case."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     Path(folder, f"pid-{os.environ['RANK']}").write_text(str(os.getpid()))
     time.sleep(60)
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import atexit
+import os
 import signal
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import active_children
+from multiprocessing.queues import Queue
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from shutil import disk_usage
 from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
+from torch.multiprocessing.reductions import reduce_tensor
 from torch.utils.data import DataLoader, Dataset
 from typing_extensions import override
 
+from hiertree.errors import DeviceError
 from hiertree.samplers import DistributedBatches
 from hiertree.samplers.epochs import PlannedBatches
 
@@ -76,7 +84,30 @@ def batch_loader(
         pin_memory=pin_memory,
         persistent_workers=workers > 0,
         generator=torch.Generator(),  # unused: keeps the loader from drawing from torch's global generator
+        worker_init_fn=_prepare_worker,
     )
+
+
+def _prepare_worker(_worker: int) -> None:
+    """Let a worker send through its pipe what /dev/shm has no room for, and end where it cannot send at all.
+
+    Multiprocessing would leave out the batch, and the loader would wait for it without end.
+    """
+    ForkingPickler.register(Tensor, _reduce_tensor)
+    Queue._on_queue_feeder_error = staticmethod(_end_worker)  # type: ignore[attr-defined]
+
+
+def _end_worker(error: Exception, _batch: object) -> None:
+    print(f"warning: a batch cannot be sent ({error})", file=sys.stderr, flush=True)
+    os._exit(1)
+
+
+def _reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
+    """How a worker sends a tensor: in shared memory, or else by value."""
+    try:
+        return reduce_tensor(tensor.share_memory_())
+    except RuntimeError:
+        return torch.from_numpy, (tensor.numpy(),)
 
 
 class _Loader(DataLoader[Batch]):
@@ -85,9 +116,24 @@ class _Loader(DataLoader[Batch]):
     @override
     def __iter__(self) -> Any:
         with worker_errors():
-            with _without_signals():
-                batches = super().__iter__()
+            try:
+                with _without_signals():
+                    batches = super().__iter__()
+            except OSError as error:  # no room for semaphores in a full /dev/shm, no more processes, no more files
+                raise DeviceError(
+                    f"images.workers={self.num_workers}: processes that decode images do not start ({error})",
+                    expected=f"room for them{_shared_memory()}",
+                    remedy="set images.workers=0, or raise the limit (of /dev/shm: docker run --shm-size=1g)",
+                ) from error
             yield from batches
+
+
+def _shared_memory() -> str:
+    """How much shared memory the machine has, where it says so."""
+    if not (place := Path("/dev/shm")).is_dir():  # noqa: S108 - no temporary file
+        return ""
+    space = disk_usage(place)
+    return f" (/dev/shm: {space.free / 1e6:.1f} of {space.total / 1e6:.1f} MB are free)"
 
 
 @contextmanager

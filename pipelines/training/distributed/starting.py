@@ -23,6 +23,7 @@ from typing import Any
 
 from hiertree.errors import HiertreeError, TrainingError
 
+STOPPED = 128 + signal.SIGTERM  # the status of what has obeyed it
 STOPPED_EARLY = "stopped by SIGTERM before the first step; run the same command to start again"
 _SECONDS_TO_END = 10.0  # for the other processes once one has failed
 _CRASHED, _FAILED, _INTERRUPTED = 1, 2, 130
@@ -101,7 +102,7 @@ def _forwarding_sigterm(processes: Sequence[SpawnProcess]) -> Iterator[None]:
 
 def _wait_until_one_fails(processes: Sequence[SpawnProcess]) -> None:
     running = list(processes)
-    while running and not any(process.exitcode for process in processes):
+    while running and not any(process.exitcode not in {None, 0, STOPPED} for process in processes):
         wait([process.sentinel for process in running])
         running = [process for process in running if process.is_alive()]
 
@@ -133,9 +134,11 @@ def _raise_failure(statuses: Sequence[int], reports: Sequence[Any]) -> None:
             raise error
     if -signal.SIGTERM in statuses:
         print(STOPPED_EARLY, file=sys.stderr)
-        raise SystemExit(0)
+        raise SystemExit(STOPPED)
     crashes = [f"process {rank} of {len(reports)}:\n{text}" for rank, text in enumerate(reports) if text is not None]
     worst = min(filter(None, statuses), default=0)  # a signal is negative
+    if worst == STOPPED:  # and no other failure, whose status is lower
+        raise SystemExit(STOPPED)
     if crashes and worst >= 0:
         raise RuntimeError(crashes[0])
     if worst:

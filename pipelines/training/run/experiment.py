@@ -83,7 +83,7 @@ def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -
         CheckpointError: all checkpoints are damaged.
         TrainingError: the loss or its gradient is no longer finite; ``failed_batch.npz`` holds the batch.
         HiertreeError: something is wrong with the images.
-        SystemExit: the run obeyed SIGTERM; status 0.
+        SystemExit: the run obeyed SIGTERM; status 143.
 
     >>> import tempfile
     >>> from hiertree.pipelines.training.recipe.reading import load_recipe
@@ -103,9 +103,9 @@ def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -
     if content := _finished(recipe, folder, fresh=fresh):
         return _trained(folder, content, is_finished=True)
     run_processes(_train_as_one_of_several, recipe.as_dict(), os.fspath(out), fresh, count=devices)
-    if content := folder.finished(recipe):
-        return _trained(folder, content, is_finished=False)
-    raise SystemExit(0)  # the processes obeyed SIGTERM
+    content = folder.finished(recipe)
+    assert content is not None  # the first process has written it
+    return _trained(folder, content, is_finished=False)
 
 
 def _train_as_one_of_several(recipe: Mapping[str, Any], out: str, fresh: bool) -> None:

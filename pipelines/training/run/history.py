@@ -84,7 +84,8 @@ class RunLog:
             getattr(self._logger, method)(*arguments)
         except Exception as error:  # noqa: BLE001 - whatever trackers raise: a long run does not end by it
             self._logger = None
-            print(f"warning: {self._kind} logs no more of this run ({error}); history.jsonl goes on", file=sys.stderr)
+            cause = error.__cause__ or error  # Lightning blames the number for whatever fails, a full disk too
+            print(f"warning: {self._kind} logs no more of this run ({cause}); history.jsonl goes on", file=sys.stderr)
 
 
 def _logger(recipe: Recipe, folder: Path, step: int) -> Any:

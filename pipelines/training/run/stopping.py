@@ -1,7 +1,4 @@
-"""Signals: after SIGTERM the run ends with status 0 and can be resumed, after Ctrl-C with status 130.
-
-A command that needs the result of a run ends with status 143 then.
-"""
+"""Signals: after SIGTERM a command ends with status 143 and can be resumed, after Ctrl-C with status 130."""
 
 from __future__ import annotations
 
@@ -14,25 +11,13 @@ from types import FrameType
 from typing import NoReturn
 
 from ..distributed.processes import ALONE, Processes
-from ..distributed.starting import STOPPED_EARLY
+from ..distributed.starting import STOPPED, STOPPED_EARLY
 
 Handler = Callable[[int, FrameType | None], None]
 
 
-_STOPPED = 128 + signal.SIGTERM
-
-
 class _StoppedEarly(SystemExit):
     """SIGTERM before the first step."""
-
-
-@contextmanager
-def require_results() -> Iterator[None]:
-    """A block whose runs must all finish: where one obeys SIGTERM, it exits with status 143."""
-    try:
-        yield
-    except SystemExit as error:
-        raise SystemExit(error.code or _STOPPED) from None
 
 
 class StopRequest:
@@ -70,18 +55,18 @@ class StopRequest:
         self._require_no_interrupt()
         return self._processes.any(self._received)
 
-    def obey(self, step: int) -> NoReturn:
-        """Exit with status 0; the state after ``step`` must have been saved."""
+    def obey(self, progress: str) -> NoReturn:
+        """Exit with status 143; ``progress``, "step 3" for instance, must have been saved."""
         if self._processes.is_first:
-            print(f"stopped by SIGTERM after step {step}; run the same command to go on from there", file=sys.stderr)
-        raise SystemExit(0)
+            print(f"stopped by SIGTERM after {progress}; run the same command to go on from there", file=sys.stderr)
+        raise SystemExit(STOPPED)
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         self._received = True
 
     def _end(self, _number: int, _frame: FrameType | None) -> None:
         self._received = True
-        raise _StoppedEarly(0)
+        raise _StoppedEarly(STOPPED)
 
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
         self._interrupted = True

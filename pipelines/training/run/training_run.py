@@ -87,7 +87,9 @@ class TrainingRun:
             self._stop.listening(),
             worker_errors(),
         ):  # from here on SIGTERM ends the run between two steps, or not at all
-            return self._write(self._trained() or self._test.evaluate(self.learner))
+            content = self._write(self._trained() or self._test.evaluate(self.learner))
+            self._stop_if_requested()
+            return content
 
     def _trained(self) -> SplitResult | None:
         """Train the remaining epochs; returns the evaluation of the last one if it was due now."""
@@ -104,7 +106,7 @@ class TrainingRun:
 
     def _stop_if_requested(self) -> None:
         if self._stop.requested():
-            self._stop.obey(self.state.step)
+            self._stop.obey(f"step {self.state.step}")
 
     def _write(self, last: SplitResult) -> dict[str, Any]:
         """Write the results; returns the content of ``metrics.json``."""
@@ -159,7 +161,7 @@ class TrainingRun:
                 advance(1, f"{note}, {images / (request_time - start_time):.0f} images/s")
                 if state.batch < self._steps_per_epoch and self._stop.requested():
                     self._checkpoint()
-                    self._stop.obey(state.step)
+                    self._stop.obey(f"step {state.step}")
         seconds = time.perf_counter() - start_time
         row = {"lr": self.learner.learning_rate(), "seconds": round(seconds, 3), "waited": round(waited / seconds, 4)}
         row["images_per_second"] = round(images / seconds, 1)

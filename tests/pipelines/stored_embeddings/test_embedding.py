@@ -148,7 +148,7 @@ def test_images_without_files_are_known_by_their_pixels() -> None:
     assert stamp_of(both_sources, 2) == stamp_of(changed, 1)
 
 
-def test_sigterm_ends_with_status_0_and_keeps_whole_shards(
+def test_sigterm_ends_with_status_143_and_keeps_whole_shards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, _ = trained("sop", "sop-happier", tmp_path)
@@ -164,7 +164,7 @@ def test_sigterm_ends_with_status_0_and_keeps_whole_shards(
         patch.setattr(ImageViews, "_plain_batch", signalled)
         with pytest.raises(SystemExit) as stopped:
             main(["embed", str(run), str(tmp_path / "elsewhere"), "--out", str(out), "--shard-size", "5"])
-    assert stopped.value.code == 0
+    assert stopped.value.code == 143
     assert "stopped by SIGTERM after 5 images" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert [path.name for path in out.glob("part-*")] == [FIRST]

@@ -154,7 +154,7 @@ def test_two_processes_learn_what_one_learns(name: str, runs_folder: Path, tiny_
 def test_sigterm_to_one_stops_all_at_one_step_and_another_number_of_processes_goes_on(
     runs_folder: Path, tiny_recipe: Tiny
 ) -> None:
-    assert ends(runs_folder, "stopped") == ["status 0"] * NUM
+    assert ends(runs_folder, "stopped") == ["status 143"] * NUM
     assert list(list_checkpoints(runs_folder / "stopped" / "checkpoints")) == [2, 3]
     train(tiny_recipe(*ALIKE["happier"]), runs_folder / "stopped")
     assert_alike(runs_folder / "happier", runs_folder / "stopped")
@@ -214,8 +214,9 @@ def test_command_starts_its_processes_and_obeys_sigterm(tiny_recipe: Tiny, tmp_p
         assert len(step) == NUM
         process.send_signal(signal.SIGTERM)
         _, output = process.communicate(timeout=120)
-    assert process.returncode == 0, output
+    assert process.returncode == 143, output
     assert output.count("by SIGTERM") == 1
+    assert "Traceback" not in output
     assert not any(child.is_running() for child in step)
     assert not (out / "metrics.json").exists()
 

@@ -282,29 +282,37 @@ def test_folder_in_use_is_refused_with_the_host_and_process_that_use_it(tiny_rec
     assert not list((tmp_path / "run").glob(".hiertree*"))
 
 
-@pytest.mark.parametrize("at", ["start", "results"])
-def test_sigterm_outside_of_the_steps_ends_with_status_0_too(
-    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("owner", "method", "message", "is_finished"),
+    [
+        (Learner, "__init__", "stopped by SIGTERM before the first step", False),
+        (RunFolder, "finish", "stopped by SIGTERM after step 2; run the same command", True),
+    ],
+)
+def test_sigterm_outside_of_the_steps_ends_with_status_143_too_and_results_are_whole(
+    tiny_recipe: Tiny,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    owner: type,
+    method: str,
+    message: str,
+    is_finished: bool,
 ) -> None:
-    def signaled(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **options: Any) -> Any:
-            signal.raise_signal(signal.SIGTERM)
-            return function(*arguments, **options)
+    function, recipe = getattr(owner, method), tiny_recipe("training.epochs=1")
 
-        return call
+    def signaled(*arguments: Any, **options: Any) -> Any:
+        signal.raise_signal(signal.SIGTERM)
+        return function(*arguments, **options)
 
-    recipe = tiny_recipe("training.epochs=1")
-    if at == "start":
-        monkeypatch.setattr(Learner, "__init__", signaled(Learner.__init__))
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, method, signaled)
         with pytest.raises(SystemExit) as ended:
             train(recipe, tmp_path / "run")
-        assert ended.value.code == 0
-        assert "stopped by SIGTERM before the first step" in capsys.readouterr().err
-        assert not (tmp_path / "run").exists()
-    else:
-        monkeypatch.setattr(RunFolder, "finish", signaled(RunFolder.finish))
-        assert train(recipe, tmp_path / "run").metrics
-        assert (tmp_path / "run" / "metrics.json").is_file()
+    assert ended.value.code == 143
+    assert message in capsys.readouterr().err
+    assert (tmp_path / "run").exists() == is_finished
+    assert train(recipe, tmp_path / "run").already_finished == is_finished
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
@@ -376,7 +384,7 @@ def test_sigterm_that_a_library_swallows_before_the_steps_ends_the_run_all_the_s
     monkeypatch.setattr(Learner, "__init__", swallow)
     with pytest.raises(SystemExit) as ended:
         train(tiny_recipe("training.epochs=1"), tmp_path / "run")
-    assert ended.value.code == 0
+    assert ended.value.code == 143
     assert "stopped by SIGTERM after step 0" in capsys.readouterr().err
     assert not (tmp_path / "run" / "metrics.json").exists()
     monkeypatch.setattr(Learner, "__init__", build)

@@ -51,7 +51,7 @@ def change_step(monkeypatch: pytest.MonkeyPatch, change: Callable[[Learner, int]
     monkeypatch.setattr(Learner, "step", changed)
 
 
-def test_sigterm_keeps_the_step_ends_with_status_0_and_costs_nothing(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_sigterm_keeps_the_step_ends_with_status_143_and_costs_nothing(tiny_recipe: Tiny, tmp_path: Path) -> None:
     recipe = tiny_recipe("training.epochs=400", "images.workers=1")
     file = tmp_path / "recipe.yaml"
     file.write_text(yaml.safe_dump(recipe.as_dict()))
@@ -63,7 +63,7 @@ def test_sigterm_keeps_the_step_ends_with_status_0_and_costs_nothing(tiny_recipe
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGTERM)  # as schedulers do: its data-loading workers hear it too
     _, output = process.communicate(timeout=60)
-    assert process.returncode == 0, output
+    assert process.returncode == 143, output
     step = max(list_checkpoints(out / "checkpoints"))
     assert f"stopped by SIGTERM after step {step}" in output
     assert 0 < step < 800
@@ -78,7 +78,7 @@ def test_run_stopped_in_the_middle_of_an_epoch_ends_with_the_same_weights(
         change_step(patch, lambda _, step: os.kill(os.getpid(), signal.SIGTERM) if step == 2 else None)
         with pytest.raises(SystemExit) as stopped:
             train(tiny_recipe(MEMORY), tmp_path / "stopped")
-    assert stopped.value.code == 0
+    assert stopped.value.code == 143
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     *_, path = list_checkpoints(tmp_path / "stopped" / "checkpoints").values()
     assert path.name == "step-00000003"
