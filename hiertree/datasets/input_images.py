@@ -215,7 +215,7 @@ def _open_archives(
     """The images of archives, the sample of each, and the members with labels, by their kind and sample."""
     folder = archives[0].parent
     if {path.parent for path in archives} != {folder}:
-        raise OptionError(f"archives in several folders, {folder} for instance", expected="archives of one folder")
+        raise OptionError(f"archives in several folders, such as {folder}", expected="archives of one folder")
     index = tar_index(folder, archives)
     order = np.lexsort((index.offsets, index.archives))
     names = [index.names[row].decode("utf-8", "surrogateescape") for row in order]

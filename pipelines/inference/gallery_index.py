@@ -130,7 +130,7 @@ def write_index(embeddings: NDArray[np.float32], table: pd.DataFrame, folder: Pa
         index.add(embeddings)
     except RuntimeError as error:
         problem = f"index={kind!r} ({str(error).strip().splitlines()[-1]})"
-        raise OptionError(problem, expected="an index of faiss, Flat or HNSW32 for instance") from error
+        raise OptionError(problem, expected="an index of faiss, such as Flat or HNSW32") from error
     check = _compare(GalleryIndex(index, table), embeddings, exact=kind == "Flat")
     with files.replacing(folder / INDEX) as temporary:
         faiss.write_index(index, str(temporary))

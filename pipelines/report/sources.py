@@ -199,7 +199,7 @@ def read_sources(
     if file_options.keys() - {"images"} and (any(is_run) or len(folders) > 1):
         raise OptionError("labels or a gallery with runs or several sources", expected="them only with a single file")
     if is_run[0] and "images" in file_options:
-        raise OptionError("images of a run", expected="its data set", remedy="name the place by --set data.root=PATH")
+        raise OptionError("images with a run", expected="its data set", remedy="name the place by --set data.root=PATH")
     if overrides and not is_run[0]:
         raise OptionError("--set with embeddings", expected="a run", remedy="name the images' folder by --images")
     images: Any = file_options.pop("images", None)

@@ -84,6 +84,6 @@ def _require_room(folder: Path, count: int, *, bytes_each: int) -> None:
     if required_bytes > free_bytes:
         raise MissingResourceError(
             f"{required_bytes / 2**30:.1f} GiB for the pixels of {count} images at {folder}",
-            expected=f"as much room on the disk, where {free_bytes / 2**30:.1f} GiB are free",
+            expected=f"that much disk space; {free_bytes / 2**30:.1f} GiB are free",
             remedy="lower images.cache_size, or choose an images.cache_folder on a larger disk",
         )

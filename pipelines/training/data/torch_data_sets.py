@@ -56,7 +56,7 @@ def as_image_dataset(dataset: Any, *, name: str, split: str) -> ImageDataset:
         columns = _columns(dataset)
     except (TypeError, ValueError, LookupError) as error:
         problem = f"data: labels of {name} ({error})"
-        raise RecipeError(problem, expected="items (image, label, …), as many labels in each, coarse → fine") from error
+        raise RecipeError(problem, expected="items (image, label, …) of equally many labels, coarse → fine") from error
     labels = label_paths(columns, level_names=None, where=lambda row: f"item {row}")
     return ImageDataset(name=name, split=split, tree=labels.tree, paths=labels.paths, images=ItemImages(dataset))
 

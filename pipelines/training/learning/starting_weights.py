@@ -49,7 +49,7 @@ def start_from_earlier(embedder: Embedder, recipe: Recipe) -> dict[str, Any] | N
         raise RecipeError(
             f"training.start_from={folder} has another network ({len(mismatches)} tensors differ: {examples})",
             expected=f"the backbone, pooling and channels of this recipe ({recipe.model.backbone})",
-            remedy=f"take over the section model of {folder / 'recipe.yaml'}",
+            remedy=f"copy the section model from {folder / 'recipe.yaml'}",
         )
     matching_weights = {name: tensor for name, tensor in weights.items() if not (differing and name.startswith(_HEAD))}
     embedder.load_state_dict(matching_weights, strict=False)

@@ -225,7 +225,7 @@ def _recompute_activations(network: nn.Module, model: ModelSettings) -> None:
 def _no_checkpointing(model: ModelSettings) -> RecipeError:
     return RecipeError(
         f"model.gradient_checkpointing with {model.backbone}",
-        expected="a timm model that supports gradient checkpointing, resnet50 or vit_base_patch16_224 for instance",
+        expected="a timm model that supports gradient checkpointing, such as resnet50 or vit_base_patch16_224",
         remedy="set it to false; training.accumulate=two_pass needs less memory with any backbone",
     )
 

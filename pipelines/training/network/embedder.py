@@ -141,7 +141,7 @@ def require_finite(embeddings: Tensor) -> Tensor:
         raise EmbeddingError(
             "embeddings that are not finite",
             expected="finite numbers",
-            remedy="look at the weights, or set training.precision=32-true",
+            remedy="check the weights, or set training.precision=32-true",
         )
     return embeddings
 
@@ -167,7 +167,7 @@ def require_sizes(embedder: Embedder, size: int, scales: Sequence[float]) -> Non
             raise RecipeError(f"{problem} ({first_line(error)})", expected=expected) from error
         problem = f"images.size={size} with {settings.backbone} ({first_line(error)})"
         remedy = "change images.size, or choose another backbone"
-        raise RecipeError(problem, expected="a size that the backbone takes", remedy=remedy) from error
+        raise RecipeError(problem, expected="a size that the backbone accepts", remedy=remedy) from error
     finally:
         embedder.train(was_training)
 

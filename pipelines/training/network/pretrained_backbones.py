@@ -33,7 +33,7 @@ def load_local_weights(network: nn.Module, path: Path) -> None:
     if missing:
         raise RecipeError(
             f"model.pretrained={path} lacks {len(missing)} of {len(targets)} tensors ({', '.join(missing[:3])}, …)",
-            expected="the weights of the backbone named, of the same shapes",
+            expected="weights of that backbone, with the same shapes",
         )
     with reading_file(path, expected="finite weights", kind=RecipeError):
         require_finite_weights(fitting)
@@ -97,7 +97,7 @@ def find_timm_model(name: str) -> TimmModel:
         close = timm.list_models(f"*{name[:6]}*")[:5]
         expected = "small_cnn, the name of a timm model, hf-hub:OWNER/NAME, open_clip:NAME, transformers:NAME or "
         expected += "MODULE:ATTRIBUTE"
-        instances = f"; {', '.join(close)} for instance" if close else ""
+        instances = f"; timm has {', '.join(close)}" if close else ""
         raise RecipeError(f"model.backbone={name!r}", expected=expected + instances)
     resolve: Callable[..., dict[str, Any]] = resolve_data_config
     view = resolve(pretrained_cfg=config or {"input_size": None})  # timm asserts that it is not empty
@@ -133,7 +133,7 @@ def build_timm_network(model: ModelSettings, *, channels: int, size: int | None,
     except (OSError, RuntimeError) as error:
         if not pretrained or "state_dict" in str(error):
             problem = f"model.backbone={model.backbone} ({first_line(error)})"
-            raise RecipeError(problem, expected="a model that builds, and weights of it") from error
+            raise RecipeError(problem, expected="a model that can be built, and its weights") from error
         raise _unreachable(f"weights of {model.backbone} ({first_line(error)})", model.backbone) from error
     if file is not None:
         load_local_weights(network, file)

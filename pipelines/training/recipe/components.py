@@ -217,7 +217,7 @@ def import_callable(name: str, *, setting: str) -> Function:
     """Import ``module:attribute``. This runs code, so the name must come from the user, never from a folder."""
     module, _, attribute = name.partition(":")
     if not (all(part.isidentifier() for part in module.split(".")) and attribute.isidentifier()):
-        raise RecipeError(f"{setting}={name!r}", expected="module:attribute, my_networks:tower for instance")
+        raise RecipeError(f"{setting}={name!r}", expected="module:attribute, such as my_networks:tower")
     try:
         imported = import_module(module)
     except (ImportError, SyntaxError) as error:

@@ -118,7 +118,7 @@ def _apply(layer: Layer, override: str) -> None:
     place, equals, text = override.partition("=")
     *sections, key = place.strip().split(".")
     if not equals or not all([*sections, key]):
-        raise RecipeError(f"--set {override}", expected="section.key=value, optimizer.lr=1e-4 for instance")
+        raise RecipeError(f"--set {override}", expected="section.key=value, such as optimizer.lr=1e-4")
     for depth, section in enumerate(sections, start=1):
         if isinstance(layer.get(section), Setting) and layer[section].value is None:
             del layer[section]  # a section that is left out, by null

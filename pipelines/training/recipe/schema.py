@@ -106,7 +106,7 @@ class Recipe(Section):
             problem = f"training.epochs: {earlier_recipe.training.epochs} there, {self.training.epochs} here"
             raise RecipeError(
                 f"{problem}, with a {self.schedule.name} that ends in the last epoch: more would have had other rates",
-                expected="the same number, or another schedule, constant or step for instance",
+                expected="the same number, or another schedule, such as constant or step",
                 remedy="start a new run from that one's weights, by training.start_from",
             )
         return has_more_epochs or _patience(self) > _patience(earlier_recipe)

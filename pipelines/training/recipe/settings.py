@@ -381,7 +381,7 @@ class ValidationSettings(Section):
     @model_validator(mode="after")
     def _require_one_source(self) -> ValidationSettings:
         if (self.split is None) == (self.classes is None):
-            raise custom_error("validation", "give either split, val for instance, or classes, 0.2 for instance")
+            raise custom_error("validation", "give either split, such as val, or classes, such as 0.2")
         if self.split in ("train", "test"):
             problem = f"split {self.split}: no validation, whose images are neither learned from nor tested on"
             raise custom_error("validation", problem)
