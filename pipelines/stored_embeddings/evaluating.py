@@ -67,8 +67,9 @@ def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack
     columns: dict[str, Any] = {name: arguments.pop(name) for name in LabelFiles.__annotations__ if name in arguments}
     if kind_of(source) == "run" and columns.get("gallery") is None:
         run_options = measured_as(source)
+        ranked_by_codes = run_options.pop("codes")
         if not any(map(arguments.get, _MEASURED_BY)):
-            codes, arguments = codes or run_options.pop("codes"), arguments | run_options
+            codes, arguments = codes or ranked_by_codes, arguments | run_options
     with _launched(share_work=not codes and arguments.get("approximate") is None) as share:
         with nullcontext() if share is None else share.agreeing():
             collection = read_embeddings(source, in_parts=share is not None, **columns)

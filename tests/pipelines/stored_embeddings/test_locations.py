@@ -49,6 +49,7 @@ def test_a_run_and_its_best_are_measured_read_and_shown_as_they_were(
     record = json.loads((tmp_path / "result.json").read_text())["manifest"]["inputs"]
     assert [file["name"] for file in record] == ["embeddings.npz"]
     assert evaluate_file(run, metrics=["R@10"]).names == ("R@10",)
+    assert evaluate_file(run, codes=True).convention.ranked_by == "Hamming distance"
     embedded = read_embedded([run])
     assert embedded.tree is not None
     assert embedded.tree.level_names == ("family", "kind", "instance")
