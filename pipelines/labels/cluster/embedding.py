@@ -2,7 +2,8 @@
 
 A label's *margin* is positive for natural, and *certain* from a size of 1 on. It adds what the list of place nouns says
 of its head noun to what stands above its class. Where both are silent, it is the label's cosine to the nearest natural
-noun less that to the nearest human-made one, in units of the encoder's ``kind_margin``, if its cosines say anything.
+noun less that to the nearest human-made one, in units of the encoder's ``kind_margin``, if its cosines say anything;
+they are never certain of *natural*, since of what is not known one label in twenty is.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def _margins(texts: Sequence[str], known_margins: Sequence[float | None], encode
         natural, human_made = (thesaurus().anchors(kind) for kind in (NATURAL, HUMAN_MADE))
         encoded = encoder.encode([*(texts[place] for place in unknown_places), *natural, *human_made])
         anchor_margins = kind_margins(*np.split(encoded, np.cumsum([len(unknown_places), len(natural)])))
-        margins[unknown_places] = LIKELY * anchor_margins / encoder.kind_margin
+        margins[unknown_places] = np.clip(LIKELY * anchor_margins / encoder.kind_margin, -_MOST, _UNCERTAIN)
     return margins
 
 

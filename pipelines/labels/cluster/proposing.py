@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from hiertree.errors import OptionError
 
 from ..encode.hypernyms import Hypernyms
+from ..encode.phrases import NO_LANDMARK, thesaurus
 from ..encode.text_encoders import TextEncoder
 from .clustering import RESTARTS, Floats, Integers, Vectors, choose_k, silhouettes, spherical_kmeans, unit_centers
 from .embedding import LIKELY, Embedding, embed, kind_of
@@ -188,7 +189,8 @@ def _places(
     sizes, sense_counts, places = np.bincount(assignment), Counter(zip(assignment, senses, strict=True)), []
     for row, label in enumerate(embedding.labels):
         margin = float(embedding.margins[row])
-        doubts = ["kind"] if abs(margin) < 1 else []
+        doubts = [f"{NO_LANDMARK}: {senses[row]}"] if thesaurus().theme_of.get(senses[row]) == NO_LANDMARK else []
+        doubts += ["kind"] if abs(margin) < 1 else []
         doubts += ["near another cluster"] if is_near[row] else []
         parent = embedding.parents[row]
         if assignment[parent] != assignment[row] and senses[parent] not in GENERAL:
@@ -197,13 +199,8 @@ def _places(
             noun = embedding.others[row]
             doubts.append(f"above it: {noun}" if noun else "few alike")
         doubts += [] if is_known[row] else [_guess(embedding.vectors[row], centers, names)]
-        measures = (
-            round(float(cosines[row]), 4),
-            round(float(row_silhouettes[row]), 4),
-            round(margin, 4),
-            ", ".join(doubts),
-        )
-        places.append(LabelPlace(label, counts[label], *measures, embedding.chains[row]))
+        numbers = (round(float(number), 4) for number in (cosines[row], row_silhouettes[row], margin))
+        places.append(LabelPlace(label, counts[label], *numbers, ", ".join(doubts), embedding.chains[row]))
     return places
 
 

@@ -14,6 +14,7 @@ from functools import cache
 from importlib.resources import files
 
 NATURAL, HUMAN_MADE = KINDS = ("natural", "human-made")
+NO_LANDMARK = "no landmark"  # theme of what says nothing of how a place looks
 _WORD = re.compile(r"[^\W\d_]+(?:[.'’][^\W\d_]+)*")
 _PREPOSITIONS = frozenset(
     ("of", "in", "at", "on", "to", "for", "from", "with", "by", "near", "under", "over", "between")
@@ -36,8 +37,9 @@ class Thesaurus:
     ambiguous: frozenset[str]  # nouns of both kinds
 
     def anchors(self, kind: str) -> list[str]:
-        """All nouns of a kind, in the order of the file."""
-        return [noun for noun, sense in self.sense_of.items() if self.kind_of[sense] == kind]
+        """All nouns of places of a kind, in the order of the file."""
+        senses = {sense for sense, theme in self.theme_of.items() if theme != NO_LANDMARK}
+        return [noun for noun, sense in self.sense_of.items() if sense in senses and self.kind_of[sense] == kind]
 
 
 @dataclass(frozen=True)

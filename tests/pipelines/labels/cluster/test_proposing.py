@@ -278,6 +278,24 @@ def test_what_nothing_is_known_of_stands_in_a_cluster_for_people_with_guesses():
     assert proposal.cluster_of()["lakeish"].above == ("unknown",)
 
 
+def test_what_is_no_landmark_stands_apart_with_the_reason():
+    reasons = {"film": "creative work", "listed building": "heritage designation", "human": "person"}
+    proposal = propose({**COUNTS, **dict.fromkeys(reasons, 1)}, PlaceNounEncoder())
+    for label, reason in reasons.items():
+        places = {place.label: place for place in proposal.cluster_of()[label].labels}
+        assert places[label].doubt.startswith(f"no landmark: {reason}")
+        assert places.keys() <= reasons.keys()
+
+
+def test_cosines_alone_are_never_certain_of_natural():
+    class Meaning(PlaceNounEncoder):
+        kind_margin = 0.001
+
+    embedding = embed(["lakeish", "river", "bridgeish"], Meaning(), hypernyms=NOTHING)
+    margins = dict(zip(embedding.labels, embedding.margins.tolist(), strict=True))
+    assert margins["bridgeish"] <= -1 < 0.5 <= margins["lakeish"] < 1 <= margins["river"]
+
+
 def test_a_label_at_the_edge_of_another_sense_makes_a_cluster_of_its_own_where_the_number_is_free():
     vectors = np.repeat(np.eye(3, 4, dtype=np.float32), [3, 3, 1], axis=0)
     senses = np.array([*["lake"] * 3, *["church"] * 3, "hotel"], dtype=object)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiertree.pipelines.labels.encode.phrases import KINDS, parse, thesaurus
+from hiertree.pipelines.labels.encode.phrases import KINDS, NO_LANDMARK, parse, thesaurus
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,25 @@ def test_the_head_noun_and_its_sense_are_found(label, head, sense):
 )
 def test_baths_are_no_hospitals_and_town_halls_no_prisons(labels, sense):
     assert {parse(label).sense for label in labels} == {sense}
+
+
+@pytest.mark.parametrize(
+    ("label", "sense"),
+    [
+        ("film", "creative work"),
+        ("oil painting", "creative work"),
+        ("group of humans", "person"),
+        ("taxon", "living thing"),
+        ("battle", "event"),
+        ("municipality of Spain", "administrative unit"),
+        ("cultural heritage monument in Germany", "heritage designation"),
+        ("Grade II listed building", "heritage designation"),
+    ],
+)
+def test_what_is_no_landmark_has_a_sense_that_says_so_and_speaks_for_no_kind(label, sense):
+    phrase = parse(label)
+    assert (phrase.sense, phrase.certain, thesaurus().theme_of[sense]) == (sense, True, NO_LANDMARK)
+    assert not any(phrase.head in thesaurus().anchors(kind) for kind in KINDS)
 
 
 def test_a_noun_that_is_not_the_head_gives_an_uncertain_sense():
