@@ -186,7 +186,7 @@ class MovedBytes(TorchDispatchMode):
 
 def print_bytes() -> None:
     """The bytes of Sup-H-AP for a pair, and what they take on an H100, whose cells must cover all cosines."""
-    pairs.measured_span = lambda _scores, _valid: pairs.COSINES
+    pairs.measured_span = lambda _scores: pairs.COSINES
     SCORES_AT_ONCE["cpu"] = SCORES_AT_ONCE["cuda"]
     torch.set_num_threads(1)
     for size in (512, 1024, 2048):

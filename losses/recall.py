@@ -70,8 +70,9 @@ class SupRecall(PairLoss):
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
         """1 − mean over k of min(1, Σ_{j ∈ Ω⁺} σ((k − rank(j))/τ*) / min(k, |Ω⁺|)), a query."""
         binary = pairs.binary(self.level)
-        positive = binary.positives()
-        num_positives, rank = positive.sum(dim=1), SoftRanks(binary, self.step).rank()
+        ranks = SoftRanks(binary, self.step)
+        positive, rank = ranks.levels > 0, ranks.rank()
+        num_positives = positive.sum(dim=1)
         recalls = []
         for k in self.ks:
             num_hits = (torch.sigmoid((k - rank) / self.tau_star) * positive).sum(dim=1)

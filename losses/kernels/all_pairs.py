@@ -21,7 +21,7 @@ class SavedPairs(NamedTuple):
 
 
 class AllPairs(PairKernel):
-    """See :class:`hiertree.losses.kernels.base.PairKernel`; no query has more than ``num_targets`` positives."""
+    """See :class:`hiertree.losses.kernels.base.PairKernel`."""
 
     def __init__(
         self,
@@ -30,15 +30,15 @@ class AllPairs(PairKernel):
         valid: Tensor,
         num_levels: int,
         span: float,  # noqa: ARG002
-        num_targets: int | None = None,
+        num_targets: int,
     ) -> None:
-        self._scores = scores.detach().masked_fill(~valid, 0)
+        self._scores = scores.detach()
         self._levels, self._valid = levels.masked_fill(~valid, 0).long(), valid
         self._num_levels = num_levels
         positives_first = (self._levels == 0).to(torch.uint8).sort(dim=1, stable=True).indices
         self._targets = positives_first[:, :num_targets]
         self._target_scores = self._scores.gather(1, self._targets)
-        self._target_levels = self._levels.gather(1, self._targets)
+        self.target_levels = self._levels.gather(1, self._targets)
 
     def ahead(self, weights: Tensor) -> Tensor:
         """Counts."""
@@ -51,26 +51,21 @@ class AllPairs(PairKernel):
     def backward(self, upstream: Tensor, context: SavedPairs) -> Tensor:
         """The gradient with respect to the scores."""
         weights = self._by_candidate(context.weights)
-        gradient, of_targets = torch.zeros_like(self._scores), torch.empty_like(self._target_scores)
-        upstream_of_targets = upstream.gather(1, self._targets)
+        gradient, of_targets = torch.zeros_like(self._scores), torch.empty_like(upstream)
         for rows, targets in self._parts():
             slopes = context.step.slope(self._differences(rows, targets))
-            part_upstream = upstream_of_targets[rows, targets]
+            part_upstream = upstream[rows, targets]
             of_targets[rows, targets] = self._of_levels(slopes, weights, rows, targets).mul_(part_upstream)
             by_level = part_upstream.new_zeros(len(slopes), self._num_levels + 1, slopes.shape[1])
-            by_level.scatter_(1, self._target_levels[rows, None, targets], part_upstream[:, None])
+            by_level.scatter_(1, self.target_levels[rows, None, targets], part_upstream[:, None])
             gradient[rows] += (by_level @ slopes).mul_(weights[rows]).sum(dim=1)
-        return gradient - self._by_item(of_targets)
+        return gradient.scatter_add_(1, self._targets, of_targets.neg_())
 
     def _sums(self, weights: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
         weights, sums = self._by_candidate(weights), torch.empty_like(self._target_scores)
         for rows, targets in self._parts():
             sums[rows, targets] = self._of_levels(step(self._differences(rows, targets)), weights, rows, targets)
-        return self._by_item(sums)
-
-    def _by_item(self, values: Tensor) -> Tensor:
-        """(B, M) values of the targets where these stand, 0 elsewhere."""
-        return torch.zeros_like(self._scores).scatter_(1, self._targets, values)
+        return sums
 
     def _parts(self) -> list[tuple[slice, slice]]:
         """Some queries with all targets, or one query with some."""
@@ -98,4 +93,4 @@ class AllPairs(PairKernel):
     def _of_levels(self, values: Tensor, weights: Tensor, rows: slice, targets: slice) -> Tensor:
         """(rows, targets) the values of the pairs (rows, targets, M), summed by the weights of each target's level."""
         sums = values @ weights[rows].transpose(1, 2)
-        return sums.gather(2, self._target_levels[rows, targets, None]).squeeze(2)
+        return sums.gather(2, self.target_levels[rows, targets, None]).squeeze(2)

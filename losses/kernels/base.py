@@ -42,14 +42,20 @@ def logistic(t: float) -> float:
 
 
 class PairKernel(Protocol):
-    """Sums over the valid candidates j of a query for each of its positives k, the items of level 1 or finer.
+    """Sums over the valid candidates j of a query for each of its targets k, the valid items of level 1 or finer.
 
-    Weights (1 or B, L+1, L+1) depend on the query, the level of k and the level of j. Results (B, M) are 0 at other
-    items. A step that has a margin takes weights that are 0 unless j is of a lower level.
+    Weights (1 or B, L+1, L+1) depend on the query, the level of k and the level of j. Results (B, T) hold the targets
+    of each query, in any order, and 0 where it has fewer. A step that has a margin takes weights that are 0 unless j is
+    of a lower level.
     """
 
-    def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int, span: float) -> None:
-        """Read (B, M) scores, of which valid ones of a query differ by ``span`` at most, uint8 levels and booleans."""
+    target_levels: Tensor
+    """(B, T) int64, 0 where a query has fewer targets."""
+
+    def __init__(
+        self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int, span: float, num_targets: int
+    ) -> None:
+        """Read (B, M) scores, those of a query within ``span`` of each other, uint8 levels and booleans."""
 
     def ahead(self, weights: Tensor) -> Tensor:
         """Σ_j weight·[s_j ≥ s_k], j = k included."""
@@ -58,4 +64,4 @@ class PairKernel(Protocol):
         """Σ_j weight·step(s_j − s_k), without its jump at 0, j = k included; and what the gradient needs."""
 
     def backward(self, upstream: Tensor, context: Any) -> Tensor:
-        """The gradient with respect to the scores, for the gradient with respect to these sums."""
+        """(B, M) the gradient with respect to the scores, for the gradient (B, T) with respect to these sums."""

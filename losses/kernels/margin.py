@@ -9,13 +9,13 @@ overflows: what vanishes there is too far away to count.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 import torch
 from numpy.polynomial import Chebyshev, Polynomial
 from torch import Tensor
+from torch.nn.functional import pad
 
 from hiertree.jit import Floats
 
@@ -30,70 +30,57 @@ class BeyondMargin:
     """The pairs of sorted rows whose scores differ by more than a margin.
 
     Args:
-        negated_scores: (B, M) −s in rising order; infinite for items that have no mass.
+        depth: (B, M) float64, in rising order: how far each item is below the first of its row.
+        targets: (B, T) the places of the targets among them, in rising order.
         step: the step function, with a finite margin.
-        span: how much the scores of a row differ at most.
+        span: the largest depth.
+        dtype: what the sums are as exact as.
     """
 
-    def __init__(self, negated_scores: Tensor, step: StepParameters, span: float) -> None:
-        self._step, self._span, self._dtype = step, span, negated_scores.dtype
-        self._sigmoid, self._bell = decay_series(step.margin / step.tau, ERROR[negated_scores.dtype])
+    def __init__(self, depth: Tensor, targets: Tensor, step: StepParameters, span: float, dtype: torch.dtype) -> None:
+        target_depth = depth.gather(1, targets)
+        self._depth, self._target_depth, self._step, self._dtype = depth, target_depth, step, dtype
         self._num_above = torch.searchsorted(
-            negated_scores, negated_scores - step.margin
-        )  # items with t > δ, for each as a target
-        depth = negated_scores.double() - negated_scores[:, :1].double()
-        self._depth = torch.where(negated_scores < torch.inf, depth, span)
+            depth, target_depth - step.margin
+        )  # candidates with t > δ, for each target
+        series = decay_series(step.margin / step.tau, ERROR[dtype])
+        half = LARGEST_POWER / len(series[0])  # of a window, in τ
+        windows = torch.arange(int(1.001 * span / (2 * half * step.tau)) + 1, device=depth.device)[:, None]
+        powers = torch.arange(1, len(series[0]) + 1, device=depth.device)[:, None]
+        center = (2 * windows + 1) * half
+        place = depth[:, None] / step.tau - center  # (B, windows, M)
+        target_place = target_depth[:, None] / step.tau - center
+        self._growth = (place.clamp_(max=half)[:, :, None] * powers).exp_().flatten(1, 2)
+        decay = (target_place.clamp(min=-half)[:, :, None] * -powers).exp_()
+        if len(windows) > 1:
+            decay *= ((target_place >= -half) & (target_place < half))[:, :, None]
+        self._decay = decay.flatten(1, 2)
+        self._series = depth.new_tensor(series).repeat(1, len(windows))
 
     def sums(self, masses: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, M) the sum and its slope; target k reads row ``rows[b, k]`` of the masses (B, R, M) of candidates."""
-        step, masses, running_sum = self._step, masses.double(), reader(rows, self._num_above)
-        number = running_sum(masses)
-        line = number * (self._depth - step.margin) - running_sum(masses * self._depth[:, None])
-        rest, bells = self._decayed(masses, self._depth, running_sum, (self._sigmoid, self._bell))
-        value = step.rho * line + (step.offset - step.start - 1) * number + rest
-        return value.to(self._dtype), (step.rho * number - bells / step.tau).to(self._dtype)
+        """(B, T) the sum and its slope; target k reads row ``rows[b, k]`` of the masses (B, R, M) of candidates."""
+        step, depth = self._step, self._depth[:, None]
+        features = torch.cat([torch.ones_like(depth), depth, self._growth], dim=1)
+        sums = running_sums(masses.double(), features, rows, self._num_above)
+        number, line = sums[:, 0], sums[:, 0] * (self._target_depth - step.margin) - sums[:, 1]
+        rest, bells = (self._series @ sums[:, 2:].mul_(self._decay)).unbind(dim=1)
+        value = rest.add_(number, alpha=step.offset - step.start - 1).add_(line, alpha=step.rho)
+        return value.to(self._dtype), number.mul_(step.rho).sub_(bells, alpha=1 / step.tau).to(self._dtype)
 
     def slopes(self, masses: Tensor, rows: Tensor) -> Tensor:
-        """(B, M) the slope; candidate j reads row ``rows[b, j]`` of the masses (B, R, M) of targets, from the end."""
-        masses, height = masses.double().flip(2), (self._span - self._depth).flip(1)
-        num_below = torch.zeros_like(rows).scatter_add_(
-            1, (self._num_above - 1).clamp_(min=0), (self._num_above > 0).long()
-        )
-        running_sum = reader(rows.flip(1), num_below.flip(1).cumsum(dim=1))
-        (bells,) = self._decayed(masses, height, running_sum, (self._bell,))
-        slopes = self._step.rho * running_sum(masses) - bells / self._step.tau
-        return slopes.flip(1).to(self._dtype)
-
-    def _decayed(
-        self,
-        masses: Tensor,
-        depth: Tensor,
-        running_sum: Callable[[Tensor], Tensor],
-        series: tuple[tuple[float, ...], ...],
-    ) -> list[Tensor]:
-        """Σ_j m_j·Σ_n c_n·e^{−n·t/τ} for the coefficients c of each series, at every item."""
-        half = LARGEST_POWER / len(series[0])  # of a window, in τ
-        totals = [torch.zeros_like(depth) for _ in series]
-        num_windows = int(1.001 * self._span / (2 * half * self._step.tau)) + 1
-        for window in range(num_windows):
-            place = depth / self._step.tau - (2 * window + 1) * half
-            growth, decay = place.clamp(max=half).exp_(), place.clamp(min=-half).neg_().exp_()
-            powers, factor, parts = masses.clone(), torch.ones_like(decay), [torch.zeros_like(depth) for _ in series]
-            for coefficients in zip(*series, strict=True):
-                term = running_sum(powers.mul_(growth[:, None])).mul_(factor.mul_(decay))
-                for part, coefficient in zip(parts, coefficients, strict=True):
-                    part.add_(term, alpha=coefficient)
-            if num_windows == 1:
-                return parts
-            is_inside = place.abs() <= half
-            totals = [torch.where(is_inside, part, total) for part, total in zip(parts, totals, strict=True)]
-        return totals
+        """(B, M) the slope; candidate j reads row ``rows[b, j]`` of the masses (B, R, T) of targets, from the end."""
+        features = torch.cat([torch.ones_like(self._decay[:, :1]), self._decay], dim=1).flip(2)
+        ends = torch.zeros_like(rows).scatter_add_(1, (self._num_above - 1).clamp_(min=0), (self._num_above > 0).long())
+        sums = running_sums(masses.flip(2).double(), features, rows, ends.flip(1).cumsum(dim=1).flip(1))
+        bells = self._series[1] @ sums[:, 1:].mul_(self._growth)
+        return sums[:, 0].mul_(self._step.rho).sub_(bells, alpha=1 / self._step.tau).to(self._dtype)
 
 
-def reader(rows: Tensor, ends: Tensor) -> Callable[[Tensor], Tensor]:
-    """From values (B, R, M) to (B, M): for each item, the sum of those of its row before its end."""
-    index, has_any = rows * rows.shape[1] + (ends - 1).clamp_(min=0), ends > 0
-    return lambda values: values.cumsum(dim=2).flatten(1).gather(1, index).mul_(has_any)
+def running_sums(masses: Tensor, features: Tensor, rows: Tensor, ends: Tensor) -> Tensor:
+    """(B, F, T) Σ mass·feature (B, F, M) before each end (B, T), which reads row ``rows[b, k]`` of masses (B, R, M)."""
+    sums = (pad(masses, (1, 0))[:, None] * pad(features, (1, 0))[:, :, None]).cumsum_(dim=3)
+    index = (rows * sums.shape[3] + ends)[:, None].expand(-1, features.shape[1], -1)
+    return sums.flatten(2).gather(2, index)
 
 
 def _inverse_power(z: Floats, power: int) -> Floats:

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import embedding_bag, pad
+from torch.nn.functional import embedding_bag
 
 WIDTH = 2.0  # of a cell, in τ
 
@@ -31,65 +32,82 @@ class GridAccuracy(NamedTuple):
 ACCURACY = {torch.float32: GridAccuracy(9, 8), torch.float64: GridAccuracy(16, 16)}
 
 
+class ItemsInCells(NamedTuple):
+    """Candidates, or targets."""
+
+    cells: Tensor  # (B, M) of each item
+    first: Tensor  # (B, cells) of the row's items in each cell
+    basis: Tensor  # (B·M, terms) powers of the item's place in its cell
+
+
 class SigmoidGrid:
     """The cells of sorted rows.
 
     Args:
-        negated_scores: (B, M) −s in rising order; infinite for items that have no mass.
+        depth: (B, M) float64, in rising order: how far each item is below the first of its row.
+        targets: (B, T) the places of the targets among them, in rising order.
         tau: τ.
-        span: how much the scores of a row differ at most.
+        span: the largest depth.
+        dtype: what the sums are as exact as.
     """
 
-    def __init__(self, negated_scores: Tensor, tau: float, span: float) -> None:
-        self._tau, self._accuracy = tau, ACCURACY[negated_scores.dtype]
-        self._num_cells = num_cells(tau, span, negated_scores.dtype)
-        num_rows, num_items = negated_scores.shape
-        place = (negated_scores.double() - negated_scores[:, :1].double()) / (WIDTH * tau)
-        place = torch.where(negated_scores < torch.inf, place, self._num_cells - 0.5)
-        self._cells = place.long().clamp_(max=self._num_cells - 1)
-        self._basis = chebyshev((2 * (place - self._cells) - 1).to(negated_scores.dtype), self._accuracy.terms)
-        edges = torch.arange(self._num_cells, device=negated_scores.device).expand(num_rows, -1)
-        self._first = torch.searchsorted(self._cells, edges.contiguous())
-        self._items = torch.arange(num_rows * num_items, device=negated_scores.device).view(num_rows, 1, num_items)
+    def __init__(self, depth: Tensor, targets: Tensor, tau: float, span: float, dtype: torch.dtype) -> None:
+        self._tau, self._accuracy, self._num_cells = tau, ACCURACY[dtype], num_cells(tau, span, dtype)
+        place = depth / (WIDTH * tau)
+        cells = place.long().clamp_(max=self._num_cells - 1)
+        basis = powers(place.sub_(cells).mul_(2).sub_(1).to(dtype), self._accuracy.terms)
+        index = targets + torch.arange(0, depth.numel(), depth.shape[1], device=depth.device)[:, None]
+        self._candidates = self._in_cells(cells, basis)
+        self._targets = self._in_cells(cells.gather(1, targets), basis.index_select(0, index.view(-1)))
 
     def sigmoids(self, masses: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, M) Σ_j m_j·σ and Σ_j m_j·σ(1 − σ)/τ; item k reads row ``rows[b, k]`` of the masses (B, R, M)."""
-        curves = near_cells(*self._accuracy, masses.dtype, masses.device, bell_alone=False)
-        values, bells = self._read(self._polynomials(masses, curves, has_far=True), rows)
-        return values, bells / self._tau
+        """(B, T) Σ_j m_j·σ and Σ_j m_j·σ(1 − σ)/τ; target k reads row ``rows[b, k]`` of the masses (B, R, M)."""
+        moments = self._moments(self._candidates, masses)
+        polynomials, bells = (self._polynomials(moments, curve) for curve in (0, 1))
+        # groups of cells that are two above, or more, add their mass
+        polynomials[:, 2:, :, 0] += moments[..., 0].sum(dim=2).cumsum(dim=1)[:, :-2, None]
+        sums, slopes = self._read([polynomials, bells], self._targets, rows)
+        return sums, slopes.mul_(1 / self._tau)
 
     def bells(self, masses: Tensor, rows: Tensor) -> Tensor:
-        """(B, M) Σ_j m_j·σ(1 − σ)/τ."""
-        curves = near_cells(*self._accuracy, masses.dtype, masses.device, bell_alone=True)
-        return self._read(self._polynomials(masses, curves, has_far=False), rows)[0] / self._tau
+        """(B, M) Σ_k m_k·σ(1 − σ)/τ; candidate j reads row ``rows[b, j]`` of the masses (B, R, T) of targets."""
+        polynomials = self._polynomials(self._moments(self._targets, masses), 1)
+        return self._read([polynomials], self._candidates, rows)[0].mul_(1 / self._tau)
 
-    def _polynomials(self, masses: Tensor, curves: Tensor, *, has_far: bool) -> Tensor:
-        """(B, R, cells, curves·terms) the coefficients in each cell, ``group_size`` cells taken together."""
-        terms, group_size = self._accuracy
-        (num_rows, per_row, num_items), groups = masses.shape, self._num_cells // group_size
+    def _in_cells(self, cells: Tensor, basis: Tensor) -> ItemsInCells:
+        edges = torch.arange(self._num_cells, device=cells.device).expand(len(cells), -1)
+        return ItemsInCells(cells, torch.searchsorted(cells, edges.contiguous()), basis)
+
+    def _moments(self, items: ItemsInCells, masses: Tensor) -> Tensor:
+        """(B·R, groups, cells of a group, terms) Σ_j m_j·uⁿ of the items of each cell."""
+        num_rows, per_row, num_items = masses.shape
+        index = torch.arange(num_rows * num_items, device=masses.device).view(num_rows, 1, num_items)
         parts = torch.arange(num_rows * per_row, device=masses.device).view(num_rows, per_row, 1) * num_items
         moments = embedding_bag(
-            self._items.expand(-1, per_row, -1).reshape(-1),
-            self._basis,
-            (parts + self._first[:, None]).view(-1),
+            index.expand(-1, per_row, -1).reshape(-1),
+            items.basis,
+            (parts + items.first[:, None]).view(-1),
             mode="sum",
             per_sample_weights=masses.reshape(-1),
-        ).view(num_rows * per_row, groups, group_size * terms)
-        near_moments = pad(moments, (0, 0, 1, 1)).unfold(1, 3, 1).transpose(2, 3).reshape(-1, 3 * group_size * terms)
-        polynomials = (near_moments @ curves).view(num_rows * per_row, groups, group_size, -1)
-        if has_far:  # groups of cells that are two above, or more, add their mass
-            mass_above = moments.view(*polynomials.shape[:3], terms)[..., 0].sum(dim=2).cumsum(dim=1)
-            polynomials[:, 2:, :, 0] += mass_above[:, :-2, None]
-        return polynomials.view(num_rows, per_row, self._num_cells, -1)
+        )
+        return moments.view(num_rows * per_row, -1, self._accuracy.reach, self._accuracy.terms)
 
-    def _read(self, polynomials: Tensor, rows: Tensor) -> list[Tensor]:
-        """The value of each curve at every item."""
-        num_rows, per_row, num_cells, _ = polynomials.shape
-        first = torch.arange(num_rows, device=rows.device)[:, None] * per_row
-        coefficients = polynomials.view(num_rows * per_row * num_cells, -1)
-        coefficients = coefficients.index_select(0, ((first + rows) * num_cells + self._cells).view(-1))
-        curves = coefficients.view(len(coefficients), -1, self._accuracy.terms).unbind(dim=1)
-        return [torch.linalg.vecdot(curve, self._basis).view_as(rows) for curve in curves]
+    def _polynomials(self, moments: Tensor, curve: int) -> Tensor:
+        """(B·R, groups, cells of a group, terms) the coefficients in each cell: near groups act through a matrix."""
+        above, same, below = near_cells(*self._accuracy, moments.dtype, moments.device)[curve]
+        groups = moments.flatten(2).transpose(0, 1).contiguous()  # (groups, B·R, …)
+        polynomials = groups @ same
+        polynomials[1:] += groups[:-1] @ above
+        polynomials[:-1] += groups[1:] @ below
+        return polynomials.transpose(0, 1).contiguous().view_as(moments)
+
+    def _read(self, polynomials: list[Tensor], items: ItemsInCells, rows: Tensor) -> list[Tensor]:
+        """The value of each at every item."""
+        first = torch.arange(0, len(polynomials[0]), len(polynomials[0]) // len(rows), device=rows.device)[:, None]
+        index = (first + rows).mul_(self._num_cells).add_(items.cells).view(-1)
+        ones = items.basis.new_ones(self._accuracy.terms)
+        coefficients = (each.view(-1, self._accuracy.terms).index_select(0, index) for each in polynomials)
+        return [(each.mul_(items.basis) @ ones).view_as(rows) for each in coefficients]
 
 
 def num_cells(tau: float, span: float, dtype: torch.dtype) -> int:
@@ -98,30 +116,38 @@ def num_cells(tau: float, span: float, dtype: torch.dtype) -> int:
     return group_size * math.ceil((span / (WIDTH * tau) + 1) / group_size)
 
 
-def chebyshev(place: Tensor, terms: int) -> Tensor:
-    """(n, terms) T_0 … at each place from −1 to 1."""
-    place = place.reshape(-1)
-    polynomials, double = [torch.ones_like(place), place], 2 * place
-    while len(polynomials) < terms:
-        polynomials.append(double * polynomials[-1] - polynomials[-2])
-    return torch.stack(polynomials, dim=1)
+def powers(place: Tensor, terms: int) -> Tensor:
+    """(n, terms) 1, u, u² … of each place u from −1 to 1."""
+    basis = place.new_empty(place.numel(), terms)
+    basis[:, 0] = 1
+    basis[:, 1:] = place.view(-1, 1)
+    return basis.cumprod_(dim=1)
 
 
 @cache
-def near_cells(terms: int, group_size: int, dtype: torch.dtype, device: torch.device, *, bell_alone: bool) -> Tensor:
-    """(3·group_size·terms, group_size·curves·terms): from moments of three groups of cells to the middle one's cells.
+def near_cells(terms: int, group_size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """(2, 3, group_size·terms, group_size·terms) of σ and of σ(1 − σ).
 
-    The curves are σ and σ(1 − σ), or the latter alone.
+    They lead from the moments of the group of cells above, the same and the one below to the polynomials of a group.
     """
     nodes = np.cos((np.arange(terms) + 0.5) * np.pi / terms)
     fit = np.polynomial.chebyshev.chebvander(nodes, terms - 1).T * 2 / terms  # from values at the nodes to coefficients
     fit[0] /= 2
+    to_powers = chebyshev_coefficients(terms)
     distance = (
         np.arange(group_size) - np.arange(-group_size, 2 * group_size)[:, None]
     )  # of the cell of k below that of j
     difference = WIDTH * distance[..., None, None] + WIDTH / 2 * (nodes - nodes[:, None])
     sigmoid = 1 / (1 + np.exp(-difference))
-    bell = sigmoid * (1 - sigmoid)
-    curves = np.stack([bell] if bell_alone else [sigmoid, bell], axis=2)
-    coefficients = np.einsum("ma,ijcab,nb->imjcn", fit, curves, fit)
-    return torch.from_numpy(coefficients.reshape(3 * group_size * terms, -1)).to(device, dtype)
+    curves = np.stack([sigmoid, sigmoid * (1 - sigmoid)])
+    chebyshev = np.einsum("ma,cijab,nb->cijmn", fit, curves, fit)
+    coefficients = np.einsum("mp,cijmn,nq->cipjq", to_powers, chebyshev, to_powers)
+    return torch.from_numpy(coefficients.reshape(2, 3, group_size * terms, -1)).to(device, dtype)
+
+
+def chebyshev_coefficients(terms: int) -> NDArray[np.float64]:
+    """(terms, terms) T_m in powers of u."""
+    coefficients = np.eye(terms)
+    for m in range(2, terms):
+        coefficients[m] = 2 * np.roll(coefficients[m - 1], 1) - coefficients[m - 2]
+    return coefficients

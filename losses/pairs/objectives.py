@@ -117,13 +117,18 @@ class _Steps(torch.autograd.Function):
 
 
 class SoftRanks:
-    """The ranks of the positives, differentiable in the scores; at other items finite and ≥ 1, without meaning."""
+    """The ranks of each query's T positives or fewer, differentiable in the scores.
+
+    Attributes:
+        levels: (B, T) int64, 0 where a query has fewer: the rank there is finite and above 0, without meaning.
+    """
 
     def __init__(self, pairs: ScoredPairs, step: SupStep | Sigmoid) -> None:
         self._pairs, self._step, self._kernel = pairs, step, pairs.kernel(step.parameters)
+        self.levels = self._kernel.target_levels
 
     def rank(self) -> Tensor:
-        """(B, M) rank⁺ + rank⁻, or 1 + Σ_{j ≠ k} σ((s_j − s_k)/τ)."""
+        """(B, T) rank⁺ + rank⁻, or 1 + Σ_{j ≠ k} σ((s_j − s_k)/τ)."""
         num_levels, scores = self._pairs.num_levels, self._pairs.scores
         every = scores.new_ones(1, num_levels + 1, num_levels + 1)
         if isinstance(self._step, Sigmoid):
@@ -132,14 +137,14 @@ class SoftRanks:
         return self._kernel.ahead(every - lower + self._step.start * lower).clamp_(min=1) + self._steps(lower)
 
     def hierarchical_rank(self, table: Tensor) -> Tensor:
-        """(B, M) H-rank⁺, for the relevance (B, L+1) of levels; 0 at items that are not positive.
+        """(B, T) H-rank⁺, for the relevance (B, L+1) of levels; 0 where a query has fewer.
 
         The sums include the term of k itself, in the Smooth family with σ(0) for a factor.
         """
         shared_relevance = torch.minimum(table[:, :, None], table[:, None])
         if isinstance(self._step, SupStep):
             return self._kernel.ahead(shared_relevance)
-        return 0.5 * self._pairs.by_item(table) + self._steps(shared_relevance)
+        return 0.5 * table.gather(1, self.levels) + self._steps(shared_relevance)
 
     def _steps(self, weights: Tensor) -> Tensor:
         sums: Tensor = _Steps.apply(self._pairs.scores, self._kernel, weights, self._step.parameters)
@@ -168,7 +173,8 @@ def ndcg_losses(
 ) -> LossPerQuery:
     """1 − (1/IDCG)·Σ_{k ∈ Ω⁺} rel(k) / log2(1 + rank(k)), IDCG the same sum for the best ranking."""
     pairs, table = _prepared(pairs, table, split_by)
-    reached = (pairs.by_item(table) / torch.log2(1 + SoftRanks(pairs, step).rank())).sum(dim=1)
+    ranks = SoftRanks(pairs, step)
+    reached = (table.gather(1, ranks.levels) / torch.log2(1 + ranks.rank())).sum(dim=1)
     places = torch.arange(1, pairs.scores.shape[1] + 1, dtype=torch.float64, device=table.device)
     ideal = ideal_dcg(table[:, 1:].double(), pairs.counts()[:, 1:], 1 / torch.log2(1 + places))
     return one_minus(reached, ideal.to(reached.dtype))

@@ -67,10 +67,6 @@ class ScoredPairs(NamedTuple):
         table = relevance(counts.numpy() if counts.device.type == "cpu" else counts)
         return torch.as_tensor(table, device=counts.device)
 
-    def by_item(self, table: Tensor) -> Tensor:
-        """(B, M) each candidate's value of a table (B, L+1) whose level 0 is 0; 0 where the item is no candidate."""
-        return table.gather(1, (self.levels * self.valid).long())
-
     def binary(self, level: int | None) -> ScoredPairs:
         """The same pairs with two levels: positives agree down to ``level`` (None: the finest), the others do not."""
         level = self.num_levels if level is None else level
@@ -81,17 +77,17 @@ class ScoredPairs(NamedTuple):
 
     def kernel(self, step: StepParameters) -> PairKernel:
         """What evaluates these pairs: a grid, unless positives are few, or the scores need too many cells."""
-        scores, span, num_items = self.scores.detach(), self.span, self.scores.shape[1]
+        scores, span, num_items = scores_in_range(self.scores.detach(), self.valid), self.span, self.scores.shape[1]
         num_targets = num_items
         if scores.device.type == "cpu":  # where a look does not wait
-            span = measured_span(scores, self.valid)
+            span = measured_span(scores)
             num_targets = int(self.positives().sum(dim=1).max()) if scores.numel() else 0
         by_pairs = PAIR * num_targets
         sorted_first = ITEM + LEVEL * self.num_levels
         if span < math.inf:
             sorted_first += CELL * self.num_levels * num_cells(step.tau, span, scores.dtype) / num_items
         if sorted_first < by_pairs and span < math.inf:
-            return SortedPairs(scores, self.levels, self.valid, self.num_levels, span)
+            return SortedPairs(scores, self.levels, self.valid, self.num_levels, span, num_targets)
         return AllPairs(scores, self.levels, self.valid, self.num_levels, span, num_targets)
 
 
@@ -183,10 +179,15 @@ class _Cosines(OneBatch):
             )
 
 
-def measured_span(scores: Tensor, valid: Tensor) -> float:
-    """How much the valid scores of a query differ at most."""
-    lowest, highest = (scores.masked_fill(~valid, fill) for fill in (torch.inf, -torch.inf))
-    return max(float((highest.amax(dim=1) - lowest.amin(dim=1)).max()), 0.0)
+def scores_in_range(scores: Tensor, valid: Tensor) -> Tensor:
+    """The scores; what is not valid gets the lowest valid one of its query, so that no kernel needs a case for it."""
+    lowest = torch.where(valid, scores, torch.inf).amin(dim=1, keepdim=True).nan_to_num_(posinf=0.0)
+    return torch.where(valid, scores, lowest)
+
+
+def measured_span(scores: Tensor) -> float:
+    """How much the scores of a query differ at most."""
+    return float((scores.amax(dim=1) - scores.amin(dim=1)).max()) if scores.numel() else 0.0
 
 
 def _counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:

@@ -146,9 +146,9 @@ def test_a_kernel_that_knows_the_span_looks_at_no_number(
     observations = []
     for span in (float(scores.max() - scores.min()), COSINES):
         with Looks():
-            kernel = kernel_type(scores, levels, valid, 2, span)
+            kernel = kernel_type(scores, levels, valid, 2, span, 300)
             sums, state = kernel.steps(weights, step.parameters)
-            observations.append((kernel.ahead(weights), sums, kernel.backward(torch.ones_like(scores), state)))
+            observations.append((kernel.ahead(weights), sums, kernel.backward(torch.ones_like(sums), state)))
     for exact, of_cosines in zip(*observations, strict=True):
         torch.testing.assert_close(of_cosines, exact, rtol=1e-5, atol=1e-5 * float(exact.abs().max()))
 
