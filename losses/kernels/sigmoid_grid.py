@@ -96,7 +96,7 @@ class SigmoidGrid:
         """(B·R, groups, cells of a group, terms) the coefficients in each cell: near groups act through a matrix."""
         above, same, below = near_cells(*self._accuracy, moments.dtype, moments.device)[curve]
         groups = moments.flatten(2).transpose(0, 1).contiguous()  # (groups, B·R, …)
-        polynomials = groups @ same
+        polynomials: Tensor = groups @ same
         polynomials[1:] += groups[:-1] @ above
         polynomials[:-1] += groups[1:] @ below
         return polynomials.transpose(0, 1).contiguous().view_as(moments)
