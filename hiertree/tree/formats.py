@@ -87,11 +87,13 @@ def write_json_tree(path: AnyPath, numbered: Numbered, level_names: Sequence[str
     """Write a tree as :func:`read_json_tree` reads it; labels that JSON cannot hold are an OptionError."""
     order = np.lexsort(numbered.paths.T[::-1])  # descendants of a node are consecutive
     rows = zip(*numbered.paths[order].T.tolist(), map(numbered.leaf_ids.__getitem__, order.tolist()), strict=True)
-    content = {
+    content: dict[str, Any] = {
         "format": JSON_FORMAT,
         "level_names": list(level_names),
         "children": _json_nodes(rows, numbered.labels, 0),
     }
+    if (order[:-1] > order[1:]).any():  # else reading would number the nodes anew
+        content["leaf_order"] = order.tolist()
     unwritable = raised_as(OptionError, "labels that JSON cannot hold", expected="text or integer labels", on=TypeError)
     with unwritable, open_replacing(path) as file:
         json.dump(content, file, ensure_ascii=False, indent=1)
@@ -122,7 +124,11 @@ def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]
         if content["format"] != JSON_FORMAT:
             raise ValueError(f"format {content['format']!r}")
         leaves = list(_json_leaves(_json_list(content, "children"), ()))
-        return [row for row, _ in leaves], [leaf for _, leaf in leaves], _json_list(content, "level_names")
+        order = _json_list(content, "leaf_order") if "leaf_order" in content else list(range(len(leaves)))
+        if sorted(order) != list(range(len(leaves))):
+            raise ValueError(f"leaf_order of {len(order)} numbers for {len(leaves)} leaves")
+        rows, ids = zip(*(leaves[place] for place in np.argsort(order)), strict=True)
+        return list(rows), list(ids), _json_list(content, "level_names")
 
 
 def _json_list(node: dict[str, Any], key: str) -> list[Any]:

@@ -45,6 +45,9 @@ def main(arguments: list[str] | None = None) -> None:
         _refuse(error.format_message() + hint)
     except (HiertreeError, OSError, ImportError) as error:
         _refuse(str(error) if _has_folder() else "the folder in which hiertree was started no longer exists")
+    except UnicodeEncodeError as error:
+        text = error.object[max(0, error.start - 40) : error.end + 40]
+        _refuse(f"the name {text!r}: expected UTF-8; rename it, as convmv does")
     except MemoryError as error:
         _refuse(f"out of memory ({error})" if str(error) else "out of memory")
     except RecursionError:

@@ -87,7 +87,7 @@ def write_onnx(network: nn.Module, images: Tensor, description: dict[str, Any], 
     program: Any = torch.onnx.export(network, (images[:2],), **names, dynamic_shapes=shapes, dynamo=True, verbose=False)
     program.model.metadata_props.update({key: json.dumps(value) for key, value in description.items()})
     program.save(str(file), external_data=False)
-    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(file.read_bytes(), providers=["CPUExecutionProvider"])
     return lambda batch: torch.from_numpy(session.run(["embeddings"], {"images": batch.numpy()})[0])
 
 

@@ -22,6 +22,7 @@ its folder's manifest names the same command, settings, seed, version and inputs
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ from pydantic import Field
 from hiertree.errors import IncompleteScrapeError, OptionError, RecipeError
 from hiertree.io.files import AnyPath
 from hiertree.io.locks import locked_folder
+from hiertree.io.progress import is_progress_shown
 from hiertree.io.provenance import MANIFEST
 from hiertree.io.reading import read_json_object
 from hiertree.tree import LabelTree
@@ -195,6 +197,8 @@ class _Run:
         if step.record().is_current(folder):
             self.note(name, None)
         else:
+            if is_progress_shown():
+                print(f"{name}: under way", file=sys.stderr, flush=True)
             self.note(name, f"written to {folder}", step.run(folder))
         return folder
 

@@ -128,8 +128,8 @@ class EmbeddingFiles:
         if not shard.file.exists():
             remedy = "name a folder that all machines share by --out"
             raise CheckpointError(f"{shard.file} is missing", expected="every part", remedy=remedy)
-        with reading_file(shard.file, **_PART):
-            footer = pq.read_metadata(shard.file)
+        with reading_file(shard.file, **_PART), shard.file.open("rb") as stream:
+            footer = pq.read_metadata(stream)
             return footer.num_rows, footer.metadata or {}
 
 
@@ -167,8 +167,8 @@ def write_embeddings(
     texts = [pa.array(column, pa.string()) for column in columns.values()]
     table = pa.Table.from_arrays([vectors, *texts], [VECTORS, *columns]).replace_schema_metadata(dict(metadata))
     coded = [name for name in columns if name != IMAGE]
-    with files.replacing(file) as temporary:
-        pq.write_table(table, temporary, use_dictionary=coded, write_page_checksum=True)
+    with files.replacing(file) as temporary, temporary.open("wb") as stream:  # pyarrow takes no names but UTF-8
+        pq.write_table(table, stream, use_dictionary=coded, write_page_checksum=True)
 
 
 def written_in(folder: Path, *, is_first: bool = True) -> Embedded | None:

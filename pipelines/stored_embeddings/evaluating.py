@@ -257,7 +257,7 @@ def _deliver(
     if per_query is not None:
         with files.replacing(per_query) as temporary:
             if temporary.suffix == ".parquet":
-                result.per_query().to_parquet(temporary)
+                temporary.write_bytes(result.per_query().to_parquet())  # pyarrow takes no names but UTF-8
             else:
                 result.per_query().to_csv(temporary, lineterminator="\n")
     if out is not None:

@@ -177,7 +177,7 @@ def _runs(vectors: Vectors, numbers: Integers, weights: Floats, seed: int, sampl
     with threadpool_limits(1):  # many small products: threads would only wait for each other
         runs = [
             _run(vectors, sample[_starts(distances, k, weight, start)], weights, start)
-            for k, start in zip(numbers.tolist(), starts, strict=True)
+            for k, start in track([*zip(numbers.tolist(), starts, strict=True)], description="runs of k-means")
         ]
     return np.stack(runs, axis=1)
 

@@ -6,7 +6,7 @@ import atexit
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import active_children
 from multiprocessing.queues import Queue
@@ -102,10 +102,11 @@ def _end_worker(error: Exception, _batch: object) -> None:
     os._exit(1)
 
 
-def _reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
+def _reduce_tensor(tensor: Any) -> tuple[Any, ...]:
     """How a worker sends a tensor: in shared memory, or else by value."""
+    reduce: Callable[[Tensor], tuple[Any, ...]] = reduce_tensor
     try:
-        return reduce_tensor(tensor.share_memory_())
+        return reduce(tensor.share_memory_())
     except RuntimeError:
         return torch.from_numpy, (tensor.numpy(),)
 

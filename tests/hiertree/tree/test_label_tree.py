@@ -193,7 +193,16 @@ def test_csv_and_json_read_back_as_the_same_tree(tree, tmp_path):
     tree.to_csv(tmp_path / "tree.csv")
     tree.to_json(tmp_path / "tree.json")
     assert ht.LabelTree.from_csv(tmp_path / "tree.csv", levels=NAMES) == tree
-    assert _same_tree(ht.LabelTree.from_json(tmp_path / "tree.json"), tree)
+    assert ht.LabelTree.from_json(tmp_path / "tree.json") == tree
+
+
+def test_json_keeps_the_numbers_of_nodes_whose_leaves_alternate(tmp_path: Path) -> None:
+    rows = [("b", 5), ("a", 6), ("b", 7), ("a", 8), ("c", 9), ("b", 3)]
+    tree = ht.LabelTree.from_paths(rows)
+    tree.to_json(tmp_path / "tree.json")
+    read = ht.LabelTree.from_json(tmp_path / "tree.json")
+    assert (read.leaves, read == tree) == (tree.leaves, True)
+    assert [read.labels_of(path) for path in tree.paths(tree.leaves).tolist()] == rows
 
 
 @pytest.mark.parametrize("make", [np.int64, np.float32, np.str_, lambda number: ("n", (number,))])

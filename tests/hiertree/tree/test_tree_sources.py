@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import networkx as nx
 import pandas as pd
@@ -214,6 +215,15 @@ def test_a_json_tree_with_a_defect_is_refused_by_name(nodes, tmp_path):
         file.write_text(f'{{"format": "hiertree-label-tree-1", "level_names": {level_names}, "children": {inner}}}')
         with pytest.raises(TableError, match=r"tree\.json"):
             ht.LabelTree.from_json(file)
+
+
+@pytest.mark.parametrize("order", ["[0, 0]", "[0]", "[1, 2]", '["a", 0]', "[]", "3"])
+def test_a_json_tree_with_another_order_than_that_of_its_leaves_is_refused(order: str, tmp_path: Path) -> None:
+    file, nodes = tmp_path / "tree.json", '[{"label": "a"}, {"label": "b"}]'
+    head = '"format": "hiertree-label-tree-1", "level_names": ["x"]'
+    file.write_text(f'{{{head}, "children": {nodes}, "leaf_order": {order}}}')
+    with pytest.raises(TableError, match=r"tree\.json"):
+        ht.LabelTree.from_json(file)
 
 
 def test_a_json_tree_whose_children_stand_twice_is_refused(tree, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.stored_embeddings.shards import Shards, shard_files
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
@@ -30,13 +32,25 @@ def save_embeddings(path: Path) -> None:
     np.savez(path, embeddings=np.eye(9)[:, :4] + 1, paths=np.arange(9)[:, None] // 3)
 
 
-def test_values_by_query_are_written_beside_a_manifest_that_names_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_values_by_query_are_written_beside_a_manifest_that_names_the_file(tmp_path: Path, suffix: str) -> None:
     save_embeddings(tmp_path / f"{CAFE}.npz")
-    answer = hiertree(tmp_path, "evaluate", f"{CAFE}.npz", "--metrics", "R@1", "--per-query", f"{CAFE}.csv")
+    table = tmp_path / f"{CAFE}{suffix}"
+    answer = hiertree(tmp_path, "evaluate", f"{CAFE}.npz", "--metrics", "R@1", "--per-query", table.name)
     assert answer.returncode == 0, answer.stderr
-    assert len((tmp_path / f"{CAFE}.csv").read_text().splitlines()) == 10
-    manifest = json.loads((tmp_path / f"{CAFE}.csv.manifest.json").read_text(encoding="utf-8"))
+    content = io.BytesIO(table.read_bytes())
+    assert len(pd.read_csv(content) if suffix == ".csv" else pd.read_parquet(content)) == 9
+    manifest = json.loads((tmp_path / f"{table.name}.manifest.json").read_text(encoding="utf-8"))
     assert [entry["name"] for entry in manifest["inputs"]] == [f"{CAFE}.npz"]
+
+
+def test_name_that_no_table_can_hold_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_embeddings(tmp_path / f"{CAFE}.npz")
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", str(tmp_path / f"{CAFE}.npz"), "--out", str(tmp_path / "out")])
+    message = capsys.readouterr().err
+    assert (ended.value.code, message.count("\n")) == (2, 1)
+    assert "caf\\udce9.npz': expected UTF-8; rename it, as convmv does" in message
 
 
 def test_shards_of_parquet_are_read_from_a_folder(tmp_path: Path) -> None:

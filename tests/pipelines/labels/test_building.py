@@ -147,10 +147,14 @@ def test_two_tables_without_a_common_id_are_refused(landmarks, tmp_path):
         build({"landmarks": landmarks, "instances": tmp_path / "scraped.csv"}, out=tmp_path / "out")
 
 
-def test_a_build_reports_every_step_and_a_summary(small, tmp_path):
+def test_a_build_reports_every_step_and_a_summary(small, tmp_path, monkeypatch, capsys):
     lines = []
+    monkeypatch.setenv("HIERTREE_PROGRESS", "1")
     build(small(), out=tmp_path / "out", say=lines.append)
     assert lines[:-1] == [f"{step}: written to {tmp_path / 'out' / step}" for step in STEPS]
+    progress = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in progress if "under way" in line] == list(STEPS)
+    assert any(line.startswith("runs of k-means: ") for line in progress)
     text = lines[-1]
     assert "19 landmarks\n      18 scraped\n      17 with a label" in text
     assert "15 kept, with 10 distinct labels" in text

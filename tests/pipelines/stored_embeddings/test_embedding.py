@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -170,6 +171,23 @@ def test_sigterm_ends_with_status_143_and_keeps_whole_shards(
     assert [path.name for path in out.glob("part-*")] == [FIRST]
     embed(run, tmp_path / "elsewhere", out, shard_size=5)
     assert np.array_equal(vectors(out), vectors(undisturbed))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+def test_folder_whose_name_is_not_utf8_takes_embeddings(tmp_path: Path) -> None:
+    run, _ = trained("sop", "sop-happier", tmp_path)
+    out = tmp_path / os.fsdecode(b"caf\xe9")
+    embed(run, tmp_path / "elsewhere", out, shard_size=5)
+    assert len(vectors(out)) == 12
+
+
+def test_labels_in_a_run_are_those_of_its_images_where_classes_alternate(tmp_path: Path) -> None:
+    run, _ = trained("sop", "sop-happier", tmp_path)
+    stored = read_embeddings(run)
+    assert stored.tree is not None
+    assert stored.names is not None
+    labels = [stored.tree.labels_of(path)[0] for path in np.asarray(stored.paths).tolist()]
+    assert labels == [name.split("_final")[0] for name in stored.names]
 
 
 def test_pretrained_network_is_embedded_with_the_pca_that_training_would_start_from(tmp_path: Path) -> None:
