@@ -88,7 +88,7 @@ class Metric:
     @property
     def name_without_level(self) -> str:
         """``R@1`` of ``R@1[2]``, ``AP#`` of ``AP#2``."""
-        return "AP#" if self.kind == "AP#" else without_brackets(self.name)
+        return "AP#" if self.kind == "AP#" else strip_brackets(self.name)
 
 
 H_AP = Metric("H-AP", "H-AP")
@@ -134,7 +134,7 @@ def split_name(name: str) -> NameParts | None:
     return None
 
 
-def without_brackets(name: str) -> str:
+def strip_brackets(name: str) -> str:
     """A metric's name without its level, or list of queries: ``R@1`` of ``R@1[2]``."""
     return name.partition("[")[0]
 
@@ -199,7 +199,7 @@ class CheckedOptions(Conventions):
             return OURS if self.benchmark is None else self.benchmark.rules
         return self.compat if isinstance(self.compat, Rules) else COMPATIBLE[self.compat]
 
-    def with_rules(self, **changes: Any) -> Self:
+    def replace_rules(self, **changes: Any) -> Self:
         """A copy with some rules changed; None leaves a rule as it is."""
         chosen_rules = {name: choice for name, choice in changes.items() if choice is not None}
         return replace(self, compat=replace(self.rules, **chosen_rules))
@@ -265,7 +265,7 @@ class MetricRequest:
         scaled: NDArray[np.float64] = np.ldexp(table, -np.frexp(table.max(axis=1, keepdims=True))[1])
         return scaled
 
-    def of_rows(self, rows: slice) -> MetricRequest:
+    def select_rows(self, rows: slice) -> MetricRequest:
         """The request for some of the queries."""
         return self if callable(self.relevance) else replace(self, relevance=self.relevance[rows])
 

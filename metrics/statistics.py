@@ -23,7 +23,7 @@ from hiertree.arrays import check_same_rows, to_numpy
 from hiertree.errors import OptionError, ShapeError
 from hiertree.options import check_choice, check_integer
 
-from .request import without_brackets
+from .request import strip_brackets
 from .result import Evaluation, cluster_numbers
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def overall(results: Evaluation | Mapping[str, Evaluation]) -> pd.Series[float]:
         for metric in result.names:
             if metric not in summary:
                 raise OptionError(f"{metric} of {name} without a value", expected="at least one query with a positive")
-            means.setdefault(without_brackets(metric), []).append(float(summary[metric]))
+            means.setdefault(strip_brackets(metric), []).append(float(summary[metric]))
     return pd.Series({metric: sum(values) / len(values) for metric, values in means.items()}, dtype=float)
 
 
@@ -283,7 +283,7 @@ def _shared_metrics(systems: Mapping[str, Evaluation], metrics: str | Iterable[s
     missing = [name for name in metric_names if name not in common]
     if missing or not metric_names:
         raise OptionError(f"metrics {', '.join(missing) or 'none'}", expected=f"those of all systems: {common}")
-    weighted = any(without_brackets(metric) == "H-AP" for metric in metric_names)
+    weighted = any(strip_brackets(metric) == "H-AP" for metric in metric_names)
     (first, reference), *other_systems = systems.items()
     for name, system in other_systems:
         for field in ["num_levels", "ties", "rules"] + ["relevance"] * weighted:

@@ -96,7 +96,7 @@ class HiMulCon(Loss):
     @property
     def last_num_skipped(self) -> int:
         """Queries of the last batch without a positive, counted anew at each level."""
-        return sum(loss.last_num_skipped for loss in self._by_level().values())
+        return sum(loss.last_num_skipped for loss in self._losses_of_levels().values())
 
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
@@ -110,7 +110,7 @@ class HiMulCon(Loss):
         shape = len(queries), len(queries if candidates is None else candidates)
         mask = None if valid is None else full_mask(valid, shape, queries.device)
         terms, largest = {}, queries.new_zeros(())
-        for level, (name, loss) in zip(range(self.num_levels, 0, -1), self._by_level().items(), strict=True):
+        for level, (name, loss) in zip(range(self.num_levels, 0, -1), self._losses_of_levels().items(), strict=True):
             rows, columns = (self._representatives(side, level) for side in (query_paths, candidate_paths))
             others = (None, None) if candidates is None else (candidates[columns], candidate_paths.tensor[columns])
             part = None if mask is None else mask[rows][:, columns]
@@ -120,7 +120,7 @@ class HiMulCon(Loss):
             terms[name] = value
         return terms
 
-    def _by_level(self) -> dict[str, Loss]:
+    def _losses_of_levels(self) -> dict[str, Loss]:
         losses: Any = reversed(self.losses)
         return dict(zip(self.weights, losses, strict=True))
 

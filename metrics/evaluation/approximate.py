@@ -48,7 +48,7 @@ def evaluate_approximately(
         for start in range(0, len(query), _ROWS):
             rows = slice(start, min(start + _ROWS, len(query)))
             scores, indices = index.search(query.unit(rows, _SINGLE), k)
-            values[rows] = values_of_indices(indices, labels.rows(rows), request.of_rows(rows), scores=scores)
+            values[rows] = values_of_indices(indices, labels.rows(rows), request.select_rows(rows), scores=scores)
             advance(rows.stop - rows.start, "")
     sample_rows = np.sort(np.random.default_rng(search.seed).permutation(len(query))[: search.sample])
     recall_text = "no query to measure its recall on"

@@ -172,7 +172,7 @@ def evaluate_judged(
     if unjudged == "error":
         unjudged_note = "every listed item has a judgment"
     depth = checked_num_levels(num_levels, deepest=int(matched.judged_level.max(initial=0)))
-    request = options.with_rules(counts="strict", itself="masked").request(num_queries=len(names), num_levels=depth)
+    request = options.replace_rules(counts="strict", itself="masked").request(num_queries=len(names), num_levels=depth)
     cells = matched.judged_row * (depth + 1) + matched.judged_level
     totals = np.bincount(cells, minlength=len(names) * (depth + 1)).reshape(len(names), depth + 1)
     columns = (matched.value, 0.0), (level.clip(min=0).astype(np.uint8), 0), (np.zeros(len(row), np.bool_), True)

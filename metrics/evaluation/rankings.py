@@ -102,7 +102,7 @@ def evaluate_ranking(
     if query_names is None and gallery_names is not None:
         raise OptionError("gallery_names without query_names", expected="both, or neither")
     # a list cut short does not hold its worst item
-    checked_options = CheckedRetrievalOptions(**options).with_rules(worst="kept")
+    checked_options = CheckedRetrievalOptions(**options).replace_rules(worst="kept")
     from .lists import evaluate_indices, evaluate_judged, evaluate_named  # takes numba with it
 
     if qrels is not None:

@@ -65,7 +65,7 @@ def evaluate_scores(
     """
     from ..engine.retrieval import Retrieval, values_of_lists  # takes numba with it
 
-    checked_options = CheckedOptions(**options).with_rules(counts="strict", itself="masked", worst="kept")
+    checked_options = CheckedOptions(**options).replace_rules(counts="strict", itself="masked", worst="kept")
     lists, depth = as_score_matrix(scores, levels, valid, num_levels)
     request = checked_options.request(num_queries=len(lists.scores), num_levels=depth, of_codes=True)
     if valid is None and _holds_queries(lists.scores, lists.levels, depth):

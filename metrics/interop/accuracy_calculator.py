@@ -176,7 +176,7 @@ def _evaluate_distances(*inputs: Any, device: str | None, **options: Any) -> Eva
         lists = ScoredLists(scores, levels(labels.query_paths[rows], labels.gallery_paths), mask.excluded(rows, order))
         totals = drop_ranked(mask.place, *lists, order, ranked.totals[rows])
         row_counts = None if ranked.counts is None else ranked.counts[rows]
-        part = Retrieval(lists, request.of_rows(rows), totals, row_counts, num_ranks=len(items))
+        part = Retrieval(lists, request.select_rows(rows), totals, row_counts, num_ranks=len(items))
         values[rows] = values_of_lists(part)
     return labels.evaluation(request, values, ranked_by="Euclidean distance", details="float64")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import OptionError
 from hiertree.io import files
-from hiertree.metrics.request import split_name, without_brackets
+from hiertree.metrics.request import split_name, strip_brackets
 
 from ..pages import fill_page
 from ..training.data.splits import load_split
@@ -186,7 +186,7 @@ class MetricRow:
 
 def has_a_best(metric: str) -> bool:
     """Whether a larger value is better: True for every metric but the shares of first errors."""
-    return without_brackets(metric) != "first-error"
+    return strip_brackets(metric) != "first-error"
 
 
 def side_by_side(metrics: Sequence[Mapping[str, float]], *, level_names: Sequence[str]) -> list[MetricRow]:
@@ -207,4 +207,4 @@ def _meaning(metric: str, level_names: Sequence[str]) -> str:
     k, kind = parts.cutoff, parts.family.kind + ("@k" if parts.cutoff else "")
     level = level_names[(parts.level or len(level_names)) - 1]
     text = _OF_THE_TREE.get(kind) if parts.level is None else None
-    return (text or _OF_A_LEVEL.get(without_brackets(metric), _OF_A_LEVEL.get(kind, ""))).format(k=k, level=level)
+    return (text or _OF_A_LEVEL.get(strip_brackets(metric), _OF_A_LEVEL.get(kind, ""))).format(k=k, level=level)

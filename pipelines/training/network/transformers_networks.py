@@ -92,14 +92,14 @@ def build_transformers_network(
     with silence_logs():
         tower = create(config)
         if model.pretrained and load_weights:
-            tower = _with_weights(tower, model)
+            tower = _load_weights(tower, model)
     if tower.main_input_name != "pixel_values":
         raise RecipeError(f"model.backbone={model.backbone}, a {type(tower).__name__}", expected="a network of images")
     features = getattr(config, "hidden_size", None) or config.hidden_sizes[-1]
     return TransformersNetwork(tower.float().train(), int(features))
 
 
-def _with_weights(tower: Any, model: ModelSettings) -> Any:
+def _load_weights(tower: Any, model: ModelSettings) -> Any:
     """The tower with weights of its repository or folder, or of a file; transformers knows their earlier names."""
     name = model.backbone.removeprefix(TRANSFORMERS)
     source: dict[str, Any] = {"config": tower.config, "output_loading_info": True}

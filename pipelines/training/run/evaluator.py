@@ -18,7 +18,7 @@ from hiertree.errors import HiertreeError, OptionError, RecipeError
 from hiertree.io.progress import track
 from hiertree.losses import TieAwareAP, TieAwareNDCG, binary_codes
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes, evaluate_scores
-from hiertree.metrics.request import without_brackets
+from hiertree.metrics.request import strip_brackets
 
 from ...pair_scores import joined, score_blocks
 from ..data.batches import batch_loader, keys_in_order
@@ -45,7 +45,7 @@ def means_over_lists(metrics: Mapping[str, float]) -> dict[str, float]:
     """Unweighted means over lists or levels: one for each metric that occurs more than once."""
     values: dict[str, list[float]] = {}
     for metric, value in metrics.items():
-        values.setdefault(f"mean {without_brackets(metric)}", []).append(value)
+        values.setdefault(f"mean {strip_brackets(metric)}", []).append(value)
     return {name: sum(numbers) / len(numbers) for name, numbers in values.items() if len(numbers) > 1}
 
 
@@ -195,7 +195,7 @@ class SplitEvaluator:
 
     def _named(self, metrics: tuple[str, ...], name: str) -> tuple[str, ...]:
         """Names of a list's metrics, with the list's name if there are several: ``AP[fine]``, of one level each."""
-        return metrics if len(self._lists) == 1 else tuple(f"{without_brackets(metric)}[{name}]" for metric in metrics)
+        return metrics if len(self._lists) == 1 else tuple(f"{strip_brackets(metric)}[{name}]" for metric in metrics)
 
     def _compute_too(self, select: str) -> None:
         self._metrics = (*self._metric_names(self._lists[0]), select)
