@@ -20,19 +20,19 @@ NOTES = (
 )
 
 
-def api_answer(world: World, asked: dict[str, str], rng: random.Random, pages_an_answer: int | None) -> dict[str, Any]:
+def api_answer(world: World, fields: dict[str, str], rng: random.Random, pages_an_answer: int | None) -> dict[str, Any]:
     """The JSON for a question, its parts in any order."""
-    keys = asked.get("titles", asked.get("ids", "")).split("|")
+    keys = fields.get("titles", fields.get("ids", "")).split("|")
     if len(keys) > 50:
         return {"error": {"code": "toomanyvalues", "info": "Too many values supplied: the limit is 50."}}
-    if asked.get("action") == "wbgetentities":
-        beyond = [key for key in keys if int(key[1:]) >= 2**31]
-        if beyond:  # one id spoils the whole request
-            info = f'Could not find an entity with the ID "{beyond[0]}".'
-            return {"error": {"code": "no-such-entity", "info": info, "id": beyond[0]}}
-        return {"entities": shuffled({key: _entity(world, key, asked) for key in keys}, rng), "success": 1}
-    if asked.get("action") == "query":
-        return _query(world, keys, asked, rng, pages_an_answer)
+    if fields.get("action") == "wbgetentities":
+        absent_keys = [key for key in keys if int(key[1:]) >= 2**31]
+        if absent_keys:  # one id spoils the whole request
+            info = f'Could not find an entity with the ID "{absent_keys[0]}".'
+            return {"error": {"code": "no-such-entity", "info": info, "id": absent_keys[0]}}
+        return {"entities": shuffled({key: _entity(world, key, fields) for key in keys}, rng), "success": 1}
+    if fields.get("action") == "query":
+        return _query(world, keys, fields, rng, pages_an_answer)
     return {"error": {"code": "badvalue", "info": 'Unrecognized value for parameter "action".'}}
 
 
@@ -42,69 +42,69 @@ def shuffled(mapping: dict[str, Any], rng: random.Random) -> dict[str, Any]:
     return {key: mapping[key] for key in keys}
 
 
-def _entity(world: World, key: str, asked: dict[str, str]) -> dict[str, Any]:
+def _entity(world: World, key: str, fields: dict[str, str]) -> dict[str, Any]:
     target = world.gone.get(key, key)
     if target not in world.entities:
         return {"id": key, "missing": ""}
-    found = dict(world.entities[target])
-    props = asked["props"].split("|")
+    content = dict(world.entities[target])
+    props = fields["props"].split("|")
     if "claims" not in props:
-        found.pop("claims")
+        content.pop("claims")
     if "info" not in props:
-        found = {name: value for name, value in found.items() if name in ("type", "id", "labels", "claims")}
+        content = {name: value for name, value in content.items() if name in ("type", "id", "labels", "claims")}
     if "labels" in props:
-        languages = asked["languages"].split("|")
-        found["labels"] = {name: text for name, text in (found["labels"] or {}).items() if name in languages}
+        languages = fields["languages"].split("|")
+        content["labels"] = {name: text for name, text in (content["labels"] or {}).items() if name in languages}
     else:
-        found.pop("labels")
-    return {**found, "redirects": {"from": key, "to": target}} if target != key else found
+        content.pop("labels")
+    return {**content, "redirects": {"from": key, "to": target}} if target != key else content
 
 
 def _query(
-    world: World, titles: list[str], asked: dict[str, str], rng: random.Random, pages_an_answer: int | None
+    world: World, titles: list[str], fields: dict[str, str], rng: random.Random, pages_an_answer: int | None
 ) -> dict[str, Any]:
     normalized = {title: _normal(title) for title in titles if _normal(title) != title}
     redirects: dict[str, str] = {}
     final = [_follow(world, normalized.get(title, title), redirects) for title in titles]
-    kept = sorted({title for title in final if title is not None})
-    begin = int(asked.get("ppcontinue", "0"))
-    end = begin + (pages_an_answer or len(kept))
-    pages = [_page(world, title, asked if begin <= place < end else None) for place, title in enumerate(kept)]
+    targets = sorted({title for title in final if title is not None})
+    begin = int(fields.get("ppcontinue", "0"))
+    end = begin + (pages_an_answer or len(targets))
+    pages = [_page(world, title, fields if begin <= place < end else None) for place, title in enumerate(targets)]
     rng.shuffle(pages)
-    more = {"continue": {"ppcontinue": str(end), "continue": "||"}} if end < len(kept) else {"batchcomplete": True}
+    cursor = {"continue": {"ppcontinue": str(end), "continue": "||"}} if end < len(targets) else {"batchcomplete": True}
     changes = {"normalized": normalized, "redirects": redirects}
-    listed = {
+    query = {
         name: [{"from": a, "to": b, **({"tointerwiki": "w"} if b.startswith("w:") else {})} for a, b in change.items()]
         for name, change in changes.items()
         if change
     }
-    return {**more, "query": {**listed, "pages": [page for page in pages if not page["title"].startswith("w:")]}}
+    return {**cursor, "query": {**query, "pages": [page for page in pages if not page["title"].startswith("w:")]}}
 
 
 def _follow(world: World, title: str, redirects: dict[str, str]) -> str | None:
     """The title at the end of hard redirects, all of which are noted; None in a circle."""
-    seen = {title}
+    visited = {title}
     while (page := world.pages.get(title)) and page.hard:
         redirects[title] = page.hard
         title = page.hard
-        if title in seen:
+        if title in visited:
             return None
-        seen.add(title)
+        visited.add(title)
     return title
 
 
-def _page(world: World, title: str, asked: dict[str, str] | None) -> dict[str, Any]:
-    found = world.pages.get(title)
-    if found is None:
+def _page(world: World, title: str, fields: dict[str, str] | None) -> dict[str, Any]:
+    page = world.pages.get(title)
+    if page is None:
         return {"ns": 14, "title": title, "missing": True}
     head = {"pageid": abs(hash(title)) % 10**8, "ns": 14, "title": title}
-    if asked is None:
+    if fields is None:
         return head
-    if asked["prop"] == "revisions":
-        content = {"contentmodel": "wikitext", "contentformat": "text/x-wiki", "content": _wikitext(found)}
+    if fields["prop"] == "revisions":
+        content = {"contentmodel": "wikitext", "contentformat": "text/x-wiki", "content": _wikitext(page)}
         return {**head, "revisions": [{"slots": {"main": content}}]}
-    props = {"pageprops": {"wikibase_item": found.item}} if found.item else {}
-    return {**head, **props, **({"categories": [SOFT]} if found.soft else {})}
+    props = {"pageprops": {"wikibase_item": page.item}} if page.item else {}
+    return {**head, **props, **({"categories": [SOFT]} if page.soft else {})}
 
 
 def _wikitext(page: CommonsPage) -> str:
@@ -128,8 +128,8 @@ def page_answer(world: World, title: str) -> tuple[int, str]:
     if page.hard:
         wiki, path = ("https://en.wikipedia.org", page.hard[2:]) if page.hard.startswith("w:") else ("", page.hard)
         link = f'<a href="{wiki}/wiki/{quote(path.replace(" ", "_"))}">{html.escape(page.hard)}</a>'
-        shown = f'<div class="redirectMsg"><p>Redirect to:</p><ul class="redirectText"><li>{link}</li></ul></div>'
-        return 200, _document(name, ("" if name == _normal(title) else _redirected_from(_normal(title))) + shown)
+        redirect = f'<div class="redirectMsg"><p>Redirect to:</p><ul class="redirectText"><li>{link}</li></ul></div>'
+        return 200, _document(name, ("" if name == _normal(title) else _redirected_from(_normal(title))) + redirect)
     if page.soft:
         target = page.soft if page.soft.startswith("Category:") else f"Category:{page.soft}"
         link = f'<a href="/wiki/{quote(target.replace(" ", "_"))}">{html.escape(target)}</a>'
@@ -162,9 +162,9 @@ def _redirected_from(title: str) -> str:
 
 def _linked(value: str) -> str:
     """A link, from the first parenthesis on if there is one."""
-    before, bracket, within = value.partition("(")
+    text, bracket, detail = value.partition("(")
     link = '<a href="/wiki/Category:X">{}</a>'
-    return f"{before}({link.format(within.rstrip(')'))})" if bracket else link.format(value)
+    return f"{text}({link.format(detail.rstrip(')'))})" if bracket else link.format(value)
 
 
 def _document(title: str, body: str) -> str:

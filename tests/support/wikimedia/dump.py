@@ -11,15 +11,15 @@ def dump_text(world: World) -> str:
     """An entity a line, classes first, topics before and after their categories."""
     titles = {page.item: title for title, page in world.pages.items() if page.item}
     topics = {
-        made["claims"]["P301"][0]["mainsnak"]["datavalue"]["value"]["id"]: key
-        for key, made in world.entities.items()
-        if "P301" in (made["claims"] or {})
+        content["claims"]["P301"][0]["mainsnak"]["datavalue"]["value"]["id"]: key
+        for key, content in world.entities.items()
+        if "P301" in (content["claims"] or {})
     }
     lines = []
-    for key, made in sorted(world.entities.items(), key=lambda pair: int(pair[0][1:]) % 997):
-        claims = dict(made["claims"] or {})
+    for key, content in sorted(world.entities.items(), key=lambda pair: int(pair[0][1:]) % 997):
+        claims = dict(content["claims"] or {})
         claims |= {"P279": claims.get("P279", [])} if int(key[1:]) < 200 else {}
         claims |= {"P910": []} if key in topics else {}
         sites = {"commonswiki": {"site": "commonswiki", "title": titles[key], "badges": []}} if key in titles else {}
-        lines.append(json.dumps({**made, "claims": claims, "sitelinks": sites}, separators=(",", ":")))
+        lines.append(json.dumps({**content, "claims": claims, "sitelinks": sites}, separators=(",", ":")))
     return "[\n" + ",\n".join(lines) + "\n]\n"

@@ -39,13 +39,13 @@ class Places(World):
     def add_place(self, kind: str) -> None:
         """Add a landmark of a kind."""
         number = len(self.urls)
-        title, item, other = self.title(number), f"Q{1000 + number}", f"Q{5000 + number}"
+        title, item, topic = self.title(number), f"Q{1000 + number}", f"Q{5000 + number}"
         self.urls.append("http://commons.wikimedia.org/wiki/" + quote(title.replace(" ", "_")))
-        pages, entities, api, *html = KINDS[kind](title, item, other)
+        pages, entities, api, *html = KINDS[kind](title, item, topic)
         self.pages |= pages
         self.add(*entities)
         if kind == "redirected":
-            self.gone[item] = other
+            self.gone[item] = topic
         self.api.append(api)
         self.html.append(*(html or [api]))
 

@@ -61,8 +61,8 @@ class ReceivedRequest:
 
     @property
     def keys(self) -> list[str]:
-        found = self.parameters.get("titles", self.parameters.get("ids"))
-        return found.split("|") if found else [self.path]
+        key_list = self.parameters.get("titles", self.parameters.get("ids"))
+        return key_list.split("|") if key_list else [self.path]
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Wikimedia:
 
     def good(self) -> list[ReceivedRequest]:
         """What was answered without a fault."""
-        return [asked for asked in self.asked if asked.fault is None]
+        return [request for request in self.asked if request.fault is None]
 
 
 def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
@@ -130,38 +130,38 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                 parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
                 fault = wikimedia.fault(index)
                 agent = self.headers.get("User-Agent", "")
-                asked = ReceivedRequest(wikimedia.clock(), parts.path, parameters, agent, fault)
-                wikimedia.asked.append(asked)
+                request = ReceivedRequest(wikimedia.clock(), parts.path, parameters, agent, fault)
+                wikimedia.asked.append(request)
                 wikimedia.at_once += 1
                 wikimedia.most_at_once = max(wikimedia.most_at_once, wikimedia.at_once)
             wikimedia.before_answer(index)
             with wikimedia.lock:
                 wikimedia.at_once -= 1
-                status, headers, body = self.answer(asked)
+                status, headers, body = self.answer(request)
             try:
                 self.commit(fault, status, headers, body)
             except (BrokenPipeError, ConnectionResetError):
                 self.close_connection = True
             wikimedia.after_answer(index)
 
-        def answer(self, asked: ReceivedRequest) -> tuple[int, dict[str, str], bytes]:
-            if wikimedia.forbidden or not CONTACT.match(asked.user_agent):
+        def answer(self, call: ReceivedRequest) -> tuple[int, dict[str, str], bytes]:
+            if wikimedia.forbidden or not CONTACT.match(call.user_agent):
                 return 403, {"Content-Type": "text/plain"}, b"Please set a user-agent with a contact."
-            if asked.path in wikimedia.moved:
-                return 301, {"Location": wikimedia.moved[asked.path]}, b""
-            if asked.path.startswith("/wiki/"):
-                if wikimedia.refuse(asked):
+            if call.path in wikimedia.moved:
+                return 301, {"Location": wikimedia.moved[call.path]}, b""
+            if call.path.startswith("/wiki/"):
+                if wikimedia.refuse(call):
                     return 414, {"Content-Type": "text/plain"}, b"URI too long"
-                title = "Category:Another" if asked.fault == "another page" else unquote(asked.path[len("/wiki/") :])
+                title = "Category:Another" if call.fault == "another page" else unquote(call.path[len("/wiki/") :])
                 status, text = page_answer(wikimedia.world, title)
                 return status, {"Content-Type": "text/html; charset=UTF-8"}, text.encode()
-            content = api_answer(wikimedia.world, asked.parameters, wikimedia.rng, wikimedia.pages_an_answer)
-            if wikimedia.refuse(asked):
+            content = api_answer(wikimedia.world, call.parameters, wikimedia.rng, wikimedia.pages_an_answer)
+            if wikimedia.refuse(call):
                 content = {"error": {"code": "params-illegal", "info": "Bad parameters."}}
             return 200, {"Content-Type": "application/json; charset=utf-8"}, _dumps(content)
 
         def commit(self, fault: str | None, status: int, headers: dict[str, str], body: bytes) -> None:
-            later = {"Retry-After": str(wikimedia.retry_after)}
+            retry = {"Retry-After": str(wikimedia.retry_after)}
             date = {
                 "Retry-After": format_datetime(wikimedia.now() + timedelta(seconds=wikimedia.retry_after), usegmt=True)
             }
@@ -173,13 +173,13 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                     time.sleep(1.1)
                     self.reply(status, headers, body)
                 case "429":
-                    self.reply(429, {**later, **text}, b"Too many requests")
+                    self.reply(429, {**retry, **text}, b"Too many requests")
                 case "429 date":
                     self.reply(429, {**date, **text}, b"Too many requests")
                 case "429 text" | "503 text":
                     self.reply(int(fault[:3]), text, b"upstream connect error")
                 case "503":
-                    self.reply(503, later, b"<html>Wikimedia Error</html>")
+                    self.reply(503, retry, b"<html>Wikimedia Error</html>")
                 case "500":
                     self.reply(500, {"Content-Type": "text/html"}, b"<html><title>Error</title></html>")
                 case "loop":
@@ -190,7 +190,7 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                 case "readonly":
                     self.error({}, {"code": "readonly", "info": "The wiki is currently in read-only mode."})
                 case "maxlag":
-                    self.error(later, {"code": "maxlag", "info": "Waiting for db: 7.2 seconds lagged.", "lag": 7.2})
+                    self.error(retry, {"code": "maxlag", "info": "Waiting for db: 7.2 seconds lagged.", "lag": 7.2})
                 case "ratelimited":
                     self.error({}, {"code": "ratelimited", "info": "You've exceeded your rate limit."})
                 case "internal error":

@@ -27,16 +27,16 @@ def statement(value: str | None, *, rank: str = "normal", prop: str = "P31", num
     """A statement in the form of the recorded answers; no value gives ``novalue``."""
     snak: dict[str, Any] = {"snaktype": "value" if value else "novalue", "property": prop, "datatype": "wikibase-item"}
     if value:
-        named: dict[str, Any] = {"entity-type": "item", "numeric-id": int(value[1:])}
-        snak["datavalue"] = {"value": named if numeric else {**named, "id": value}, "type": "wikibase-entityid"}
+        reference: dict[str, Any] = {"entity-type": "item", "numeric-id": int(value[1:])}
+        snak["datavalue"] = {"value": reference if numeric else {**reference, "id": value}, "type": "wikibase-entityid"}
     return {"mainsnak": snak, "type": "statement", "id": f"{prop}${value}", "rank": rank}
 
 
 def entity(item: str, *statements: dict[str, Any], labels: dict[str, str] | None = None) -> dict[str, Any]:
     """An item; empty mappings are empty lists, as PHP writes them."""
     claims: dict[str, list[dict[str, Any]]] = {}
-    for made in statements:
-        claims.setdefault(made["mainsnak"]["property"], []).append(made)
+    for claim in statements:
+        claims.setdefault(claim["mainsnak"]["property"], []).append(claim)
     texts = {language: {"language": language, "value": text} for language, text in (labels or {}).items()}
     head = {"pageid": int(item[1:]), "ns": 0, "title": item, "lastrevid": 1000 + int(item[1:])}
     info = {**head, "modified": "2025-01-01T00:00:00Z", "type": "item", "id": item}
@@ -54,16 +54,16 @@ class World:
 
     def add(self, *entities: dict[str, Any]) -> None:
         """Know further entities."""
-        self.entities.update({made["id"]: made for made in entities})
+        self.entities.update({content["id"]: content for content in entities})
 
     def infobox_values(self, item: str) -> list[str] | None:
         """The labels that the infobox of an item's category shows, or None where there is no infobox."""
-        found = self.entities.get(self.gone.get(item, item))
-        if found is None:
+        content = self.entities.get(self.gone.get(item, item))
+        if content is None:
             return None
-        values = _values(found, "P31")
+        values = _values(content, "P31")
         if CATEGORY in values:
-            topics = _values(found, MAIN_TOPIC)
+            topics = _values(content, MAIN_TOPIC)
             return self.infobox_values(topics[0]) if topics else None
         return [self.label(value) for value in values]
 
@@ -121,15 +121,15 @@ class World:
 
         The uppermost stand in a circle, and every tenth class has a second parent.
         """
-        above = {f"Q{6_000_000 + sum(name.split()[-1].encode())}": name.split()[-1] for name in classes.values()}
-        tops = sorted({f"Q{6_100_000 + ord(name[0])}" for name in above.values()})
+        superclasses = {f"Q{6_000_000 + sum(name.split()[-1].encode())}": name.split()[-1] for name in classes.values()}
+        tops = sorted({f"Q{6_100_000 + ord(name[0])}" for name in superclasses.values()})
         self.add(
             *(
                 entity(top, statement(tops[number - 1], prop="P279"), labels={"en": top})
                 for number, top in enumerate(tops)
             )
         )
-        for item, name in above.items():
+        for item, name in superclasses.items():
             self.add(entity(item, statement(f"Q{6_100_000 + ord(name[0])}", prop="P279"), labels={"en": name}))
         for number, (item, name) in enumerate(classes.items()):
             parents = [f"Q{6_000_000 + sum(name.split()[-1].encode())}", *([tops[0]] if number % 10 == 9 else [])]
@@ -149,7 +149,7 @@ class World:
 
 def _add_numbered(world: World, number: int, kind: str) -> None:
     title, item, topic = f"Category:Place {number}", f"Q{10_000 + number}", f"Q{500_000 + number}"
-    page, made = CommonsPage(item), entity(item, statement(kind))
+    page, content = CommonsPage(item), entity(item, statement(kind))
     match number % 40:
         case 1:
             world.pages[f"Category:New {number}"] = page
@@ -162,30 +162,30 @@ def _add_numbered(world: World, number: int, kind: str) -> None:
         case 4:
             page = CommonsPage()
         case 5:
-            made = entity(item, statement(CATEGORY), statement(topic, prop=MAIN_TOPIC))
+            content = entity(item, statement(CATEGORY), statement(topic, prop=MAIN_TOPIC))
             world.add(entity(topic, statement(kind)))
         case 6:
-            made = entity(item, statement(kind, rank="deprecated"), statement("Q101"), statement("Q102"))
+            content = entity(item, statement(kind, rank="deprecated"), statement("Q101"), statement("Q102"))
         case 7:
-            made = entity(item, statement("Q103"), statement(kind, rank="preferred"))
+            content = entity(item, statement("Q103"), statement(kind, rank="preferred"))
         case 8:
-            made = entity(item, statement(None))
+            content = entity(item, statement(None))
         case 9:
-            made = entity(item, statement(kind, numeric=True))
+            content = entity(item, statement(kind, numeric=True))
         case 10:
-            made = entity(item, statement("Q90"), statement("Q91"))
+            content = entity(item, statement("Q90"), statement("Q91"))
         case 11:
             world.gone[item] = topic
-            made = entity(topic, statement(kind))
+            content = entity(topic, statement(kind))
         case 12:
             world.pages[title] = page
             return
         case 13:
             page = CommonsPage(soft=f"Category:Place {number}")
         case 14:
-            made = entity(item, statement("Q4167410"))
+            content = entity(item, statement("Q4167410"))
     world.pages[title] = page
-    world.add(made)
+    world.add(content)
 
 
 def recorded(folder: Path) -> World:
@@ -194,9 +194,11 @@ def recorded(folder: Path) -> World:
     for path in sorted(folder.glob("*.json")):
         content = json.loads(path.read_text(encoding="utf-8"))
         answer = content.get("response", content)
-        found = answer.get("entities", {}) if "id" not in answer else {answer["id"]: answer}
-        present = [made for made in found.values() if "missing" not in made and "id" in made]
-        world.entities |= {made["id"]: made for made in present if "claims" in made or made["id"] not in world.entities}
+        entities = answer.get("entities", {}) if "id" not in answer else {answer["id"]: answer}
+        entries = [entry for entry in entities.values() if "missing" not in entry and "id" in entry]
+        world.entities |= {
+            entry["id"]: entry for entry in entries if "claims" in entry or entry["id"] not in world.entities
+        }
     return world
 
 
@@ -207,12 +209,12 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 def _known_types(folder: Path) -> dict[str, str]:
     """The items of Washington's labels, as far as they are known; an item of two labels has the first."""
-    found = {row["qid"]: row["washington_label"] for row in reversed(_rows(folder / "washington_types.csv"))}
-    return {label: item for item, label in found.items() if item}
+    item_of_label = {row["qid"]: row["washington_label"] for row in reversed(_rows(folder / "washington_types.csv"))}
+    return {label: item for item, label in item_of_label.items() if item}
 
 
-def _values(found: dict[str, Any], prop: str) -> list[str]:
-    kept = [made for made in (found["claims"] or {}).get(prop, []) if made["rank"] != "deprecated"]
-    best = [made for made in kept if made["rank"] == "preferred"] or kept
-    values = [made["mainsnak"]["datavalue"]["value"] for made in best if made["mainsnak"]["snaktype"] == "value"]
+def _values(content: dict[str, Any], prop: str) -> list[str]:
+    claims = [claim for claim in (content["claims"] or {}).get(prop, []) if claim["rank"] != "deprecated"]
+    best = [claim for claim in claims if claim["rank"] == "preferred"] or claims
+    values = [claim["mainsnak"]["datavalue"]["value"] for claim in best if claim["mainsnak"]["snaktype"] == "value"]
     return [value.get("id", f"Q{value['numeric-id']}") for value in values]
