@@ -85,7 +85,7 @@ KINDS: dict[str, Any] = {
     ),
     "unknown": _with_item(statement(None), api=("no instance of", ())),
     "without_claims": _with_item(api=("no instance of", ())),
-    "foreign": _with_item(statement("Q14"), statement("Q15"), api=("", ("Turm", "Q15")), html=("", ("Q14", "Q15"))),
+    "foreign": _with_item(statement("Q14"), statement("Q15"), api=("", ("Turm", "Q15"))),
     "disambiguation": _with_item(statement(DISAMBIGUATION), api=("Wikimedia page", ("Wikimedia disambiguation page",))),
     "no_topic": _with_item(statement(CATEGORY), api=("category without main topic", ()), html=("no infobox", ())),
     "topic": _with_topic(exists=True),
