@@ -185,8 +185,8 @@ class MovedBytes(TorchDispatchMode):
 
 
 def print_bytes() -> None:
-    """The bytes of Sup-H-AP for a pair, and what they take on an H100, whose cells must cover all cosines."""
-    pairs.measured_span = lambda _scores: pairs.COSINES
+    """The bytes of Sup-H-AP for a pair, and what they take on an H100, which knows only that scores are cosines."""
+    pairs.span_and_targets = lambda scores, _positive: (pairs.COSINES, scores.shape[1])
     SCORES_AT_ONCE["cpu"] = SCORES_AT_ONCE["cuda"]
     torch.set_num_threads(1)
     for size in (512, 1024, 2048):

@@ -95,11 +95,11 @@ class SigmoidGrid:
     def _polynomials(self, moments: Tensor, curve: int) -> Tensor:
         """(B·R, groups, cells of a group, terms) the coefficients in each cell: near groups act through a matrix."""
         above, same, below = near_cells(*self._accuracy, moments.dtype, moments.device)[curve]
-        groups = moments.flatten(2).transpose(0, 1).contiguous()  # (groups, B·R, …)
+        groups, num_rows = moments.flatten(2).transpose(0, 1).flatten(0, 1), len(moments)
         polynomials: Tensor = groups @ same
-        polynomials[1:] += groups[:-1] @ above
-        polynomials[:-1] += groups[1:] @ below
-        return polynomials.transpose(0, 1).contiguous().view_as(moments)
+        polynomials[num_rows:].addmm_(groups[:-num_rows], above)
+        polynomials[:-num_rows].addmm_(groups[num_rows:], below)
+        return polynomials.view(-1, num_rows, groups.shape[1]).transpose(0, 1).contiguous().view_as(moments)
 
     def _read(self, polynomials: list[Tensor], items: ItemsInCells, rows: Tensor) -> list[Tensor]:
         """The value of each at every item."""

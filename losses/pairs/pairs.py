@@ -80,8 +80,7 @@ class ScoredPairs(NamedTuple):
         scores, span, num_items = scores_in_range(self.scores.detach(), self.valid), self.span, self.scores.shape[1]
         num_targets = num_items
         if scores.device.type == "cpu":  # where a look does not wait
-            span = measured_span(scores)
-            num_targets = int(self.positives().sum(dim=1).max()) if scores.numel() else 0
+            span, num_targets = span_and_targets(scores, self.positives())
         by_pairs = PAIR * num_targets
         sorted_first = ITEM + LEVEL * self.num_levels
         if span < math.inf:
@@ -185,9 +184,11 @@ def scores_in_range(scores: Tensor, valid: Tensor) -> Tensor:
     return torch.where(valid, scores, lowest)
 
 
-def measured_span(scores: Tensor) -> float:
-    """How much the scores of a query differ at most."""
-    return float((scores.amax(dim=1) - scores.amin(dim=1)).max()) if scores.numel() else 0.0
+def span_and_targets(scores: Tensor, positive: Tensor) -> tuple[float, int]:
+    """How much the scores of a query differ at most, and how many positives it has at most."""
+    if not scores.numel():
+        return 0.0, 0
+    return float((scores.amax(dim=1) - scores.amin(dim=1)).max()), int(positive.sum(dim=1).max())
 
 
 def _counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
