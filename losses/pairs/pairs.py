@@ -36,7 +36,7 @@ from .inputs import (
 from .one_batch import OneBatch, in_full_precision, plain
 
 PAIR, ITEM, LEVEL, CELL = 12.0, 110.0, 30.0, 200.0
-"""Nanoseconds on a CPU, forward and backward: a pair; what an item costs more in a sorted row, for each level; a cell."""
+"""Nanoseconds on a CPU, forward and backward: a pair; an item of a sorted row beyond that, for each level; a cell."""
 COSINES = 2.0 + 1e-5  # how much they differ at most
 
 
