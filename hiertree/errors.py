@@ -77,13 +77,13 @@ def some_of(values: Iterable[object], most: int = 5) -> str:
     return ", ".join([*map(repr, items[:most]), *["…"] * (len(items) > most)])
 
 
-def nearest_name(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+def nearest_name(name: object, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The name that was probably meant, in whatever letter case; None if none is near.
 
     >>> nearest_name("h-ap", ["R@1", "H-AP"]), nearest_name("precision", ["H-AP"])
     ('H-AP', None)
     """
-    lower = {candidate.casefold(): candidate for candidate in known}
+    lower = {candidate.casefold(): candidate for candidate in names}
     close = get_close_matches(str(name).casefold(), lower, n=1, cutoff=cutoff)
     return lower[close[0]] if close else None
 

@@ -133,22 +133,22 @@ class Benchmark:
             raise OtherLayoutError(error.given, expected=error.expected, remedy=error.remedy)
         return (folder, *(paths[0] for paths in matches))
 
-    def missing(self, given: str, *, expected: str) -> MissingResourceError:
+    def missing(self, problem: str, *, expected: str) -> MissingResourceError:
         """The error for missing files, with the steps to get them."""
-        return MissingResourceError(f"{self.title}: {given}", expected=expected, remedy="; ".join(self.steps))
+        return MissingResourceError(f"{self.title}: {problem}", expected=expected, remedy="; ".join(self.steps))
 
-    def image_files(self, home: Path, names: Iterable[str], where: Callable[[int], str]) -> FileImages:
-        """The image files of these names below a folder, some of which are looked for; ``where`` names row i.
+    def image_files(self, folder: Path, names: Iterable[str], row_name: Callable[[int], str]) -> FileImages:
+        """The image files of these names below a folder, some of which are looked for; ``row_name`` names row i.
 
         Raises:
             TableError: a name leads out of the folder.
             MissingResourceError: some of the images looked for are missing.
         """
-        images = FileImages(home, inside(names, where))
+        images = FileImages(folder, inside(names, row_name))
         rows = np.unique(np.linspace(0, len(images) - 1, LOOKED_FOR).astype(int)).tolist() if len(images) else []
-        missing = missing_files(home, map(images.name, rows), listing=False)
+        missing = missing_files(folder, map(images.name, rows), listing=False)
         if missing:
-            problem = f"{len(missing)} of {len(rows)} images looked for are not in {home} ({some_of(missing, 3)})"
+            problem = f"{len(missing)} of {len(rows)} images looked for are not in {folder} ({some_of(missing, 3)})"
             raise self.missing(problem, expected="every image of the list")
         return images
 

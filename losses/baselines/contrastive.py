@@ -112,9 +112,9 @@ class HiMulCon(Loss):
         terms, largest = {}, queries.new_zeros(())
         for level, (name, loss) in zip(range(self.num_levels, 0, -1), self._losses_of_levels().items(), strict=True):
             rows, columns = (self._representatives(side, level) for side in (query_paths, candidate_paths))
-            others = (None, None) if candidates is None else (candidates[columns], candidate_paths.tensor[columns])
+            references = (None, None) if candidates is None else (candidates[columns], candidate_paths.tensor[columns])
             part = None if mask is None else mask[rows][:, columns]
-            value = loss(queries[rows], query_paths.tensor[rows], *others, valid=part)
+            value = loss(queries[rows], query_paths.tensor[rows], *references, valid=part)
             if self.constrained and loss.last_num_skipped < len(rows):
                 largest = value = torch.maximum(value, largest)
             terms[name] = value

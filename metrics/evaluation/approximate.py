@@ -120,9 +120,9 @@ class _OtherEngine:
         expected = f"({num_queries}, up to {k}) gallery indices, each once a query, and −1 past the end of a list"
         if indices.ndim != 2 or len(indices) != num_queries or indices.shape[1] > k or indices.dtype.kind not in "iu":
             raise InputError(f"{self.name} returns {indices.dtype} of shape {indices.shape}", expected=expected)
-        listed = np.sort(indices.astype(np.int64), axis=1)
-        repeated = (listed[:, 1:] == listed[:, :-1]) & (listed[:, 1:] >= 0)
-        if ((listed < -1) | (listed >= len(self._gallery))).any() or repeated.any():
+        sorted_indices = np.sort(indices.astype(np.int64), axis=1)
+        repeated = (sorted_indices[:, 1:] == sorted_indices[:, :-1]) & (sorted_indices[:, 1:] >= 0)
+        if ((sorted_indices < -1) | (sorted_indices >= len(self._gallery))).any() or repeated.any():
             raise InputError(f"{self.name} returns indices outside the gallery or twice", expected=expected)
         return indices.astype(np.int64)
 

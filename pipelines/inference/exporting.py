@@ -172,8 +172,8 @@ def _is_export(folder: Path) -> bool:
     record = read_record(folder / MANIFEST) or {}
     if not str(record.get("command", "")).startswith(_COMMAND):
         return False
-    others = [path for path in folder.iterdir() if path.name != MANIFEST]
-    return all(path.is_file() and is_written_by_hiertree(path) for path in others)
+    output_files = [path for path in folder.iterdir() if path.name != MANIFEST]
+    return all(path.is_file() and is_written_by_hiertree(path) for path in output_files)
 
 
 def _compared_images(model: TrainedModel, run: Path, images: str | os.PathLike[str] | None) -> Tensor:

@@ -151,8 +151,8 @@ class NamedPaths(NamedTuple):
         if rows is not None:
             source_sides = [side[order] for side, order in zip(source_sides, rows, strict=False)]
         sides = zip(source_sides, target_sides, strict=True)
-        alike = all(side.ndim == target.ndim and side.shape[1:] == target.shape[1:] for side, target in sides)
-        return alike and same_classes(np.concatenate(source_sides), np.concatenate(target_sides))
+        shapes_match = all(side.ndim == target.ndim and side.shape[1:] == target.shape[1:] for side, target in sides)
+        return shapes_match and same_classes(np.concatenate(source_sides), np.concatenate(target_sides))
 
 
 def _below_common_folder(names: Sequence[str]) -> list[str]:

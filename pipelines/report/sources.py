@@ -103,7 +103,7 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
     if results is None:
         remedy = "hiertree train finishes it"
         raise OptionError(f"run={path}", expected="the folder of a finished run, with metrics.json", remedy=remedy)
-    whole: Complaint = {"expected": "a file of a finished run", "kind": CheckpointError}
+    complaint: Complaint = {"expected": "a file of a finished run", "kind": CheckpointError}
     with raised_as(CheckpointError, path, expected="the folder of a finished run", on=(HiertreeError, ValueError)):
         embeddings = read_embeddings(folder.path)
         as_embeddings(embeddings.embeddings)
@@ -116,10 +116,10 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
             recipe_text=read_text(folder.recipe),
             results=results,
             history=read_history(folder.history),
-            manifest=read_json_object(folder.path / MANIFEST, **whole),
+            manifest=read_json_object(folder.path / MANIFEST, **complaint),
             labeled=embeddings,
             command=shlex.join(["hiertree", "train", str(folder.recipe), "--out", f"{folder.path}-again"]),
-            per_query=read_parquet_frame(folder.path / "per_query.parquet", **whole),
+            per_query=read_parquet_frame(folder.path / "per_query.parquet", **complaint),
         )
 
 
