@@ -37,7 +37,7 @@ PRODUCT_ROWS = 256
 _LEAST_PRODUCT_ROWS = 8
 _MOST_ROWS = 1024  # of a block in memory
 _MOST_ROWS_TILED = 2**14  # of a tiled block; for each, the gallery is read once or twice
-_DEVICE_BYTES_OF_A_POSITIVE = 64  # while it is sorted on the device
+_DEVICE_BYTES_OF_A_POSITIVE = 96  # with its intervals on the device
 
 
 def values_of_embeddings(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -80,9 +80,13 @@ class Device:
         signed = products.double() * products.double().abs()
         return (signed / (norms[0][:, None] * norms[1])).to(products.dtype)
 
+    def product_precision(self) -> AbstractContextManager[None]:
+        """Products of float32 there in the precision of this device meanwhile."""
+        return float32_products(self.where, "tf32" if self.precision == "tf32" else "ieee")
+
     def _multiply(self, queries: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
         """Products of bfloat16 are exact in float32 and summed in it."""
-        with float32_products(self.where, "tf32" if self.precision == "tf32" else "ieee"):
+        with self.product_precision():
             if self.precision != "bfloat16":
                 return queries @ items.T
             if self.where.type == "cuda":
@@ -111,3 +115,15 @@ def float32_products(device: torch.device, precision: Literal["ieee", "tf32"] = 
         yield
     finally:
         backend.matmul.fp32_precision = previous_precision
+
+
+@contextmanager
+def single_threaded(device: torch.device) -> Iterator[None]:
+    """On the processor, torch computes in the calling thread: its own would wait for each other on a busy machine."""
+    number = torch.get_num_threads()
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(number)

@@ -6,20 +6,21 @@ processor, and with the same result. The processor turns these counts into metri
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 
 from hiertree.errors import DeviceError
 from hiertree.io.progress import Advance
 from hiertree.jit import Array, Floats, Ints
 
 from ..ranking.sorted_positives import SortedPositives, empty_positives
-from .blocks import Layout, loaded, ranges
-from .device import sent
+from .blocks import Layout, for_each, loaded, num_threads, ranges
+from .device import sent, single_threaded
 from .retrieval import Retrieval
 
 if TYPE_CHECKING:
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
     from .similarity import Similarity
 
 _LONGEST_ROW = 2**18  # scores of one query
-_SCORES_AT_ONCE = 2**19
-_INDEX_BITS = 32
+_SCORES_AT_ONCE = 2**19, 2**24  # on a processor, whose caches hold them, and on a GPU, which waits for each count
 _UNREAD = 2**14  # cells for the items behind a list's last positive: most items, which one cell would make wait
+_INTERVALS, _MOST_INTERVALS = 4, 2**21  # of the score: per positive, and how many float32 tells apart
+_NARROWEST = 2.0**-10  # range of scores that is divided
 
 
 def values_on_device(
@@ -40,7 +42,7 @@ def values_on_device(
     device = cast("Device", retrieval.source.device)  # or the layout would name another way
     work = _Work(retrieval, device, layout.height, device.send(retrieval.source.gallery.tree.order))
     computed: list[Future[Floats]] = []
-    with ThreadPoolExecutor(1) as pool:
+    with single_threaded(device.where), device.product_precision(), ThreadPoolExecutor(1) as pool:
         for rows in blocks:
             positives = work.sorted_positives(rows)
             yield from map(work.finished, computed)
@@ -89,29 +91,37 @@ class _Work(NamedTuple):
         else:
             self._gather(rows, products)
             for places, items in loaded(similarity.items, similarity.parts):
-                for product in products:
-                    product.count(self._scores(product, places, items), places)
-        if similarity.share is not None:
-            for product in products:
-                product.sum_counts(similarity.share)
+                self._apply(_Product.count, products, places, items)
+        for product in products:
+            product.finish(similarity.share)
         return [product.on_processor() for product in products]
 
     def _count_at_once(self, products: list[_Product]) -> None:
         places, similarity = np.arange(len(self.order)), self.retrieval.source
-        items = [similarity.items(places[tile]) for tile in similarity.tiles]
-        for product in products:
-            scores = self._scores(product, places, *items)
-            product.gather(scores, places)
-            product.sort()
-            product.count(scores, places)
+        self._apply(
+            _Product.count_at_once, products, places, *[similarity.items(places[tile]) for tile in similarity.tiles]
+        )
+
+    def _apply(
+        self,
+        step: Callable[[_Product, torch.Tensor, Ints], None],
+        products: list[_Product],
+        places: Ints,
+        *items: torch.Tensor,
+    ) -> None:
+        """Apply a step to the scores of products, one after the other unless the device is the processor."""
+
+        def work(product: _Product) -> None:
+            step(product, self._scores(product, places, *items), places)
+
+        for_each(work, products, num_threads() if self.device.where.type == "cpu" else 1)
 
     def _gather(self, rows: Ints, products: list[_Product]) -> None:
         similarity = self.retrieval.source
         parts = similarity.parts_with_positives(rows, ranges(len(rows), self.height))
         for (places, product_rows), items in loaded(lambda part: similarity.items(part[0]), parts):
-            for part in product_rows:
-                product = products[part.start // self.height]
-                product.gather(self._scores(product, places, items), places)
+            part_products = [products[part.start // self.height] for part in product_rows]
+            self._apply(_Product.gather, part_products, places, items)
         for product in products:
             if similarity.share is not None:
                 product.merge(similarity.share)
@@ -120,8 +130,8 @@ class _Work(NamedTuple):
     def _scores(self, product: _Product, places: Ints, *items: torch.Tensor) -> torch.Tensor:
         """The scores of a product's queries, masked ones −inf."""
         exact = self.retrieval.source.exact
-        products = torch.cat([self.device.multiply(product.queries, tile, exact=exact) for tile in items], dim=1)
-        scores = products[: len(product)]
+        products = [self.device.multiply(product.queries, tile, exact=exact)[: len(product)] for tile in items]
+        scores = products[0] if len(products) == 1 else torch.cat(products, dim=1)
         copies, originals = self.retrieval.source.equal_columns(places)
         if len(copies):
             scores[:, self.device.send(copies)] = scores[:, self.device.send(originals)]
@@ -132,7 +142,8 @@ class _Work(NamedTuple):
 class _Product:
     """Queries that are multiplied at once, and their positives; ``order`` is the gallery's tree order on the device.
 
-    Scores are held negated, so that the best comes first in rising order; an item that is not there is +∞.
+    Positives are held negated, so that the best comes first in rising order; one that is not there is +∞. Items are
+    counted by equal intervals of the score; those in the interval of a positive are looked up there.
     """
 
     def __init__(
@@ -144,13 +155,14 @@ class _Product:
         tree = self._gallery.tree
         self._low, self._high = (self._put(bounds[rows]) for bounds in (tree.low, tree.high))
         width = max(self._gallery.most_positives(rows), 1)
+        self._num_intervals = min(_INTERVALS * width + 2, _MOST_INTERVALS)
         kind = torch.from_numpy(np.empty(0, self._dtype)).dtype
         self._place = self._low[:, :1] + torch.arange(width, device=order.device)
         self._negated = torch.full((len(rows), width), torch.inf, dtype=kind, device=order.device)
         self._level = torch.zeros((len(rows), width), dtype=torch.uint8, device=order.device)
-        self._key = self._negated  # what the others are looked up among
-        self._number = torch.zeros((len(rows), 1), dtype=torch.int64, device=order.device)
-        self._negatives = torch.zeros(len(rows) * (width + 1) * 2 + _UNREAD, dtype=torch.int32, device=order.device)
+        self._spread = max(_UNREAD // len(rows), 1)
+        self._counts = self._zeros(self._num_intervals + self._spread)
+        self._negatives = self._zeros(2 * (width + 1))
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -173,58 +185,102 @@ class _Product:
         part_scores = scores.gather(1, column.clamp(0, len(places) - 1))
         self._negated = torch.where(is_present, 0 - part_scores, self._negated)
 
+    def count_at_once(self, scores: torch.Tensor, places: Ints) -> None:
+        """All of it, where all scores of the queries are there."""
+        self.gather(scores, places)
+        self.sort()
+        self.count(scores, places)
+
     def merge(self, share: Share) -> None:
         """Take the positives that other processes have found."""
         self._negated = share.reduce(self._negated, "smallest")
 
-    def sum_counts(self, share: Share) -> None:
-        """Add the items that other processes have counted."""
-        self._negatives = share.reduce(self._negatives)
-
     def sort(self) -> None:
-        """Put the positives in order: by score, then by index if that breaks ties, else by level."""
+        """Put the positives in order: by score, then by index if that breaks ties."""
         for low, high in zip(self._low.T[..., None], self._high.T[..., None], strict=True):
             self._level += (low <= self._place) & (self._place < high)
-        second = self._order[self._place.clamp(max=len(self._order) - 1)] if self._by_index else self._level
-        first = second.sort(dim=1, stable=True).indices
-        self._negated, order = self._negated.gather(1, first).sort(dim=1, stable=True)
-        self._level = self._level.gather(1, first).gather(1, order)
-        self._number = (self._negated < torch.inf).sum(dim=1, keepdim=True)
-        self._key = self._negated
+        self._item = self._order[self._place.clamp(max=len(self._order) - 1)]
         if self._by_index:
-            item = second.gather(1, first).gather(1, order)
-            self._key = (torch.searchsorted(self._negated, self._negated) << _INDEX_BITS) + item
+            self._sort_by(self._item)
+        self._sort_by(self._negated)
+        self._fill_table()
+
+    def _sort_by(self, key: torch.Tensor) -> None:
+        order = key.sort(dim=1, stable=True).indices
+        self._negated, self._level, self._item = (
+            values.gather(1, order) for values in (self._negated, self._level, self._item)
+        )
+
+    def _fill_table(self) -> None:
+        """Begin the intervals a little ahead of the best positive; find the first one not in an earlier interval."""
+        is_there = self._negated < torch.inf
+        self._number = is_there.sum(dim=1, keepdim=True)
+        best = self._negated[:, :1].nan_to_num(posinf=0)
+        worst = torch.where(is_there, self._negated, best).amax(dim=1, keepdim=True)
+        self._top = best - (worst - best).clamp(min=_NARROWEST) / _INTERVALS
+        self._scale = (self._num_intervals - 2) / (self._top - worst)
+        interval = self._intervals(0 - self._negated, last=self._num_intervals - 1)
+        sizes = self._zeros(self._num_intervals + self._spread + 1)
+        sizes.scatter_add_(1, interval + 1, is_there.int())
+        self._is_occupied = sizes[:, 1:] > 0
+        self._steps = int(sizes.amax()).bit_length()
+        self._first = sizes.cumsum(dim=1, dtype=torch.int32)
+        padding = 0, 2**self._steps  # so that no search leaves its row
+        self._sorted, self._item = pad(self._negated, padding, value=torch.inf), pad(self._item, padding)
+
+    def _intervals(self, scores: torch.Tensor, *, last: torch.Tensor | int) -> torch.Tensor:
+        """The interval of each score: one for equal scores, and no earlier one for a smaller score."""
+        interval = scores + self._top
+        interval *= self._scale
+        return interval.clamp_(max=last).clamp_(min=0).long()
 
     def count(self, scores: torch.Tensor, places: Ints) -> None:
-        """Count the other items."""
-        low, high = (self._put(bound[:, None]) for bound in self._gallery.positive_columns(places, self._rows))
-        step = max(_SCORES_AT_ONCE // len(self._rows), 1)
-        for start in range(0, len(places), step):
-            column = torch.arange(start, min(start + step, len(places)), device=scores.device)
-            negated = 0 - scores[:, start : start + step]
-            negated.masked_fill_((low <= column) & (column < high), torch.inf)
-            self._count(negated.contiguous(), places[start : start + step])
+        """Count the other items, without those that are positive for all queries."""
+        low, high = self._gallery.positive_columns(places, self._rows)
+        step = max(_SCORES_AT_ONCE[scores.is_cuda] // len(self), 1)
+        for first, stop in ((0, low.max()), (max(low.max(), high.min()), len(places))):
+            for start in range(first, stop, step):
+                column = np.arange(start, min(start + step, stop))
+                part = scores[:, start : column[-1] + 1]
+                if low.min() <= column[-1] and start < high.max():
+                    is_positive = (low[:, None] <= column) & (column < high[:, None])
+                    part = part.masked_fill(self._put(is_positive), -torch.inf)
+                self._count(part, places[column])
 
-    def _count(self, negated: torch.Tensor, places: Ints) -> None:
-        """Count each item at the first positive that does not stand ahead of it, apart where it ties with that.
+    def _count(self, scores: torch.Tensor, places: Ints) -> None:
+        """Count items by interval; look up those that have a positive in theirs, and count them there.
 
         Additions to one cell may wait for each other. Items behind all positives are never read; they are spread.
         """
-        width = self._negated.shape[1]
-        place = torch.searchsorted(self._negated, negated)
-        tied = self._negated.gather(1, place.clamp(max=width - 1)) == negated
-        if self._by_index:
-            index = self._order[self._put(places)]
-            place = torch.searchsorted(self._key, (place << _INDEX_BITS) + tied * index)
-            tied = torch.zeros_like(tied)
-        row = torch.arange(len(negated), device=negated.device)[:, None]
-        unread = (len(negated) * (width + 1) * 2) + torch.arange(negated.numel(), device=negated.device) % _UNREAD
-        cells = torch.where(
-            place < self._number, (row * (width + 1) + place) * 2 + tied, unread.view_as(place)
-        ).flatten()
-        self._negatives.scatter_add_(
-            0, cells, torch.ones((), dtype=torch.int32, device=cells.device).expand(len(cells))
-        )
+        column = torch.arange(len(places), device=scores.device)
+        interval = self._intervals(scores, last=(self._num_intervals + column % self._spread).to(scores.dtype))
+        self._counts.scatter_add_(1, interval, self._ones(interval.shape))
+        row, column = self._is_occupied.gather(1, interval).nonzero(as_tuple=True)
+        negated = 0 - _take(scores, row * len(places) + column)
+        cell = _take(self._first, row * self._first.shape[1] + _take(interval, row * len(places) + column))
+        cell += row * self._sorted.shape[1]
+        index = self._order[self._put(places)][column] if self._by_index else None
+        for step in reversed(range(self._steps)):
+            cell += self._is_ahead(cell + (2**step - 1), negated, index) * 2**step
+        place = cell - row * self._sorted.shape[1]
+        count = (row * (self._negated.shape[1] + 1) + place) * 2
+        if index is None:
+            count += _take(self._sorted, cell) == negated
+        self._negatives.view(-1).scatter_add_(0, count, self._ones(count.shape))
+
+    def _is_ahead(self, cell: torch.Tensor, negated: torch.Tensor, index: torch.Tensor | None) -> torch.Tensor:
+        """Whether the positives in some cells stand ahead of items."""
+        positive = _take(self._sorted, cell)
+        if index is None:
+            return positive < negated
+        return (positive < negated) | (positive == negated) & (_take(self._item, cell) < index)
+
+    def finish(self, share: Share | None) -> None:
+        """Add the items of intervals without a positive, and those that other processes have counted."""
+        counts = self._counts[:, : self._num_intervals].masked_fill(self._is_occupied[:, : self._num_intervals], 0)
+        self._negatives.scatter_add_(1, 2 * self._first[:, : self._num_intervals].long(), counts)
+        if share is not None:
+            self._negatives = share.reduce(self._negatives)
 
     def on_processor(self) -> SortedPositives:
         """The same on the processor, most in four bytes a positive.
@@ -232,7 +288,7 @@ class _Product:
         Of scores nothing is read but where they change: they come as 0 and 1 in turn.
         """
         number, width = self._negated.shape
-        negatives = self._negatives[:-_UNREAD].reshape(number, width + 1, 2)
+        negatives = self._negatives.view(number, width + 1, 2)
         counts = torch.cat([self._number[:, 0], negatives.amax().long()[None]]).cpu().numpy()
         if counts[-1] < 256:
             negatives = negatives.byte()
@@ -245,5 +301,16 @@ class _Product:
             negatives=negatives.cpu().numpy().astype(np.int32, copy=False),
         )
 
+    def _zeros(self, columns: int) -> torch.Tensor:
+        return torch.zeros((len(self), columns), dtype=torch.int32, device=self._order.device)
+
+    def _ones(self, shape: torch.Size) -> torch.Tensor:
+        return torch.ones((), dtype=torch.int32, device=self._order.device).expand(shape)
+
     def _put(self, values: Array) -> torch.Tensor:
         return sent(values, self._order.device)
+
+
+def _take(values: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
+    """Some cells of a matrix, numbered row by row; indexing it takes five times as long on a processor."""
+    return values.reshape(-1).index_select(0, cells)
