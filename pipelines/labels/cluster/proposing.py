@@ -199,8 +199,9 @@ def _places(
             noun = embedding.others[row]
             doubts.append(f"above it: {noun}" if noun else "few alike")
         doubts += [] if is_known[row] else [_guess(embedding.vectors[row], centers, names)]
-        numbers = (round(float(number), 4) for number in (cosines[row], row_silhouettes[row], margin))
-        places.append(LabelPlace(label, counts[label], *numbers, ", ".join(doubts), embedding.chains[row]))
+        numbers, doubt = (cosines[row], row_silhouettes[row], margin), ", ".join(doubts)
+        cosine, silhouette, margin = (round(float(number), 4) for number in numbers)
+        places.append(LabelPlace(label, counts[label], cosine, silhouette, margin, doubt, embedding.chains[row]))
     return places
 
 
