@@ -357,7 +357,7 @@ def test_sources_that_make_no_page_are_refused(
         ([tmp_path], {}, "finished run"),
         (runs, {"hits": 0}, "at least 1"),
         (runs, {"queries": 500}, "at most 3,000 on a page"),
-        ([], {}, "1 or more"),
+        ([], {}, "at least 1 of each"),
         ([bare], {"options": EmbeddingsOptions(images=tmp_path)}, "--ids"),
     ]
     for sources, options, message in cases:
