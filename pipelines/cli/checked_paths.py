@@ -29,7 +29,7 @@ from hiertree.io.provenance import check_outputs, manifest_beside, recording
 from ..launchers import launched, leave_launch
 
 Role = Literal["input", "output", "grows"]
-Kind = Literal["file", "folder", "either"]
+PathKind = Literal["file", "folder", "either"]
 
 
 class DeclaredPath(click.Path):
@@ -38,7 +38,7 @@ class DeclaredPath(click.Path):
     One that need not exist is looked for by the command itself; ``siblings`` are suffixes of further outputs.
     """
 
-    def __init__(self, role: Role, kind: Kind, *, exists: bool = False, siblings: tuple[str, ...] = ()) -> None:
+    def __init__(self, role: Role, kind: PathKind, *, exists: bool = False, siblings: tuple[str, ...] = ()) -> None:
         super().__init__(exists=exists, file_okay=kind != "folder", dir_okay=kind != "file", path_type=Path)
         self.role, self.siblings = role, siblings
         self.is_output_file = role == "output" and kind == "file"
@@ -290,7 +290,7 @@ def continue_in_first(ctx: click.Context) -> None:
     rank, size = place
     if rank:
         ctx.exit(0)
-    message = f"{ctx.command_path} runs in one process: the first of {size} does it, the others end"
+    message = f"{ctx.command_path} runs in one process: rank 0 of {size} runs it; other ranks exit"
     click.echo(f"{message} (hiertree train, embed and evaluate share theirs)", err=True)
     leave_launch()
 

@@ -276,7 +276,7 @@ def build(source: Path, out: Path | None, **settings: Any) -> None:
     """
     if source.suffix in (".yaml", ".yml"):
         if conflicts := [name for name in typed_options() if name not in ("source", "out")]:
-            raise OptionError(f"the option {conflicts[0]} together with a plan", expected="settings in the plan itself")
+            raise OptionError(f"the option {conflicts[0]} with a plan", expected="this setting in the plan itself")
         plan, out = read_plan(source), out or source.with_suffix("")
     elif out is None:
         raise click.UsageError("Missing option '--out'.")

@@ -189,7 +189,7 @@ def test_of_several_processes_the_first_works_alone_and_the_others_end(tmp_path,
             assert not ended.value.code
             printed = capsys.readouterr()
             assert (out.exists(), "mean" in printed.out) == (rank == 0, rank == 0)
-            assert ("hiertree evaluate runs in one process: the first of 2" in printed.err) == (rank == 0)
+            assert ("hiertree evaluate runs in one process: rank 0 of 2" in printed.err) == (rank == 0)
         out.unlink()
         assert not set(launcher.split()) & set(os.environ)  # so that nothing below waits for the others
 

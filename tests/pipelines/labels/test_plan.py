@@ -206,7 +206,7 @@ def test_broken_files_lost_options_and_foreign_folders_are_refused(plan, tmp_pat
         plan(landmarks="nowhere.csv")
     with pytest.raises(SystemExit):
         main(["labels", "build", str(tmp_path / "labels.yaml"), "--seed", "3"])
-    assert "the option seed together with a plan" in capsys.readouterr().err
+    assert "the option seed with a plan" in capsys.readouterr().err
     (tmp_path / "out" / "cleaned").mkdir(parents=True)
     (tmp_path / "out" / "cleaned" / "mine.txt").write_text("mine")
     with pytest.raises(OptionError, match=r"other files, 'mine\.txt'"):
