@@ -26,7 +26,7 @@ Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]  # of products
 IndexName: TypeAlias = Literal["hnsw", "ivf"]
 RelevanceName: TypeAlias = Literal["hap", "linear", "gain"]
 RelevanceFunction: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
-Relevance: TypeAlias = "RelevanceName | RelevanceFunction | NDArray[Any] | Sequence[float]"
+Relevance: TypeAlias = "RelevanceName | RelevanceFunction | NDArray[Any] | Sequence[float] | None"
 
 
 @runtime_checkable
@@ -140,7 +140,8 @@ class Conventions(CheckedFields):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.alpha != 1.0 and not (isinstance(self.relevance, str) and self.relevance == "hap"):
+        is_alphas = self.relevance is None or (isinstance(self.relevance, str) and self.relevance == "hap")
+        if self.alpha != 1.0 and not is_alphas:
             raise OptionError(f"alpha={self.alpha} beside relevance=", expected="one of the two")
 
 

@@ -224,7 +224,7 @@ class CheckedOptions(Conventions):
 
     def _relevance(self, shape: tuple[int, int]) -> FunctionOrTable:
         """The function of that name or of the levels' weights, the user's own, or a checked table."""
-        relevance = self.relevance
+        relevance = "hap" if self.relevance is None else self.relevance
         if isinstance(relevance, str):
             check_choice("relevance", relevance, RelevanceName)
             hap = partial(relevances.hap, alpha=float(self.alpha))

@@ -45,8 +45,8 @@ def evaluate(
         metrics: names (see :mod:`hiertree.metrics`). By default those of the protocol, or else H-AP, NDCG, ASI, AP at
             every level, R@1, R@10 and mAP@R.
         alpha: of the relevance of ``H-AP``, (l/L)^α / \|Ω^(l)\| (Eq. 20).
-        relevance: of ``H-AP``: ``"hap"``, which is alpha's; ``"linear"``, l/L; ``"gain"``, 2^l − 1; L weights, with
-            which H-AP is that weighted mean of the APs of the levels; a function counts (r, L+1) → table (r, L+1),
+        relevance: of ``H-AP``: ``"hap"`` or None, which is alpha's; ``"linear"``, l/L; ``"gain"``, 2^l − 1; L weights,
+            of whose levels' APs H-AP is then the weighted mean; a function counts (r, L+1) → table (r, L+1),
             called with any r of the queries; or a table (Q, L+1), one row per query, such as
             :func:`hiertree.relevance.from_networkx` gives.
         counts: where the relevance of H-AP counts \|Ω^(l)\|: ``"strict"``, the gallery without the query, or

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import io
+import logging
 import secrets
 import socket
 import threading
@@ -200,7 +201,15 @@ def _server(make_app: MakeApp, listener: socket.socket) -> tuple[uvicorn.Server,
         server_header=False,
         timeout_graceful_shutdown=2,
     )
+    logging.getLogger("uvicorn.error").addFilter(_is_of_the_page)
     return _Server(settings), f"http://{LOOPBACK}:{port}/?token={token}"
+
+
+def _is_of_the_page(record: logging.LogRecord) -> bool:
+    """Whether a message is about more than a request that is no HTTP, or one that ends before its answer."""
+    error_class = record.exc_info[0] if record.exc_info else None
+    is_protocols = error_class is not None and error_class.__module__.startswith("h11.")
+    return not is_protocols and record.getMessage() != "Invalid HTTP request received."
 
 
 def listening(port: int) -> socket.socket:

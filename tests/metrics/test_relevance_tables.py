@@ -56,6 +56,7 @@ def test_a_relevance_by_name_is_its_formula(retrieval, name, table):
         lambda relevance: evaluate(embeddings, paths, metrics=["H-AP"], relevance=relevance).values[:, 0],
         lambda relevance: h_ap(scores, levels, valid=~np.eye(60, dtype=bool), relevance=relevance),
     ):
+        np.testing.assert_array_equal(entrance(None), entrance("hap"))
         np.testing.assert_array_equal(entrance(name), entrance(np.tile(np.array(table, np.float64), (60, 1))))
 
 

@@ -144,6 +144,22 @@ def test_a_client_that_leaves_within_its_request_leaves_no_trace(server, caplog)
 
 
 @pytest.mark.parametrize(
+    "request_text",
+    [
+        "\x16\x03\x01\x02",
+        "GET / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 99999999999999\r\n\r\n",
+        "POST /api/act HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+    ],
+)
+def test_a_request_that_is_no_http_leaves_no_trace(server, caplog, request_text):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(request_text.format(host=f"127.0.0.1:{server.port}").encode())
+    time.sleep(0.2)
+    assert server.ask("GET", "/")[0] == 200
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
     ("port", "host", "status"),
     [(80, "127.0.0.1", 200), (80, "localhost:80", 200), (81, "127.0.0.1", 421), (80, "evil.example", 421)],
 )
