@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 SCORES_KEPT = {"cpu": 1 << 20, "cuda": 1 << 26}  # whose gradients wait for the products with the queries
 
 
-SCORES_AT_ONCE = {"cpu": 1 << 15, "cuda": 1 << 24}  # of a block: what a CPU's cache holds, what keeps a GPU busy
-FEW_SCORES = 1 << 15  # for which threads are not worth starting
+SCORES_AT_ONCE = {"cpu": 1 << 16, "cuda": 1 << 24}  # of a block: what a CPU's cache holds, what keeps a GPU busy
+FEW_SCORES = 1 << 19  # for which threads are not worth starting
 
 
 class LossPerQuery(NamedTuple):
