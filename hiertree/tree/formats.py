@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -253,21 +253,54 @@ def _quoted(label: Hashable) -> str:
 
 
 def read_graphml(path: AnyPath) -> Any:
-    """A graph whose nodes are known by the texts of their ids; a TableError names a file that is not GraphML."""
+    """A graph whose nodes are known by the texts of their ids; a TableError names a file that is not GraphML.
+
+    Nodes are read one at a time, since networkx would hold the whole document, in five times the memory.
+    """
+    from xml.etree.ElementTree import iterparse
+
     import networkx as nx
 
+    reader: Any = nx.GraphMLReader()
+    graph: Any = None
+    open_graphs: list[Any] = []  # the graphs that are being read, one inside the other
+    keys: Any = {}
     with reading_file(path, expected="a GraphML file"):
-        graph = nx.read_graphml(path, node_type=cast(Any, _node_id))
-        for attributes in _attributes(graph):
-            values = {name: json.loads(attributes[name]) for name in _LISTS if name in attributes}
-            attributes |= {name: _as_tuple(_json_list(values, name)) for name in values}
-    return graph
+        elements = iterparse(Path(path), ("start", "end"))  # noqa: S314 - Expat bounds what entities grow to
+        _, root = next(elements)
+        for event, element in elements:
+            kind = element.tag.removeprefix(f"{{{reader.NS_GRAPHML}}}")
+            if kind == "graph" and event == "start":
+                open_graphs.append(element)
+                if graph is None:
+                    graph = (nx.DiGraph if element.get("edgedefault") == "directed" else nx.Graph)()
+                    keys, _ = reader.find_graphml_keys(root)
+            elif kind == "graph":
+                graph.graph.update(_tree_attributes(reader.decode_data_elements(keys, open_graphs.pop())))
+                if not open_graphs:
+                    return graph
+            elif kind in ("node", "edge", "hyperedge") and event == "end":
+                _add_element(graph, element, kind, _tree_attributes(reader.decode_data_elements(keys, element)))
+                open_graphs[-1].remove(element)
+        raise ValueError("no graph")
 
 
-def _node_id(text: str | None) -> str:
-    if text is None:
-        raise ValueError("a node or an edge without an id")
-    return text
+def _add_element(graph: Any, element: Any, kind: str, attributes: dict[str, Any]) -> None:
+    """Add a node or an edge of GraphML to the graph."""
+    if kind == "node":
+        graph.add_node(element.attrib["id"], **attributes)
+        return
+    if kind == "hyperedge" or element.get("directed") == ("false" if graph.is_directed() else "true"):
+        raise ValueError(f"a {kind} that is not {'' if graph.is_directed() else 'un'}directed")
+    graph.add_edge(element.attrib["source"], element.attrib["target"])
+
+
+def _tree_attributes(values: dict[str, Any]) -> dict[str, Any]:
+    """Those attributes of a graph or node that say what a tree is."""
+    attributes = {"label": values["label"]} if "label" in values else {}
+    return attributes | {
+        name: _as_tuple(_json_list({name: json.loads(values[name])}, name)) for name in _LISTS if name in values
+    }
 
 
 def _attributes(graph: nx.Graph[Any]) -> list[dict[str, Any]]:
