@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from importlib import metadata
@@ -135,7 +136,8 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
         refused = [program for extra in REFUSED if NEEDS.get(extra, "") == installed for program in REFUSED[extra]]
         programs = list(dict.fromkeys([MAKES_EMBEDDINGS, *ALONE.get(installed, ()), *refused]))
         command = [sys.executable, "-c", _TRY, json.dumps(outside(installed)), json.dumps(programs)]
-        answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+        quiet = {**os.environ, "HIERTREE_PROGRESS": "0"}
+        answer = subprocess.run(command, cwd=folder, env=quiet, capture_output=True, text=True, check=True)
         messages[installed] = dict(zip(programs, json.loads(answer.stdout.splitlines()[-1]), strict=True))
     return messages
 

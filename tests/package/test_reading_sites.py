@@ -25,6 +25,7 @@ BESIDE = {
     "hiertree/io/provenance.py::file_digest": "bytes of any content",
     "hiertree/io/reading.py": "the block itself",
     "pipelines/cli/training.py::compare": "prints what it has just written",
+    "pipelines/inference/exporting.py::write_onnx": "what it has just written",
     "pipelines/demo.py::run_demo": "compares bytes with those that it writes",
     "pipelines/labels/scrape/dump.py::_opened": "inside the blocks of dump_file and shown_blocks",
     "pipelines/labels/scrape/store.py::is_store": "looks at the first bytes",
