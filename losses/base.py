@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from hiertree.errors import OptionError
+from hiertree.errors import OptionError, ShapeError
 from hiertree.options import check_integer
 
 from .pairs.blocks import LossPerQuery, in_blocks, in_chunks
-from .pairs.inputs import CheckedEmbeddings, RowGrades, check_references, checked_batch
+from .pairs.inputs import (
+    CheckedEmbeddings,
+    CheckedPaths,
+    RowGrades,
+    check_references,
+    checked_batch,
+    checked_paths,
+    float_vectors,
+)
 from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
 
 if TYPE_CHECKING:
@@ -233,3 +241,29 @@ class PairLoss(Loss):
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
         """The loss of each of some queries."""
         raise NotImplementedError
+
+
+class LevelLosses(Loss):
+    """A loss for each level; its term is called ``level l``."""
+
+    def __init__(self, losses: Iterable[Loss], weights: Iterable[float]) -> None:
+        super().__init__()
+        self.losses = nn.ModuleList(losses)
+        self.weights = {f"level {level}": weight for level, weight in enumerate(weights, 1)}
+
+    @property
+    def last_num_skipped(self) -> int:
+        """Queries of the last batch without a positive, counted anew at each level."""
+        return sum(loss.last_num_skipped for loss in self._losses_of_levels().values())
+
+    def _losses_of_levels(self) -> dict[str, Loss]:
+        losses: Any = self.losses
+        return dict(zip(self.weights, losses, strict=True))
+
+    def _checked(self, paths: Any, embeddings: Any, name: str) -> CheckedPaths:
+        """Paths that have as many levels as there are losses."""
+        level_paths = checked_paths(paths, float_vectors(embeddings), name=name)
+        num_levels = level_paths.tensor.shape[1]
+        if num_levels != len(self.losses):
+            raise ShapeError(f"{name} of {num_levels} levels", expected=f"{len(self.losses)}, as the loss is made for")
+        return level_paths

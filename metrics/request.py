@@ -200,9 +200,8 @@ class CheckedOptions(Conventions):
         return self.compat if isinstance(self.compat, Rules) else COMPATIBLE[self.compat]
 
     def replace_rules(self, **changes: Any) -> Self:
-        """A copy with some rules changed; None leaves a rule as it is."""
-        chosen_rules = {name: choice for name, choice in changes.items() if choice is not None}
-        return replace(self, compat=replace(self.rules, **chosen_rules))
+        """A copy with some rules changed."""
+        return replace(self, compat=replace(self.rules, **changes))
 
     def request(self, *, num_queries: int, num_levels: int, of_codes: bool = False) -> MetricRequest:
         """The request for Q queries with L levels."""

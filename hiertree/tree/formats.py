@@ -9,19 +9,18 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from xml.sax.saxutils import escape
 
 import numpy as np
+from typing_extensions import override
 
 from ..errors import OptionError, TableError, raised_as, require_package
-from ..io.files import AnyPath, open_replacing, replacing, write_text
+from ..io.files import AnyPath, open_replacing, write_text
 from ..io.reading import read_json, read_text, reading_file
 from ..io.tables import frame_columns, line_names, read_table, write_table
 from ..level_columns import ADDED
 from .label_rows import Nested, Numbered, Row, Where, check_depth, check_labels, nest, trimmed
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 _log = logging.getLogger(__name__)
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
@@ -32,7 +31,7 @@ _HEADER = re.compile(
 )
 _SUPPORT = re.compile(r"\d+(?:\.\d*)?:(?=.)")
 _SHORTEST_INTEGER = re.compile("0|[1-9][0-9]*")
-_NOT_IN_XML = re.compile("[\0-\b\v-\x1f\ufffe\uffff]")  # or not kept by it
+_NOT_IN_XML = re.compile("[\0-\b\v\f\x0e-\x1f\ufffe\uffff]")
 _LISTS = ("level_names", "leaf_ids")  # held as JSON, because GraphML has no lists
 
 
@@ -90,27 +89,33 @@ def write_json_tree(path: AnyPath, numbered: Numbered, level_names: Sequence[str
     content: dict[str, Any] = {
         "format": JSON_FORMAT,
         "level_names": list(level_names),
-        "children": _json_nodes(rows, numbered.labels, 0),
+        "children": _JsonNodes(rows, numbered.labels, 0),
     }
     if (order[:-1] > order[1:]).any():  # else reading would number the nodes anew
         content["leaf_order"] = order.tolist()
     unwritable = raised_as(OptionError, "labels that JSON cannot hold", expected="text or integer labels", on=TypeError)
     with unwritable, open_replacing(path) as file:
-        json.dump(content, file, ensure_ascii=False, indent=1)
+        file.writelines(json.JSONEncoder(ensure_ascii=False, indent=1).iterencode(content))
         file.write("\n")
 
 
-def _json_nodes(rows: Iterable[tuple[Any, ...]], labels: list[list[Hashable]], level: int) -> list[dict[str, Any]]:
-    """The nodes of a level above some rows of node numbers and leaf ids."""
-    nodes: list[dict[str, Any]] = []
-    for node, node_rows in groupby(rows, key=itemgetter(level)):
-        label = labels[level][node]
-        if level + 1 < len(labels):
-            nodes.append({"label": label, "children": _json_nodes(node_rows, labels, level + 1)})
-        else:
-            leaves = [row[-1] for row in node_rows]
-            nodes.append({"label": label} if leaves == [label] else {"label": label, "leaf_ids": leaves})
-    return nodes
+class _JsonNodes(list[Any]):
+    """The nodes of some rows from a level on, streamed to a JSON encoder one at a time."""
+
+    def __init__(self, rows: Iterable[tuple[Any, ...]], labels: list[list[Hashable]], level: int) -> None:
+        super().__init__([None])  # the encoder tests for emptiness
+        self._rows, self._labels, self._level = rows, labels, level
+
+    @override
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        finest = self._level + 1 == len(self._labels)
+        for node, node_rows in groupby(self._rows, key=itemgetter(self._level)):
+            label = self._labels[self._level][node]
+            if not finest:
+                yield {"label": label, "children": _JsonNodes(node_rows, self._labels, self._level + 1)}
+            else:
+                leaves = [row[-1] for row in node_rows]
+                yield {"label": label} if leaves == [label] else {"label": label, "leaf_ids": leaves}
 
 
 def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]:
@@ -124,11 +129,12 @@ def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]
         if content["format"] != JSON_FORMAT:
             raise ValueError(f"format {content['format']!r}")
         leaves = list(_json_leaves(_json_list(content, "children"), ()))
-        order = _json_list(content, "leaf_order") if "leaf_order" in content else list(range(len(leaves)))
-        if sorted(order) != list(range(len(leaves))):
-            raise ValueError(f"leaf_order of {len(order)} numbers for {len(leaves)} leaves")
-        rows, ids = zip(*(leaves[place] for place in np.argsort(order)), strict=True)
-        return list(rows), list(ids), _json_list(content, "level_names")
+        if "leaf_order" in content:
+            order = _json_list(content, "leaf_order")
+            if sorted(order) != list(range(len(leaves))):
+                raise ValueError(f"leaf_order of {len(order)} numbers for {len(leaves)} leaves")
+            leaves = [leaves[place] for place in np.argsort(order)]
+        return [row for row, _ in leaves], [leaf for _, leaf in leaves], _json_list(content, "level_names")
 
 
 def _json_list(node: dict[str, Any], key: str) -> list[Any]:
@@ -276,11 +282,11 @@ def read_graphml(path: AnyPath) -> Any:
                     graph = (nx.DiGraph if element.get("edgedefault") == "directed" else nx.Graph)()
                     keys, _ = reader.find_graphml_keys(root)
             elif kind == "graph":
-                graph.graph.update(_tree_attributes(reader.decode_data_elements(keys, open_graphs.pop())))
+                graph.graph.update(_attributes(reader.decode_data_elements(keys, open_graphs.pop())))
                 if not open_graphs:
                     return graph
             elif kind in ("node", "edge", "hyperedge") and event == "end":
-                _add_element(graph, element, kind, _tree_attributes(reader.decode_data_elements(keys, element)))
+                _add_element(graph, element, kind, _attributes(reader.decode_data_elements(keys, element)))
                 open_graphs[-1].remove(element)
         raise ValueError("no graph")
 
@@ -295,7 +301,7 @@ def _add_element(graph: Any, element: Any, kind: str, attributes: dict[str, Any]
     graph.add_edge(element.attrib["source"], element.attrib["target"])
 
 
-def _tree_attributes(values: dict[str, Any]) -> dict[str, Any]:
+def _attributes(values: dict[str, Any]) -> dict[str, Any]:
     """Those attributes of a graph or node that say what a tree is."""
     attributes = {"label": values["label"]} if "label" in values else {}
     return attributes | {
@@ -303,26 +309,83 @@ def _tree_attributes(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _attributes(graph: nx.Graph[Any]) -> list[dict[str, Any]]:
-    """Those of the graph and of each of its nodes."""
-    return [graph.graph, *(graph.nodes[node] for node in graph)]
+def write_graphml(path: AnyPath, numbered: Numbered, names: Sequence[str]) -> None:
+    """Write a tree as networkx writes its graph, which would take ten times the memory; nodes are numbered."""
+    from networkx import GraphMLWriter, NetworkXError
 
+    nodes = _GraphNodes(numbered)
+    writer: Any = GraphMLWriter()
+    keys = {("level_names", "string"): "d0"}
 
-def write_graphml(path: AnyPath, graph: nx.DiGraph[Any]) -> None:
-    """Write the graph of a tree; its nodes are numbered."""
-    import networkx as nx
+    def attributes(number: int) -> Iterator[tuple[str, str]]:
+        """The key of each attribute of a node, and its text."""
+        for name, value in nodes.attributes(number):
+            kind, text = (name, writer.get_xml_type(type(value))), str(value)
+            if _NOT_IN_XML.search(text):
+                raise ValueError(repr(value))
+            yield keys.setdefault(kind, f"d{len(keys)}"), escape(text, {"\r": "&#13;"})
 
-    graph = nx.relabel_nodes(graph, {node: f"n{number}" for number, node in enumerate(graph)})
-    unwritable, expected = (TypeError, ValueError, nx.NetworkXError), "text, numbers or booleans"
+    unwritable, expected = (TypeError, ValueError, LookupError, NetworkXError), "text, numbers or booleans"
     with raised_as(OptionError, "labels that GraphML cannot hold", expected=expected, on=unwritable):
-        for attributes in _attributes(graph):
-            attributes |= {
-                name: json.dumps(attributes[name], ensure_ascii=False) for name in _LISTS if name in attributes
-            }
-            if _NOT_IN_XML.search("".join(map(str, attributes.values()))):
-                raise ValueError(repr(attributes.get("label")))
-        with replacing(path) as temporary:
-            nx.write_graphml_xml(graph, temporary)
+        for number in range(len(nodes)):
+            list(attributes(number))  # keys precede nodes
+    with open_replacing(path) as file:
+        schema = f'xsi:schemaLocation="{writer.SCHEMALOCATION}"'
+        file.write(f"<?xml version='1.0' encoding='utf-8'?>\n<graphml xmlns=\"{writer.NS_GRAPHML}\" ")
+        file.write(f'xmlns:xsi="{writer.NS_XSI}" {schema}>\n')
+        for (name, kind), key in reversed(keys.items()):
+            scope = "graph" if key == "d0" else "node"
+            file.write(f'  <key id="{key}" for="{scope}" attr.name="{name}" attr.type="{kind}" />\n')
+        file.write('  <graph edgedefault="directed">\n')
+        for number in range(len(nodes)):
+            data = (
+                f'<data key="{key}">{text}</data>' if text else f'<data key="{key}" />'
+                for key, text in attributes(number)
+            )
+            file.write("\n      ".join([f'    <node id="n{number}">', *data]) + "\n    </node>\n")
+        for parent, number in nodes.edges():
+            file.write(f'    <edge source="n{parent}" target="n{number}" />\n')
+        levels = escape(json.dumps(names, ensure_ascii=False))
+        file.write(f'    <data key="d0">{levels}</data>\n  </graph>\n</graphml>\n')
+
+
+class _GraphNodes:
+    """The nodes of all levels in order of first appearance, the root first."""
+
+    def __init__(self, numbered: Numbered) -> None:
+        self._labels, self._leaf_ids, paths = numbered.labels, numbered.leaf_ids, numbered.paths
+        sizes = [len(labels) for labels in numbered.labels]
+        level = np.repeat(np.arange(len(sizes)), sizes)
+        node_id = np.concatenate([np.arange(size) for size in sizes])
+        row = np.concatenate([np.unique(column, return_index=True)[1] for column in paths.T])  # the first below each
+        starts = np.cumsum([0, *sizes])
+        place = np.empty(len(row), np.int64)
+        order = np.lexsort((level, row))
+        place[order] = np.arange(1, len(row) + 1)
+        parent_place = place[starts[np.maximum(level - 1, 0)] + paths[row, level - 1]]
+        self._parent = np.where(level == 0, 0, parent_place)[order]
+        self._level, self._node_id = level[order], node_id[order]
+        self._leaves = np.argsort(paths[:, -1], kind="stable")
+        self._first_leaf = np.searchsorted(paths[self._leaves, -1], np.arange(sizes[-1] + 1))
+
+    def __len__(self) -> int:
+        return len(self._node_id) + 1
+
+    def attributes(self, number: int) -> Iterator[tuple[str, Hashable]]:
+        """The name and the value of each attribute of a node."""
+        if number == 0:
+            yield from (("label", ""), ("level", 0))
+            return
+        level, node_id = int(self._level[number - 1]), int(self._node_id[number - 1])
+        yield from (("label", self._labels[level][node_id]), ("level", level + 1), ("id", node_id))
+        if level + 1 == len(self._labels):
+            leaves = self._leaves[self._first_leaf[node_id] : self._first_leaf[node_id + 1]].tolist()
+            yield "leaf_ids", json.dumps([self._leaf_ids[leaf] for leaf in leaves], ensure_ascii=False)
+
+    def edges(self) -> Iterator[tuple[int, int]]:
+        """Each node's parent and the node, those of one parent after each other."""
+        children = np.argsort(self._parent, kind="stable")
+        return zip(self._parent[children].tolist(), (children + 1).tolist(), strict=True)
 
 
 def read_edges(path: AnyPath, *, child_first: bool = False) -> list[tuple[str, str]]:

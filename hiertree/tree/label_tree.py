@@ -310,9 +310,9 @@ class LabelTree(NumberedTree):
         Nodes have the attributes ``label``, ``level`` and ``id``; the finest ones ``leaf_ids``, a JSON list.
 
         Raises:
-            OptionError: labels that are neither text, numbers nor booleans, or text that XML does not keep.
+            OptionError: labels that are neither text, numbers nor booleans.
         """
-        formats.write_graphml(path, self.to_networkx())
+        formats.write_graphml(path, self._numbered, self.level_names)
 
     def to_newick(self, path: str | os.PathLike[str]) -> None:
         """Write the tree in the Newick format, without the names of its levels; :meth:`from_newick` reads it back.

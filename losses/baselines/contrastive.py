@@ -8,13 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hiertree.errors import ShapeError
 from hiertree.metrics.engine.device import sent
 from hiertree.options import check_integer, check_number
 
-from ..base import Loss, PairLoss
+from ..base import LevelLosses, PairLoss
 from ..pairs.blocks import LossPerQuery
-from ..pairs.inputs import CheckedPaths, checked_paths, float_vectors, full_mask, unit_vectors
+from ..pairs.inputs import CheckedPaths, full_mask, unit_vectors
 from ..pairs.pairs import ScoredPairs
 
 TEMPERATURE = 0.07
@@ -55,7 +54,7 @@ class SupCon(PairLoss):
         return LossPerQuery(-log_shares.sum(dim=1) / number.clamp(min=1), number > 0)
 
 
-class HiMulCon(Loss):
+class HiMulCon(LevelLosses):
     r"""Hierarchical multi-label contrastive loss (HiMulConE): SupCon at every level, finer levels weighing more.
 
     .. math:: \frac{1}{L + 1} \sum_{l=1}^{L} 2^{1 / (L - l + 1)} \, \max(C_l, \max_{m > l} C_m)
@@ -82,21 +81,13 @@ class HiMulCon(Loss):
     _shown = ("num_levels", "temperature", "constrained")
 
     def __init__(self, num_levels: int, *, temperature: float = TEMPERATURE, constrained: bool = True) -> None:
-        super().__init__()
         check_integer("num_levels", num_levels)
-        self.num_levels, self.temperature, self.constrained = num_levels, temperature, constrained
-        self.losses = torch.nn.ModuleList(
-            SupCon(temperature=temperature, level=level) for level in range(1, num_levels + 1)
+        levels = range(1, num_levels + 1)
+        super().__init__(
+            (SupCon(temperature=temperature, level=level) for level in levels),
+            (2 ** (1 / (num_levels - level + 1)) / (num_levels + 1) for level in levels),
         )
-        self.weights = {
-            f"level {level}": 2 ** (1 / (num_levels - level + 1)) / (num_levels + 1)
-            for level in range(num_levels, 0, -1)
-        }
-
-    @property
-    def last_num_skipped(self) -> int:
-        """Queries of the last batch without a positive, counted anew at each level."""
-        return sum(loss.last_num_skipped for loss in self._losses_of_levels().values())
+        self.num_levels, self.temperature, self.constrained = num_levels, temperature, constrained
 
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
@@ -110,7 +101,7 @@ class HiMulCon(Loss):
         shape = len(queries), len(queries if candidates is None else candidates)
         mask = None if valid is None else full_mask(valid, shape, queries.device)
         terms, largest = {}, queries.new_zeros(())
-        for level, (name, loss) in zip(range(self.num_levels, 0, -1), self._losses_of_levels().items(), strict=True):
+        for level, (name, loss) in reversed([*enumerate(self._losses_of_levels().items(), 1)]):
             rows, columns = (self._representatives(side, level) for side in (query_paths, candidate_paths))
             references = (None, None) if candidates is None else (candidates[columns], candidate_paths.tensor[columns])
             part = None if mask is None else mask[rows][:, columns]
@@ -120,19 +111,9 @@ class HiMulCon(Loss):
             terms[name] = value
         return terms
 
-    def _losses_of_levels(self) -> dict[str, Loss]:
-        losses: Any = reversed(self.losses)
-        return dict(zip(self.weights, losses, strict=True))
-
     def _representatives(self, paths: CheckedPaths, level: int) -> Tensor:
         """The rows of the first items of the nodes below a level; at the finest level, of all items."""
         rows = np.arange(len(paths.ids))
         if level < self.num_levels:
             rows = np.sort(np.unique(paths.ids[:, : level + 1], axis=0, return_index=True)[1])
         return sent(rows, paths.tensor.device)
-
-    def _checked(self, paths: Any, embeddings: Any, name: str) -> CheckedPaths:
-        level_paths = checked_paths(paths, float_vectors(embeddings), name=name)
-        if level_paths.tensor.shape[1] != self.num_levels:
-            raise ShapeError(f"{name} of {level_paths.tensor.shape[1]} levels", expected=f"{self.num_levels}")
-        return level_paths

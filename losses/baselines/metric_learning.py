@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from hiertree.errors import OptionError, ShapeError, require_package
 from hiertree.options import check_choice, check_each, check_integer, require
 
-from ..base import Loss, check_loss
-from ..pairs.inputs import CheckedPaths, checked_paths, finite_vectors, float_vectors, full_mask, has_candidate
+from ..base import LevelLosses, Loss, check_loss
+from ..pairs.inputs import checked_paths, finite_vectors, full_mask, has_candidate
 from ..pairs.one_batch import in_full_precision
 from ..proxies import check_classes
 from .tree_miner import LIBRARY, TreeMiner, built, library_class
@@ -134,7 +134,7 @@ class PytorchMetricLearning(Loss):
         return {"num_classes": self.num_classes, "embedding_size": embedding_size}
 
 
-class LevelSum(Loss):
+class LevelSum(LevelLosses):
     """Σ over levels of a loss whose classes are that level's nodes: ΣTL, ΣNSM, ΣNCA++ of the papers' tables.
 
     The loss of level l gets column l of the paths as flat labels. Its term is called ``level l``.
@@ -153,18 +153,11 @@ class LevelSum(Loss):
     """
 
     def __init__(self, loss: LossFactory, level_sizes: Sequence[int], *, reduction: str = "sum") -> None:
-        super().__init__()
         check_choice("reduction", reduction, Literal["sum", "mean"])
         require(callable(loss), "loss", loss, "a function that makes a loss for so many classes")
         _check_level_sizes(level_sizes)
-        self.losses = nn.ModuleList(_as_loss(loss(size)) for size in level_sizes)
-        weight = 1.0 if reduction == "sum" else 1 / len(self.losses)
-        self.weights = {f"level {level}": weight for level in range(1, len(self.losses) + 1)}
-
-    @property
-    def last_num_skipped(self) -> int:
-        """Queries of the last batch without a positive, counted anew at each level."""
-        return sum(loss.last_num_skipped for loss in self._losses_of_levels().values())
+        weight = 1.0 if reduction == "sum" else 1 / len(level_sizes)
+        super().__init__((_as_loss(loss(size)) for size in level_sizes), [weight] * len(level_sizes))
 
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
@@ -178,17 +171,6 @@ class LevelSum(Loss):
             ref_column = None if refs is None else refs.column(column)
             terms[name] = loss(vectors, query_paths.column(column), ref_vectors, ref_column, valid=valid)
         return terms
-
-    def _losses_of_levels(self) -> Mapping[str, Loss]:
-        losses: Mapping[str, Any] = dict(zip(self.weights, self.losses, strict=True))
-        return losses
-
-    def _checked(self, paths: Any, embeddings: Any, name: str) -> CheckedPaths:
-        level_paths = checked_paths(paths, float_vectors(embeddings), name=name)
-        num_levels = level_paths.tensor.shape[1]
-        if num_levels != len(self.losses):
-            raise ShapeError(f"{name} of {num_levels} levels", expected=f"{len(self.losses)}, as in level_sizes")
-        return level_paths
 
 
 def _as_loss(module: nn.Module) -> Loss:

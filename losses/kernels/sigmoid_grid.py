@@ -1,8 +1,8 @@
 r"""Σ_j m_j·σ((s_j − s_k)/τ) of sorted rows for every item k, in time linear in the items.
 
 The scores are divided into cells of 2τ. With u ∈ [−1, 1] an item's place in its cell, the sigmoid of a pair is
-Σ_{mn} c_mn·T_m(u_j)·T_n(u_k): Chebyshev polynomials T, and coefficients c that depend on the two cells' distance alone.
-So the items of a cell act through their moments Σ_j m_j·T_m(u_j), a product with a constant matrix turns the moments
+Σ_{mn} c_mn·u_jᵐ·u_kⁿ: Chebyshev's fit in powers of u, with coefficients c that depend on the two cells' distance alone.
+So the items of a cell act through their moments Σ_j m_j·u_jᵐ, a product with a constant matrix turns the moments
 of near cells into the polynomial of each cell, and item k evaluates the one of its own. σ is analytic up to ±iπτ: the
 error falls by 6.4 with each polynomial. Cells further away than ``reach`` count as 0 or 1.
 """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.errors import InputError, OptionError, require_package
+from hiertree.errors import InputError, OptionError, PathError, raised_as, require_package
 from hiertree.evaluation_options import Approximate
 from hiertree.io.progress import show_progress
 
@@ -117,14 +117,15 @@ class _OtherEngine:
         return scores, indices
 
     def _checked(self, indices: NDArray[Any], num_queries: int, k: int) -> NDArray[np.int64]:
+        from .lists import check_indices
+
         expected = f"({num_queries}, up to {k}) gallery indices, each once a query, and −1 past the end of a list"
         if indices.ndim != 2 or len(indices) != num_queries or indices.shape[1] > k or indices.dtype.kind not in "iu":
             raise InputError(f"{self.name} returns {indices.dtype} of shape {indices.shape}", expected=expected)
-        sorted_indices = np.sort(indices.astype(np.int64), axis=1)
-        repeated = (sorted_indices[:, 1:] == sorted_indices[:, :-1]) & (sorted_indices[:, 1:] >= 0)
-        if ((sorted_indices < -1) | (sorted_indices >= len(self._gallery))).any() or repeated.any():
-            raise InputError(f"{self.name} returns indices outside the gallery or twice", expected=expected)
-        return indices.astype(np.int64)
+        problem, integers = f"{self.name} returns indices outside the gallery or twice", indices.astype(np.int64)
+        with raised_as(InputError, problem, expected=expected, on=PathError):
+            check_indices(integers, len(self._gallery), repeats="error")
+        return integers
 
 
 def _describe(index: Any, search: Approximate) -> str:

@@ -101,13 +101,13 @@ def _evaluate(
 ) -> Evaluation:
     num_queries, num_items = len(indices), None if gallery_paths is None else len(gallery_paths)
     labels = checked_labels(query_paths, gallery_paths, num_queries, num_items, options)
-    _check_indices(indices, len(labels.gallery_paths), repeats=options.rules.repeats)
+    check_indices(indices, len(labels.gallery_paths), repeats=options.rules.repeats)
     request = options.request(num_queries=num_queries, num_levels=labels.query_paths.shape[1])
     values = values_of_indices(indices, labels, request, scores=scores)
     return labels.evaluation(request, values, ranked_by="ranked lists")
 
 
-def _check_indices(indices: Ints, num_items: int, *, repeats: Repeats) -> None:
+def check_indices(indices: Ints, num_items: int, *, repeats: Repeats) -> None:
     """PathError, naming the row, for an index outside the gallery or, where it is an error, repeated in a list."""
     outside = np.flatnonzero(((indices < -1) | (indices >= num_items)).any(axis=1))
     if len(outside):

@@ -96,7 +96,8 @@ def evaluate_ranking(
     {'AP': 0.5}
     """
     if (qrels is None) == (query_paths is None) or (qrels is not None and gallery_paths is not None):
-        raise OptionError("qrels and paths", expected="exactly one of them: qrels for names, paths for indices")
+        sources = "neither qrels nor label paths" if qrels is None else "both qrels and label paths"
+        raise OptionError(sources, expected="exactly one of them: qrels for names, paths for indices")
     check_choice("unjudged", unjudged, Literal["irrelevant", "error"])
     check_choice("higher_is_better", higher_is_better, Literal[True, False])
     if query_names is None and gallery_names is not None:

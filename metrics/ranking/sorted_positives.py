@@ -19,11 +19,10 @@ from hiertree.jit import Array, Bools, Bytes, Int32s, Ints, Words, jit, jit_with
 _INTERVALS = 3  # of the table per positive
 BYTES_OF_A_POSITIVE = 8 + 1 + 8 + 4 * _INTERVALS
 _AT_ONCE = 512
-_FEW = 24
 _LEVEL_BITS = np.uint64(8)
 _LEVEL_MASK, _LAST = np.uint64(255), np.uint64(2**64 - 1)
 _SIGN = np.uint64(2**31)
-_ONE, _TWO, _FOUR = (np.uint32(number) for number in (1, 2, 4))  # unsigned: no check for a negative index
+_ONE, _FOUR = (np.uint32(number) for number in (1, 4))  # unsigned: no check for a negative index
 _MOST_TALLIED = 2**13  # most positives whose four tallies fit into the L2 cache
 _BELOW_SIGN = np.uint64(2**31 - 1)
 

@@ -61,8 +61,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _report_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
-    """Report what a destructor or a callback raises, but no Ctrl-C, exit, or attribute of what was only half built."""
-    if not issubclass(unraisable.exc_type, (KeyboardInterrupt, SystemExit, AttributeError)):
+    """Report what a destructor or a callback raises, but no Ctrl-C, no exit, and no loader that was only half built."""
+    is_loader = "DataLoaderIter.__del__" in getattr(unraisable.object, "__qualname__", "")
+    quiet = (KeyboardInterrupt, SystemExit, *([AttributeError] if is_loader else []))
+    if not issubclass(unraisable.exc_type, quiet):
         sys.__unraisablehook__(unraisable)
 
 

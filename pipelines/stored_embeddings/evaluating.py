@@ -257,7 +257,8 @@ def _deliver(
     if per_query is not None:
         with files.replacing(per_query) as temporary:
             if temporary.suffix == ".parquet":
-                temporary.write_bytes(result.per_query().to_parquet())  # pyarrow takes no names but UTF-8
+                with temporary.open("wb") as stream:  # pyarrow takes no names but UTF-8
+                    result.per_query().to_parquet(stream)
             else:
                 result.per_query().to_csv(temporary, lineterminator="\n")
     if out is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from inspect import signature
 from math import isqrt
 from pathlib import Path
@@ -113,7 +112,6 @@ def _load_weights(tower: Any, model: ModelSettings) -> Any:
     return loaded
 
 
-@lru_cache
 def transformers_view(name: str) -> ImageView:
     """How the images of a repository's or folder's weights are prepared, as its ``preprocessor_config.json`` says."""
     require_package("transformers", extra="transformers")
@@ -121,7 +119,6 @@ def transformers_view(name: str) -> ImageView:
     from transformers import AutoImageProcessor
 
     load: Any = AutoImageProcessor.from_pretrained  # typed in part
-
     path = name.removeprefix(TRANSFORMERS)
     with silence_logs():
         processor = _loaded(path, lambda: load(path, trust_remote_code=False))

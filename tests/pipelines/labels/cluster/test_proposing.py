@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import silhouette_samples
 
 from hiertree.errors import EmbeddingError, OptionError
 from hiertree.pipelines.labels import PlaceNounEncoder, choose_k, propose, spherical_kmeans
@@ -149,6 +150,9 @@ def test_of_many_labels_those_not_drawn_join_the_cluster_that_most_runs_put_them
     some = np.random.default_rng(1).permutation(9000)[:8000]
     expected = spherical_kmeans(vectors[some], 12, restarts=3).assignment
     assert agreement(assignment[some].tolist(), expected.tolist())["ari"] == 1
+    assert np.allclose(
+        silhouettes(vectors, assignment), silhouette_samples(vectors, assignment, metric="cosine"), atol=1e-6
+    )
 
 
 def test_no_more_clusters_are_proposed_than_people_can_review():
