@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import AnyPath, write_json
-from hiertree.io.reading import read_json_object, reading_file
+from hiertree.io.reading import reading_json
 from hiertree.io.tables import write_table
 
 from .encode.hypernyms import EDGE_COLUMNS, read_hypernyms
@@ -415,8 +415,5 @@ def write_cleaned(folder: Path, cleaning: Cleaned, report: Mapping[str, Any]) ->
 
 def read_report(folder: AnyPath) -> dict[str, Any]:
     """The counts in a folder."""
-    file = Path(folder) / REPORT
-    expected = f"the report of '{COMMAND}'"
-    report = read_json_object(file, expected=expected)
-    with reading_file(file, expected=expected):
+    with reading_json(Path(folder) / REPORT, expected=f"the report of '{COMMAND}'") as report:
         return {name: report[name] for name in cleaning_report(Cleaned([], [], {}), unknown_ids=0)} | report
