@@ -89,15 +89,7 @@ def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> 
         click.echo(f"images that do not decode are in {result.skipped}", err=True)
 
 
-@command(
-    example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1",
-    shares_work=True,
-    moved={
-        **dict.fromkeys(("--run", "--qrels", "--tree"), "hiertree evaluate-run RUN"),
-        "--truth": "hiertree evaluate-pairs EMBEDDINGS TRUTH",
-        "--weights": "--relevance",
-    },
-)
+@command(example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1", shares_work=True)
 @click.argument("embeddings", type=INPUT_PATH)
 @labels_option
 @levels_option
