@@ -49,7 +49,7 @@ class ScoredPairs(NamedTuple):
     num_levels: int  # L
     span: float = math.inf  # how much the scores of a query differ at most, as far as is known
 
-    def of_queries(self, rows: slice) -> ScoredPairs:
+    def select_queries(self, rows: slice) -> ScoredPairs:
         """The pairs of some queries."""
         return self._replace(scores=self.scores[rows], levels=self.levels[rows], valid=self.valid[rows])
 

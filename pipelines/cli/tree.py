@@ -54,7 +54,7 @@ def _policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @option("--edges", NAMES, "Instead, the two columns of a table of edges.", metavar="PARENT,CHILD")
 @_policy_options
 @option("--inner-leaves", NAMES, "Inner nodes that items carry too, or 'all'.")
-@flag("--no-inner-names", "Newick names hold the support of branches: leave them out.")
+@flag("--no-inner-names", "Ignore inner names in Newick that hold the support of branches.")
 def tree(
     source: Path,
     out: Path,

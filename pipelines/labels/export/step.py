@@ -193,7 +193,7 @@ def describe_exported(exported: Exported, *, clusters: bool = False) -> str:
         counts = report["review"]
         lines.append(f"reviewed: {counts['events']} actions, {counts['irrelevant']} labels irrelevant")
         if "torn_bytes" in counts:
-            lines.append(f"the log ends within an action: its last {counts['torn_bytes']} bytes do not count")
+            lines.append(f"the log's last line is incomplete: its {counts['torn_bytes']} bytes do not count")
     return "\n".join(lines)
 
 
