@@ -68,11 +68,8 @@ def write_instances(store: Store, path: AnyPath) -> None:
 
     ``|``, which separates labels, becomes ``/`` within one, as cleaning would have it.
     """
-    write_table(
-        path,
-        INSTANCE_COLUMNS,
-        (_row(outcome) for outcome in outcomes(store) if outcome.status in ("labeled", "unlabeled")),
-    )
+    rows = (_row(outcome) for outcome in outcomes(store) if outcome.status in ("labeled", "unlabeled"))
+    write_table(path, INSTANCE_COLUMNS, rows)
 
 
 def _row(outcome: ScrapeOutcome) -> tuple[object, ...]:
