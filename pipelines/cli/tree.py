@@ -96,7 +96,8 @@ def _reader(source: Path, levels: tuple[str, ...], edges: tuple[str, ...]) -> Ca
     from hiertree.io.tables import read_table
     from hiertree.tree import read_edges
 
-    kind, names = source.suffix.lower(), {"level_names": levels} if levels else {}
+    kind = source.suffix.lower()
+    names: dict[str, Any] = {"level_names": levels} if levels else {}
     if kind in (".csv", ".parquet"):
         if bool(levels) == bool(edges) or len(edges) not in (0, 2):
             problem = f"the table {source.name} with levels={','.join(levels)!r} and edges={','.join(edges)!r}"
