@@ -158,8 +158,7 @@ class ClipEncoder:
             tracked_batches = track(batches, description="texts through CLIP, in batches")
             with torch.inference_mode():
                 rows = [model.encode_text(batch.to(self.device), normalize=True).cpu() for batch in tracked_batches]
-            vectors: NDArray[np.float64] = torch.cat(rows).double().numpy()
-            return vectors
+            return torch.cat(rows).double().numpy()
 
         return mean_direction(texts, self.prompts, encoded)
 
