@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import as_integer_paths
-from ..errors import OptionError, ShapeError
-from .readers.images import ImageSource, SelectedImages
+from ..errors import ImageError, OptionError, ShapeError, some_of
+from .readers.images import ImageSource, SelectedImages, damaged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL import Image
 
     from ..tree.label_tree import LabelTree
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +122,32 @@ class ImageDataset:
         tree = self.tree.restrict(leaves)
         nodes, rows = np.unique(finest[has_images], return_index=True)
         return replace(self, tree=tree, paths=tree.paths(leaves)[rows[np.searchsorted(nodes, self.paths[:, -1])]])
+
+    def drop_unreadable_images(self) -> ImageDataset:
+        """A data set without the images that do not decode, which ``left_out`` and a warning name; all are decoded now.
+
+        Raises:
+            ImageError: none decodes.
+
+        >>> from hiertree.datasets import load_synthetic
+        >>> len(load_synthetic("train", families=2, kinds=1, instances=3, images=1).drop_unreadable_images())
+        6
+        """
+        beside = tuple(part.drop_unreadable_images() for part in self.beside)
+        bad = damaged(self.images, description="checking images")
+        if not bad:
+            return replace(self, beside=beside)
+        names = tuple(dict.fromkeys(map(self.images.name, bad)))
+        if len(bad) == len(self):
+            raise ImageError(f"none of {len(bad)} images of {self.name} decodes: {some_of(names)}", expected="images")
+        _log.warning("%d of %d images cannot be decoded and are left out: %s", len(bad), len(self), some_of(names))
+        good_rows = np.delete(np.arange(len(self)), bad)
+        sides = [
+            None if rows is None else np.searchsorted(good_rows, rows[np.isin(rows, good_rows)])
+            for rows in (self.queries, self.gallery)
+        ]
+        rest, left_out = self.select(good_rows, split=self.split), self.left_out + names
+        return replace(rest, queries=sides[0], gallery=sides[1], left_out=left_out, beside=beside)
 
     def select(self, rows: Any, *, split: str) -> ImageDataset:
         """A data set of some of the images, with the same tree.

@@ -8,7 +8,6 @@ import logging
 import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,7 +22,7 @@ from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, even_depths, is_empty
 from .duplicate_images import check_duplicates
 from .image_dataset import ImageDataset
 from .labels_to_paths import Labeled, label_paths
-from .readers.images import FileImages, damaged, decode, file_stamp, image_files, inside, missing_files
+from .readers.images import FileImages, decode, file_stamp, image_files, inside, missing_files
 from .split_names import name_in, names_of_split, split_order, split_to_measure
 from .split_rows import HoldoutBy, held_out_rows, rows_of_earlier_splits, rows_of_split
 
@@ -109,12 +108,8 @@ def _dataset(
     """The data set of these images, or of those that decode; classes are numbered whether theirs do or not."""
     tree, paths = labeling
     dataset = ImageDataset(name=name, split=split or "all", tree=tree, paths=paths, images=images)
-    bad = _undecodable(images) if on_bad_image == "skip" else []
-    if bad:
-        good_rows = np.delete(np.arange(len(images)), bad)
-        good_images = FileImages(images.root, map(images.name, good_rows.tolist()))
-        left_out = tuple(dict.fromkeys(map(images.name, bad)))
-        dataset = replace(dataset, paths=paths[good_rows], images=good_images, left_out=left_out)
+    if on_bad_image == "skip":
+        dataset = dataset.drop_unreadable_images()
     check_duplicates(dataset, on_duplicates="warn")
     return dataset
 
@@ -266,18 +261,6 @@ def load_table(
         earlier_rows=len(numbered),
     )
     return _dataset(file.stem, split, labeling, FileImages(folder, table[image].tolist()), on_bad_image)
-
-
-def _undecodable(images: FileImages) -> list[int]:
-    """Find and log the files that do not decode."""
-    bad = damaged(images, description="checking images")
-    names = list(dict.fromkeys(map(images.name, bad)))
-    if bad and len(bad) == len(images):
-        problem = f"none of {len(bad)} images in {images.root} decodes: {some_of(names)}"
-        raise ImageError(problem, expected="image files")
-    if bad:
-        _log.warning("%d of %d images cannot be decoded and are left out: %s", len(bad), len(images), some_of(names))
-    return bad
 
 
 class HuggingFaceImages:

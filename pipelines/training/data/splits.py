@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hiertree.datasets import ImageDataset, check_duplicates
-from hiertree.datasets.readers.images import damaged, reading
+from hiertree.datasets.readers.images import reading
 from hiertree.errors import (
     HiertreeError,
-    ImageError,
     MissingPackageError,
     MissingResourceError,
     NotATreeError,
@@ -23,7 +22,7 @@ from ..recipe.schema import Recipe
 from .torch_data_sets import as_image_dataset
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 SPLIT = "validation"  # what held-out classes are called
 
@@ -38,7 +37,7 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
             dataset = as_image_dataset(recipe.data.build(**arguments), name=recipe.data.name, split=split)
             for part in (dataset, *dataset.beside):
                 check_duplicates(part, on_duplicates="warn" if split == "train" else "error")
-            readable_dataset = drop_unreadable_images(dataset) if skip else dataset
+            readable_dataset = dataset.drop_unreadable_images() if skip else dataset
             further_lists = tuple(part.drop_absent_classes() for part in readable_dataset.beside)
             return replace(readable_dataset.drop_absent_classes(), beside=further_lists)
     except MissingResourceError as error:
@@ -62,28 +61,6 @@ def _reversed_levels_error(recipe: Recipe, split: str) -> RecipeError | None:
         f"data.levels=[{order}], where {levels[0]} determines {levels[-1]}: the levels are given fine → coarse",
         expected="coarse → fine",
         remedy=f"reverse them: data.levels=[{reverse_order}]",
-    )
-
-
-def drop_unreadable_images(dataset: ImageDataset) -> ImageDataset:
-    """Decode every image once and return the data set without those that fail; ``left_out`` names them."""
-    dataset = replace(dataset, beside=tuple(map(drop_unreadable_images, dataset.beside)))
-    bad = damaged(dataset.images, description="checking every image")
-    if not bad:
-        return dataset
-    if len(bad) == len(dataset):
-        raise ImageError(f"none of {len(dataset)} images decodes", expected="image files")
-    good_rows = np.delete(np.arange(len(dataset)), bad)
-
-    def positions(rows: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
-        return None if rows is None else np.searchsorted(good_rows, rows[np.isin(rows, good_rows)])
-
-    return replace(
-        dataset.select(good_rows, split=dataset.split),
-        queries=positions(dataset.queries),
-        gallery=positions(dataset.gallery),
-        left_out=dataset.left_out + tuple(map(dataset.images.name, bad)),
-        beside=dataset.beside,
     )
 
 
