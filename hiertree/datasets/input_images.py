@@ -26,10 +26,19 @@ from ..tree.label_tree import LabelTree
 from .huggingface import HUB, is_saved, open_huggingface, split_of
 from .image_dataset import ImageDataset
 from .labels_to_paths import label_paths
-from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource, image_files, inside, missing_files
+from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource, image_files, inside
 from .readers.tar_images import TarImages, named_archives, tar_index
-from .split_names import SPLIT_NAMES, name_in, split_to_measure
-from .user_images import HuggingFaceImages, folder_of_split, folders_in, from_huggingface, load_folder, load_table
+from .split_names import SPLIT_NAMES, split_to_measure
+from .split_rows import rows_of_split
+from .user_images import (
+    HuggingFaceImages,
+    folder_of_split,
+    folders_in,
+    from_huggingface,
+    load_folder,
+    load_table,
+    require_files,
+)
 
 IMAGE, SPLIT = ADDED
 CLASS = "cls"  # the member of a sample, in archives of WebDataset, that holds its class
@@ -138,13 +147,9 @@ def _read_table(file: Path, request: _Request) -> InputImages:
         note = f"; those of {', '.join(repeats)} repeat below different labels: name levels if that is none"
         return _report_labeled(images, f"from the table's columns{'' if request.levels or repeats.empty else note}")
     table = read_table(file, required=[request.image, *[SPLIT] * (request.split is not None)], needs_rows=True)
-    table = table if request.split is None else table[table[SPLIT] == name_in(set(table[SPLIT]), request.split)]
+    table = table if request.split is None else table.iloc[rows_of_split(table, request.split, SPLIT, file)]
     names = list(inside(table[request.image].tolist(), line_names(table, file)))
-    if missing := missing_files(file.parent, names):
-        problem = f"{len(missing)} of {len(names)} images are not in {file.parent}: {some_of(missing)}"
-        raise ImageError(problem, expected="a file for every row")
-    if not names:
-        raise OptionError(f"{file} without rows of split {request.split!r}", expected="a split named in its column")
+    require_files(file.parent, names)
     return _report_unlabeled(FileImages(file.parent, names), file.stem, request, "no column of them")
 
 

@@ -241,16 +241,8 @@ def load_table(
     joint_table, table = table.iloc[[*numbered, *rows]], table.iloc[rows]
     list(inside(table[image].tolist(), line_names(table, file)))
     image_names = table[image].unique().tolist()
-    missing = missing_files(folder, image_names) if on_bad_image == "error" else []
-    if missing and len(missing) == len(image_names):
-        problem = f"none of {len(image_names)} images are in {folder}"
-        raise OtherLayoutError(problem, expected="a file for every row", remedy="correct root or the table")
-    if missing:
-        raise ImageError(
-            f"{len(missing)} of {len(image_names)} images are not in {folder}: {some_of(missing)}",
-            expected="a file for every row",
-            remedy="correct root or the table, or pass on_bad_image='skip'",
-        )
+    if on_bad_image == "error":
+        require_files(folder, image_names, "correct root or the table, or pass on_bad_image='skip'")
     labeling = label_paths(
         [joint_table[level].to_numpy(dtype=object) for level in levels],
         level_names=levels,
@@ -261,6 +253,17 @@ def load_table(
         earlier_rows=len(numbered),
     )
     return _dataset(file.stem, split, labeling, FileImages(folder, table[image].tolist()), on_bad_image)
+
+
+def require_files(folder: Path, names: Sequence[str], remedy: str | None = None) -> None:
+    """Refuse a table whose files are not all there; an OtherLayoutError where none is."""
+    missing = missing_files(folder, names)
+    if missing and len(missing) == len(names):
+        problem = f"none of {len(names)} images are in {folder}"
+        raise OtherLayoutError(problem, expected="a file for every row", remedy="correct root or the table")
+    if missing:
+        problem = f"{len(missing)} of {len(names)} images are not in {folder}: {some_of(missing)}"
+        raise ImageError(problem, expected="a file for every row", remedy=remedy)
 
 
 class HuggingFaceImages:

@@ -154,7 +154,7 @@ def test_columns_of_a_table_are_labels(tmp_path: Path) -> None:
     assert images.dataset.tree.level_names == ("kind", "place")
     assert shades(load_input_images(tmp_path / "photos.csv", "test")) == [1, 3, 5, 7]
     assert shades(load_input_images(tmp_path / "photos.csv", "test", labeled=False)) == [1, 3, 5, 7]
-    with pytest.raises(OptionError, match="'val'"):
+    with pytest.raises(TableError, match="'val'"):
         load_input_images(tmp_path / "photos.csv", "val", labeled=False)
     table.assign(color=[0, 1] * 4).to_csv(tmp_path / "colors.csv", index=False)
     crossed = load_input_images(tmp_path / "colors.csv", levels=["kind", "color"]).dataset  # the same color twice
