@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from numpy.polynomial import Chebyshev, Polynomial
 from torch import Tensor
-from torch.nn.functional import pad
 
 from hiertree.jit import Floats
 
@@ -60,8 +59,7 @@ class BeyondMargin:
     def sums(self, masses: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """(B, T) the sum and its slope; target k reads row ``rows[b, k]`` of the masses (B, R, M) of candidates."""
         step, depth = self._step, self._depth[:, None]
-        features = torch.cat([torch.ones_like(depth), depth, self._growth], dim=1)
-        sums = running_sums(masses.double(), features, rows, self._num_above)
+        sums = running_sums(masses, torch.cat([depth, self._growth], dim=1), rows, self._num_above)
         number, line = sums[:, 0], sums[:, 0] * (self._target_depth - step.margin) - sums[:, 1]
         rest, bells = (self._series @ sums[:, 2:].mul_(self._decay)).unbind(dim=1)
         value = rest.add_(number, alpha=step.offset - step.start - 1).add_(line, alpha=step.rho)
@@ -69,17 +67,21 @@ class BeyondMargin:
 
     def slopes(self, masses: Tensor, rows: Tensor) -> Tensor:
         """(B, M) the slope; candidate j reads row ``rows[b, j]`` of the masses (B, R, T) of targets, from the end."""
-        features = torch.cat([torch.ones_like(self._decay[:, :1]), self._decay], dim=1).flip(2)
         ends = torch.zeros_like(rows).scatter_add_(1, (self._num_above - 1).clamp_(min=0), (self._num_above > 0).long())
-        sums = running_sums(masses.flip(2).double(), features, rows, ends.flip(1).cumsum(dim=1).flip(1))
+        sums = running_sums(masses.flip(2), self._decay.flip(2), rows, ends.flip(1).cumsum(dim=1).flip(1))
         bells = self._series[1] @ sums[:, 1:].mul_(self._growth)
         return sums[:, 0].mul_(self._step.rho).sub_(bells, alpha=1 / self._step.tau).to(self._dtype)
 
 
 def running_sums(masses: Tensor, features: Tensor, rows: Tensor, ends: Tensor) -> Tensor:
-    """(B, F, T) Σ mass·feature (B, F, M) before each end (B, T), which reads row ``rows[b, k]`` of masses (B, R, M)."""
-    sums = (pad(masses, (1, 0))[:, None] * pad(features, (1, 0))[:, :, None]).cumsum_(dim=3)
-    index = (rows * sums.shape[3] + ends)[:, None].expand(-1, features.shape[1], -1)
+    """(B, 1 + F, T) Σ mass and Σ mass·feature (B, F, M) before each end; it reads row ``rows[b, k]`` of the masses."""
+    (num_rows, per_row, num_items), num_features = masses.shape, features.shape[1]
+    sums = features.new_empty(num_rows, 1 + num_features, per_row, 1 + num_items)
+    sums[..., 0] = 0
+    sums[:, 0, :, 1:] = masses
+    torch.mul(masses[:, None], features[:, :, None], out=sums[:, 1:, :, 1:])
+    sums.cumsum_(dim=3)
+    index = (rows * sums.shape[3] + ends)[:, None].expand(-1, 1 + num_features, -1)
     return sums.flatten(2).gather(2, index)
 
 
