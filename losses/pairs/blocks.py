@@ -9,16 +9,15 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
+
+from hiertree.metrics.engine.blocks import for_each, ranges
 
 from .one_batch import OneBatch, first_derivative, in_full_precision
 
@@ -30,7 +29,6 @@ SCORES_KEPT = {"cpu": 1 << 20, "cuda": 1 << 26}  # whose gradients wait for the 
 
 SCORES_AT_ONCE = {"cpu": 1 << 16, "cuda": 1 << 24}  # of a block: what a CPU's cache holds, what keeps a GPU busy
 FEW_SCORES = 1 << 19  # for which threads are not worth starting
-_LARGEST_MAPPING = 31 << 20  # bytes: glibc does not count larger ones
 
 
 class LossPerQuery(NamedTuple):
@@ -93,7 +91,7 @@ class _OfScores(_WithGradients):
         evaluate = _evaluator(objective, per_query, pairs.of_queries, losses, keep)
         rows_at_once, threads = blocks_of(scores.shape[0], scores.shape[1], scores.device)
         with in_full_precision(scores.device), sharing(threads) as share:
-            share(evaluate, ranges(0, len(scores), rows_at_once))
+            share(evaluate, ranges(len(scores), rows_at_once))
         return *losses, gradient
 
     @staticmethod
@@ -149,13 +147,13 @@ class _OfVectors(_WithGradients):
 
         evaluate = _evaluator(objective, None, pairs.compared, losses, keep if any(needs_gradients) else None)
         with in_full_precision(candidates.device), sharing(threads) as share:
-            for chunk in ranges(0, len(queries), kept_at_once):
-                share(evaluate, ranges(chunk.start, chunk.stop, rows_at_once))
+            for chunk in ranges(len(queries), kept_at_once):
+                share(evaluate, ranges(chunk.stop, rows_at_once, start=chunk.start))
                 if in_one_product:
                     gradient_buffer += gradient_buffer.T.contiguous()
-                    share(add_by_queries, ranges(0, len(queries), rows_at_once))
+                    share(add_by_queries, ranges(len(queries), rows_at_once))
                 elif by_candidates is not None:
-                    columns = ranges(0, len(candidates), math.ceil(len(candidates) / threads))
+                    columns = ranges(len(candidates), math.ceil(len(candidates) / threads))
                     share(partial(add_by_candidates, sums=by_candidates, chunk=chunk), columns)
         return *losses, by_queries, None if itself else by_candidates
 
@@ -228,58 +226,20 @@ def sharing(threads: int) -> Iterator[Share]:
     processor from others meanwhile. Before blocks are shared out these threads are therefore ended, and while they are
     torch starts none: a block's products, too, are its thread's.
     """
-    _keep_freed_memory()
     if threads == 1:
-        yield _work_off
+        yield partial(for_each, threads=1)
         return
     of_caller = torch.get_num_threads()
     torch.set_num_threads(1)
     if (pause := _openmp_pause()) is not None:
         pause(1)  # omp_pause_soft: OpenMP starts new threads when torch next asks for them (0.1 ms)
+    of_each = torch.inference_mode(torch.is_inference_mode_enabled())  # otherwise a matter of the caller's thread
     try:
-        of_each = torch.inference_mode(torch.is_inference_mode_enabled())  # otherwise a matter of the caller's thread
-        with ThreadPoolExecutor(threads - 1, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-
-            def share(work: Callable[[slice], Any], parts: Iterable[slice]) -> None:
-                waiting = deque(parts)
-                helpers = [pool.submit(of_each(_work_off), work, waiting) for _ in range(threads - 1)]
-                _work_off(work, waiting)
-                for helper in helpers:
-                    helper.result()
-
-            yield share
+        yield lambda work, parts: for_each(
+            of_each(work), parts, threads, start_thread=partial(torch.set_num_threads, 1)
+        )
     finally:
         torch.set_num_threads(of_caller)  # each thread has its own number, which new ones take from the last one set
-
-
-def _work_off(work: Callable[[slice], Any], parts: Iterable[slice]) -> None:
-    """Do the work on each range that is still waiting; after an error no thread begins another."""
-    waiting = parts if isinstance(parts, deque) else deque(parts)
-    while True:
-        try:
-            part = waiting.popleft()
-        except IndexError:
-            return
-        try:
-            work(part)
-        except BaseException:
-            waiting.clear()
-            raise
-
-
-def ranges(first: int, end: int, size: int) -> Iterator[slice]:
-    """Split ``first`` … ``end`` into ranges of one size; the last one may be smaller."""
-    for start in range(first, end, size):
-        yield slice(start, min(start + size, end))
-
-
-@cache
-def _keep_freed_memory() -> None:
-    """Free as much as glibc then keeps for the next block; it returns more than twice the largest mapping ever freed.
-
-    Else each block would have its memory mapped and cleared anew, in up to a third of the time.
-    """
-    np.empty(_LARGEST_MAPPING, np.uint8)
 
 
 @cache
