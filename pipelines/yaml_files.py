@@ -28,8 +28,7 @@ class StrictLoader(yaml.SafeLoader):
             self._aliases += 1
             if self._aliases > _MOST_ALIASES:
                 raise yaml.composer.ComposerError(problem=f"more than {_MOST_ALIASES} aliases")
-        node: yaml.Node | None = super().compose_node(parent, index)
-        return node
+        return super().compose_node(parent, index)
 
     @override
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -51,8 +51,7 @@ def read_array(path: AnyPath, *, mapped: bool = False, **complaint: Unpack[Compl
         if mapped and header.empty().size:
             return np.lib.format.open_memmap(path, mode="r")
         file.seek(0)
-        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-        return array
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 class StoredArrays(Mapping[str, NDArray[Any]]):
@@ -72,8 +71,7 @@ class StoredArrays(Mapping[str, NDArray[Any]]):
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         with self._archive.open(self._members[name]) as file:
-            array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-            return array
+            return np.lib.format.read_array(file, allow_pickle=False)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._members)

@@ -113,6 +113,14 @@ def read_json_object(path: AnyPath, **complaint: Unpack[Complaint]) -> dict[str,
         return content
 
 
+@contextmanager
+def reading_json(path: AnyPath, **complaint: Unpack[Complaint]) -> Iterator[dict[str, Any]]:
+    """The object of a JSON file, within a block of :func:`reading_file` that takes it apart."""
+    content = read_json_object(path, **complaint)
+    with reading_file(path, **complaint):
+        yield content
+
+
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"the number {name}")
 

@@ -158,6 +158,7 @@ class LabelTree(NumberedTree):
         return cls.from_paths(rows, level_names=names, where=row_name, **policies)
 
     @classmethod
+    @with_options_of(graphs.leaves_of_graph)
     def from_edges(
         cls,
         edges: Any,
@@ -196,6 +197,7 @@ class LabelTree(NumberedTree):
         return cls.from_networkx(graph, labels=labels, level_names=level_names, uneven=uneven, **policies)
 
     @classmethod
+    @with_options_of(graphs.leaves_of_graph)
     def from_networkx(
         cls,
         graph: nx.DiGraph[Any],
@@ -218,6 +220,7 @@ class LabelTree(NumberedTree):
         return cls._from_rows(rows, leaf_ids, level_names or graph.graph.get("level_names"), uneven, "separate")
 
     @classmethod
+    @with_options_of(graphs.leaves_of_graph)
     def from_graphml(
         cls,
         path: str | os.PathLike[str],

@@ -88,7 +88,7 @@ class _OfScores(_WithGradients):
         losses = _empty_losses(scores)
         gradient = torch.empty_like(scores) if needs_gradient else None
         keep = None if gradient is None else gradient.__setitem__
-        evaluate = _evaluator(objective, per_query, pairs.of_queries, losses, keep)
+        evaluate = _evaluator(objective, per_query, pairs.select_queries, losses, keep)
         rows_at_once, threads = blocks_of(scores.shape[0], scores.shape[1], scores.device)
         with in_full_precision(scores.device), sharing(threads) as share:
             share(evaluate, ranges(len(scores), rows_at_once))

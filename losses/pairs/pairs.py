@@ -52,7 +52,7 @@ class ScoredPairs(NamedTuple):
     span: float = math.inf  # how much the scores of a query differ at most, as far as is known
     most_positives: tuple[int, ...] = ()  # of a query, at each level or finer, where that is known without a look
 
-    def of_queries(self, rows: slice) -> ScoredPairs:
+    def select_queries(self, rows: slice) -> ScoredPairs:
         """The pairs of some queries."""
         return self._replace(scores=self.scores[rows], levels=self.levels[rows], valid=self.valid[rows])
 

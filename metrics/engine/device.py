@@ -59,8 +59,7 @@ class Device:
         """The vectors as the precision rounds them."""
         if self.precision != "bfloat16":
             return vectors
-        rounded: Array = torch.from_numpy(vectors).bfloat16().float().numpy()
-        return rounded
+        return torch.from_numpy(vectors).bfloat16().float().numpy()
 
     def put_all(self, parts: Iterable[Array], shape: tuple[int, int], dtype: np.dtype[np.generic]) -> torch.Tensor:
         """The same of vectors that come part by part."""

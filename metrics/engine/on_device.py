@@ -94,7 +94,7 @@ class _Work(NamedTuple):
                 self._apply(_Product.count, products, places, items)
         for product in products:
             product.finish(similarity.share)
-        return [product.on_processor() for product in products]
+        return [product.move_to_processor() for product in products]
 
     def _count_at_once(self, products: list[_Product]) -> None:
         places, similarity = np.arange(len(self.order)), self.retrieval.source
@@ -285,7 +285,7 @@ class _Product:
         if share is not None:
             self._negatives = share.reduce(self._negatives)
 
-    def on_processor(self) -> SortedPositives:
+    def move_to_processor(self) -> SortedPositives:
         """The same on the processor, most in four bytes a positive.
 
         Of scores nothing is read but where they change: they come as 0 and 1 in turn.

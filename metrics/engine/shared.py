@@ -18,8 +18,8 @@ from hiertree.jit import Array, Ints, Words
 from ..ranking.gallery import Gallery
 from .blocks import num_threads, ranges
 from .processes import Share
-from .similarity import COLUMNS, LONGEST_TILE, Similarity
-from .vectors import Vectors, hashes_of, with_equals
+from .similarity import LONGEST_TILE, PRODUCT_ITEMS, Similarity
+from .vectors import Vectors, find_repeated, hashes_of
 
 LEAST_BYTES = 2**26  # of the smallest gallery that is divided; each process holds a smaller one whole
 
@@ -49,7 +49,7 @@ class SharedSimilarity(Similarity):
         """Items in one piece of the only tile of a single process; 0 if there are several tiles to divide."""
         if len(self.tiles) > 1 or self.device is not None:
             return 0
-        return max(min(self._piece, LONGEST_TILE) // COLUMNS, 1) * COLUMNS
+        return max(min(self._piece, LONGEST_TILE) // PRODUCT_ITEMS, 1) * PRODUCT_ITEMS
 
     @cached_property
     def _cuts(self) -> list[slice]:
@@ -172,7 +172,7 @@ class SharedSimilarity(Similarity):
 
     def _first_of_equal(self) -> Ints | None:
         hashes = self.item_hashes
-        candidates = with_equals(hashes)
+        candidates = find_repeated(hashes)
         local = np.flatnonzero(np.isin(candidates, self._own))
         marks = np.zeros((len(candidates), 2), np.uint64)
         for piece in ranges(len(local), self._piece):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _LARGEST_COPY = 2**29  # bytes of the largest gallery that is copied in normalized form
 _TILE, _TILE_ON_A_DEVICE = 2**25, 2**27  # bytes of a tile of a larger gallery
 LONGEST_TILE = 2**16  # items of a tile; for each tile the tables of positives are read again, and scores held
-COLUMNS = 2048  # items of a product: its scores stay in the cache while they are summed
+PRODUCT_ITEMS = 2048  # items of a product: its scores stay in the cache while they are summed
 
 
 class Similarity:
@@ -143,7 +143,7 @@ class Similarity:
 
     def multiply(self, queries: Array, items: Any, scores: Array, height: int, *, threads: int) -> None:
         """Write the scores of padded queries against some items, without regard to equal vectors."""
-        width = COLUMNS if self.device is None else len(items)
+        width = PRODUCT_ITEMS if self.device is None else len(items)
         pairs = [(rows, tile) for rows in ranges(len(queries), height) for tile in ranges(len(items), width)]
 
         def multiply(product: tuple[slice, slice]) -> None:

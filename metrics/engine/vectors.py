@@ -116,7 +116,7 @@ def first_of_equal(hashes: Words, rows_of: Callable[[Ints], Array]) -> Ints | No
 
     ``hashes`` are those of the vectors; ``rows_of`` gives the vectors of some rows.
     """
-    candidates = with_equals(hashes)
+    candidates = find_repeated(hashes)
     if not len(candidates):
         return None
     first = np.arange(len(hashes))
@@ -133,7 +133,7 @@ def first_of_equal(hashes: Words, rows_of: Callable[[Ints], Array]) -> Ints | No
     return None if (first == np.arange(len(first))).all() else first
 
 
-def with_equals(hashes: Words) -> Ints:
+def find_repeated(hashes: Words) -> Ints:
     """The rows whose hash occurs more than once, grouped by hash, ascending within a group."""
     order = np.argsort(hashes, kind="stable")
     repeats = hashes[order[1:]] == hashes[order[:-1]]

@@ -245,5 +245,4 @@ def _levels_of_listed(run: Triples, qrels: Triples, row: Ints) -> Ints:
     item = _renumbered(run.item, run.items, {name: number for number, name in enumerate(qrels.items)})
     pair_numbers = np.where(item < 0, -1, row * max(len(qrels.items), 1) + item)
     place = qrels.pairs().get_indexer(pd.Index(pair_numbers))
-    levels: Ints = np.append(qrels.value, -1)[place].astype(np.int64)  # −1 reads the appended −1
-    return levels
+    return np.append(qrels.value, -1)[place].astype(np.int64)  # −1 reads the appended −1

@@ -256,8 +256,7 @@ def _same_id(query_ids: Any, gallery_ids: Any, num_queries: int, num_items: int 
     low = np.searchsorted(items[order], queries, side="left")
     number = np.searchsorted(items[order], queries, side="right") - low
     rows, item = _each(low, number)
-    pairs: Ints = rows * len(items) + order[item]
-    return pairs
+    return rows * len(items) + order[item]
 
 
 def _each(start: Ints, number: Ints) -> tuple[Ints, Ints]:

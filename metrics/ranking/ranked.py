@@ -19,7 +19,6 @@ from ..request import Metric, MetricRequest
 from .sorted_positives import SortedPositives, count_negatives, count_negatives_by_index, empty_positives, sort, split
 
 _GLANCE = 64  # positives that are searched for ties at once
-_FEW = 32  # most members of a tie group that are counted one by one
 Value = TypeVar("Value")
 
 
@@ -160,40 +159,15 @@ def _rank_groups(positives: SortedPositives, ranked: Ranked) -> None:
         offset, size = ranked.offset[row], ranked.size[row]
         num_ahead, first = 0, 0
         while first < number:
-            stop, reached = min(first + _GLANCE, number), -1
-            if not _has_ties(score[first : min(stop + 1, number)]):
-                reached = _rank_alone(negatives[first:stop], num_ahead, offset[first:stop], size[first:stop])
-            if reached >= 0:
-                num_ahead, first = reached, stop
-            while first < stop:
-                num_ahead += negatives[first, 0]
-                end = first + 1
-                while end < number and score[end] == score[first]:
-                    end += 1
-                members = end - first + negatives[first, 1]
-                for item in range(first, end):
-                    offset[item], size[item] = num_ahead, members
-                num_ahead += members
-                first = end
-
-
-@jit
-def _has_ties(score: Array) -> bool:
-    ties = np.int32(0)
-    for item in range(len(score) - 1):
-        ties |= np.int32(score[item] == score[item + 1])
-    return bool(ties != 0)
-
-
-@jit
-def _rank_alone(negatives: Int32s, num_ahead: int, offset: Int32s, size: Int32s) -> int:
-    """Rank positives of distinct scores; return the number of items ahead of the next one, or −1 at a tie."""
-    tied = np.int32(0)
-    for item in range(len(negatives)):
-        num_ahead += negatives[item, 0] + 1
-        offset[item], size[item] = num_ahead - 1, 1
-        tied |= negatives[item, 1]
-    return -1 if tied else num_ahead
+            num_ahead += negatives[first, 0]
+            stop = first + 1
+            while stop < number and score[stop] == score[first]:
+                stop += 1
+            members = stop - first + negatives[first, 1]
+            for item in range(first, stop):
+                offset[item], size[item] = num_ahead, members
+            num_ahead += members
+            first = stop
 
 
 @jit
@@ -248,7 +222,8 @@ def tie_groups(ranked: Ranked, num_levels: int) -> TieGroups:
         item, group = _next_group(size, 0, number), 0
         while item < number:
             first[row, group], stop[row, group] = item, _end(offset, item, number)
-            _count_levels(ranked.level[row, item : stop[row, group]], members[row, group])
+            for place in range(item, stop[row, group]):
+                members[row, group, ranked.level[row, place]] += 1
             item = _next_group(size, stop[row, group], number)
             group += 1
         first[row, group] = number
@@ -257,48 +232,18 @@ def tie_groups(ranked: Ranked, num_levels: int) -> TieGroups:
 
 @jit
 def _next_group(size: Int32s, item: int, number: int) -> int:
-    """The first tied positive from ``item`` on, or the number of positives."""
-    while item < number:
-        stop = min(item + _GLANCE, number)
-        if not _all_alone(size[item:stop]):
-            while size[item] == 1:
-                item += 1
-            break
-        item = stop
+    """The first tied positive from ``item`` on, or the number of positives; ahead of ties many are added up at once."""
+    while item + _GLANCE <= number and size[item : item + _GLANCE].sum() == _GLANCE:
+        item += _GLANCE
+    while item < number and size[item] == 1:
+        item += 1
     return item
 
 
 @jit
-def _all_alone(size: Int32s) -> bool:
-    summed = 0
-    for item in range(len(size)):
-        summed += size[item]
-    return summed == len(size)
-
-
-@jit
 def _end(offset: Int32s, item: int, number: int) -> int:
-    """One past the last positive tied with a given one, by galloping search."""
-    start, step = offset[item], 1
-    while item + step < number and offset[item + step] == start:
-        item += step
-        step *= 2
-    while step > 0:
-        if item + step < number and offset[item + step] == start:
-            item += step
-        step //= 2
-    return item + 1
-
-
-@jit
-def _count_levels(level: Bytes, members: Ints) -> None:
-    """Count the items of each level; many items are compared with one level at a time, which vectorizes."""
-    if len(level) <= _FEW:
-        for item in range(len(level)):
-            members[level[item]] += 1
-        return
-    for depth in range(len(members)):
-        count = 0
-        for item in range(len(level)):
-            count += level[item] == depth
-        members[depth] = count
+    """One past the last positive tied with a given one."""
+    start = offset[item]
+    while item < number and offset[item] == start:
+        item += 1
+    return item

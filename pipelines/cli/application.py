@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
         _refuse("a file is nested too deeply to be read")
     except (click.Abort, KeyboardInterrupt) as error:
         if isinstance(error.__cause__, EOFError):  # click's word for it is Abort
-            _refuse("a file ends too early")
+            _refuse("a file is truncated")
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # a second Ctrl-C waits for nothing
         click.echo("interrupted", err=True)
         sys.exit(130)

@@ -11,11 +11,10 @@ import logging
 import os
 import shlex
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import click
@@ -114,7 +113,7 @@ class CheckedCommand(click.Command):
 
     Its help ends with the example; ``then`` is the command that usually comes next, with parameters in braces. Several
     processes that a launcher started run one that ``shares_work`` together; any other runs in the first of them.
-    ``check_packages`` names an extra that the command, but not its help, needs; ``moved`` says what replaces an option.
+    ``check_packages`` names an extra that the command, but not its help, needs.
     """
 
     def __init__(
@@ -124,11 +123,9 @@ class CheckedCommand(click.Command):
         then: str = "",
         shares_work: bool = False,
         check_packages: Callable[[], None] | None = None,
-        moved: Mapping[str, str] = MappingProxyType({}),
         **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
-        self.moved = moved
         self.example, self.then, self.shares_work, self.check_packages = example, then, shares_work, check_packages
         for param in self.params:
             if isinstance(param, click.Option) and param.show_default is None:
@@ -138,14 +135,6 @@ class CheckedCommand(click.Command):
             self.params.append(click.Option(["--force"], is_flag=True, help=text))
         self.params.append(click.Option(["-q", "--quiet"], is_flag=True, help="Print results and errors only."))
         self.params.append(click.Option(["-v", "--verbose"], is_flag=True, help="Print the traceback of an error."))
-
-    @override
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; an option that has moved is an error that names its place."""
-        for name in (word.partition("=")[0] for word in args):
-            if name in self.moved:
-                ctx.fail(f"{name} has moved: expected {self.moved[name]}")
-        return super().parse_args(ctx, args)
 
     @override
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

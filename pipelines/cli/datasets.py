@@ -47,7 +47,7 @@ def list_all(as_json: bool) -> None:
 @split_option
 @structure_option
 @flag("--decode", "Also decode every image.")
-@flag("--content", "Also compare the content of images, to find copies by other names.")
+@flag("--content", "Also compare the content of images, to find copies under other names.")
 @json_option
 def check(
     name: str, root: Path, splits: tuple[str, ...], structure: bool, decode: bool, content: bool, as_json: bool
@@ -173,12 +173,12 @@ def _numbered(steps: Sequence[str]) -> str:
 @command(example="hiertree split images.csv --levels kind,landmark --val 0.1 --out images-split.csv")
 @click.argument("table", type=INPUT_FILE)
 @option("--levels", NAMES, "The columns of labels, coarse → fine.", required=True)
-@option("--test", float, "The share that test holds.", default=0.5)
-@option("--val", float, "The share that val holds, for a validation.")
+@option("--test", float, "Share of the test split.", default=0.5)
+@option("--val", float, "Share of the val split, for a validation.")
 @choice("--by", ("classes", "images"), "Shares of the classes, or of the images of each class.", default="classes")
 @option("--column", NAME, "The column to write.", default="split")
-@option("--seed", SEED, "Of the draw.", default=0)
-@option("--out", OUTPUT_FILE, "The table with that column, a CSV file.", required=True)
+@option("--seed", SEED, "Seed of the draw.", default=0)
+@option("--out", OUTPUT_FILE, "CSV file to write: the table with that column.", required=True)
 def split(
     table: Path,
     levels: tuple[str, ...],

@@ -39,7 +39,7 @@ labels_option = option(
     "--labels", INPUT_FILE, "CSV or Parquet table of labels, one row for each embedding, where the file has none."
 )
 levels_option = option(
-    "--levels", NAMES, "Columns of labels, coarse → fine; default: all but those of names and split.", default=()
+    "--levels", NAMES, "Columns of labels, coarse → fine; default: all but names and split.", default=()
 )
 gallery_option = option("--gallery", INPUT_PATH, "Embeddings of a separate gallery.")
 gallery_labels_option = option("--gallery-labels", INPUT_FILE, "Table of the gallery's labels.")
@@ -65,9 +65,9 @@ codes_option = flag("--codes", "Rank by Hamming distance between the signs of em
     "--shard-size", COUNT, "Images in a shard; an interrupted call goes on after the last whole one.", default=16_384
 )
 @set_option("Override of the recipe.")
-@flag("--no-labels", "Look for none: embed every image of DATA.")
-@choice("--dtype", ["float32", "float16"], "Of the numbers that are written.", default="float32")
-@option("--devices", COUNT, "Processes to share the work, one GPU of this machine each.", default=1)
+@flag("--no-labels", "Ignore labels: embed every image of DATA.")
+@choice("--dtype", ["float32", "float16"], "Type of the numbers written.", default="float32")
+@option("--devices", COUNT, "Processes that share the work, one per GPU of this machine.", default=1)
 @flag("--skip-bad", "Leave out images that do not decode; OUT/skipped.csv names them.")
 @backbone_option
 def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> None:
@@ -89,21 +89,13 @@ def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> 
         click.echo(f"images that do not decode are in {result.skipped}", err=True)
 
 
-@command(
-    example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1",
-    shares_work=True,
-    moved={
-        **dict.fromkeys(("--run", "--qrels", "--tree"), "hiertree evaluate-run RUN"),
-        "--truth": "hiertree evaluate-pairs EMBEDDINGS TRUTH",
-        "--weights": "--relevance",
-    },
-)
+@command(example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1", shares_work=True)
 @click.argument("embeddings", type=INPUT_PATH)
 @labels_option
 @levels_option
 @gallery_option
 @gallery_labels_option
-@option("--ids", NAME, "No query retrieves an item with the same value there: itself, its sequence.", metavar="COLUMN")
+@option("--ids", NAME, "Column of ids; no query retrieves its own: itself, its sequence.", metavar="COLUMN")
 @option("--junk", INPUT_FILE, "Table of columns query and item, rows counted from 0, to leave out of lists.")
 @flag("--distractors", "Gallery rows whose labels are all empty are irrelevant to every query.")
 @field_options(RetrievalConventions)
@@ -136,9 +128,9 @@ def evaluate(embeddings: Path, **options: Any) -> None:
 @levels_option
 @names_option
 @choice(
-    "--unjudged", ["irrelevant", "error"], "What listed items without judgment or labels are.", default="irrelevant"
+    "--unjudged", ["irrelevant", "error"], "How to count listed items without judgment or labels.", default="irrelevant"
 )
-@choice("--negative-qrels", ["error", "irrelevant"], "What judgments below 0 are.", default="error")
+@choice("--negative-qrels", ["error", "irrelevant"], "How to treat judgments below 0.", default="error")
 @flag("--lower-is-better", "The scores of RUN are distances; those in a column 'distance' are anyway.")
 @field_options(Conventions)
 @result_options
@@ -192,7 +184,7 @@ def qrels(tree: Path, out: Path, **options: Any) -> None:
 @click.argument("embeddings", type=INPUT_PATH)
 @labels_option
 @levels_option
-@option("--queries", COUNT, "How many queries are drawn, at most.", default=200)
+@option("--queries", COUNT, "Largest number of queries to draw.", default=200)
 @option("--seed", SEED, "Seed of the draw.", default=0)
 @json_option
 @option("--out", OUTPUT_FILE, "JSON file for the table and its provenance.")

@@ -161,7 +161,7 @@ def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) 
     then="hiertree labels export {clustered} --review {log} --out exported",
 )
 @click.argument("clustered", type=INPUT_PATH)
-@click.option("--annotator", required=True, help="Who reviews; everybody has a log of their own.")
+@click.option("--annotator", required=True, help="Name of the reviewer; each has a log.")
 @click.option("--log", type=GROWING_FILE, help="JSON lines to append to; default: CLUSTERED-review-ANNOTATOR.jsonl.")
 @settings_options("photos", ImageFolderSettings)
 @click.option(

@@ -174,7 +174,7 @@ no_browser_option = flag("--no-browser", "Only print the address.")
 backbone_option = option(
     "--backbone",
     NAME,
-    "Your own network, of a run that was trained with it; what a folder names is never imported.",
+    "Your network, for a run trained with it; nothing that a folder names is imported.",
     metavar="MODULE:ATTRIBUTE",
 )
 launcher_option = choice(

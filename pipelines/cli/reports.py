@@ -20,8 +20,8 @@ from .options import COUNT, SEED, field_options, flag, no_browser_option, option
 @option("--out", OUTPUT_FILE, "The HTML file.", default=Path("report.html"))
 @click.option("--title", default="Retrieval report", help="Title of the page.")
 @set_option("data.root=PATH where a run's images have moved.")
-@option("--queries", COUNT, "Queries shown of the worst, the median and the best, each.", default=3)
-@option("--hits", COUNT, "Images shown of each ranking.", default=8)
+@option("--queries", COUNT, "How many of the worst, median and best queries to show, each.", default=3)
+@option("--hits", COUNT, "Images to show of each ranking.", default=8)
 @click.option(
     "--map",
     "projection",
@@ -70,7 +70,7 @@ def browse(sources: tuple[Path, ...], images: Path | None, port: int, no_browser
 @option("--data", INPUT_PATH, "Omniglot (zip, npz or folder) instead of the drawn images.")
 @option("--seed", SEED, "Seed of the clusters, the images and both trainings.", default=0)
 @flag("--quick", "A few steps only: to see that everything runs.")
-@flag("--fresh", "Train again even where a finished run is there.")
+@flag("--fresh", "Train again even if a finished run exists.")
 def demo(out: Path, data: Path | None, seed: int, quick: bool, fresh: bool) -> None:
     """Landmark ids to labels, images to a trained HAPPIER model, and a page that shows both. Offline, in minutes."""
     require_package("faiss", "lightning_fabric", "matplotlib", "sklearn", "timm", "torch", "torchvision", extra="all")

@@ -132,7 +132,7 @@ def _head(recipe: BuiltInRecipe, text: str) -> Iterator[str]:
 @click.argument("recipe", type=NAME_OR_INPUT)
 @option("--out", GROWING_FOLDER, "Folder of the run.", required=True)
 @set_option("Override, optimizer.lr=1e-4 for instance.")
-@choice("--on-bad-image", ["error", "skip"], "What becomes of images that do not decode.")
+@choice("--on-bad-image", ["error", "skip"], "What to do with images that do not decode.")
 @flag("--fresh", "Remove an earlier run in that folder first.")
 def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str | None, fresh: bool) -> None:
     """Train RECIPE, a YAML file or the name of a built-in one; an interrupted run goes on where it was."""
@@ -145,7 +145,7 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
     if not result.is_first:
         return
     if result.already_finished:
-        click.echo(f"{out} holds this run, finished", err=True)
+        click.echo(f"{out} already holds this run, finished", err=True)
     picked = result.best
     if result.best_metrics is not None:  # of the network that the validation picked, beside the last one's
         origin = f", which the validation picked after epoch {picked['epoch']:g}" if picked else ""

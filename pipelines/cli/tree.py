@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,14 +32,12 @@ _POLICIES = {
     "repeats": (("error", "merge"), "Merge equal rows of a table."),
     "leaf": (("label", "path"), "A leaf is its last label, or its whole path."),
 }
-_OF_GRAPHS = ("direction", "multiple_parents", "forest", "inner_leaves", "homonyms", "uneven")
-_OF_ROWS = ("leaf", "uneven", "repeats", "homonyms", "gaps")
-_OF_NEWICK = ("leaf", "uneven", "forest", "inner_names")
+_NAMES = {"level_names": "--levels", "inner_names": "--no-inner-names"}  # options of other names than the readers'
 _WRITERS = {".csv": "to_csv", ".json": "to_json", ".graphml": "to_graphml", ".nwk": "to_newick", ".newick": "to_newick"}
 
 
 def _typed(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    return _NAMES.get(name, f"--{name.replace('_', '-')}")
 
 
 def _policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,7 +54,7 @@ def _policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @option("--edges", NAMES, "Instead, the two columns of a table of edges.", metavar="PARENT,CHILD")
 @_policy_options
 @option("--inner-leaves", NAMES, "Inner nodes that items carry too, or 'all'.")
-@flag("--no-inner-names", "Newick names hold the support of branches: leave them out.")
+@flag("--no-inner-names", "Ignore inner names in Newick that hold the support of branches.")
 def tree(
     source: Path,
     out: Path,
@@ -79,7 +79,9 @@ def tree(
         options["inner_names"] = False
     try:
         with naming_file(source):
-            label_tree = _read(source, levels or (), edges or (), options)
+            read = _reader(source, levels or (), edges or ())
+            _check_options(options, read, source)
+            label_tree = read(**options)
     except HiertreeError as error:
         problem, expected, remedy = map(_with_options, (error.given, error.expected, error.remedy))
         raise type(error)(problem or "", expected=expected, remedy=remedy) from error
@@ -88,44 +90,38 @@ def tree(
         click.echo(f"{name}: {size}")
 
 
-def _read(source: Path, levels: tuple[str, ...], edges: tuple[str, ...], policies: dict[str, Any]) -> LabelTree:
+def _reader(source: Path, levels: tuple[str, ...], edges: tuple[str, ...]) -> Callable[..., LabelTree]:
+    """What makes the tree, given the policies; its signature says which apply to the file's format."""
     from hiertree import LabelTree
     from hiertree.io.tables import read_table
     from hiertree.tree import read_edges
 
-    kind, names = source.suffix.lower(), levels or None
+    kind = source.suffix.lower()
+    names: dict[str, Any] = {"level_names": levels} if levels else {}
     if kind in (".csv", ".parquet"):
         if bool(levels) == bool(edges) or len(edges) not in (0, 2):
             problem = f"the table {source.name} with levels={','.join(levels)!r} and edges={','.join(edges)!r}"
             raise OptionError(problem, expected="columns of levels, coarse → fine, or two of edges, parent and child")
         if levels:
-            _check_policies(policies, _OF_ROWS, "a table of levels")
-            return LabelTree.from_csv(source, levels=levels, **policies)
-        _check_policies(policies, _OF_GRAPHS, "a table of edges")
-        return LabelTree.from_edges(read_table(source, required=edges, needs_rows=True)[list(edges)], **policies)
+            return partial(LabelTree.from_csv, source, levels=levels)
+        return partial(LabelTree.from_edges, read_table(source, required=edges, needs_rows=True)[list(edges)])
     if edges:
         raise OptionError(f"edges={','.join(edges)!r} of {source.name}", expected="columns of a CSV or Parquet table")
-    if kind in (".nwk", ".newick"):
-        _check_policies(policies, _OF_NEWICK, "Newick")
-        return LabelTree.from_newick(source, level_names=names, **policies)
     if kind == ".json":
-        if levels:
-            raise OptionError(f"levels={','.join(levels)!r} of {source.name}", expected="none: a .json tree has names")
-        _check_policies(policies, (), "a .json tree")
-        return LabelTree.from_json(source)
-    _check_policies(policies, _OF_GRAPHS, "a graph")
-    if kind == ".graphml":
-        return LabelTree.from_graphml(source, level_names=names, **policies)
-    return LabelTree.from_edges(read_edges(source), level_names=names, **policies)
+        _check_options(names, LabelTree.from_json, source)
+        return partial(LabelTree.from_json, source)
+    if kind in (".nwk", ".newick", ".graphml"):
+        return partial(LabelTree.from_graphml if kind == ".graphml" else LabelTree.from_newick, source, **names)
+    return partial(LabelTree.from_edges, read_edges(source), **names)
 
 
-def _check_policies(policies: dict[str, Any], choices: Collection[str], files: str) -> None:
-    """Refuse a policy that does not apply to the file's format."""
-    for name, value in policies.items():
-        if name not in choices:
-            raise OptionError(
-                f"{name}={value!r} for {files}", expected=f"one of {', '.join(choices)}" if choices else "none"
-            )
+def _check_options(options: Collection[str], read: Callable[..., LabelTree], source: Path) -> None:
+    """Refuse options that do not apply to the file's format."""
+    parameters = signature(read).parameters
+    if misfits := [_typed(name) for name in options if name not in parameters]:
+        choices = [_typed(name) for name in (*_POLICIES, "inner_leaves", *_NAMES) if name in parameters]
+        problem = f"{', '.join(misfits)} for {source.name}"
+        raise OptionError(problem, expected=f"some of {', '.join(choices)}" if choices else "no option")
 
 
 def _with_options(text: str | None) -> str | None:

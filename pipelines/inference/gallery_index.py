@@ -12,7 +12,7 @@ from hiertree.arrays import as_paths
 from hiertree.errors import ExportError, InputError, MissingResourceError, OptionError, ShapeError, require_package
 from hiertree.io import files
 from hiertree.io.provenance import MANIFEST, sha256
-from hiertree.io.reading import read_json_object, reading_file
+from hiertree.io.reading import reading_file, reading_json
 from hiertree.io.tables import read_table, write_table
 from hiertree.options import check_integer
 
@@ -57,9 +57,7 @@ def require_weights(folder: Path, weights: Path) -> None:
     """Check that a gallery was embedded with these weights, where its manifest says with which."""
     if not (folder / MANIFEST).is_file():
         return
-    expected = "a manifest of hiertree"
-    content = read_json_object(folder / MANIFEST, expected=expected)
-    with reading_file(folder / MANIFEST, expected=expected):
+    with reading_json(folder / MANIFEST, expected="a manifest of hiertree") as content:
         noted = {file["sha256"] for file in content["inputs"] + content["outputs"] if file["name"] == weights.name}
     if noted and sha256(weights) not in noted:
         raise InputError(

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import AnyPath, write_json
-from hiertree.io.reading import read_json_object, reading_file
+from hiertree.io.reading import reading_json
 from hiertree.io.tables import write_table
 
 from .encode.hypernyms import EDGE_COLUMNS, read_hypernyms
@@ -59,7 +59,7 @@ _REMEDIES: dict[Reason, str] = {
     "not scraped": "'hiertree labels scrape' asks Wikimedia for them, 'labels retry' again for those that failed",
     "no label": "name the column of types with --instance-column, or give labels from images with 'labels fill'",
     "several labels": "--multi first or --multi all keeps them",
-    "Wikimedia page": "list places, not pages of Wikimedia's own",
+    "Wikimedia page": "list places, not Wikimedia's own pages",
     "irrelevant label": "review the labels again",
 }
 _MENDED_SHOWN = 3
@@ -105,7 +105,7 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
 def _cleaned(landmarks: Iterable[Landmark], multi: Multi, unnamed: Unnamed) -> Cleaned:
     """Clean landmarks, which each iteration over the result reads again, so that none is held in memory."""
     counts = Counter(landmark.values for landmark in landmarks)  # most landmarks share theirs
-    named_values_of = _with_names(counts)
+    named_values_of = _put_names(counts)
     texts: Counter[str] = Counter()
     for values, named_values in named_values_of.items():
         for value in _places(named_values):
@@ -149,7 +149,7 @@ def _each_dropped(landmarks: Iterable[Landmark], verdicts: Verdicts) -> Iterator
     for landmark in landmarks:
         reason, *_, scraped_texts = verdicts[landmark.values]
         if reason is not None:
-            origin = _with_cause(landmark.origin, scraped_texts)
+            origin = _add_cause(landmark.origin, scraped_texts)
             yield DroppedLandmark(landmark.landmark_id, landmark.category, scraped_texts, reason, origin)
 
 
@@ -166,7 +166,7 @@ class _Verdict(NamedTuple):
 Verdicts: TypeAlias = "Mapping[Values | None, _Verdict]"
 
 
-def _with_names(values: Iterable[Values | None]) -> dict[Values | None, Values | None]:
+def _put_names(values: Iterable[Values | None]) -> dict[Values | None, Values | None]:
     """Map values to values with the names of known classes in place of their Wikidata ids."""
     rows = list(values)
     items = {value: item for row in rows for value in row or () if (item := item_id_of(value.text))}
@@ -226,7 +226,7 @@ def _common_spellings(texts: Mapping[str, int]) -> dict[str, str]:
     return {text: "" if _says_nothing(label) else best[spelling_key(label)] for text, label in labels.items()}
 
 
-def _with_cause(origin: Origin, scraped_texts: Sequence[str]) -> Origin:
+def _add_cause(origin: Origin, scraped_texts: Sequence[str]) -> Origin:
     """The origin, with the reason for a missing label if the values show it: none contains a word."""
     texts = [text.strip() for text in scraped_texts]
     if origin.reason:
@@ -246,9 +246,9 @@ def _says_nothing(label: str) -> bool:
 class CleanSettings(Settings):
     """How landmarks are read and cleaned."""
 
-    multi: Multi = option("drop", "What becomes of landmarks with several labels.")
-    separator: str = option("|", "What stands between several values.", min_length=1)
-    unnamed: Unnamed = option("drop", "What becomes of landmarks whose classes have no name, only Wikidata ids.")
+    multi: Multi = option("drop", "What to do with landmarks that have several labels.")
+    separator: str = option("|", "Separator between several values.", min_length=1)
+    unnamed: Unnamed = option("drop", "What to do with landmarks whose classes have only Wikidata ids, no names.")
 
 
 DEFAULTS = CleanSettings()
@@ -366,16 +366,16 @@ def describe_cleaning(report: Mapping[str, Any]) -> str:
         causes = ", ".join(f"{count} {cause}" for cause, count in report["because"].get(reason, {}).items())
         lines.append((number, f"dropped: {reason} ({causes})" if causes else f"dropped: {reason}"))
     if ids := report.get("own_ids"):
-        lines.append((ids["landmarks"], f"have a Wikidata id each, perhaps their own: {_ask_with(ids['column'])}"))
+        lines.append((ids["landmarks"], f"have one Wikidata id each, perhaps their own: {_ask_with(ids['column'])}"))
     elif unnamed_landmarks := report["because"].get("no label", {}).get(_ONLY_ID):
         lines.append(
-            (unnamed_landmarks, "of these --unnamed keep keeps; 'labels hypernyms' asks what their classes are called")
+            (unnamed_landmarks, "of these --unnamed keep can keep; 'labels hypernyms' asks for their classes' names")
         )
     lines.append((report["kept"], f"kept, with {report['distinct_labels']} distinct labels"))
     if mended_labels := report.get("mended_labels"):
         first = ", ".join(f"{text!r} → {label!r}" for text, label in list(mended_labels.items())[:_MENDED_SHOWN])
         ellipsis = ", …" if len(mended_labels) > _MENDED_SHOWN else ""
-        lines.append((len(mended_labels), f"texts put into the form of their label: {first}{ellipsis}"))
+        lines.append((len(mended_labels), f"texts normalized: {first}{ellipsis}"))
     for sign, labels in report.get("joined_values", {}).items():
         lines.append(
             (len(labels), f"labels look like several values, {labels[0]!r} for instance: --separator {sign!r}")
@@ -397,10 +397,10 @@ def check_kept(report: Mapping[str, Any], folder: AnyPath) -> None:
     if "own_ids" in report:
         remedy = f"if they are the landmarks' own, {_ask_with(report['own_ids']['column'])}"
     elif cause == _ONLY_ID:
-        remedy = "--unnamed keep keeps them, and 'hiertree labels hypernyms' asks what they are called"
+        remedy = "--unnamed keep keeps them, and 'hiertree labels hypernyms' asks for their names"
     else:
         remedy = _REMEDIES[reason]
-    problem = f"no landmark has one label: {reason}{f' ({cause})' if cause else ''}"
+    problem = f"no landmark has exactly one label: {reason}{f' ({cause})' if cause else ''}"
     raise TableError(problem, expected="some", remedy=f"{remedy}; {Path(folder) / DROPPED} lists each landmark")
 
 
@@ -415,8 +415,5 @@ def write_cleaned(folder: Path, cleaning: Cleaned, report: Mapping[str, Any]) ->
 
 def read_report(folder: AnyPath) -> dict[str, Any]:
     """The counts in a folder."""
-    file = Path(folder) / REPORT
-    expected = f"the report of '{COMMAND}'"
-    report = read_json_object(file, expected=expected)
-    with reading_file(file, expected=expected):
+    with reading_json(Path(folder) / REPORT, expected=f"the report of '{COMMAND}'") as report:
         return {name: report[name] for name in cleaning_report(Cleaned([], [], {}), unknown_ids=0)} | report

@@ -110,8 +110,8 @@ class FillSettings(ImageFolderSettings, ClipSettings):
 
     embeddings: Path | None = option(None, "An .npz of embeddings and landmark_ids instead of images.")
     method: Literal["clip", "knn"] = option("clip", "By the label texts, or by the images of labeled landmarks.")
-    threshold: float = option(THRESHOLD, "Confidence from which a label is taken.", ge=0, le=1)
-    neighbors: Count = option(NEIGHBORS, "Nearest images that vote, for knn.")
+    threshold: float = option(THRESHOLD, "Lowest confidence at which a label is taken.", ge=0, le=1)
+    neighbors: Count = option(NEIGHBORS, "How many of the nearest images vote, for knn.")
     temperature: float = option(TEMPERATURE, "Temperature of the softmax over cosines.", gt=0, allow_inf_nan=False)
 
     def vectors(self) -> EncodedImages | StoredVectors:
@@ -183,7 +183,7 @@ class FillStep(LabelStep[Votes]):
             raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labeled landmarks")
         votes = list(self._filled(kept_landmarks, dropped))
         accepted_votes = {vote.landmark_id: vote for vote in votes if vote.confidence >= self.settings.threshold}
-        cleaning = _with_labels(kept_landmarks, dropped, accepted_votes)
+        cleaning = _label_landmarks(kept_landmarks, dropped, accepted_votes)
         counts = {"unlabeled_with_images": len(votes), "labeled_from_images": len(accepted_votes)}
         counts["images"] = sum(vote.images for vote in votes)
         return Votes(cleaning, votes, accepted_votes, read_report(self.source) | landmark_counts(cleaning) | counts)
@@ -224,7 +224,7 @@ def _label_of(landmarks: Sequence[KeptLandmark]) -> dict[str, str]:
     return {landmark.landmark_id: landmark.labels[0] for landmark in landmarks if len(landmark.labels) == 1}
 
 
-def _with_labels(
+def _label_landmarks(
     kept_landmarks: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark], accepted_votes: dict[str, Filled]
 ) -> Cleaned:
     """The kept landmarks, followed by newly labeled ones in the order of their ids."""

@@ -55,10 +55,10 @@ def normalize_label(text: str) -> str:
     label = " ".join(unicodedata.normalize("NFC", visible(spaced)).split())
     while (shorter := _QUALIFIER.sub("", label)) != label:
         label = shorter
-    return _without_place(label)
+    return _strip_place(label)
 
 
-def _without_place(label: str) -> str:
+def _strip_place(label: str) -> str:
     """The type in the singular, where a label has the form of a list's name: several of a kind, and where they are.
 
     The noun before the first preposition is the one of which there are several: "list of cities in Japan" stays.

@@ -37,7 +37,7 @@ class ImageFolderSettings(Settings):
 
     images: Path | None = option(None, "Images of landmarks: <landmark id>.jpg, or a folder for each landmark.")
     image_table: Path | None = option(
-        None, "Table of image ids and landmark_id, where files bear the images' ids: train.csv or train_clean.csv."
+        None, "Table of image ids and landmark_id, where files are named by image id: train.csv or train_clean.csv."
     )
 
     def folder(self) -> ImageFolder | None:
@@ -59,16 +59,16 @@ class ImageFolder:
 
     def __init__(self, folder: AnyPath, table: AnyPath | None = None) -> None:
         if not Path(folder).is_dir():
-            raise OptionError(f"no folder {folder}", expected="one of landmarks' images")
+            raise OptionError(f"no folder {folder}", expected="a folder of landmarks' images")
         self._root = Path(folder).resolve()
         self._images_of = None if table is None else _image_ids(table)
         self._by_stem = lru_cache(_FOLDERS)(partial(_images_by_stem, self._root))
 
     def find(self, landmark: str) -> Path | None:
         """The first image of a landmark, or None."""
-        return next(self.all_of(landmark), None)
+        return next(self.find_all(landmark), None)
 
-    def all_of(self, landmark: str) -> Iterator[Path]:
+    def find_all(self, landmark: str) -> Iterator[Path]:
         """The existing images of a landmark; never one outside the folder."""
         if "\0" in landmark:
             return
@@ -138,7 +138,7 @@ class EncodedImages:
 
     def of(self, landmarks: Iterable[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
         """Landmarks that have images, each with (m, d) float32 rows of unit norm, in the order given."""
-        image_paths = [(landmark, paths) for landmark in landmarks if (paths := list(self.folder.all_of(landmark)))]
+        image_paths = [(landmark, paths) for landmark in landmarks if (paths := list(self.folder.find_all(landmark)))]
         if not image_paths:
             return
         encode = _tower(self.encoder)
@@ -149,7 +149,7 @@ class EncodedImages:
 
     def identity(self, landmarks: Iterable[str]) -> dict[str, Any]:
         """The model, and names and sizes of the images."""
-        files = [path for landmark in landmarks for path in self.folder.all_of(landmark)]
+        files = [path for landmark in landmarks for path in self.folder.find_all(landmark)]
         digest = hashlib.sha256("\n".join(f"{path.name} {path.stat().st_size}" for path in files).encode()).hexdigest()
         return {**self.encoder.settings(), "images": len(files), "names_and_sizes": digest}
 

@@ -113,7 +113,7 @@ class DroppedLandmark:
     origin: Origin = NO_ORIGIN
 
 
-COLUMNS = ("landmark_id", "category", "labels", "item_ids", "confidence", "scraped", *Origin._fields)
+KEPT_COLUMNS = ("landmark_id", "category", "labels", "item_ids", "confidence", "scraped", *Origin._fields)
 DROPPED_COLUMNS = ("landmark_id", "category", "instance_of", "reason", *Origin._fields[:-1], "scrape_reason")
 
 
@@ -195,7 +195,7 @@ def read_listed(
 
 def _check_columns(path: AnyPath, table: pd.DataFrame, required: list[str], *, remedy: str | None = None) -> None:
     options = "--id-column, --category-column, --instance-column, or columns=ColumnNames(…)"
-    check_columns(path, list(table.columns), required, remedy=remedy or f"say what it is called: {options}")
+    check_columns(path, list(table.columns), required, remedy=remedy or f"name it: {options}")
 
 
 def _place_column(table: pd.DataFrame, columns: ColumnNames) -> str | None:
@@ -232,7 +232,7 @@ def unique_ids(table: pd.DataFrame, column: str, path: AnyPath, *, first: dict[s
             raise TableError(f"{path}, line {line}: {column} {landmark_id!r:.80}", expected=expected)
         if landmark_id in first:
             problem = f"{path}, line {line}: {column} {landmark_id!r} again (first on line {first[landmark_id]})"
-            remedy = "join several values of a landmark in one cell"
+            remedy = "join a landmark's values in one cell"
             raise TableError(problem, expected="one row per landmark", remedy=remedy)
         first[landmark_id] = line
     return ids
@@ -248,7 +248,7 @@ def _values(
         item_ids = _split(id_cell, separator) or [""] * len(texts)  # an empty cell: values whose ids are not known
         if len(item_ids) != len(texts):
             problem = f"{len(texts)} values but {len(item_ids)} ids in {columns.item_ids} ({id_cell!r})"
-            raise TableError(f"{path}, line {line}: {problem}", expected="one id a value")
+            raise TableError(f"{path}, line {line}: {problem}", expected="one id per value")
         values = tuple(InstanceValue(text, item_id.strip()) for text, item_id in zip(texts, item_ids, strict=True))
         yield shared_values.setdefault(values, values)
 
@@ -285,7 +285,7 @@ def write_kept(path: AnyPath, kept: Iterable[KeptLandmark]) -> None:
     Raises:
         TableError: a label holds the separator.
     """
-    write_table(path, COLUMNS, map(_cells, kept))
+    write_table(path, KEPT_COLUMNS, map(_cells, kept))
 
 
 def read_kept(path: AnyPath) -> list[KeptLandmark]:
@@ -310,7 +310,7 @@ def read_kept(path: AnyPath) -> list[KeptLandmark]:
 
 def each_kept(path: AnyPath) -> Iterator[KeptLandmark]:
     """Yield what :func:`read_kept` returns."""
-    return (_kept(*row) for row in _rows(Path(path), LANDMARKS, COLUMNS))
+    return (_kept(*row) for row in _rows(Path(path), LANDMARKS, KEPT_COLUMNS))
 
 
 def write_dropped(path: AnyPath, dropped: Iterable[DroppedLandmark]) -> None:

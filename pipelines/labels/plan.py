@@ -49,7 +49,7 @@ from .landmarks import ColumnNames
 from .scrape.outcomes import count_failed, describe_outcomes, describe_status, status
 from .scrape.scraping import STORE, dump_step, scrape
 from .scrape.settings import ScrapeSettings
-from .steps import REPORT, LabelStep, Settings, beside
+from .steps import REPORT, LabelStep, Settings, resolve_paths
 
 CLEANED, FILLED, CLUSTERED, SHOWN = "cleaned", "filled", "clustered", "tree"
 Say = Callable[[str], object]
@@ -82,7 +82,7 @@ def read_plan(path: AnyPath) -> LabelsPlan:
             ``scrape`` with neither ``contact`` nor ``dump``; the message names the place.
     """
     file = Path(path)
-    return beside(check_plan(read_yaml(file), source=file.name), file.parent)
+    return resolve_paths(check_plan(read_yaml(file), source=file.name), file.parent)
 
 
 def check_plan(values: Any, *, source: str = "plan") -> LabelsPlan:
@@ -105,7 +105,7 @@ def check_plan(values: Any, *, source: str = "plan") -> LabelsPlan:
     except OptionError as error:
         raise RecipeError(f"{source}: {error.given}", expected=error.expected, remedy=error.remedy) from None
     if plan.scrape is not None and plan.scrape.contact is None and plan.scrape.dump is None:
-        raise RecipeError(f"{source}: scrape: neither contact nor dump", expected="whom Wikimedia can reach, or a dump")
+        raise RecipeError(f"{source}: scrape: neither contact nor dump", expected="a contact or a dump")
     return plan
 
 
@@ -153,7 +153,7 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
     elif not isinstance(plan, LabelsPlan):
         plan = check_plan(plan)
     if plan.review is not None and not plan.review.is_file():
-        expected, remedy = "the log of 'hiertree labels review'", "leave review out until there is one"
+        expected, remedy = "the log of 'hiertree labels review'", "leave out review until there is one"
         raise RecipeError(f"review: no file {plan.review}", expected=expected, remedy=remedy)
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or (folder / MANIFEST).exists()):
@@ -221,6 +221,6 @@ def _scrape(plan: LabelsPlan, settings: ScrapeSettings, source: Path, run: _Run)
         failed, landmarks = count_failed(outcomes)
         if failed > plan.allow_failed * landmarks:
             expected = f"at most a share of {plan.allow_failed:g}"
-            remedy = "run the plan again, which asks for them again, or set allow_failed"
+            remedy = "run the plan again to retry them, or set allow_failed"
             raise IncompleteScrapeError(f"{failed} of {landmarks} landmarks failed", expected=expected, remedy=remedy)
     return store

@@ -74,13 +74,13 @@ def _option_error(error: ValidationError) -> OptionError:
     return OptionError(f"{name}{value}: {complaints}")
 
 
-def beside(settings: AnySettings, folder: Path) -> AnySettings:
+def resolve_paths(settings: AnySettings, folder: Path) -> AnySettings:
     """The settings with relative paths resolved from a folder; names without a file there stay."""
     changed: dict[str, Any] = {}
     for name, info in type(settings).model_fields.items():
         value = getattr(settings, name)
         if isinstance(value, Settings):
-            changed[name] = beside(value, folder)
+            changed[name] = resolve_paths(value, folder)
         elif isinstance(value, Path):
             changed[name] = folder / value
         elif isinstance(value, tuple) and value and isinstance(value[0], Path):
@@ -113,7 +113,7 @@ class StepRecord:
         outputs = record.get("outputs", []) if record.get("command") == self.command else []
         foreign = sorted(names - {MANIFEST, *(file["name"] for file in outputs)} if outputs else names)
         if foreign and MANIFEST in names and not record.get("outputs"):
-            message, remedy = f"{path / MANIFEST} is damaged", f"remove {path} to have it made again"
+            message, remedy = f"{path / MANIFEST} is damaged", f"remove {path} to have it rebuilt"
             raise CheckpointError(message, expected="the manifest of the step that wrote the folder", remedy=remedy)
         if foreign:
             message = f"out={str(path)!r} holds other files, {foreign[0]!r} for instance"

@@ -17,7 +17,7 @@ from hiertree.arrays import as_embeddings, as_paths
 from hiertree.errors import CheckpointError, HiertreeError, OptionError, raised_as
 from hiertree.io.files import NOT_UTF8, AnyPath
 from hiertree.io.provenance import MANIFEST, manifest
-from hiertree.io.reading import Complaint, read_json_object, read_parquet_frame, read_text, reading_file
+from hiertree.io.reading import Complaint, read_json_object, read_parquet_frame, read_text, reading_json
 from hiertree.metrics import evaluate
 
 from ..stored_embeddings.embedded_pictures import find_pictures
@@ -228,9 +228,7 @@ def _sources_in(paths: Sequence[Path]) -> dict[Path, str]:
 def _rows(comparison: Path) -> dict[Path, str]:
     """The first finished seed of each row of a comparison, and the row's name."""
     run_folders = sorted((path.parent for path in comparison.glob("**/seed-*/metrics.json")), key=_seed_key)
-    expected = "the manifest of hiertree compare"
-    content = read_json_object(comparison / MANIFEST, expected=expected)
-    with reading_file(comparison / MANIFEST, expected=expected):
+    with reading_json(comparison / MANIFEST, expected="the manifest of hiertree compare") as content:
         measured = content["parameters"].get("measured", {})
         networks = {comparison / source: name for name, source in measured.items()}
     if not run_folders and not networks:

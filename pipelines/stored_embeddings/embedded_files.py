@@ -15,7 +15,7 @@ from hiertree.errors import CheckpointError, ImageError, require_package
 from hiertree.io import files
 from hiertree.io.parts import digest
 from hiertree.io.provenance import MANIFEST
-from hiertree.io.reading import Complaint, read_json_object, reading_file
+from hiertree.io.reading import Complaint, reading_file, reading_json
 from hiertree.io.tables import write_table
 from hiertree.level_columns import ADDED
 
@@ -177,7 +177,5 @@ def written_in(folder: Path, *, is_first: bool = True) -> Embedded | None:
         return None
     expected, skipped = "the manifest of `hiertree embed`", folder / SKIPPED
     remedy = f"remove {folder} to have it made again"
-    complaint: Complaint = {"expected": expected, "remedy": remedy, "kind": CheckpointError}
-    content = read_json_object(folder / MANIFEST, **complaint)
-    with reading_file(folder / MANIFEST, **complaint):
+    with reading_json(folder / MANIFEST, expected=expected, remedy=remedy, kind=CheckpointError) as content:
         return Embedded(folder, int(content["rows"]), skipped if skipped.is_file() else None, is_first)

@@ -14,7 +14,7 @@ from hiertree.datasets.readers.images import FileImages, SelectedImages, inside
 from hiertree.errors import HiertreeError, OptionError
 from hiertree.io.files import AnyPath
 from hiertree.io.provenance import MANIFEST
-from hiertree.io.reading import read_json_object, reading_file
+from hiertree.io.reading import reading_json
 
 if TYPE_CHECKING:
     from hiertree.datasets import ImageSource
@@ -30,8 +30,7 @@ def find_pictures(source: Path, names: Sequence[str], images: AnyPath | None) ->
         return None, "No folder of images was given (--images)."
     file, expected = source / MANIFEST, "the manifest of `hiertree embed` or of a run"
     try:
-        content = read_json_object(file, expected=expected)
-        with reading_file(file, expected=expected):
+        with reading_json(file, expected=expected) as content:
             parameters = dict(content["parameters"])
             if str(parameters.get("embedded")).startswith(HUB):
                 reason = (

@@ -17,7 +17,7 @@ from hiertree.evaluation_options import MetricOptions, Search, SearchOptions
 from hiertree.io import files
 from hiertree.io.files import AnyPath
 from hiertree.io.provenance import manifest
-from hiertree.io.reading import Complaint, read_json_object, reading_file
+from hiertree.io.reading import Complaint, reading_file, reading_json
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes, evaluate_ranking, write_trec_qrels
 from hiertree.options import split_options
 
@@ -95,10 +95,9 @@ def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack
 def measured_as(run: Path) -> dict[str, Any]:
     """The metrics and conventions of a run's own results, and a line on further lists of its benchmark."""
     complaint: Complaint = {"expected": "the whole folder of a finished run", "kind": CheckpointError}
-    content, recipe = read_json_object(run / "metrics.json", **complaint), read_yaml(run / "recipe.yaml")
     with reading_file(run / "recipe.yaml", **complaint):
-        metrics = recipe["evaluation"]["metrics"]
-    with reading_file(run / "metrics.json", **complaint):
+        metrics = read_yaml(run / "recipe.yaml")["evaluation"]["metrics"]
+    with reading_json(run / "metrics.json", **complaint) as content:
         convention = content["convention"]
         protocol, bits, judged_pairs = (convention[name] for name in ("protocol", "bits", "judged_pairs"))
     if judged_pairs:

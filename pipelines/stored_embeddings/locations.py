@@ -19,7 +19,6 @@ _LISTED = 10_000  # files among which a similar name is looked for
 class Location(NamedTuple):
     """The files of embeddings in one place."""
 
-    kind: LocationKind
     embeddings: Path  # a file, or a folder or pattern of shards
     tree: Path | None = None  # of the labels that the paths of a run number
 
@@ -58,7 +57,7 @@ def locate(source: Path) -> Location:
         return _locate_run(source)
     tree, is_of_run = source.parent / "tree.json", (source.parent / "recipe.yaml").is_file()
     is_numbered = source.suffix == ".npz" and is_of_run and tree.is_file()
-    return Location(kind, source, tree if is_numbered else None)
+    return Location(source, tree if is_numbered else None)
 
 
 def files_read(source: Path) -> list[Path]:
@@ -87,4 +86,4 @@ def _locate_run(run: Path) -> Location:
         remedy = f"`hiertree embed {run} PHOTOS --out embedded` makes some"
         raise OptionError(f"{run} holds a model without embeddings", expected="a run's own folder", remedy=remedy)
     tree = run / "tree.json"
-    return Location("run", embeddings, tree if tree.is_file() else None)
+    return Location(embeddings, tree if tree.is_file() else None)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 _CONTENT = {".parquet": "a Parquet file", ".npy": "an array that numpy saved", ".safetensors": "safetensors"}
 SHARD_ENDINGS = tuple(_CONTENT)
-_ROWS_AT_ONCE = 2**14
+_ROWS_AT_ONCE = 2**12
+_BUFFER = 2**20  # bytes of a column read at once; unbuffered, all of it is held beside its numbers
 _COMPARED = 2**16  # bytes at the end of a file, by which processes know that they see the same
 
 
@@ -162,7 +163,7 @@ class _ParquetShard:
         import pyarrow.types as kinds
 
         self._file, stream = file, pa.OSFile(os.fsencode(file))  # of text pyarrow takes UTF-8 alone
-        self._read = pq.ParquetFile(stream, page_checksum_verification=True)
+        self._read = pq.ParquetFile(stream, page_checksum_verification=True, buffer_size=_BUFFER)
         schema, self.rows = self._read.schema_arrow, self._read.metadata.num_rows
         list_kinds = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
         lists = [field.name for field in schema if any(is_kind(field.type) for is_kind in list_kinds)]

@@ -119,8 +119,7 @@ def _embedding(embedder: Embedder, recipe: Recipe, fabric: Fabric) -> Embed:
         if not len(images):
             return np.empty((0, embedder.embedding_size), np.float32)
         embeddings = embed_at_scales(forward, fabric.to_device(images), recipe.evaluation.scales)
-        array: NDArray[np.float32] = require_finite(embeddings).cpu().numpy()
-        return array
+        return require_finite(embeddings).cpu().numpy()
 
     return embed
 

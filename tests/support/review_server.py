@@ -13,7 +13,7 @@ from local_server import LocalServer
 
 from hiertree.pipelines.labels.cluster.proposing import Cluster, LabelPlace, Proposal
 from hiertree.pipelines.labels.landmarks import KeptLandmark
-from hiertree.pipelines.labels.review.serving import ImageFolder, Review, by_label, served
+from hiertree.pipelines.labels.review.serving import ImageFolder, Review, group_by_label, served
 from hiertree.pipelines.labels.review.session import Session
 
 CLUSTERS = {
@@ -70,5 +70,5 @@ def running(
     session = Session(proposal, log, annotator)
     if adjudication is not None:
         adjudication.begin(session)
-    with served(Review(session, by_label(landmarks), images, adjudication)) as url:
+    with served(Review(session, group_by_label(landmarks), images, adjudication)) as url:
         yield Running(url, session)

@@ -52,8 +52,8 @@ def cases(folder: Path) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
 
 def make_small() -> None:
     """Small products and parts, so that few items are divided as millions are."""
-    similarity.COLUMNS, similarity.LONGEST_TILE = 32, 64
-    shared.COLUMNS, shared.LONGEST_TILE, shared.LEAST_BYTES = 32, 64, 0
+    similarity.PRODUCT_ITEMS, similarity.LONGEST_TILE = 32, 64
+    shared.PRODUCT_ITEMS, shared.LONGEST_TILE, shared.LEAST_BYTES = 32, 64, 0
     compute.PRODUCT_ROWS = 16
 
 

@@ -71,11 +71,11 @@ def spherical_kmeans(
     """
     num_distinct = len(np.unique(vectors, axis=0))
     if not 1 <= k <= num_distinct:
-        raise OptionError(f"k={k}", expected=f"1 to {num_distinct}, the number of labels that are known and differ")
+        raise OptionError(f"k={k}", expected=f"1 to {num_distinct}, the number of distinct known labels")
     weight = _checked(weights, restarts, len(vectors))
     sample = _drawn(len(vectors), k, seed)
     runs = _runs(vectors, _numbers_of_clusters(vectors, k, k, restarts), weight, seed, sample)
-    return _ordered(vectors, _with_others(runs, sample, _joined(runs[sample], k)), weight)
+    return _ordered(vectors, _assign_others(runs, sample, _joined(runs[sample], k)), weight)
 
 
 def choose_k(
@@ -174,7 +174,7 @@ def _drawn(rows: int, k: int, seed: int) -> Integers:
     return np.sort(np.random.RandomState(seed % 2**32).permutation(rows)[:number])
 
 
-def _with_others(runs: Integers, sample: Integers, sample_clusters: Integers) -> Integers:
+def _assign_others(runs: Integers, sample: Integers, sample_clusters: Integers) -> Integers:
     """(n,) the clusters of the rows drawn, and for any other that with the greatest share of rows, summed over runs."""
     if len(sample) == len(runs):
         return sample_clusters

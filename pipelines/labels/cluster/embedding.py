@@ -52,13 +52,13 @@ def embed(labels: Iterable[str], encoder: TextEncoder, *, hypernyms: Hypernyms |
     vectors = graph.join(names, encoder.encode(texts))
     margins = [known_margin(name, graph) for name in names]
     is_known = np.array([margin is not None for margin in margins]) | (encoder.kind_margin > 0)
-    chains, nouns_above = tuple(map(graph.chain, names)), tuple(_of_another_sense(name, graph) for name in names)
+    chains, nouns_above = tuple(map(graph.chain, names)), tuple(_find_noun_above(name, graph) for name in names)
     senses = np.array([parse(text).sense or "" for text in texts], dtype=object)
     margin, parents = _margins(texts, margins, encoder), _parents(names, graph)
     return Embedding(names, texts, vectors, margin, is_known, parents, chains, senses, nouns_above)
 
 
-def _of_another_sense(label: str, hypernyms: Hypernyms) -> str | None:
+def _find_noun_above(label: str, hypernyms: Hypernyms) -> str | None:
     noun, sense = hypernyms.noun_above(label), parse(hypernyms.text(label)).sense
     return None if noun is None or parse(noun).sense in (sense, *GENERAL) else noun
 
@@ -76,7 +76,7 @@ def _margins(texts: Sequence[str], known_margins: Sequence[float | None], encode
 
 
 def _parents(labels: Sequence[str], hypernyms: Hypernyms) -> Integers:
-    place_of_item = {item: place for place, label in enumerate(labels) for item in hypernyms.own(label)}
+    place_of_item = {item: place for place, label in enumerate(labels) for item in hypernyms.items_of(label)}
     parent_places = [
         next((place_of_item[item] for item in hypernyms.parents(label) if item in place_of_item), None)
         for label in labels

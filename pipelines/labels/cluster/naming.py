@@ -162,7 +162,7 @@ def groups_above(
         np.array([place for place, cluster_kind in enumerate(kinds) if cluster_kind == kind])
         for kind in dict.fromkeys(kinds)
     ]
-    features = _with_themes(centers, clusters)
+    features = _append_themes(centers, clusters)
     cuts = [_cuts(features[members], levels) for members in places]
     group_names: list[list[str]] = [[] for _ in names]
     for level in range(levels):
@@ -177,7 +177,7 @@ def groups_above(
     return [tuple(groups) for groups in group_names]
 
 
-def _with_themes(centers: NDArray[np.float32], clusters: Sequence[Counts]) -> NDArray[np.float64]:
+def _append_themes(centers: NDArray[np.float32], clusters: Sequence[Counts]) -> NDArray[np.float64]:
     """(k, d) unit rows: half a cluster's center, half how many of its landmarks are of each theme."""
     theme_counts = [
         [(theme, number) for label, number in counts.items() for theme in themes(label)] for counts in clusters

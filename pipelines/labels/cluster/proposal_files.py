@@ -77,7 +77,7 @@ def read_proposal(path: AnyPath) -> Proposal:
     content = _parsed(file)
     proposal = Proposal(content.clusters, content.silhouettes)
     if _as_json(proposal) != read_json(file, expected=f"a proposal in the format {FORMAT}"):
-        expected = "cluster ids 0, 1, 2, … in order, and no other keys than 'labels cluster' writes"
+        expected = "cluster ids 0, 1, 2, … in order, and only keys that 'labels cluster' writes"
         raise TableError(f"{file}", expected=expected)
     check_proposal(proposal, source=str(file))
     return proposal

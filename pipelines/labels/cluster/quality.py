@@ -39,7 +39,7 @@ def agreement(groups: Sequence[Hashable], reference: Sequence[Hashable]) -> dict
     from sklearn.metrics.cluster import contingency_matrix
 
     if len(groups) != len(reference) or not groups:
-        raise ShapeError(f"{len(groups)} groups for {len(reference)} classes", expected="as many, and at least one")
+        raise ShapeError(f"{len(groups)} groups for {len(reference)} classes", expected="as many groups as classes")
     sides: tuple[Any, Any] = groups, reference
     group_codes, class_codes = (pd.Series(side, dtype=object).factorize()[0] for side in sides)
     homogeneity, completeness, v_measure = homogeneity_completeness_v_measure(class_codes, group_codes)
@@ -80,7 +80,7 @@ def read_reference(spec: str | Path) -> tuple[str, dict[str, str]]:
     return f"{path.name}:{column}", class_of
 
 
-def against(reference: Mapping[str, str], cluster_of: Mapping[str, Hashable]) -> dict[str, float]:
+def measure_agreement(reference: Mapping[str, str], cluster_of: Mapping[str, Hashable]) -> dict[str, float]:
     """Agreement of clusters with a reference, over the labels that both know, and how many these are."""
     shared_labels = [label for label in cluster_of if label.casefold() in reference]
     if not shared_labels:
@@ -116,7 +116,7 @@ def measure_quality(
         "silhouette": round(float(silhouettes(embedding.vectors, assignment).mean()), 4) if has_silhouette else None,
         "nearest_pairs": _nearest_pairs(centers, names),
         "outliers": _outliers(embedding.labels, similarity, [names[number] for number in assignment]),
-        "references": {name: against(classes, number_of) for name, classes in (references or {}).items()},
+        "references": {name: measure_agreement(classes, number_of) for name, classes in (references or {}).items()},
     }
 
 

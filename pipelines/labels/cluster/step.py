@@ -42,7 +42,7 @@ class ClusterSettings(EncoderSettings):
         "auto", "Number of supercategories, or auto: by silhouette, at most 100."
     )
     seed: Seed = option(0, "Seed of k-means.")
-    restarts: Count = option(RESTARTS, "Runs of k-means, which are joined.")
+    restarts: Count = option(RESTARTS, "Runs of k-means that are combined.")
     levels: int = option(0, "Levels of groups above the clusters.", ge=0)
     hypernyms: Path | None = option(
         None,
@@ -130,7 +130,7 @@ class ClusterStep(LabelStep[Clustered]):
         options = settings.model_dump(include={"clusters", "seed", "restarts", "levels"})
         proposal = propose_for(embedding, counts, **options)
         quality = measure_quality(proposal, embedding, references=references)
-        labels_without_chain = [] if self.edges else self.hypernyms.without_edges()
+        labels_without_chain = [] if self.edges else self.hypernyms.find_unconnected()
         quality |= {"labels_without_chain": labels_without_chain} if labels_without_chain else {}
         return Clustered(proposal, quality)
 

@@ -74,16 +74,16 @@ class Hypernyms:
         A head noun that says little ("system") is passed over. Of several classes of one name, those count that have a
         place among their ancestors, if any have.
         """
-        return self.own(label) or self._called(_names_of(label))
+        return self.items_of(label) or self._called(_names_of(label))
 
-    def own(self, label: str) -> tuple[str, ...]:
+    def items_of(self, label: str) -> tuple[str, ...]:
         """The ids of the classes that the source gives a label, or of those of its very name."""
         return self._given(label) or self._called([words_of(label)])
 
     def _given(self, label: str) -> tuple[str, ...]:
         return tuple(item for item in self.items.get(label, ()) if item in self._graph)
 
-    def without_edges(self) -> list[str]:
+    def find_unconnected(self) -> list[str]:
         """The labels whose classes the source names, and of which no edge is known."""
         return sorted(label for label in self.items if not self._given(label))
 
@@ -98,7 +98,7 @@ class Hypernyms:
         """
         import networkx as nx
 
-        for item in (self.own(label) or self._called(_heads_of(label)))[:1]:
+        for item in (self.items_of(label) or self._called(_heads_of(label)))[:1]:
             ways = nx.single_source_shortest_path(self._graph, item, cutoff=_LONGEST_CHAIN)
             roots = [way for end, way in ways.items() if end in KIND_OF_ROOT]
             steps = min(roots, key=len) if roots else max((way for way in ways.values() if len(way) < 4), key=len)
@@ -108,7 +108,7 @@ class Hypernyms:
 
     def parents(self, label: str) -> tuple[str, ...]:
         """The classes right above those of a label itself."""
-        return tuple(parent for item in self.own(label) for parent in self._graph.successors(item))
+        return tuple(parent for item in self.items_of(label) for parent in self._graph.successors(item))
 
     def support(self, label: str) -> float:
         """From 1, all that stands above a label is natural, to −1, all of it is human-made; 0 where nothing is."""
@@ -140,7 +140,7 @@ class Hypernyms:
             return next(place_names, None)
         return None
 
-    def above(self, labels: Iterable[str]) -> frozenset[str]:
+    def ancestors(self, labels: Iterable[str]) -> frozenset[str]:
         """The classes that labels stand for, and all above them."""
         import networkx as nx
 
@@ -284,7 +284,7 @@ def _rows(path: AnyPath) -> Iterator[tuple[str, ...]]:
 
 def write_hypernyms(path: AnyPath, hypernyms: Hypernyms, labels: Iterable[str]) -> None:
     """Write the edges that lead up from the classes of labels."""
-    children, names = hypernyms.above(labels), hypernyms.names
+    children, names = hypernyms.ancestors(labels), hypernyms.names
     rows = (
         (child, names.get(child), parent, names.get(parent), source)
         for (child, parent), source in hypernyms.edges.items()

@@ -158,8 +158,7 @@ class ClipEncoder:
             tracked_batches = track(batches, description="texts through CLIP, in batches")
             with torch.inference_mode():
                 rows = [model.encode_text(batch.to(self.device), normalize=True).cpu() for batch in tracked_batches]
-            vectors: NDArray[np.float64] = torch.cat(rows).double().numpy()
-            return vectors
+            return torch.cat(rows).double().numpy()
 
         return mean_direction(texts, self.prompts, encoded)
 
@@ -208,7 +207,7 @@ class SentenceEncoder:
             return SentenceTransformer(self.model, device=self.device)
         except (OSError, ValueError) as error:
             problem = f"the model {self.model!r} could not be loaded ({str(error).splitlines()[0]})"
-            raise MissingResourceError(problem, remedy="get it where there is a network and pass its folder") from error
+            raise MissingResourceError(problem, remedy="download it elsewhere and pass its folder") from error
         except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
             raise DeviceError(f"device={self.device!r}: {error}", expected="a device that is there") from error
 

@@ -84,7 +84,7 @@ class ImagesStep(LabelStep[ImageList]):
         tree = LabelTree.from_json(source) if source.suffix == ".json" else LabelTree.from_csv(source, levels=levels)
         folder, resolved_root = ImageFolder(root, settings.image_table), root.resolve()
         files_of = {
-            landmark: [path.relative_to(resolved_root).as_posix() for path in folder.all_of(str(landmark))]
+            landmark: [path.relative_to(resolved_root).as_posix() for path in folder.find_all(str(landmark))]
             for landmark in tree.leaves
         }
         listed_landmarks = [landmark for landmark in tree.leaves if len(files_of[landmark]) >= settings.min_images]

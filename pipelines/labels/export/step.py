@@ -191,9 +191,9 @@ def describe_exported(exported: Exported, *, clusters: bool = False) -> str:
     lines = [describe_cleaning(report), summary, *(cluster_lines if clusters else [])]
     if "review" in report:
         counts = report["review"]
-        lines.append(f"reviewed: {counts['events']} actions, {counts['irrelevant']} labels irrelevant")
+        lines.append(f"reviewed: {counts['events']} actions; irrelevant labels: {counts['irrelevant']}")
         if "torn_bytes" in counts:
-            lines.append(f"the log ends within an action: its last {counts['torn_bytes']} bytes do not count")
+            lines.append(f"the log's last line is incomplete: its {counts['torn_bytes']} bytes do not count")
     return "\n".join(lines)
 
 

@@ -141,7 +141,7 @@ def _missing_glyphs_in_one_warning(stem: Path) -> Iterator[None]:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     if missing:
         text = f"{stem.name}.svg and .png show boxes for {len(missing)} characters, {min(missing)!r} for instance"
-        remedy = "name a font that has them as font.family in matplotlibrc; the page shows them"
+        remedy = "set font.family in matplotlibrc to a font that has them; the page shows them"
         warnings.warn(f"{text}: {remedy}", UserWarning, stacklevel=4)
 
 

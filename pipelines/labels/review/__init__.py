@@ -6,7 +6,7 @@
 >>> from hiertree.pipelines.labels.review.state import initial_state
 >>> place = LabelPlace("pond", 3, 0.9, 0.2, 0.5, "")
 >>> proposal = Proposal((Cluster("lake", "natural", 0.5, (place,), ""),), {})
->>> history = History.beginning(initial_state(proposal), annotator="anna").after(Rename(cluster=0, name="lake or pond"))
+>>> history = History.beginning(initial_state(proposal), annotator="anna").apply(Rename(cluster=0, name="lake or pond"))
 >>> history.message
 'Renamed lake to lake or pond'
 """

@@ -23,7 +23,7 @@ LONGEST_NAME = 200  # characters
 
 def _checked_name(text: str) -> str:
     if visible(text) != text:
-        raise ValueError("line breaks and characters that cannot be seen do not belong in a name")
+        raise ValueError("a name must not hold line breaks or invisible characters")
     return unicodedata.normalize("NFC", text)
 
 

@@ -63,7 +63,7 @@ class Adjudication:
         elif history.sources != sources:
             problem = f"{session.log.path} began from {_describe(history.sources)}, not from {_describe(sources)}"
             remedy = "name another --log to begin anew"
-            raise ReviewError(problem, expected="the two logs as they were then", remedy=remedy)
+            raise ReviewError(problem, expected="the same two logs", remedy=remedy)
 
     def as_json(self) -> dict[str, Any]:
         """What the page shows: who, how far they agree, and each difference with both sides."""

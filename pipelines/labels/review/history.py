@@ -120,27 +120,27 @@ class History:
         """The history before the first action."""
         return cls(annotator, state, 0)
 
-    def after(self, action: Action | Undo | Redo | Adopt) -> History:
+    def apply(self, action: Action | Undo | Redo | Adopt) -> History:
         """The history with one more event."""
         match action:
             case Undo():
                 change = _last(self.done, "undo")
-                return self._with(change.backwards, self.done[:-1], (*self.undone, change))
+                return self._record(change.backwards, self.done[:-1], (*self.undone, change))
             case Redo():
                 change = _last(self.undone, "redo")
                 redone_change = replace(change, message=f"Done again: {change.message}")
-                return self._with(redone_change, (*self.done, change), self.undone[:-1])
+                return self._record(redone_change, (*self.done, change), self.undone[:-1])
             case Adopt():
                 if self.seq:
-                    raise ReviewError("an adjudication begun within a log", expected="at its first line only")
-                return replace(self._with(action.change(self.state), (), ()), sources=action.sources)
+                    raise ReviewError("an adjudication begun within a log", expected="only at its first line")
+                return replace(self._record(action.change(self.state), (), ()), sources=action.sources)
             case _:
                 change = action.change(self.state)
                 if set(change.before) == set(change.after):
                     raise ReviewError("that changes nothing", expected="a change")
-                return self._with(change, (*self.done, change), ())
+                return self._record(change, (*self.done, change), ())
 
-    def _with(self, change: Change, done: tuple[Change, ...], undone: tuple[Change, ...]) -> History:
+    def _record(self, change: Change, done: tuple[Change, ...], undone: tuple[Change, ...]) -> History:
         state = self.state.changed(change)
         return History(self.annotator, state, self.seq + 1, done, undone, change.message, change.numbers, self.sources)
 
@@ -156,7 +156,7 @@ def replay(history: History, events: Iterable[Event], *, source: str) -> History
             remedy = "the log was edited, or is of another proposal"
             raise ReviewError(f"{position}: made in state {event.base}", expected=expected, remedy=remedy)
         try:
-            history = history.after(event.action)
+            history = history.apply(event.action)
         except ReviewError as error:
             raise ReviewError(f"{position}: {error}") from None
     return history

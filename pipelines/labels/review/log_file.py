@@ -102,7 +102,7 @@ class LogFile:
         torn_file = self.path.with_name(f"{self.path.name}.torn")
         _append(torn_file, torn + b"\n")
         os.truncate(self.path, whole_size)
-        notice = f"ended within a line that was never acknowledged: {len(torn)} bytes set aside in {torn_file.name}"
+        notice = f"its last line was incomplete and never acknowledged: {len(torn)} bytes moved to {torn_file.name}"
         self.notices.append(f"{self.path} {notice}")
 
     def _check(self, header: Header, expected: Header) -> None:
@@ -201,7 +201,7 @@ def reviewed_proposal(proposal: Proposal, state: State) -> Proposal:
     places = {place.label: place for cluster in proposal.clusters for place in cluster.labels}
     relevant = [cluster for cluster in state.clusters.values() if cluster.relevant]
     if not relevant:
-        raise ReviewError("every label is marked irrelevant", expected="one that is left")
+        raise ReviewError("every label is marked irrelevant", expected="at least one that is not")
     level = _leveled(relevant)
     State.of(level).check_above(())
     clusters = [_cluster(cluster, places, proposal) for cluster in level]
@@ -237,7 +237,7 @@ def _replayed(proposal: Proposal, log: AnyPath) -> tuple[History, bytes]:
     with reading_file(log, **_LOG):
         lines, torn = _lines(Path(log).read_bytes())
     if not lines:
-        raise ReviewError(f"{log} holds no whole line", expected="the log of a review")
+        raise ReviewError(f"{log} holds no complete line", expected="the log of a review")
     header, state = _parsed(Header, lines[0], str(log), 1), initial_state(proposal)
     events = _events(lines[1:], str(log), 2)
     if header.proposal != state.digest:

@@ -65,7 +65,7 @@ def _link(category: str) -> str:
     return f"https://commons.wikimedia.org{page_path(key)}" if on_commons else f"https://www.wikidata.org/wiki/{key}"
 
 
-def by_label(landmarks: Iterable[KeptLandmark]) -> dict[str, list[KeptLandmark]]:
+def group_by_label(landmarks: Iterable[KeptLandmark]) -> dict[str, list[KeptLandmark]]:
     """The landmarks of each label, in the order given."""
     of_label: defaultdict[str, list[KeptLandmark]] = defaultdict(list)
     for landmark in landmarks:
@@ -192,7 +192,7 @@ async def _body(request: Request) -> bytes:
 
 
 async def _unwritten(_: Request, error: OSError) -> Response:
-    return JSONResponse({"error": f"the log could not be written, nothing was done: {error}"}, 507)
+    return JSONResponse({"error": f"the log could not be written, so nothing was done: {error}"}, 507)
 
 
 def open_review(
@@ -209,7 +209,7 @@ def open_review(
         raise OptionError(f"annotator {annotator!r}", expected="a name of letters, digits, spaces and -.@_")
     proposal = read_proposal(clusters_path)
     landmark_table = Path(clusters_path) / LANDMARKS
-    landmarks = by_label(read_kept(landmark_table) if landmark_table.is_file() else [])
+    landmarks = group_by_label(read_kept(landmark_table) if landmark_table.is_file() else [])
     two = tuple(replayed(proposal, path) for path in adjudicate or ())
     session = Session(proposal, log or default_log(clusters_path, annotator), annotator, encoder=encoder)
     adjudication = compare(*two) if two else None

@@ -54,9 +54,9 @@ def two_means(cluster: ReviewCluster, counts: Mapping[str, int], encoder: TextEn
 
     labels = sorted(cluster.labels)
     if len(labels) < 2:
-        raise ReviewError(f"{cluster.name!r} has one label", expected="two or more to split")
+        raise ReviewError(f"{cluster.name!r} has one label", expected="at least two to split")
     weights = 1 + np.log([max(counts[label], 1) for label in labels])
-    error = ReviewError(f"2-means sees no two groups in {cluster.name!r}", remedy="select some labels and split")
+    error = ReviewError(f"2-means finds no two groups in {cluster.name!r}", remedy="select labels and split them off")
     try:
         with np.errstate(divide="ignore", invalid="ignore"):  # labels without any variance
             assignment = spherical_kmeans(encoder.encode(labels), 2, weights=weights).assignment
@@ -131,7 +131,7 @@ class Session:
                 raise ReviewConflictError(problem, remedy="look at what changed, then do it again")
             if isinstance(request, SplitRequest):
                 request = request.resolved(history.state, self._counts, self._encoder)
-            next_history, base = history.after(request), history.state.digest
+            next_history, base = history.apply(request), history.state.digest
             event = Event(seq=next_history.seq, time=self._clock(), annotator=self.annotator, base=base, action=request)
             self.log.append(event)
             self._arrive(next_history)

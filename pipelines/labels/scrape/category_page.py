@@ -46,7 +46,7 @@ def read_page(title: str, text: str, *, is_there: bool = True) -> Page:
 
     check_parts(text.encode(), b"<", MOST_TAGS)
     if not _is_whole(text, is_there=is_there):
-        raise Incomplete("a page that breaks off")
+        raise Incomplete("a truncated page")
     soup = BeautifulSoup(text, "html.parser")
     redirects = _redirects(soup, title)
     link = soup.select_one(_MOVES)

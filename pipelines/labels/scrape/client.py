@@ -141,7 +141,7 @@ def check_error(content: Mapping[str, Any], answer: HttpAnswer, current_time: da
 def _bearable(seconds: float | None) -> float | None:
     if seconds is not None and seconds > LONGEST_RETRY_AFTER:
         expected = f"at most {LONGEST_RETRY_AFTER:.0f} s"
-        remedy = "run the command again after that time; it goes on where it was"
+        remedy = "run the command again after that time; it continues where it stopped"
         raise ScrapeError(f"the server asks to wait {seconds:.0f} s", expected=expected, remedy=remedy)
     return seconds
 
@@ -204,7 +204,7 @@ class Transport:
         ) as response:
             coding = response.headers.get("content-encoding", "identity").strip().lower()
             if coding not in ("identity", "gzip", "x-gzip"):  # others may unpack to any size
-                raise TryAgain(f"an answer packed by {coding[:60]}, which was not asked for")
+                raise TryAgain(f"an answer compressed by {coding[:60]}, which was not requested")
             body = bytearray()
             while piece := response.raw.read1(1 << 16, decode_content=True):
                 body += piece
@@ -326,7 +326,7 @@ class Client:
             if url in visited:
                 break
             visited.add(url)
-        raise Unanswered(f"HTTP redirects that do not end, at last to {hide_credentials(url)[:200]!r}")
+        raise Unanswered(f"endless HTTP redirects, the last to {hide_credentials(url)[:200]!r}")
 
     def _get_once(self, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:
         is_api = url in self._apis  # whose rules are stricter; pages are slow as a matter of course
@@ -343,7 +343,7 @@ class Client:
 
 
 def _unreachable(url: str, reason: str) -> ScrapeError:
-    remedy = "run the command again once there is one, which goes on where it was, or read a dump with --dump"
+    remedy = "run the command again once there is one, or read a dump with --dump"
     return ScrapeError(f"no connection to {origin_of(url)} ({reason})", expected="one, or HTTPS_PROXY", remedy=remedy)
 
 

@@ -107,11 +107,11 @@ def _whole_lines(path: Path, read_piece: Read) -> Iterator[bytes]:
             yield rest[:cut]
             last, rest = rest[max(0, cut - 8) : cut], rest[cut:]
         elif len(rest) > LONGEST_LINE:
-            raise ScrapeError(f"{path}: a line above {LONGEST_LINE >> 20} MiB", expected="one entity a line")
+            raise ScrapeError(f"{path}: a line above {LONGEST_LINE >> 20} MiB", expected="one entity per line")
     if rest.strip():
         yield rest
     if is_list is None or (is_list and (last + rest).split()[-1:] != [b"]"]):
-        raise ScrapeError(f"{path} breaks off", expected="a last line ']'", remedy="download it again")
+        raise ScrapeError(f"{path} is truncated", expected="a last line ']'", remedy="download it again")
 
 
 class Wanted(NamedTuple):

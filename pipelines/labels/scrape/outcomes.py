@@ -33,7 +33,7 @@ from .store import Known, LandmarkRow, Store
 
 Tally: TypeAlias = "Counter[tuple[str, str]]"
 Status: TypeAlias = Literal["labeled", "unlabeled", "failed", "pending"]
-COLUMNS = ("landmark_id", "category", "instance_of", "item_ids", "status", *Origin._fields)
+INSTANCE_COLUMNS = ("landmark_id", "category", "instance_of", "item_ids", "status", *Origin._fields)
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,8 @@ def write_instances(store: Store, path: AnyPath) -> None:
 
     ``|``, which separates labels, becomes ``/`` within one, as cleaning would have it.
     """
-    write_table(
-        path, COLUMNS, (_row(outcome) for outcome in outcomes(store) if outcome.status in ("labeled", "unlabeled"))
-    )
+    rows = (_row(outcome) for outcome in outcomes(store) if outcome.status in ("labeled", "unlabeled"))
+    write_table(path, INSTANCE_COLUMNS, rows)
 
 
 def _row(outcome: ScrapeOutcome) -> tuple[object, ...]:
@@ -96,7 +95,7 @@ def _outcome(store: Store, landmark: LandmarkRow) -> ScrapeOutcome:
     if landmark.key is None:
         return outcome.because(f"malformed category: {landmark.reason}")
     if is_item_id(landmark.key):
-        return _of_item(store, outcome, landmark.key)
+        return _follow_item(store, outcome, landmark.key)
     keys, way = [landmark.key], list[str]()
     while len(keys) <= MOST_MOVES + 1:
         record = store.known("page", keys[-1])
@@ -108,20 +107,20 @@ def _outcome(store: Store, landmark: LandmarkRow) -> ScrapeOutcome:
             record, item=page.item or "", redirects=json.dumps(way, ensure_ascii=False) if way else ""
         )
         if page.target is None:
-            return _of_page(store, outcome, page)
+            return _follow_page(store, outcome, page)
         if page.target in keys:
             return outcome.because(REDIRECT_LOOP)
         keys.append(page.target)
     return outcome.because(f"more than {MOST_MOVES} moves")
 
 
-def _of_page(store: Store, outcome: ScrapeOutcome, page: Page) -> ScrapeOutcome:
+def _follow_page(store: Store, outcome: ScrapeOutcome, page: Page) -> ScrapeOutcome:
     """From the page's item, or else from the labels on the page; a move that was not read yet is still to be asked.
 
     A page shows what its item's classes are called, with notes, and an id where a class has no English label.
     """
     if page.read is not None:
-        of_item = _of_item(store, outcome, page.item) if page.item else outcome
+        of_item = _follow_item(store, outcome, page.item) if page.item else outcome
         if page.item and (of_item.values or any(is_item_id(text) for text, _ in page.read)):
             return of_item
         return _judged(outcome, [(InstanceValue(text), "en") for text, _ in page.read], page.status)
@@ -129,10 +128,10 @@ def _of_page(store: Store, outcome: ScrapeOutcome, page: Page) -> ScrapeOutcome:
         return _unanswered(store, outcome, "move", page.key)
     if page.item is None:
         return outcome.because("missing page" if page.status == MISSING else page.status)
-    return _of_item(store, outcome, page.item)
+    return _follow_item(store, outcome, page.item)
 
 
-def _of_item(store: Store, outcome: ScrapeOutcome, key: str) -> ScrapeOutcome:
+def _follow_item(store: Store, outcome: ScrapeOutcome, key: str) -> ScrapeOutcome:
     """From the item's classes, or those of a category's main topic."""
     for hop in ("item", "main topic"):
         record = store.known("item", key)
@@ -144,14 +143,14 @@ def _of_item(store: Store, outcome: ScrapeOutcome, key: str) -> ScrapeOutcome:
         if item.status != FOUND:
             return outcome.because(f"{item.status} {hop}")
         if not item.is_category:
-            return _of_classes(store, outcome, item.instances)
+            return _judge_classes(store, outcome, item.instances)
         if item.topic is None:
             return outcome.because("category without main topic")
         key = item.topic
     return outcome.because("main topic is a category")
 
 
-def _of_classes(store: Store, outcome: ScrapeOutcome, keys: Sequence[str]) -> ScrapeOutcome:
+def _judge_classes(store: Store, outcome: ScrapeOutcome, keys: Sequence[str]) -> ScrapeOutcome:
     classes = []
     for key in keys:
         record = store.known("label", key)

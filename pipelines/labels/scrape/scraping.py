@@ -79,7 +79,7 @@ def ask_missing(store: Store, client: Client, *, cutoff: int = 0) -> Counter[str
                 failures = failures + 1 if isinstance(answer, Unanswered | Unusable) else 0
                 if failures == MOST_FAILURES_IN_A_ROW:
                     problem = f"{failures} requests in a row without an answer ({reason})"
-                    raise ScrapeError(problem, remedy="what is stored stays; later, 'labels retry' goes on")
+                    raise ScrapeError(problem, remedy="what is stored stays; 'labels retry' continues later")
                 statuses += answers
                 advance(len(batch), ", ".join(f"{status} {count}" for status, count in statuses.most_common(6)))
         counts.update({f"{stage} {status}": count for status, count in statuses.items()})

@@ -29,7 +29,7 @@ class ScrapeSettings(Settings):
         "api", "The action API, 50 landmarks per request, or the category pages, one per request."
     )
     requests_per_minute: FiniteFloat = option(200.0, "Spread evenly; one request at a time in any case.", gt=0)
-    max_retries: int = option(8, "How often a failed request is made again.", ge=0)
+    max_retries: int = option(8, "Retries of a failed request.", ge=0)
     backoff: FiniteFloat = option(5.0, "Seconds before the first retry; doubled for each further one.", gt=0)
     refresh_older_than: float | None = option(
         None, "Ask again for facts older than this many days.", ge=0, allow_inf_nan=False

@@ -124,7 +124,7 @@ class Store:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.connection.close()
         if isinstance(error, sqlite3.Error):
-            remedy = "what is stored stays; mend that and run the command again"
+            remedy = "what is stored stays; fix this and run the command again"
             raise ScrapeError(f"{self.path}: {error}", expected="a whole store and room on its disk", remedy=remedy)
 
     def next_request(self) -> float:
@@ -146,7 +146,7 @@ class Store:
             if row.category != stored_row.category and (row.key is None or row.key != stored_row.key):
                 categories = f"{stored_row.category!r} there and {row.category!r} here"
                 problem = f"{self.path}: landmark {row.landmark_id} is {categories}"
-                raise ScrapeError(problem, remedy="give another table its own --store")
+                raise ScrapeError(problem, remedy="use a separate --store for each table")
         with self.connection as connection:
             conflict = "ON CONFLICT (landmark_id) DO UPDATE SET key = excluded.key, reason = excluded.reason"
             connection.executemany(f"INSERT INTO landmarks VALUES (?, ?, ?, ?) {conflict}", landmarks)  # noqa: S608

@@ -68,7 +68,7 @@ def category_title(url: str) -> str:
     if host not in HOSTS:
         raise CategoryError("another site than Wikimedia Commons", expected=EXPECTED)
     if parts.query or parts.fragment:
-        raise CategoryError("a query or fragment behind the title", expected=EXPECTED)
+        raise CategoryError("a query or fragment after the title", expected=EXPECTED)
     return _title_at(parts.path)
 
 
@@ -115,7 +115,7 @@ def normal_title(text: str) -> str:
     if not name or len(name.encode("utf-8", "surrogatepass")) > LONGEST_TITLE:
         raise CategoryError(f"a title of 0 or more than {LONGEST_TITLE} bytes", expected=EXPECTED)
     if _FORBIDDEN.search(name):
-        raise CategoryError("signs that no title holds", expected=EXPECTED)
+        raise CategoryError("characters that no title may hold", expected=EXPECTED)
     first = name[0].upper()
     return PREFIX + (first if len(first) == 1 else name[0]) + name[1:]
 

@@ -16,7 +16,6 @@ from hiertree.io import files
 from hiertree.io.reading import Complaint, read_json_object, read_tensors, reading_file
 
 from ...settings import Section, custom_error
-from ..recipe.reading import load_recipe
 from ..recipe.schema import Recipe
 from ..recipe.settings import (
     Byte,
@@ -136,13 +135,8 @@ def load_weights(folder: str | os.PathLike[str]) -> dict[str, Tensor]:
 
 
 def load_preprocessing(folder: str | os.PathLike[str]) -> Preprocessing:
-    """Load the preprocessing of a run's network; that of earlier runs is in their recipe."""
+    """Load the preprocessing of a run's network."""
     settings = _settings(Path(folder))
-    if "preprocessing" not in settings:
-        recipe = load_recipe(Path(folder) / "recipe.yaml", trusted=False)
-        if is_fetched(recipe.model.backbone):
-            raise CheckpointError(f"{Path(folder) / SETTINGS} without a preprocessing", expected="a saved model's")
-        return Preprocessing.from_recipe(recipe)
     with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):
         return Preprocessing.model_validate(settings["preprocessing"])
 

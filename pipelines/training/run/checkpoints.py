@@ -18,7 +18,7 @@ from torch import Tensor
 from hiertree.errors import CheckpointError
 from hiertree.io import files
 from hiertree.io.provenance import sha256
-from hiertree.io.reading import Complaint, read_json_object, read_tensors, reading_file
+from hiertree.io.reading import Complaint, read_json_object, read_tensors, reading_file, reading_json
 
 from ..learning.learner import Learner
 from ..recipe.schema import Recipe
@@ -86,8 +86,7 @@ def newest_whole_checkpoint(folder: Path) -> Path | None:
 
 def _checked(path: Path) -> dict[str, Any]:
     """The content of ``state.json``, where it and the tensors are as they were written."""
-    content = read_json_object(path / _STATE, **_WHOLE)
-    with reading_file(path / _STATE, **_WHOLE):
+    with reading_json(path / _STATE, **_WHOLE) as content:
         if content["format"] != FORMAT:
             raise _refused(f"{path}, of the format {str(content['format'])[:40]!r}", f"a checkpoint ({FORMAT})")
         if content["check"] != _digest(content):

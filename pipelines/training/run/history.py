@@ -14,7 +14,7 @@ import yaml
 
 from hiertree.errors import CheckpointError, HiertreeError, MissingPackageError, MissingResourceError, require_package
 from hiertree.io import files
-from hiertree.io.reading import Complaint, read_json_object, read_text, reading_file
+from hiertree.io.reading import read_text, reading_file, reading_json
 
 from ..recipe.schema import Recipe
 
@@ -130,7 +130,7 @@ def _tracked_run(folder: Path, kind: str, server: str) -> str | None:
     if not (folder / TRACKER).is_file():
         return None
     remedy = "remove it; the run goes on as a new one of the tracker"
-    complaint: Complaint = {"expected": "the id of a tracked run", "remedy": remedy, "kind": CheckpointError}
-    noted = read_json_object(folder / TRACKER, **complaint)
-    with reading_file(folder / TRACKER, **complaint):
-        return str(noted["run"]) if (noted["logger"], noted["server"]) == (kind, server) else None
+    with reading_json(
+        folder / TRACKER, expected="the id of a tracked run", remedy=remedy, kind=CheckpointError
+    ) as record:
+        return str(record["run"]) if (record["logger"], record["server"]) == (kind, server) else None

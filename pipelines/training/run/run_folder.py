@@ -20,7 +20,7 @@ from hiertree.datasets import ImageDataset
 from hiertree.errors import CheckpointError, HiertreeError, OptionError, RecipeError
 from hiertree.io import files
 from hiertree.io.provenance import MANIFEST, describe_file, manifest
-from hiertree.io.reading import Complaint, read_json_object, read_text, reading_file
+from hiertree.io.reading import Complaint, read_text, reading_json
 from hiertree.tree import LabelTree
 
 from ...yaml_files import read_yaml
@@ -125,9 +125,7 @@ class RunFolder:
         goes_on = recipe is not None and self.recipe.is_file() and recipe.goes_on_from(self._earlier())
         if goes_on or not self.metrics.is_file():
             return None
-        complaint: Complaint = {"expected": "the metrics of a finished run", "kind": CheckpointError}
-        content = read_json_object(self.metrics, **complaint)
-        with reading_file(self.metrics, **complaint):
+        with reading_json(self.metrics, expected="the metrics of a finished run", kind=CheckpointError) as content:
             return {**content, "metrics": dict(content["metrics"])}
 
     def require_whole(self) -> None:
@@ -139,8 +137,7 @@ class RunFolder:
                     f"remove {self.metrics}: the same command then writes all from the last checkpoint; or {remedy}"
                 )
             complaint: Complaint = {"expected": "that of a finished run", "remedy": remedy, "kind": CheckpointError}
-            content = read_json_object(folder / MANIFEST, **complaint)
-            with reading_file(folder / MANIFEST, **complaint):
+            with reading_json(folder / MANIFEST, **complaint) as content:
                 entries = {str(entry["name"]): entry for entry in content["outputs"]}
             for name in entries.keys() - _SETTINGS:
                 path = folder / Path(name).name

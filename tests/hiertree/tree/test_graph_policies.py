@@ -231,7 +231,7 @@ def test_unknown_policies_are_refused(policy):
 
 
 def test_misspelt_policies_are_refused():
-    with pytest.raises(TypeError, match="multiple_parent"):
+    with pytest.raises(OptionError, match="did you mean 'multiple_parents'"):
         ht.LabelTree.from_edges(IS_A, multiple_parent="first")
 
 

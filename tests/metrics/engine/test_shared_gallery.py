@@ -27,9 +27,9 @@ def folder(tmp_path_factory):
 def single_process(folder):
     """What one process finds."""
     with pytest.MonkeyPatch.context() as patched:
-        for module, name in ((similarity, "COLUMNS"), (similarity, "LONGEST_TILE"), (compute, "PRODUCT_ROWS")):
+        for module, name in ((similarity, "PRODUCT_ITEMS"), (similarity, "LONGEST_TILE"), (compute, "PRODUCT_ROWS")):
             patched.setattr(module, name, getattr(module, name))  # restored afterwards
-        for name in ("COLUMNS", "LONGEST_TILE", "LEAST_BYTES"):
+        for name in ("PRODUCT_ITEMS", "LONGEST_TILE", "LEAST_BYTES"):
             patched.setattr(shared, name, getattr(shared, name))
         make_small()
         results = evaluate_all(folder)

@@ -189,19 +189,6 @@ def test_results_carry_the_names_of_their_images(run: Path, test_set: ImageDatas
     assert pd.read_parquet(run / "per_query.parquet").index.tolist() == names
 
 
-def test_run_of_an_earlier_version_takes_its_preprocessing_from_the_recipe(
-    run: Path, test_set: ImageDataset, embeddings: NDArray[np.float32], tmp_path: Path
-) -> None:
-    copied_run = shutil.copytree(run, tmp_path / "run")
-    content = json.loads((copied_run / "model.json").read_text())
-    del content["preprocessing"]
-    (copied_run / "model.json").write_text(json.dumps(content))
-    (copied_run / "tree-train.json").unlink()
-    model = ht.load_model(copied_run)
-    assert model.tree is None
-    assert_same(model.embed(test_set.images), embeddings)
-
-
 @pytest.mark.parametrize(
     ("images", "error"),
     [

@@ -151,7 +151,7 @@ def test_a_review_log_cut_in_the_middle_is_refused_and_one_cut_at_its_end_keeps_
     for damaged, complaint in {
         header + first[:40] + b"\n" + second: "line 2",
         header + second: "line 2",
-        header[:30]: "no whole line",
+        header[:30]: "no complete line",
         first: "line 1",
     }.items():
         log.write_bytes(damaged)
@@ -166,7 +166,7 @@ def test_a_review_log_cut_in_the_middle_is_refused_and_one_cut_at_its_end_keeps_
     assert run("export", folder, "--review", log, "--out", tmp_path / "out") == 0
     printed = capsys.readouterr().out
     assert "reviewed: 1 actions" in printed
-    assert "ends within an action: its last 40 bytes do not count" in printed
+    assert "last line is incomplete: its 40 bytes do not count" in printed
     assert log.read_bytes() == header + first + second[:40]
 
 

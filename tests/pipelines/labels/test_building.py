@@ -280,5 +280,5 @@ def test_more_clusters_than_labels_leave_the_cleaned_landmarks_alone(small, tmp_
 def test_a_table_without_any_usable_label_is_refused(small, tmp_path):
     table = tmp_path / "s.csv"
     table.write_text("landmark_id,instance_of\n1,Wikimedia category\n")
-    with pytest.raises(TableError, match=r"no landmark has one label: not scraped: .*dropped\.csv lists each"):
+    with pytest.raises(TableError, match=r"no landmark has exactly one label: not scraped: .*dropped\.csv lists each"):
         build(small(instances=table), out=tmp_path / "out")

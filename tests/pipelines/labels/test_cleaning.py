@@ -139,10 +139,10 @@ def test_published_raw_types_are_put_into_one_form_and_the_report_says_so():
     ]
     report = cleaning_report(result, unknown_ids=0)
     assert report["because"] == {"no label": {"only a Wikidata id": 1}}
-    assert "1 of these --unnamed keep keeps" in describe_cleaning(report)
+    assert "1 of these --unnamed keep can keep" in describe_cleaning(report)
     assert [drop.origin.reason for drop in result.dropped] == ["only a Wikidata id"]
     assert report["mended_labels"]["fortresses of Brazil"] == "fortress"
-    assert "5 texts put into the form of their label: 'Shinto shrine' → 'shinto shrine'" in describe_cleaning(report)
+    assert "5 texts normalized: 'Shinto shrine' → 'shinto shrine'" in describe_cleaning(report)
 
 
 def test_published_types_are_joined_only_where_the_annotators_joined_them_too(shared_data):

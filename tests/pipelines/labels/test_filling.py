@@ -134,7 +134,7 @@ def test_clip_reads_images_as_open_clip_does(clip, photos):
     model, _, prepare = open_clip.create_model_and_transforms(clip["clip_model"])
     images = ImageFolder(photos / "images", photos / "images.csv")
     landmark = (photos / "images.csv").read_text().splitlines()[1].split(",")[1]
-    paths = list(images.all_of(landmark))
+    paths = list(images.find_all(landmark))
     with torch.inference_mode():
         batch = torch.stack([prepare(Image.open(path).convert("RGB")) for path in paths])
         expected = model.eval().encode_image(batch, normalize=True).numpy()

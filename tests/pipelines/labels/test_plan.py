@@ -76,7 +76,7 @@ def test_a_review_reruns_the_export_alone(plan, tmp_path):
 
 
 def test_a_review_that_is_not_there_is_named_before_any_step_runs(plan, tmp_path):
-    with pytest.raises(RecipeError, match=r"review: no file .*anna\.jsonl.*leave review out until there is one"):
+    with pytest.raises(RecipeError, match=r"review: no file .*anna\.jsonl.*leave out review until there is one"):
         plan(review="anna.jsonl")
     assert not (tmp_path / "out").exists()
 

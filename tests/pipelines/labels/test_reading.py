@@ -43,7 +43,7 @@ def test_a_table_of_ids_and_types_needs_no_categories(tmp_path):
     assert [(landmark.landmark_id, landmark.category) for landmark in landmarks] == [("4", ""), ("9", "")]
     with pytest.raises(TableError, match="no column 'place'"):
         read_landmarks(path, columns=ColumnNames(landmark_id="id", category="place", instance_of="type"))
-    with pytest.raises(TableError, match=r"no column 'landmark_id'.*say what it is called: --id-column"):
+    with pytest.raises(TableError, match=r"no column 'landmark_id'.*name it: --id-column"):
         read_landmarks(path)
 
 
@@ -52,7 +52,7 @@ def test_a_table_of_ids_and_types_needs_no_categories(tmp_path):
     [
         ("landmark_id,category\n1,A\n", r"no column 'instance_of'.*'hiertree labels scrape \S+ --store store\.sqlite"),
         ("landmark_id,wikidata_id\n1,Q1\n", r"labels scrape \S+ --category-column wikidata_id --store store\.sqlite"),
-        ("landmark_id,note\n1,A\n", r"say what it is called: --id-column"),
+        ("landmark_id,note\n1,A\n", r"name it: --id-column"),
         ("landmark_id,category,instance\n1,A,lake\n", r"did you mean 'instance'"),
         ("landmark_id,category,instance_of\n1,A\n", r"line 2: 2 cells"),
         (

@@ -97,20 +97,3 @@ def test_calls_that_mean_nothing_end_with_status_2(arguments, words, folder, cap
     assert ended.value.code == 2
     assert words in capsys.readouterr().err
     assert (folder / "run.txt").read_bytes() == run_content
-
-
-@pytest.mark.parametrize(
-    ("arguments", "place"),
-    [
-        (["--run", "run.txt", "--qrels=qrels.txt"], "--run has moved: expected hiertree evaluate-run RUN"),
-        (["e.npy", "--truth", "gnd.pkl"], "--truth has moved: expected hiertree evaluate-pairs EMBEDDINGS TRUTH"),
-        (["e.npz", "--weights", "0.5,0.5"], "--weights has moved: expected --relevance"),
-    ],
-)
-def test_an_option_that_has_moved_is_one_line_that_names_its_place(arguments, place, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["evaluate", *arguments])
-    assert ended.value.code == 2
-    error = capsys.readouterr().err
-    assert place in error
-    assert error.count("\n") == 1

@@ -71,7 +71,7 @@ def test_what_is_no_tree_is_neither_written_nor_read(tmp_path, clusters, complai
         (lambda content: content["clusters"][0].update(name=7), r"clusters.0.name: .* valid string"),
         (lambda content: content["clusters"][0]["labels"][0].update(landmarks="3"), "labels.0.landmarks"),
         (lambda content: content["clusters"].reverse(), "ids 0, 1, 2"),
-        (lambda content: content["clusters"][0].update(color="red"), "no other keys"),
+        (lambda content: content["clusters"][0].update(color="red"), "only keys"),
         (lambda content: content["clusters"][1].update(name="lake"), "two clusters named"),
     ],
 )

@@ -83,9 +83,9 @@ def test_the_numbers_and_differences_of_two_small_reviews():
     anna, bert = History.beginning(start, annotator="anna"), History.beginning(start, annotator="bert")
     assert compare(anna, bert).agreement["place_kappa"] == 1
     for action in ANNA:
-        anna = anna.after(action)
+        anna = anna.apply(action)
     for action in BERT:
-        bert = bert.after(action)
+        bert = bert.apply(action)
     comparison = compare(anna, bert)
     numbers = comparison.agreement
     counts = {"labels": 15, "relevant": 14, "clusters": (4, 6), "matched": 4}
@@ -147,7 +147,7 @@ def test_an_adjudication_begins_with_the_first_and_stands_alone(logs, tmp_path):
     assert result.irrelevant == frozenset()
     history = chief.news(0).history
     with pytest.raises(ReviewError, match="nothing to undo"):
-        history.after(Undo()).after(Undo()).after(Undo()).after(Undo())
+        history.apply(Undo()).apply(Undo()).apply(Undo()).apply(Undo())
 
 
 def test_an_adjudication_does_not_go_on_with_reviews_that_changed(logs, tmp_path):

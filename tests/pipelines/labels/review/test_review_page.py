@@ -439,10 +439,10 @@ def test_six_thousand_labels_show_at_once_and_answer_at_once(browser, tmp_path):
 
 def test_differences_are_settled_side_by_side(browser, tmp_path):
     start = initial_state(SMALL)
-    anna = History.beginning(start, annotator="anna").after(Rename(cluster=0, name="crossing"))
-    bert = History.beginning(start, annotator="bert").after(Move(labels=("castle",), name="castle", kind="human-made"))
+    anna = History.beginning(start, annotator="anna").apply(Rename(cluster=0, name="crossing"))
+    bert = History.beginning(start, annotator="bert").apply(Move(labels=("castle",), name="castle", kind="human-made"))
     for action in (MarkLabels(labels=("temple",), irrelevant=True), SetKind(clusters=(3,), kind="human-made")):
-        bert = bert.after(action)
+        bert = bert.apply(action)
     adjudication = compare(anna, bert)
     with running(tmp_path / "third.jsonl", annotator="chief", adjudication=adjudication) as server:
         page = Page(browser, server)

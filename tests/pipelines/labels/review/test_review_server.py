@@ -26,7 +26,7 @@ from hiertree.pipelines.labels import PlaceNounEncoder, propose
 from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
 from hiertree.pipelines.labels.landmarks import KeptLandmark
 from hiertree.pipelines.labels.review.log_file import reviewed_proposal
-from hiertree.pipelines.labels.review.serving import MOST_BYTES, ImageFolder, by_label, examples
+from hiertree.pipelines.labels.review.serving import MOST_BYTES, ImageFolder, examples, group_by_label
 from hiertree.pipelines.local_pages.local_server import listening, local_app, served_in_background, thumbnail
 
 RENAME = json.dumps({"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "crossing"}}).encode()
@@ -228,7 +228,7 @@ def test_names_take_no_sign_that_turns_the_direction(server, sign):
     ]
     answers = [server.act(request) for request in requests]
     assert [status for status, _ in answers] == [400] * 5
-    assert all("cannot be seen" in content["error"] for _, content in answers)
+    assert all("invisible characters" in content["error"] for _, content in answers)
     assert server.session.log.path.read_bytes() == log_bytes
 
 
@@ -309,7 +309,7 @@ def test_images_are_found_by_their_landmark_whatever_their_ending(tmp_path, file
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).touch()
     folder = ImageFolder(tmp_path)
-    assert [[path.relative_to(tmp_path.resolve()).as_posix() for path in folder.all_of(name)] for name in "78"] == [
+    assert [[path.relative_to(tmp_path.resolve()).as_posix() for path in folder.find_all(name)] for name in "78"] == [
         [file for file in files if file.startswith(name) and not file.endswith("txt")] for name in "78"
     ]
 
@@ -330,9 +330,9 @@ def test_image_tables_list_ids_names_or_several_in_a_cell(tmp_path, text):
     table = tmp_path / "images.csv"
     table.write_text(text)
     folder = ImageFolder(tmp_path, table)
-    assert [path.name for path in folder.all_of("7")] == ["abcd.JPG"]
-    assert [path.name for path in folder.all_of("8")] == ["bcde.f.PNG", "abff.JPG"]
-    assert list(folder.all_of("9")) == []
+    assert [path.name for path in folder.find_all("7")] == ["abcd.JPG"]
+    assert [path.name for path in folder.find_all("8")] == ["bcde.f.PNG", "abff.JPG"]
+    assert list(folder.find_all("9")) == []
 
 
 def test_examples_with_images_come_first(tmp_path):
@@ -341,7 +341,7 @@ def test_examples_with_images_come_first(tmp_path):
     lakes = [KeptLandmark(str(number), f"{category}Lake_{number}", ("lake",)) for number in range(12)] + [
         KeptLandmark("40", "odd", ("pond",))
     ]
-    landmarks = by_label(lakes)
+    landmarks = group_by_label(lakes)
     images_of_label = examples(landmarks["lake"], ImageFolder(tmp_path))
     first = [(at["landmark"], at["name"], at["image"]) for at in images_of_label[:2]]
     assert first == [("9", "Lake 9", True), ("0", "Lake 0", False)]

@@ -129,7 +129,7 @@ def test_malformed_categories_are_kept_with_their_reason_and_never_asked(store, 
     assert tally(store) == {
         ("unlabeled", "malformed category: another site than Wikimedia Commons"): 1,
         ("unlabeled", "malformed category: not a URL"): 2,
-        ("unlabeled", "malformed category: signs that no title holds"): 1,
+        ("unlabeled", "malformed category: characters that no title may hold"): 1,
         ("unlabeled", "malformed category: an empty cell"): 1,
     }
 

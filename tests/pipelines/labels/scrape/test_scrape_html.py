@@ -131,7 +131,7 @@ def test_a_page_cut_anywhere_is_asked_for_again_whatever_end_it_was_given():
 
 
 def test_a_page_cut_short_is_not_taken_for_one_without_infobox():
-    with pytest.raises(TryAgain, match="breaks off"):
+    with pytest.raises(TryAgain, match="truncated page"):
         read_page("Category:A", "<!DOCTYPE html><html><body>")
 
 
