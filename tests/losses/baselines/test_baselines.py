@@ -22,6 +22,7 @@ from hiertree.losses import (
     HAPPIER,
     BlackboxAP,
     FastAP,
+    HierarchicalTriplet,
     HiMulCon,
     Loss,
     ProxyDecomposability,
@@ -37,7 +38,7 @@ from hiertree.losses import proxies as _proxies
 from hiertree.losses.pairs import blocks as _blocks
 from hiertree.losses.pairs.pairs import ScoredPairs
 
-SIZE = 6
+SIZE, MARGINS = 6, (0.1, 0.3, 0.05, 0.2)
 SUP = {"equal": reference.heaviside, "lower": reference.h_minus()}
 SMOOTH = {"equal": reference.sigmoid(), "lower": reference.sigmoid()}
 levels_1_to_4 = pytest.mark.parametrize("num_levels", [1, 2, 3, 4])
@@ -88,6 +89,10 @@ def objectives(num_levels: int) -> dict[str, tuple[Loss, Callable[[list[float], 
         "SupCon": (
             SupCon(temperature=0.3, level=1),
             lambda s, lev: baselines.contrastive(s, [x >= 1 for x in lev], 0.3),
+        ),
+        "HierarchicalTriplet": (
+            HierarchicalTriplet(MARGINS[:num_levels]),
+            lambda s, lev: baselines.hierarchical_triplet(s, lev, MARGINS[:num_levels]),
         ),
         "BlackboxAP": (
             BlackboxAP(margin=0.0),
