@@ -44,6 +44,7 @@ from .baselines.average_precision import BlackboxAP, FastAP, SoftBinAP
 from .baselines.contrastive import HiMulCon, SupCon
 from .baselines.csl import CSL
 from .baselines.hashing import DPSH, DTSH, HashNet, MIHash
+from .baselines.hyperbolic import HIER, Hyperbolic
 from .baselines.metric_learning import LevelSum, PytorchMetricLearning, as_pytorch_metric_learning
 from .baselines.tree_miner import TreeMiner
 from .baselines.triplets import HierarchicalTriplet
@@ -70,6 +71,7 @@ __all__ = [
     "DPSH",
     "DTSH",
     "HAPPIER",
+    "HIER",
     "ROADMAP",
     "RODNDCG",
     "BlackboxAP",
@@ -80,6 +82,7 @@ __all__ = [
     "HashNet",
     "HiMulCon",
     "HierarchicalTriplet",
+    "Hyperbolic",
     "LevelSum",
     "Loss",
     "MIHash",

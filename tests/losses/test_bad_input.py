@@ -34,6 +34,8 @@ LOSSES: dict[str, Callable[[], losses.Loss]] = {
     "HashNet": losses.HashNet,
     "DTSH": losses.DTSH,
     "HierarchicalTriplet": lambda: losses.HierarchicalTriplet((0.1, 0.2)),
+    "Hyperbolic": lambda: losses.Hyperbolic(losses.SupCon()),
+    "HIER": lambda: losses.HIER(losses.SupAP(), SIZE),
     "LevelSum": lambda: losses.LevelSum(lambda _: losses.SupAP(), (2, NUM_CLASSES)),
     "CrossBatchMemory": lambda: losses.CrossBatchMemory(losses.SupHAP(), SIZE, 2, size=10),
     "DistributedLoss": lambda: losses.DistributedLoss(losses.SupHAP()),
@@ -59,7 +61,7 @@ BATCHES: dict[str, tuple[Any, Any]] = {
     "float paths": (EMBEDDINGS, PATHS.float()),
     "negative paths": (EMBEDDINGS, PATHS - 3),
 }
-KNOW_SIZE = ["HAPPIER", "ProxyDecomposability", "CSL", "CrossBatchMemory"]
+KNOW_SIZE = ["HAPPIER", "HIER", "ProxyDecomposability", "CSL", "CrossBatchMemory"]
 KNOW_DEPTH = ["SupHAP of weighted levels", "HierarchicalTriplet", "CSL", "LevelSum", "CrossBatchMemory"]
 
 

@@ -97,7 +97,9 @@ ELSEWHERE = {  # whose own files test what this one does: codes, a library's los
     "TieAwareNDCG",
     "DPSH",
     "DTSH",
+    "HIER",
     "HashNet",
+    "Hyperbolic",
     "MIHash",
 }
 

@@ -34,6 +34,8 @@ LOSSES: dict[str, Callable[[], losses.Loss]] = {
     "DTSH": losses.DTSH,
     "MIHash": losses.MIHash,
     "HierarchicalTriplet": lambda: losses.HierarchicalTriplet((0.1, 0.2)),
+    "Hyperbolic": lambda: losses.Hyperbolic(losses.SupCon()),
+    "HIER": lambda: losses.HIER(losses.SupAP(), SIZE, num_proxies=CLASSES),
     "FastAP": losses.FastAP,
     "BlackboxAP": losses.BlackboxAP,
     "CSL": lambda: losses.CSL(np.stack([np.arange(CLASSES) // 2, np.arange(CLASSES)], axis=1), SIZE),

@@ -115,8 +115,8 @@ def test_value_is_the_mean_of_the_loops(name: str, num_levels: int) -> None:
 
 
 @levels_1_to_4
-@pytest.mark.parametrize("constrained", [True, False])
-def test_levels_contrast_one_item_of_each_node_below(num_levels: int, constrained: bool) -> None:
+@pytest.mark.parametrize(("constrained", "base"), [(True, 2.0), (False, 2.0), (True, 1.0), (True, math.e)])
+def test_levels_contrast_one_item_of_each_node_below(num_levels: int, constrained: bool, base: float) -> None:
     embeddings, paths = batch(num_levels)
     expected, rows, terms = 0.0, list(range(len(paths))), list[float]()
     for level in range(num_levels, 0, -1):
@@ -128,8 +128,8 @@ def test_levels_contrast_one_item_of_each_node_below(num_levels: int, constraine
             lambda s, lev, at=level: baselines.contrastive(s, [x >= at for x in lev], 0.2), part, labels
         )
         terms.append(max([value, *terms]) if constrained else value)
-        expected += 2 ** (1 / (num_levels - level + 1)) / (num_levels + 1) * terms[-1]
-    loss = HiMulCon(num_levels, temperature=0.2, constrained=constrained)
+        expected += base ** (1 / (num_levels - level + 1)) / (num_levels + 1) * terms[-1]
+    loss = HiMulCon(num_levels, temperature=0.2, constrained=constrained, base=base)
     assert float(loss(embeddings, paths)) == pytest.approx(expected, rel=1e-9)
 
 
