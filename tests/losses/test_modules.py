@@ -24,6 +24,7 @@ from hiertree.losses import (
     RODNDCG,
     BlackboxAP,
     FastAP,
+    HierarchicalTriplet,
     HiMulCon,
     LevelSum,
     Loss,
@@ -68,6 +69,7 @@ LOSSES: dict[str, Callable[[], Loss]] = {
     "RODRecall pair": lambda: RODRecall(decomposability="pair"),
     "Contrastive": SupCon,
     "HiMulCon": lambda: HiMulCon(2),
+    "HierarchicalTriplet": lambda: HierarchicalTriplet((0.1, 0.2)),
     "LevelSum": lambda: LevelSum(lambda _: SupAP(), level_sizes=(3, NUM_CLASSES)),
     "ROADMAP pair": ROADMAP,
     "ROADMAP proxy": lambda: ROADMAP(NUM_CLASSES, SIZE, decomposability="proxy"),
@@ -93,6 +95,12 @@ ELSEWHERE = {  # whose own files test what this one does: codes, a library's los
     "PytorchMetricLearning",
     "TieAwareAP",
     "TieAwareNDCG",
+    "DPSH",
+    "DTSH",
+    "HIER",
+    "HashNet",
+    "Hyperbolic",
+    "MIHash",
 }
 
 
