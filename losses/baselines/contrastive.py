@@ -116,8 +116,9 @@ class HiMulCon(LevelLosses):
         return terms
 
     def _representatives(self, paths: CheckedPaths, level: int) -> Tensor:
-        """The rows of the first items of the nodes below a level; at the finest level, of all items."""
+        """The rows of the first item of each node below a level, and of those of unknown node; at the finest, all."""
         rows = np.arange(len(paths.ids))
         if level < self.num_levels:
-            rows = np.sort(np.unique(paths.ids[:, : level + 1], axis=0, return_index=True)[1])
+            nodes = paths.ids[:, : level + 1]
+            rows = np.union1d(np.unique(nodes, axis=0, return_index=True)[1], np.flatnonzero(nodes[:, -1] < 0))
         return sent(rows, paths.tensor.device)
