@@ -8,9 +8,9 @@ s = e·eᵀ, and two back. Memory is the peak of one forward and backward beyond
 of its own. Batches: 512-d float32 at random, four images a class, two super-categories (L = 2), each split in two
 (L = 3). ``growth.py`` measures how the time grows with B.
 
-``--each`` prints a table of all losses of pairs instead: the time at each size, and the errors of float32 against
-float64 from the same scores (embeddings, for the tie-aware losses): of the value, and in parts of the largest entry of
-the gradient.
+``--each`` prints a table of all losses of pairs instead, with L = 3: the time at each size, and the errors of float32
+against float64 from the same scores (embeddings, for losses of codes): of the value, and of the gradient in parts of
+its largest entry.
 """
 
 from __future__ import annotations
@@ -68,9 +68,13 @@ def print_each(sizes: list[int]) -> None:
     """A table of the losses that compare pairs."""
     from hiertree import losses
     from hiertree.losses.base import PairLoss
+    from hiertree.losses.hashing import CodeLoss
 
-    classes = {name: getattr(losses, name) for name in losses.__all__ if isinstance(getattr(losses, name), type)}
-    names = [name for name, loss in classes.items() if issubclass(loss, PairLoss) or name.startswith("TieAware")]
+    public = {name: getattr(losses, name) for name in losses.__all__}
+    classes = {name: each for name, each in public.items() if isinstance(each, type)}
+    classes["HierarchicalTriplet"] = partial(losses.HierarchicalTriplet, (0.05, 0.1, 0.2))
+    is_of_pairs = (PairLoss, CodeLoss)
+    names = [name for name in classes if isinstance(public[name], type) and issubclass(public[name], is_of_pairs)]
     times = " | ".join(f"B = {size:,}, ms" for size in sizes)
     print(f"| loss | {times} | error of the value | of the gradient |\n|---|{'---:|' * (len(sizes) + 2)}")
     for name in names:
@@ -83,7 +87,7 @@ def median_milliseconds(loss: Any, size: int) -> str:
     """Of forward and backward."""
     import torch
 
-    embeddings, paths = torch.randn(size, DIMENSIONS, requires_grad=True), batch_paths(size, 2)
+    embeddings, paths = torch.randn(size, DIMENSIONS, requires_grad=True), batch_paths(size, 3)
     found = in_turn({"loss": lambda: timed(lambda: loss(embeddings, paths).backward())}, ROUNDS, divisor="loss")
     return f"{medians(found['loss']).clock * 1e3:.1f}"
 
