@@ -178,7 +178,7 @@ class MovedBytes(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **kwargs or {})
-        if not func.is_view:
+        if not func.is_view and "empty" not in func.name():
             tensors, _ = torch.utils._pytree.tree_flatten((args, kwargs, result))
             self.total += sum(each.numel() * each.element_size() for each in tensors if isinstance(each, torch.Tensor))
         return result
@@ -186,7 +186,7 @@ class MovedBytes(TorchDispatchMode):
 
 def print_bytes() -> None:
     """The bytes of Sup-H-AP for a pair, and what they take on an H100, which knows only that scores are cosines."""
-    pairs.span_and_targets = lambda scores, _positive: (pairs.COSINES, scores.shape[1])
+    pairs.waits_for_a_look = lambda _device: True
     SCORES_AT_ONCE["cpu"] = SCORES_AT_ONCE["cuda"]
     torch.set_num_threads(1)
     for size in (512, 1024, 2048):

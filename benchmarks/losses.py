@@ -7,6 +7,10 @@ idle, the row says so instead of a ratio. *Products* are the three matrix produc
 s = e·eᵀ, and two back. Memory is the peak of one forward and backward beyond the imports and the inputs, in a process
 of its own. Batches: 512-d float32 at random, four images a class, two super-categories (L = 2), each split in two
 (L = 3). ``growth.py`` measures how the time grows with B.
+
+``--each`` prints a table of all losses of pairs instead, with L = 3: the time at each size, and the errors of float32
+against float64 from the same scores (embeddings, for losses of codes): of the value, and of the gradient in parts of
+its largest entry.
 """
 
 from __future__ import annotations
@@ -43,10 +47,14 @@ def main() -> None:
     parser.add_argument("--losses", nargs="+", default=["SupHAP", "SupNDCG"])
     parser.add_argument("--dense-up-to", type=int, default=DENSE_UP_TO)
     parser.add_argument("--threads", type=int, default=0, help="of torch; 0 leaves its own number")
+    parser.add_argument("--each", action="store_true", help="a table of all losses of pairs")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(measure(**json.loads(arguments.one))))
+        return
+    if arguments.each:
+        print_each(arguments.batches)
         return
     print(
         "loss      L      B     dense s  hiertree s  dense/hiertree  hiertree/products  processor's      MiB  matrices"
@@ -54,6 +62,57 @@ def main() -> None:
     for loss in arguments.losses:
         for num_levels in arguments.levels:
             print_growth({size: print_row(loss, num_levels, size, arguments) for size in arguments.batches})
+
+
+def print_each(sizes: list[int]) -> None:
+    """A table of the losses that compare pairs."""
+    from hiertree import losses
+    from hiertree.losses.base import PairLoss
+    from hiertree.losses.hashing import CodeLoss
+
+    public = {name: getattr(losses, name) for name in losses.__all__}
+    classes = {name: each for name, each in public.items() if isinstance(each, type)}
+    classes["HierarchicalTriplet"] = partial(losses.HierarchicalTriplet, (0.05, 0.1, 0.2))
+    is_of_pairs = (PairLoss, CodeLoss)
+    names = [name for name in classes if isinstance(public[name], type) and issubclass(public[name], is_of_pairs)]
+    times = " | ".join(f"B = {size:,}, ms" for size in sizes)
+    print(f"| loss | {times} | error of the value | of the gradient |\n|---|{'---:|' * (len(sizes) + 2)}")
+    for name in names:
+        clocks = [median_milliseconds(classes[name](), size) for size in sizes]
+        errors = [f"{error:.0e}" for error in float32_errors(classes[name]())]
+        print(f"| {' | '.join([name, *clocks, *errors])} |", flush=True)
+
+
+def median_milliseconds(loss: Any, size: int) -> str:
+    """Of forward and backward."""
+    import torch
+
+    embeddings, paths = torch.randn(size, DIMENSIONS, requires_grad=True), batch_paths(size, 3)
+    found = in_turn({"loss": lambda: timed(lambda: loss(embeddings, paths).backward())}, ROUNDS, divisor="loss")
+    return f"{medians(found['loss']).clock * 1e3:.1f}"
+
+
+def float32_errors(loss: Any, size: int = 256) -> tuple[float, float]:
+    """The relative error of the value, and the largest of the gradient in parts of its largest entry."""
+    import torch
+
+    from hiertree.losses.pairs.pairs import pairs_of
+
+    torch.manual_seed(0)
+    embeddings, paths = torch.randn(size, DIMENSIONS), batch_paths(size, 3)
+    pairs = pairs_of(embeddings, paths).compared()
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        if hasattr(loss, "of_scores"):
+            leaf = pairs.scores.to(dtype).requires_grad_()
+            value = loss.of_scores(pairs._replace(scores=leaf))
+        else:
+            leaf = embeddings.to(dtype).requires_grad_()
+            value = loss(leaf, paths)
+        results.append((value.item(), *torch.autograd.grad(value, leaf)))
+    (value, gradient), (exact, exact_gradient) = results
+    largest = exact_gradient.abs().max().item()
+    return abs(value / exact - 1), (gradient - exact_gradient).abs().max().item() / largest
 
 
 def print_row(loss: str, num_levels: int, size: int, arguments: argparse.Namespace) -> Times:

@@ -1,7 +1,8 @@
 """Conversion and checks of array arguments: numpy, torch, or nested lists.
 
-*Embeddings* are (n, d) real vectors, finite and of non-zero norm. *Paths* are (n, L) non-negative integers, coarse →
-fine, with 1 ≤ L ≤ 255; 1-D labels mean L = 1. Labels in text, and frames of them, are numbered.
+*Embeddings* are (n, d) real vectors, finite and of non-zero norm. *Paths* are (n, L) integers ≥ 0, coarse → fine, with
+1 ≤ L ≤ 255, and −1 from the level on where a path is unknown; 1-D labels mean L = 1. Labels in text, and frames of
+them, are numbered.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from .level_columns import (
 from .options import is_integer
 
 MAX_LEVELS = 255  # a level is a uint8
+UNKNOWN = -1  # the id at each level where a path is not known
+PATH_IDS = "ids from 0, or −1 from some level below the first on, where the rest is unknown"
 _SAMPLE = 1000  # rows; usually enough to see that the levels are in order
 _MOST_LOCAL_COLUMNS = 4  # of a binary tree whose ids are numbered within each parent
 _CHANCE = 1e-4  # below it, independent labels rarely look as if given fine → coarse
@@ -206,7 +209,8 @@ def as_paths(values: Any, *, name: str = "paths", num_items: int | None = None) 
 
     Raises:
         ShapeError: neither one- nor two-dimensional, no level, more than 255 levels, or n is not ``num_items``.
-        PathError: a missing label, a negative id, or numbers with a fraction; the message names the row.
+        PathError: a missing label, an id below 0 other than the −1 of an unknown rest, or numbers with a fraction; the
+            message names the row.
 
     >>> as_paths([("natural", "lake"), ("human-made", "lake"), ("natural", "lake")])
     array([[0, 0],
@@ -277,6 +281,8 @@ def check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -
     if len({ids.shape[1] for ids in sides}) > 1:
         return  # refused elsewhere
     ids = np.concatenate(sides)
+    if ids.min(initial=0) < 0:
+        ids = ids[ids[:, -1] >= 0]  # an unknown rest says nothing about the order
     sample = ids[:: max(len(ids) // _SAMPLE, 1)]
     reversals, chance = [], 1.0
     for left in range(ids.shape[1] - 1):
@@ -336,12 +342,27 @@ def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None 
         remedy = "number all labels at once with hiertree.arrays.as_paths or LabelTree.paths"
         raise PathError(f"{name} of type {array.dtype}", expected="integer ids, coarse → fine", remedy=remedy)
     if array.size and array.min() < 0:
-        refuse_rows((array < 0).any(axis=1), f"{name} holds negative ids", "ids from 0")
+        unknown = np.maximum.accumulate(array < 0, axis=1)
+        is_bad = (array < UNKNOWN) | (unknown & (array >= 0))
+        refuse_rows(is_bad.any(axis=1) | unknown[:, 0], f"{name} holds negative ids", PATH_IDS)
     if array.dtype == np.uint64:
         refuse_rows((array >= 2**63).any(axis=1), f"{name} holds ids from 2^63", "smaller ids")
     ids = np.ascontiguousarray(array, dtype=np.int64)
     check_order([ids], None)
     return ids
+
+
+def unmatched(query_paths: Any) -> Any:
+    """The paths of queries (Q, L), unknown ids as −2, so that they differ from the −1 of candidates.
+
+    >>> unmatched(np.array([[0, 3], [0, -1]]))
+    array([[ 0,  3],
+           [ 0, -2]])
+    """
+    xp, unknown = array_library(query_paths), query_paths < 0
+    if is_on_host(query_paths) and not bool(xp.any(unknown)):
+        return query_paths
+    return xp.where(unknown, query_paths - 1, query_paths)
 
 
 def _label_array(values: Any, name: str) -> NDArray[Any] | LevelColumns:

@@ -20,7 +20,7 @@ Counts: TypeAlias = Literal["strict", "official"]
 Ties: TypeAlias = Literal["average", "worst", "best", "paper", "index"]
 Compat: TypeAlias = Literal["official", "delf", "revisitop"]
 ProtocolName: TypeAlias = Literal[
-    "sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "vehicleid-one-image", "inshop"
+    "sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "vehicleid-one-image", "ilias", "inshop"
 ]
 Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]  # of products
 IndexName: TypeAlias = Literal["hnsw", "ivf"]

@@ -8,9 +8,11 @@ gives a scalar; ``valid`` masks candidates, or queries:
 * :class:`PairDecomposability`, :class:`ProxyDecomposability`: what makes rank losses of batches decomposable;
 * :class:`HAPPIER`, :class:`RODNDCG`, :class:`RODRecall`, :class:`ROADMAP`: a rank loss and a decomposability term;
 * :class:`TieAwareAP`, :class:`TieAwareNDCG`: learn binary codes, :func:`binary_codes`, ranked by Hamming distance;
+  :class:`HashNet`, :class:`DPSH`, :class:`DTSH`, :class:`MIHash`: so did earlier losses of pairs and triplets;
 * :func:`decomposability_gap` and its bounds: how far batches are from the whole; measured, not trained;
 * :class:`FastAP`, :class:`SoftBinAP`, :class:`BlackboxAP`, :class:`CSL`: the baselines of the papers;
   :class:`SupCon`, :class:`HiMulCon`: contrastive losses of one level and of all;
+  :class:`HierarchicalTriplet`: triplets of every level;
 * :class:`PytorchMetricLearning`: any loss of that library; :func:`as_pytorch_metric_learning`: the other way round;
   :class:`TreeMiner`: any of its miners, at every level;
 * :class:`LevelSum` adds a flat loss over levels, :class:`CrossBatchMemory` ranks among earlier batches.
@@ -41,8 +43,11 @@ from .base import Loss
 from .baselines.average_precision import BlackboxAP, FastAP, SoftBinAP
 from .baselines.contrastive import HiMulCon, SupCon
 from .baselines.csl import CSL
+from .baselines.hashing import DPSH, DTSH, HashNet, MIHash
+from .baselines.hyperbolic import HIER, Hyperbolic
 from .baselines.metric_learning import LevelSum, PytorchMetricLearning, as_pytorch_metric_learning
 from .baselines.tree_miner import TreeMiner
+from .baselines.triplets import HierarchicalTriplet
 from .batches.distributed import DistributedLoss, all_gather
 from .batches.memory import CrossBatchMemory
 from .batches.two_pass import large_batch_backward
@@ -63,7 +68,10 @@ from .score_losses import ScoreOptions
 
 __all__ = [
     "CSL",
+    "DPSH",
+    "DTSH",
     "HAPPIER",
+    "HIER",
     "ROADMAP",
     "RODNDCG",
     "BlackboxAP",
@@ -71,9 +79,13 @@ __all__ = [
     "DistributedLoss",
     "FastAP",
     "GrowingAlpha",
+    "HashNet",
     "HiMulCon",
+    "HierarchicalTriplet",
+    "Hyperbolic",
     "LevelSum",
     "Loss",
+    "MIHash",
     "PairDecomposability",
     "ProxyDecomposability",
     "ProxyOptions",

@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
-DEFAULTS = {"level": "finest", "num_bins": "bits", "sampled_classes": "all"}
+DEFAULTS = {
+    "level": "finest",
+    "num_bins": "bits",
+    "sampled_classes": "all",
+    "margin": "bits / 2",
+    "slope": "10 / bits",
+    "positive_weight": "balanced",
+}
 """What None stands for."""
 
 

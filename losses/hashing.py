@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from hiertree.options import check_integer, check_number
+from hiertree.options import check_integer, check_number, with_options_of
 from hiertree.relevance import gain
 
 from .base import Loss
-from .pairs.blocks import LossPerQuery, in_blocks
+from .pairs.blocks import LossPerQuery, in_chunks
 from .pairs.inputs import finite_vectors
-from .pairs.pairs import ScoredPairs, pairs_of
-from .tie_aware import Bins, bins_over, tie_aware_ap_losses, tie_aware_ndcg_losses
+from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
+from .tie_aware import bins_over, tie_aware_ap_losses, tie_aware_ndcg_losses
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-def _relaxed_codes(embeddings: Any, *, alpha: float, name: str = "embeddings") -> Tensor:
-    """tanh(α·f), in float32 or better: between −1 and 1, nearer to −1 or 1 the larger α is."""
-    return torch.tanh(alpha * finite_vectors(embeddings, name=name))
+    from typing_extensions import Unpack
 
 
 def binary_codes(embeddings: Any) -> NDArray[np.uint8]:
@@ -41,8 +37,13 @@ def binary_codes(embeddings: Any) -> NDArray[np.uint8]:
     >>> binary_codes(torch.tensor([[0.3, -1.0, 2.0, 0.0, -0.1, 0.2, 0.1, 0.4, 5.0]]))
     array([[167, 128]], dtype=uint8)
     """
-    positive = _relaxed_codes(embeddings, alpha=1.0) > 0
+    positive = finite_vectors(embeddings) > 0
     return np.packbits(positive.cpu().numpy(), axis=1)
+
+
+def minus_distances(products: ScoredPairs, num_bits: int) -> ScoredPairs:
+    """Pairs whose scores are −(b − φ·φ′)/2, from inner products of codes of b bits."""
+    return products._replace(scores=(products.scores - num_bits) / 2)
 
 
 @dataclass(frozen=True)
@@ -73,35 +74,42 @@ class GrowingAlpha:
         return self.initial * self.factor ** (epoch // self.every)
 
 
-class _TieAware(Loss):
-    """A mean over queries of a function of relaxed Hamming distances."""
+class CodeOptions(TypedDict, total=False):
+    """Options that the losses of codes have in common, see :class:`TieAwareAP`."""
 
-    _shown: tuple[str, ...] = ("alpha", "num_bins", "simplified")
+    alpha: float
+    alpha_factor: float
+    alpha_every: int
+    include_self: bool
+
+
+class TieAwareOptions(CodeOptions, total=False):
+    """Options of both tie-aware losses, see :class:`TieAwareAP`."""
+
+    num_bins: int | None
+    simplified: bool
+
+
+class CodeLoss(Loss):
+    """A mean over queries of a function of the inner products of relaxed codes."""
 
     _compares_codes = _compares_pairs = True
+    _saturates = True  # whether tanh bounds the codes
 
     def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        alpha_factor: float = 1.0,
-        alpha_every: int = 1,
-        num_bins: int | None = None,
-        simplified: bool = False,
-        include_self: bool = False,
+        self, *, alpha: float = 1.0, alpha_factor: float = 1.0, alpha_every: int = 1, include_self: bool = False
     ) -> None:
         super().__init__()
         check_number("alpha", alpha, above=0)
         check_number("alpha_factor", alpha_factor, least=1)
         check_integer("alpha_every", alpha_every)
-        check_integer("num_bins", num_bins, or_none=True)
         self._growth = GrowingAlpha(alpha, alpha_factor, alpha_every)
-        self.num_bins, self.simplified, self.include_self = num_bins, simplified, include_self
+        self.include_self = include_self
         self.weights = {type(self).__name__: 1.0}
 
     @property
     def alpha(self) -> float:
-        """α of tanh(α·f), of this epoch; set it to follow a schedule of your own."""
+        """α of the codes, of this epoch; set it to follow a schedule of your own."""
         return self._growth(self._epoch)
 
     @alpha.setter
@@ -109,21 +117,40 @@ class _TieAware(Loss):
         check_number("alpha", alpha, above=0)
         self._growth, self._epoch = replace(self._growth, initial=alpha), 0
 
+    def codes(self, embeddings: Any, *, name: str = "embeddings") -> Tensor:
+        """(n, b) tanh(α·f), or α·f, in float32 or better."""
+        scaled = self.alpha * finite_vectors(embeddings, name=name)
+        return torch.tanh(scaled) if self._saturates else scaled
+
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
         """The one term, under the name of the class."""
-        options: dict[str, Any] = {"valid": valid, "include_self": self.include_self}
-        to_codes = partial(_relaxed_codes, alpha=self.alpha)
-        pairs = pairs_of(embeddings, paths, ref_embeddings, ref_paths, to_vectors=to_codes, **options)
-        num_bits, products = pairs.queries.shape[1], pairs._replace(grades=self._grades).compared()
-        distances = products._replace(scores=(products.scores - num_bits) / 2)  # −distance
-        losses = in_blocks(partial(self.query_losses, bins=bins_over(num_bits, self.num_bins)), distances)
-        return {type(self).__name__: self._mean(losses)}
+        options: dict[str, Any] = {"valid": valid, "include_self": self.include_self, "to_vectors": self.codes}
+        pairs = pairs_of(embeddings, paths, ref_embeddings, ref_paths, **options)._replace(grades=self._grades)
+        return {type(self).__name__: self._mean(self.losses_of(pairs))}
 
-    def query_losses(self, pairs: ScoredPairs, bins: Bins) -> LossPerQuery:
-        """One loss a query; scores are −distance."""
+    def losses_of(self, pairs: VectorPairs) -> LossPerQuery:
+        """The loss of each query."""
+        return in_chunks(partial(self.query_losses, num_bits=pairs.queries.shape[1]), pairs)
+
+    def query_losses(self, pairs: ScoredPairs, num_bits: int) -> LossPerQuery:
+        """The loss of each of some queries; scores are inner products of codes of so many bits."""
         raise NotImplementedError
+
+
+class _TieAware(CodeLoss):
+    """A function of relaxed Hamming distances."""
+
+    _shown: tuple[str, ...] = ("alpha", "num_bins", "simplified")
+
+    @with_options_of(CodeLoss)
+    def __init__(
+        self, *, num_bins: int | None = None, simplified: bool = False, **options: Unpack[CodeOptions]
+    ) -> None:
+        super().__init__(**options)
+        check_integer("num_bins", num_bins, or_none=True)
+        self.num_bins, self.simplified = num_bins, simplified
 
 
 class TieAwareAP(_TieAware):
@@ -161,31 +188,16 @@ class TieAwareAP(_TieAware):
 
     _shown = ("level", "alpha", "num_bins", "simplified")
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        alpha_factor: float = 1.0,
-        alpha_every: int = 1,
-        level: int | None = None,
-        num_bins: int | None = None,
-        simplified: bool = False,
-        include_self: bool = False,
-    ) -> None:
-        super().__init__(
-            alpha=alpha,
-            alpha_factor=alpha_factor,
-            alpha_every=alpha_every,
-            num_bins=num_bins,
-            simplified=simplified,
-            include_self=include_self,
-        )
+    @with_options_of(_TieAware)
+    def __init__(self, *, level: int | None = None, **options: Unpack[TieAwareOptions]) -> None:
+        super().__init__(**options)
         check_integer("level", level, or_none=True)
         self.level = level
 
-    def query_losses(self, pairs: ScoredPairs, bins: Bins) -> LossPerQuery:
+    def query_losses(self, pairs: ScoredPairs, num_bits: int) -> LossPerQuery:
         """1 − AP_r or 1 − AP_s, a query."""
-        return tie_aware_ap_losses(pairs, self.level, bins, simplified=self.simplified)
+        bins = bins_over(num_bits, self.num_bins)
+        return tie_aware_ap_losses(minus_distances(pairs, num_bits), self.level, bins, simplified=self.simplified)
 
 
 class TieAwareNDCG(_TieAware):
@@ -206,6 +218,7 @@ class TieAwareNDCG(_TieAware):
     0.0
     """
 
-    def query_losses(self, pairs: ScoredPairs, bins: Bins) -> LossPerQuery:
+    def query_losses(self, pairs: ScoredPairs, num_bits: int) -> LossPerQuery:
         """1 − NDCG_r or 1 − NDCG_s, a query."""
-        return tie_aware_ndcg_losses(pairs, gain(pairs.counts()), bins, simplified=self.simplified)
+        distances, bins = minus_distances(pairs, num_bits), bins_over(num_bits, self.num_bins)
+        return tie_aware_ndcg_losses(distances, gain(pairs.counts()), bins, simplified=self.simplified)

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from hiertree.arrays import UNKNOWN
 from hiertree.errors import PathError
 from hiertree.options import check_choice, check_integer, check_number
 
@@ -37,7 +38,7 @@ LOGITS_AT_ONCE = 1 << 20  # 4 MiB of float32
 
 def check_classes(classes: NDArray[np.int64], num_classes: int, *, expected_for: str = "proxy") -> None:
     """Refuse, by row, classes that have no proxy, or nothing else that there is one of for each class."""
-    bad = np.flatnonzero((classes < 0) | (classes >= num_classes))
+    bad = np.flatnonzero((classes < UNKNOWN) | (classes >= num_classes))
     if len(bad):
         row = int(bad[0])
         raise PathError(
@@ -69,7 +70,10 @@ class ProxyOptions(TypedDict, total=False):
 
 
 class ProxyLoss(Loss):
-    """A mean over the items of a batch, each compared with learned proxies of classes; references are not used."""
+    """A mean over the items of a batch, each compared with learned proxies of classes; references are not used.
+
+    Items whose finest class is unknown are left out.
+    """
 
     def __init__(self, num_classes: int, embedding_size: int, *, initial: str | float, centers: int = 1) -> None:
         super().__init__()
@@ -92,14 +96,15 @@ class ProxyLoss(Loss):
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
-        """The one term, under the name of the class; an item without any valid candidate is no query."""
+        """The one term, under the name of the class; an item without class or valid candidate is no query."""
         del ref_paths  # they are for losses that compare with references
         vectors = unit_vectors(embeddings)
         check_size(vectors, self.embedding_size)
         if not isinstance(embeddings, CheckedEmbeddings):
             self._check_parameters()
-        values = self._item_losses(vectors, checked_paths(paths, vectors))
-        is_query = has_candidate(valid, vectors, ref_embeddings)
+        checked = checked_paths(paths, vectors)
+        values = self._item_losses(vectors, checked)
+        is_query = has_candidate(valid, vectors, ref_embeddings) & checked.known
         return {type(self).__name__: self._mean(LossPerQuery(torch.where(is_query, values, 0), is_query))}
 
     def _item_losses(self, vectors: Tensor, paths: CheckedPaths) -> Tensor:
@@ -117,7 +122,7 @@ class ProxyDecomposability(ProxyLoss):
     classes need no more memory than their proxies. Source: Ramzi et al. (TPAMI 2025), Eq. 8.
 
     Args:
-        num_classes: finest classes; ``paths[:, -1]`` must lie in 0 … num_classes − 1.
+        num_classes: finest classes; ``paths[:, -1]`` must lie in 0 … num_classes − 1, or be −1, for items left out.
         embedding_size: d.
         eta, centers, center_temperature, initial, sampled_classes: see :class:`hiertree.losses.ProxyOptions`.
 
@@ -157,9 +162,9 @@ class ProxyDecomposability(ProxyLoss):
     def _item_losses(self, vectors: Tensor, paths: CheckedPaths) -> Tensor:
         check_classes(paths.ids[:, -1], self.num_classes)
         proxies: Tensor = self.proxies
-        classes: Tensor = paths.tensor[:, -1]
+        classes: Tensor = paths.tensor[:, -1].clamp(min=0)
         if self.training and self.sampled_classes is not None and self.sampled_classes < self.num_classes:
-            num_present = len(np.unique(paths.ids[:, -1]))
+            num_present = len(np.unique(paths.ids[:, -1].clip(min=0)))
             sample, classes = self._sample(classes, max(self.sampled_classes, num_present))
             proxies = proxies.view(self.num_classes, self.centers, -1)[sample].flatten(0, 1)
         options = (self.centers, self.eta, self.center_temperature)

@@ -156,8 +156,9 @@ def mixed_pairs_of(
 def _same_class(ids: NDArray[np.int64], level: int | None) -> NDArray[np.int64]:
     """(2, n) all pairs of rows of one class, the smaller row first."""
     require(level is None or 1 <= level <= ids.shape[1], "level", level, f"None, or 1 to {ids.shape[1]}")
-    classes = np.unique(ids[:, :level], axis=0, return_inverse=True)[1].ravel()
-    return np.stack(np.nonzero(np.triu(classes[:, None] == classes, k=1)))
+    nodes = ids[:, :level]
+    classes = np.unique(nodes, axis=0, return_inverse=True)[1].ravel()
+    return np.stack(np.nonzero(np.triu((classes[:, None] == classes) & (nodes[:, -1] >= 0), k=1)))
 
 
 def _extended(valid: Tensor, x: Tensor, z: Tensor, *, extend_columns: bool) -> Tensor:

@@ -77,6 +77,7 @@ PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
             Protocol("cub", ("R@1", "R@2", "R@4", "R@8", "mAP@R"), "self"),
             Protocol("vehicleid", ("R@1", "R@5"), "self"),
             Protocol("vehicleid-one-image", ("R@1", "R@5"), "separate"),
+            Protocol("ilias", ("mAP@1000",), "separate"),
             Protocol("inshop", ("R@1", "R@10", "R@20", "R@30", "R@40", "R@50"), "separate"),
         )
     }

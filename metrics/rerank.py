@@ -13,16 +13,16 @@ array([[0.984, 0.179]])
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from hiertree.arrays import as_embeddings, unit_rows
 from hiertree.errors import OptionError, ShapeError, require_package
 from hiertree.jit import Array, Ints
-from hiertree.options import check_integer, check_number
+from hiertree.options import check_choice, check_integer, check_number
 
-__all__ = ["alpha_query_expansion", "database_augmentation", "k_reciprocal", "pca_whitening"]
+__all__ = ["alpha_query_expansion", "database_augmentation", "k_reciprocal", "pca_whitening", "poincare_vectors"]
 _CELLS = 1 << 25  # of a block of similarities, or of neighbors of neighbors
 
 
@@ -228,6 +228,51 @@ def _weighted(items: Array, neighbors: Ints, weights: Array) -> Array:
     for place in range(neighbors.shape[1]):
         total += weights[:, place, None].astype(items.dtype) * items[neighbors[:, place]]
     return total
+
+
+def poincare_vectors(
+    embeddings: Any,
+    role: Literal["query", "item"],
+    *,
+    curvature: float = 0.1,
+    radius: float = 2.3,
+    scale: float = 1.0,
+) -> Array:
+    r"""Vectors whose cosines rank as distances in the Poincaré ball do, so that any search by cosine is exact for them.
+
+    .. math:: \cos = -\cosh(\sqrt{c}\, d) \,/\, \sqrt{\cosh 2a_q \cosh 2A}
+
+    with the distance d of :class:`hiertree.losses.Hyperbolic`, a = 2√c·min(scale·\|f\|, radius) and A that of the
+    radius. A point of the ball is (sinh a·f/\|f\|, cosh a) on the hyperboloid, where cosh √c·d is an inner product; a last
+    number gives all items one length. Embeddings of one length rank as by their own cosines: they need none of this.
+    Nickel and Kiela, *Learning Continuous Hierarchies in the Lorentz Model of Hyperbolic Geometry*, ICML 2018, Eq. 2–3.
+
+    Args:
+        embeddings: (n, d) vectors; give float64 where √c·radius is above 1, since the numbers grow as its exponential.
+        role: "query", or "item" of the gallery; images that are both are given twice, with their ids.
+        curvature: as in :class:`hiertree.losses.Hyperbolic`.
+        radius: as there.
+        scale: as there.
+
+    Returns:
+        (n, d + 2) unit vectors.
+
+    >>> vectors = [[0.5, 0.0], [2.0, 0.0], [0.6, 0.3]]  # the first is nearest to the last, by the angle to the second
+    >>> cosines = poincare_vectors(vectors, "query") @ poincare_vectors(vectors, "item").T
+    >>> cosines[0].argsort()[::-1]
+    array([0, 2, 1])
+    """
+    check_choice("role", role, Literal["query", "item"])
+    for name, value in (("curvature", curvature), ("radius", radius), ("scale", scale)):
+        check_number(name, value, above=0)
+    vectors, width = as_embeddings(embeddings), 2 * curvature**0.5
+    norms = np.linalg.norm(vectors, axis=1)
+    lengths = width * np.minimum(scale * norms, radius)
+    lifted = np.empty((len(vectors), vectors.shape[1] + 2), vectors.dtype)
+    lifted[:, :-2] = vectors * (np.sinh(lengths) / norms)[:, None]
+    lifted[:, -2] = np.cosh(lengths) if role == "item" else -np.cosh(lengths)
+    lifted[:, -1] = np.sqrt(np.cosh(2 * width * radius) - np.cosh(2 * lengths)) if role == "item" else 0
+    return unit_rows(lifted)
 
 
 def _unit(values: Any, name: str, *, like: Any = None) -> Array:

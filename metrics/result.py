@@ -136,6 +136,8 @@ class Evaluation:
     def by_class(self, *, level: int | str | None = None) -> pd.DataFrame:
         """One row per class of the queries: their number, and the mean of each metric over those that have a value.
 
+        Queries whose class at that level is unknown are left out.
+
         Args:
             level: whose classes, by number (from 1) or by the name of its column; the finest unless given. Below the
                 first level a class is named by its path, in an index of as many columns.
@@ -155,13 +157,14 @@ class Evaluation:
             expected = "a result of evaluate, evaluate_codes or evaluate_ranking of indices"
             raise OptionError(problem, expected=expected, remedy="group per_query() by labels of your own")
         depth, names = self._depth(level, self.query_paths.shape[1]), self.class_names
+        known = self.query_paths[:, depth - 1] >= 0
         titles = [f"level {number}" for number in range(1, depth + 1)] if self.level_names is None else self.level_names
         keys = []
         for column, title in zip(range(depth), titles, strict=False):
-            ids = self.query_paths[:, column]
+            ids = self.query_paths[known, column]
             labels = ids if names is None else [names[column][node] for node in ids.tolist()]
             keys.append(pd.Series(labels, name=title))
-        classes = self.per_query().reset_index(drop=True).groupby(keys, sort=names is None)
+        classes = self.per_query()[known].reset_index(drop=True).groupby(keys, sort=names is None)
         table: pd.DataFrame = classes.mean()
         table.insert(0, "queries", classes.size())
         return table

@@ -14,10 +14,12 @@ import os
 
 from ..errors import OptionError
 from .benchmarks.faces import load_ijbc, load_vggface2
+from .benchmarks.folders import load_inaturalist2021, load_rp2k
 from .benchmarks.gldv2 import load_gldv2
 from .benchmarks.hashing import GradedDataset, load_imagenet100, load_labelme, load_nus_wide
 from .benchmarks.lists import load_cars, load_cub, load_inshop, load_sop, load_vehicleid
 from .benchmarks.multilevel import load_dyml, load_inaturalist
+from .benchmarks.objects import load_ilias, load_met
 from .benchmarks.omniglot import load_omniglot
 from .benchmarks.pickled import RevisitedDataset, load_cifar, load_revisited, load_sfm120k
 from .checks import SplitReport, check, statistics
@@ -58,13 +60,17 @@ __all__ = [
     "load_gldv2",
     "load_huggingface",
     "load_ijbc",
+    "load_ilias",
     "load_imagenet100",
     "load_inaturalist",
+    "load_inaturalist2021",
     "load_inshop",
     "load_labelme",
+    "load_met",
     "load_nus_wide",
     "load_omniglot",
     "load_revisited",
+    "load_rp2k",
     "load_sfm120k",
     "load_sop",
     "load_synthetic",

@@ -124,10 +124,11 @@ def statistics(dataset: ImageDataset) -> dict[str, Any]:
     paths = dataset.paths
     levels = []
     for level, name in enumerate(dataset.tree.level_names):
+        paths = paths[paths[:, level] >= 0]
         _, images = np.unique(paths[:, level], return_counts=True)
         entry = {"name": name, "nodes": len(images), "images": _spread(images)}
         if level + 1 < paths.shape[1]:
-            pairs = np.unique(paths[:, level : level + 2], axis=0)
+            pairs = np.unique(paths[paths[:, level + 1] >= 0, level : level + 2], axis=0)
             entry["children"] = _spread(np.unique(pairs[:, 0], return_counts=True)[1])
         levels.append(entry)
     return {

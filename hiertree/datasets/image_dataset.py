@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import as_integer_paths
+from ..arrays import UNKNOWN, as_integer_paths
 from ..errors import ImageError, OptionError, ShapeError, some_of
 from .readers.images import ImageSource, SelectedImages, damaged
 
@@ -38,7 +38,7 @@ class ImageDataset:
         name: of the benchmark.
         split: for instance "train" or "test".
         tree: the classes of this split and of those that are numbered before it.
-        paths: (n, L) int32, coarse → fine; ``paths[i, l]`` indexes the tree's level l + 1.
+        paths: (n, L) int32, coarse → fine; ``paths[i, l]`` indexes the tree's level l + 1, or is −1: unknown.
         images: n images by index.
         queries: rows of the queries, or None if every image is a query with all others as its gallery.
         gallery: rows of the gallery, or None.
@@ -114,14 +114,19 @@ class ImageDataset:
         >>> test.paths[:, -1].tolist(), test.drop_absent_classes().paths[:, -1].tolist()
         ([6, 7, 8, 9, 10, 11], [0, 1, 2, 3, 4, 5])
         """
-        finest = self.tree.paths(self.tree.leaves)[:, -1]
-        has_images = np.isin(finest, self.paths[:, -1])
+        earlier_paths = self.tree.paths(self.tree.leaves)
+        depth, has_images = (earlier_paths >= 0).sum(axis=1), np.zeros(len(earlier_paths), np.bool_)
+        for level, ids in enumerate(self.paths.T):
+            has_images |= (depth == level + 1) & np.isin(earlier_paths[:, level], ids)
         if has_images.all():
             return self
         leaves = [leaf for leaf, is_present in zip(self.tree.leaves, has_images, strict=True) if is_present]
-        tree = self.tree.restrict(leaves)
-        nodes, rows = np.unique(finest[has_images], return_index=True)
-        return replace(self, tree=tree, paths=tree.paths(leaves)[rows[np.searchsorted(nodes, self.paths[:, -1])]])
+        tree, paths = self.tree.restrict(leaves), np.empty_like(self.paths)
+        for level, (before, after) in enumerate(zip(earlier_paths[has_images].T, tree.paths(leaves).T, strict=True)):
+            new_ids = np.full(self.tree.level_sizes[level] + 1, UNKNOWN, paths.dtype)  # the last one for an unknown id
+            new_ids[before] = after
+            paths[:, level] = new_ids[self.paths[:, level]]
+        return replace(self, tree=tree, paths=paths)
 
     def drop_unreadable_images(self) -> ImageDataset:
         """A data set without the images that do not decode, which ``left_out`` and a warning name; all are decoded now.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..errors import OptionError, nearest_name
 from .benchmarks.faces import IJBC, VGGFACE2, load_ijbc, load_vggface2
+from .benchmarks.folders import INATURALIST_2021, RP2K, load_inaturalist2021, load_rp2k
 from .benchmarks.gldv2 import GLDV2, load_gldv2
 from .benchmarks.hashing import (
     IMAGENET100,
@@ -32,6 +33,7 @@ from .benchmarks.lists import (
     load_vehicleid,
 )
 from .benchmarks.multilevel import DYML, INATURALIST, load_dyml, load_inaturalist
+from .benchmarks.objects import ILIAS, MET, load_ilias, load_met
 from .benchmarks.omniglot import OMNIGLOT, load_omniglot
 from .benchmarks.pickled import CIFAR, REVISITED, SFM120K, load_cifar, load_revisited, load_sfm120k
 from .description import Benchmark, Verify
@@ -66,10 +68,14 @@ def _index_by_name(*entries: Entry) -> Mapping[str, Entry]:
 ENTRIES = _index_by_name(
     Entry(SOP, load_sop),
     *_variants(INATURALIST, load_inaturalist, "hierarchy"),
+    Entry(INATURALIST_2021, load_inaturalist2021),
     *_variants(DYML, load_dyml, "collection"),
     *_variants(GLDV2, load_gldv2, "hierarchy"),
     *_variants(REVISITED, load_revisited, "city"),
     Entry(SFM120K, load_sfm120k),
+    Entry(ILIAS, load_ilias),
+    Entry(MET, load_met),
+    Entry(RP2K, load_rp2k),
     Entry(CUB, load_cub),
     Entry(CARS, load_cars),
     Entry(INSHOP, load_inshop),

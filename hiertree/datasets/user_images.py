@@ -94,10 +94,15 @@ def load_folder(
     if levels is not None and (isinstance(levels, str) or len(levels) != len(label_rows[0])):
         problem = f"levels={levels!r} for folders such as {'/'.join(map(str, label_rows[0]))}"
         raise OptionError(problem, expected=f"{len(label_rows[0])} names, one for each folder on the way to an image")
-    columns = [[str(label) for label in column] for column in zip(*earlier_rows, *label_rows, strict=True)]
+    columns = list(zip(*earlier_rows, *label_rows, strict=True))
     places = [*map(str, earlier_rows), *(f"{split_folder / name}" for name in names)]
     labeling = label_paths(
-        columns, level_names=levels, leaf="path", where=places.__getitem__, earlier_rows=len(earlier_rows)
+        columns,
+        level_names=levels,
+        leaf="path",
+        uneven=uneven,
+        where=places.__getitem__,
+        earlier_rows=len(earlier_rows),
     )
     return _dataset(Path(root).resolve().name, split, labeling, FileImages(split_folder, names), on_bad_image)
 
@@ -161,7 +166,7 @@ def _rows_of_folders(names: Sequence[str], earlier_folders: list[str], folder: P
         raise UnevenDepthError(
             f"{folder}: {shallow!r} is {min(depths)} folders deep, {deep!r} {max(depths)}",
             expected="images of one depth",
-            remedy="pass uneven='pad' (repeat the deepest label) or uneven='truncate' (cut at the shallowest)",
+            remedy="pass uneven='pad' (repeat the deepest label), 'truncate' (cut at the shallowest) or 'unknown'",
         )
     earlier_folders[:] = [
         path for path in earlier_folders if path and (uneven != "error" or path.count("/") + 1 == depths[0])

@@ -12,7 +12,12 @@ import numpy as np
 from ..arrays import as_paths
 from ..errors import OptionError, PathError, some_of
 from ..options import check_choice, check_integer, require, with_options_of
-from .epochs import PlannedBatches, SamplerOptions, SmallClasses  # noqa: F401 - recipes read the signatures
+from .epochs import (
+    PlannedBatches,
+    SamplerOptions,
+    SmallClasses,  # noqa: F401 - recipes read the signatures
+    ids_at,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +33,8 @@ class ClassBalancedSampler(PlannedBatches):
     An epoch has max(1, ``n // batch_size``) batches, where n is the number of items it may show; fewer ``by_size``.
 
     Args:
-        paths: (n, L) or (n,) integers, coarse → fine; the finest level names the classes.
+        paths: (n, L) or (n,) integers, coarse → fine; the finest level names the classes. Items whose class is unknown
+            (−1) are drawn together with those of the same known node, as a class.
         batch_size: items per batch, a multiple of ``images_per_class``.
         images_per_class: items of each class in a batch.
         visits: every class is visited before any is again (``"even"``); or ``"by_size"``, as Brown et al. (ECCV 2020)
@@ -57,7 +63,8 @@ class ClassBalancedSampler(PlannedBatches):
         self, paths: Any, *, visits: Literal["even", "by_size"] = "even", **options: Unpack[SamplerOptions]
     ) -> None:
         check_choice("visits", visits, Literal["even", "by_size"])
-        super().__init__(as_paths(paths)[:, -1], **options)
+        label_paths = as_paths(paths)
+        super().__init__(ids_at(label_paths.shape[1], label_paths), **options)
         available, num_classes = len(self._class_sizes), self.classes_per_batch
         if available < num_classes:
             problem, expected = (
@@ -154,7 +161,7 @@ class SuperCategoryPairSampler(PlannedBatches):
     ) -> None:
         check_choice("small_supers", small_supers, Literal["error", "drop"])
         label_paths = as_paths(paths)
-        super().__init__(label_paths[:, -1], **options)
+        super().__init__(ids_at(label_paths.shape[1], label_paths), **options)
         half = self.classes_per_batch // 2
         if self.classes_per_batch % 2:
             problem, expected = (
@@ -169,7 +176,7 @@ class SuperCategoryPairSampler(PlannedBatches):
             problem = f"super_level={super_level} with paths of {label_paths.shape[1]} levels"
             raise OptionError(problem, expected="a level from 1 that is coarser than the finest")
         self.batches_per_pair = batches_per_pair
-        ids, classes = self._group_classes(label_paths[:, super_level - 1], super_level)
+        ids, classes = self._group_classes(ids_at(super_level, label_paths), super_level)
         sizes = np.array([len(members) for members in classes])
         large = sizes >= half
         if not large.all() and (small_supers == "error" or large.sum() < 2):

@@ -203,6 +203,22 @@ class EpochFollower:
         self._batches.follow_epoch(epoch)
 
 
+def path_nodes(paths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The nodes along each path, (n, L+1), numbered level by level from the root, 0; an unknown id is a node, too."""
+    columns = [np.zeros(len(paths), dtype=np.int64)]
+    for column in paths.T:
+        width = int(column.max(initial=0)) + 2
+        numbers = np.unique(columns[-1] * width + column + 1, return_inverse=True)[1]
+        columns.append(numbers + int(columns[-1].max(initial=0)) + 1)
+    return np.stack(columns, axis=1)
+
+
+def ids_at(level: int, paths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(n,) the ids of a level; for paths that are unknown there a negative one of each node that is known."""
+    ids = paths[:, level - 1]
+    return ids if ids.min(initial=0) >= 0 else np.where(ids < 0, -1 - path_nodes(paths)[:, level], ids)
+
+
 def _group_by_class(
     labels: NDArray[np.int64], *, at_least: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

@@ -18,7 +18,12 @@ import numpy as np
 from ..arrays import as_paths
 from ..errors import OptionError
 from ..options import require, with_options_of
-from .epochs import PlannedBatches, SamplerOptions, SmallClasses  # noqa: F401 - recipes read the signatures
+from .epochs import (
+    PlannedBatches,
+    SamplerOptions,
+    SmallClasses,  # noqa: F401 - recipes read the signatures
+    path_nodes,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +54,8 @@ class TreeSampler(PlannedBatches):
     drawn more often than others, because their relatives require them.
 
     Args:
-        paths: (n, L) or (n,) integers, coarse → fine; a class is a whole path.
+        paths: (n, L) or (n,) integers, coarse → fine; a class is a whole path. Items known to one node alone are a
+            class of it, too, whose items have that node's level to one another.
         batch_size: items per batch, a multiple of ``images_per_class``.
         images_per_class: items per visit to a class, at least 2. Where no further class fits, a class is visited twice.
         seed: this and the next two as for :class:`ClassBalancedSampler`.
@@ -69,7 +75,7 @@ class TreeSampler(PlannedBatches):
     @with_options_of(PlannedBatches.__init__)
     def __init__(self, paths: Any, **options: Unpack[SamplerOptions]) -> None:
         label_paths = as_paths(paths)
-        super().__init__(_nodes(label_paths)[:, -1], **options)
+        super().__init__(path_nodes(label_paths)[:, -1], **options)
         require(self.images_per_class > 1, "images_per_class", 1, "at least 2, for positives of a class")
         first_items = np.unique(self._class_of_item, return_index=True)[1]
         self._tree = ClassTree(label_paths[self._items[first_items]])
@@ -87,7 +93,7 @@ class ClassTree:
     """The tree above C classes of different (C, L) paths, with the cost of every node."""
 
     def __init__(self, paths: NDArray[np.int64]) -> None:
-        self.nodes = _nodes(paths)
+        self.nodes = path_nodes(paths)
         count = int(self.nodes.max()) + 1
         children: list[list[int]] = [[] for _ in range(count)]
         for column in range(self.nodes.shape[1] - 1):
@@ -209,16 +215,6 @@ def closed_batches(tree: ClassTree, per_batch: int, batches: int, generator: np.
         repeats = generator.permutation(choice.classes)
         visits[number] = np.resize(np.concatenate([choice.classes, repeats]), per_batch)
     return visits
-
-
-def _nodes(paths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The nodes along each class's path, (C, L+1), numbered level by level from the root, which is 0."""
-    columns = [np.zeros(len(paths), dtype=np.int64)]
-    for column in paths.T:
-        width = int(column.max(initial=0)) + 1
-        numbers = np.unique(columns[-1] * width + column, return_inverse=True)[1]
-        columns.append(numbers + int(columns[-1].max(initial=0)) + 1)
-    return np.stack(columns, axis=1)
 
 
 def _uniform(generator: np.random.Generator) -> Iterator[float]:

@@ -20,7 +20,7 @@ from ..io.files import AnyPath, open_replacing, write_text
 from ..io.reading import read_json, read_text, reading_file
 from ..io.tables import frame_columns, line_names, read_table, write_table
 from ..level_columns import ADDED
-from .label_rows import Nested, Numbered, Row, Where, check_depth, check_labels, nest, trimmed
+from .label_rows import Nested, Numbered, Row, Where, check_depth, check_labels, first_rows, nest, trimmed
 
 _log = logging.getLogger(__name__)
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
@@ -110,8 +110,8 @@ class _JsonNodes(list[Any]):
     def __iter__(self) -> Iterator[dict[str, Any]]:
         finest = self._level + 1 == len(self._labels)
         for node, node_rows in groupby(self._rows, key=itemgetter(self._level)):
-            label = self._labels[self._level][node]
-            if not finest:
+            label = None if node < 0 else self._labels[self._level][node]
+            if not finest and node >= 0:
                 yield {"label": label, "children": _JsonNodes(node_rows, self._labels, self._level + 1)}
             else:
                 leaves = [row[-1] for row in node_rows]
@@ -134,7 +134,9 @@ def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]
             if sorted(order) != list(range(len(leaves))):
                 raise ValueError(f"leaf_order of {len(order)} numbers for {len(leaves)} leaves")
             leaves = [leaves[place] for place in np.argsort(order)]
-        return [row for row, _ in leaves], [leaf for _, leaf in leaves], _json_list(content, "level_names")
+        names = _json_list(content, "level_names")
+        rows = [row + (None,) * (len(names) - len(row)) if row[-1] is None else row for row, _ in leaves]
+        return rows, [leaf for _, leaf in leaves], names
 
 
 def _json_list(node: dict[str, Any], key: str) -> list[Any]:
@@ -148,7 +150,8 @@ def _json_leaves(nodes: Sequence[Any], parent_row: Row) -> Iterator[tuple[Row, H
     labels = set()
     for node in nodes:
         row = (*parent_row, _as_tuple(node["label"]))
-        check_labels(row, f"the node {row[-1]!r:.80}")
+        if row[-1] is not None or not parent_row or "children" in node:  # else the rest of the path is unknown
+            check_labels(row, f"the node {row[-1]!r:.80}")
         labels.add(row[-1])
         if "children" in node and "leaf_ids" in node:
             raise ValueError(f"children and leaf_ids of {row[-1]!r:.80}")
@@ -357,7 +360,7 @@ class _GraphNodes:
         sizes = [len(labels) for labels in numbered.labels]
         level = np.repeat(np.arange(len(sizes)), sizes)
         node_id = np.concatenate([np.arange(size) for size in sizes])
-        row = np.concatenate([np.unique(column, return_index=True)[1] for column in paths.T])  # the first below each
+        row = np.concatenate([first_rows(column) for column in paths.T])  # the first below each
         starts = np.cumsum([0, *sizes])
         place = np.empty(len(row), np.int64)
         order = np.lexsort((level, row))
@@ -365,8 +368,10 @@ class _GraphNodes:
         parent_place = place[starts[np.maximum(level - 1, 0)] + paths[row, level - 1]]
         self._parent = np.where(level == 0, 0, parent_place)[order]
         self._level, self._node_id = level[order], node_id[order]
-        self._leaves = np.argsort(paths[:, -1], kind="stable")
-        self._first_leaf = np.searchsorted(paths[self._leaves, -1], np.arange(sizes[-1] + 1))
+        finest = (paths >= 0).sum(axis=1) - 1
+        ends = starts[finest] + paths[np.arange(len(paths)), finest]
+        self._starts, self._leaves = starts, np.argsort(ends, kind="stable")
+        self._first_leaf = np.searchsorted(ends[self._leaves], np.arange(starts[-1] + 1))
 
     def __len__(self) -> int:
         return len(self._node_id) + 1
@@ -378,8 +383,8 @@ class _GraphNodes:
             return
         level, node_id = int(self._level[number - 1]), int(self._node_id[number - 1])
         yield from (("label", self._labels[level][node_id]), ("level", level + 1), ("id", node_id))
-        if level + 1 == len(self._labels):
-            leaves = self._leaves[self._first_leaf[node_id] : self._first_leaf[node_id + 1]].tolist()
+        node = self._starts[level] + node_id
+        if leaves := self._leaves[self._first_leaf[node] : self._first_leaf[node + 1]].tolist():
             yield "leaf_ids", json.dumps([self._leaf_ids[leaf] for leaf in leaves], ensure_ascii=False)
 
     def edges(self) -> Iterator[tuple[int, int]]:

@@ -17,7 +17,7 @@ from ..arrays import to_numpy
 from ..errors import HierarchyError, InputError, NotATreeError, UnknownLeafError, some_of
 from ..io.tables import frame_columns, is_frame, is_missing
 from ..options import check_choice
-from .label_rows import Row, check_depth, check_labels, is_empty, plain_label, same_text
+from .label_rows import Row, check_depth, check_labels, is_empty, plain_label, same_text, trimmed
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -41,7 +41,8 @@ class GraphPolicies(TypedDict, total=False):
         forest: what to do with several roots: ``"error"``; ``"join"`` puts one root above them, so that they are the
             labels of level 1.
         inner_leaves: inner nodes that items carry too, or ``"all"`` but the root. Each is then also a leaf, shallower
-            than those below it: choose ``uneven="pad"``, which repeats its label down to the finest level.
+            than those below it: choose ``uneven="pad"``, which repeats its label down to the finest level, or
+            ``"unknown"``.
         homonyms: what to do with children of one node that have one label: ``"error"``; ``"rename"`` adds to each its
             node, ``food (n07555863)``.
     """
@@ -300,7 +301,7 @@ def _rows_of_graph(
     rows: list[Row] = []
     leaf_ids: list[Hashable] = []
     for node, row in row_of.items():
-        if not graph.out_degree(node) or node in inner_leaves:
+        if not graph.out_degree(node) or node in inner_leaves or "leaf_ids" in graph.nodes[node]:
             node_leaf_ids = graph.nodes[node].get("leaf_ids", (node,))
             leaf_ids += map(plain_label, node_leaf_ids)
             rows += [row] * len(node_leaf_ids)
@@ -317,8 +318,8 @@ def graph_of_rows(
     graph.add_node((), label="", level=0)
     leaves_below: dict[Row, list[Hashable]] = {}
     for leaf_id, row, path in zip(leaf_ids, rows, paths.tolist(), strict=True):
-        leaves_below.setdefault(row, []).append(leaf_id)
-        for level, node_id in enumerate(path, start=1):
+        leaves_below.setdefault(trimmed(row), []).append(leaf_id)
+        for level, node_id in enumerate((node for node in path if node >= 0), start=1):
             graph.add_node(row[:level], label=row[level - 1], level=level, id=node_id)
             graph.add_edge(row[: level - 1], row[:level])
     for row, leaves in leaves_below.items():

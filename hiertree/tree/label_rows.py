@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import MAX_LEVELS, to_numpy
+from ..arrays import MAX_LEVELS, UNKNOWN, to_numpy
 from ..errors import (
     DuplicateLeafError,
     EmptyLabelError,
@@ -29,7 +29,7 @@ from ..options import check_choice
 Row: TypeAlias = tuple[Hashable, ...]
 Where: TypeAlias = Callable[[int], str]
 Nested: TypeAlias = "dict[Hashable, Nested | list[Hashable]]"
-Uneven = Literal["error", "pad", "truncate"]
+Uneven = Literal["error", "pad", "truncate", "unknown"]
 Repeats = Literal["error", "merge"]
 Homonyms = Literal["separate", "error"]
 LeafKey = Literal["label", "path"]
@@ -64,16 +64,16 @@ def check_row_policies(
 
 
 class Numbered(NamedTuple):
-    """Leaf ids, their (n, L) int32 paths, and for every level the labels of its nodes by id."""
+    """Leaf ids, their (n, L) int32 paths, −1 where unknown, and for every level the labels of its nodes by id."""
 
     leaf_ids: list[Hashable]
     paths: NDArray[np.int32]
     labels: list[list[Hashable]]
 
     def columns(self) -> list[Sequence[Hashable]]:
-        """For every level the labels of the leaves' nodes."""
+        """For every level the labels of the leaves' nodes; None where they are unknown."""
         pairs = zip(self.labels, self.paths.T, strict=True)
-        return [list(map(labels.__getitem__, column.tolist())) for labels, column in pairs]
+        return [list(map([*labels, None].__getitem__, column.tolist())) for labels, column in pairs]
 
 
 def is_empty(label: object) -> bool:
@@ -118,8 +118,8 @@ def check_labels(row: Row, place: str) -> None:
             raise EmptyLabelError(
                 f"{place}: the label of level {level} is {label!r} in {row!r}",
                 expected="a non-empty label",
-                remedy="fill it in, or pass uneven='pad' or 'truncate' if the path ends early, gaps='above' or 'below' "
-                "if it goes on",
+                remedy="fill it in, or pass uneven='pad' or 'truncate' if the path ends early, 'unknown' if its rest "
+                "is, gaps='above' or 'below' if it goes on",
             )
         if isinstance(label, str) and _NO_TEXT.search(label):
             problem = f"{place}: the label of level {level} is {label!r}"
@@ -195,7 +195,7 @@ def _iterated(values: Any, name: str) -> Iterable[Any]:
 
 
 def even_depths(rows: Sequence[Row], uneven: Uneven) -> list[Row]:
-    """The rows brought to one depth: padded, truncated, or refused if their depths differ."""
+    """The rows brought to one depth: padded, truncated, or refused if their depths differ; None is unknown."""
     depths = [len(row) for row in rows]
     shallow, deep = min(depths), max(depths)
     check_depth(rows[depths.index(deep)])
@@ -203,6 +203,8 @@ def even_depths(rows: Sequence[Row], uneven: Uneven) -> list[Row]:
         return list(rows)
     if uneven == "truncate":
         return [row[:shallow] for row in rows]
+    if uneven == "unknown":
+        return [row + (None,) * (deep - len(row)) for row in rows]
     if uneven == "pad":
         padded = [row + row[-1:] * (deep - len(row)) for row in rows]
         if len(set(padded)) < len(set(rows)):
@@ -211,7 +213,7 @@ def even_depths(rows: Sequence[Row], uneven: Uneven) -> list[Row]:
             raise DuplicateLeafError(problem, expected="no label under itself", remedy="rename one of the two")
         return padded
     problem = f"{rows[depths.index(shallow)]!r} has {shallow} levels, {rows[depths.index(deep)]!r} has {deep}"
-    remedy = "pass uneven='pad' (repeat the leaf) or uneven='truncate' (cut at the shallowest)"
+    remedy = "pass uneven='pad' (repeat the leaf), 'truncate' (cut at the shallowest) or 'unknown' (if the rest is)"
     raise UnevenDepthError(problem, expected="leaves of one depth", remedy=remedy)
 
 
@@ -219,13 +221,21 @@ def number_nodes(rows: Sequence[Row], leaf_ids: list[Hashable]) -> Numbered:
     """Integer ids for every prefix of every row."""
     depth = len(rows[0])
     nodes: list[dict[tuple[int, Hashable], int]] = [{} for _ in range(depth)]
-    paths = np.empty((len(rows), depth), dtype=np.int32)
+    paths = np.full((len(rows), depth), UNKNOWN, dtype=np.int32)
     for position, row in enumerate(rows):
         parent = 0
         for level, label in enumerate(row):
+            if label is None:
+                break
             parent = nodes[level].setdefault((parent, label), len(nodes[level]))
             paths[position, level] = parent
     return Numbered(leaf_ids, paths, [[label for _, label in level] for level in nodes])
+
+
+def first_rows(column: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The first row of each node of a level, by the nodes' ids."""
+    nodes, first = np.unique(column, return_index=True)
+    return first[nodes >= 0]
 
 
 def refuse_homonyms(rows: Sequence[Row]) -> None:
@@ -234,14 +244,14 @@ def refuse_homonyms(rows: Sequence[Row]) -> None:
         parent_rows: dict[Hashable, Row] = {}
         for row in rows:
             first = parent_rows.setdefault(row[level], row[:level])
-            if first != row[:level]:
+            if first != row[:level] and row[level] is not None:
                 problem = f"{row[level]!r} stands under {first!r} and {row[:level]!r}"
                 remedy = "rename one, or pass homonyms='separate' if they are different things"
                 raise NotATreeError(problem, expected="one parent for every label", remedy=remedy)
 
 
 def nest(rows: Iterable[Row], leaf_ids: Iterable[Hashable]) -> Nested:
-    """Rows as nested dictionaries of labels; the finest labels hold lists of leaf ids."""
+    """Rows as nested dictionaries of labels; the finest labels hold lists of leaf ids, below None where unknown."""
     nested: dict[Hashable, Any] = {}
     for row, leaf in zip(rows, leaf_ids, strict=True):
         node = nested

@@ -80,7 +80,8 @@ class LabelTree(NumberedTree):
             leaf: what identifies a leaf: ``"label"``, its last label, which must then be unique, or ``"path"``, the
                 tuple of all its labels.
             uneven: what to do with rows of different lengths: ``"error"``; ``"pad"`` repeats the leaf's label;
-                ``"truncate"`` cuts all rows to the shortest, so that several leaves may share their finest node.
+                ``"truncate"`` cuts all rows to the shortest, so that several leaves may share their finest node; with
+                ``"unknown"`` the rest of a shorter path is not known, −1.
             repeats: what to do with a row given twice: ``"error"``, or ``"merge"`` (for tables with one row per image).
             homonyms: what the same text under two parents means: two ``"separate"`` nodes, or an ``"error"``.
             gaps: what to do with an empty label above another: ``"error"``; ``"above"`` repeats the label above it, so
@@ -94,6 +95,9 @@ class LabelTree(NumberedTree):
         >>> LabelTree.from_paths([("a", "b", "x"), ("a", "y")], uneven="pad").paths(["x", "y"])
         array([[0, 0, 0],
                [0, 1, 1]], dtype=int32)
+        >>> LabelTree.from_paths([("bird", "wren"), ("bird",)], uneven="unknown").paths(["wren", "bird"])
+        array([[ 0,  0],
+               [ 0, -1]], dtype=int32)
         """
         check_row_policies(leaf=leaf, uneven=uneven, repeats=repeats, homonyms=homonyms, gaps=gaps)
         rows_without_gaps = rows if gaps == "error" else filled_gaps(rows, gaps)
@@ -292,14 +296,14 @@ class LabelTree(NumberedTree):
         """The tree as a networkx arborescence, parent → child.
 
         Nodes are tuples of labels and the root is ``()``. Attributes: ``label``, ``level``, ``id`` (the number in its
-        level), and on the finest nodes ``leaf_ids``. :meth:`from_networkx` reads it back.
+        level), and ``leaf_ids`` where leaves end. :meth:`from_networkx` reads it back.
         """
         return graphs.graph_of_rows(self._rows(), self._paths, self._leaf_ids, self.level_names)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write one row per leaf with its labels, coarse → fine, under the level names.
 
-        A last column ``leaf_id`` is added when ids and finest labels differ.
+        A last column ``leaf_id`` is added when ids and finest labels differ. Cells of unknown labels are empty.
         """
         formats.write_label_table(path, self._numbered, self.level_names)
 
@@ -310,7 +314,7 @@ class LabelTree(NumberedTree):
     def to_graphml(self, path: str | os.PathLike[str]) -> None:
         """Write the tree as GraphML, for :meth:`from_graphml` and for programs that draw graphs.
 
-        Nodes have the attributes ``label``, ``level`` and ``id``; the finest ones ``leaf_ids``, a JSON list.
+        Nodes have the attributes ``label``, ``level`` and ``id``, and those where leaves end ``leaf_ids``, a JSON list.
 
         Raises:
             OptionError: labels that are neither text, numbers nor booleans.

@@ -1,7 +1,8 @@
 """Levels: the depth down to which two items agree.
 
 For a query q and an item j, ``level(q, j)`` ∈ {0 … L} is the depth of their lowest common ancestor: the number of
-*leading* columns in which their paths agree. Columns after the first difference do not count.
+*leading* columns in which their paths agree. Columns after the first difference do not count. An unknown id, −1, agrees
+with none, so that the level of a path known in part is a lower bound.
 """
 
 from __future__ import annotations
@@ -11,7 +12,16 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from ..arrays import MAX_LEVELS, array_library, as_array, is_on_host, shared_paths
+from ..arrays import (
+    MAX_LEVELS,
+    PATH_IDS,
+    UNKNOWN,
+    array_library,
+    as_array,
+    is_on_host,
+    shared_paths,
+    unmatched,
+)
 from ..errors import InputError, PathError, ShapeError
 from ..options import check_integer, require
 
@@ -20,7 +30,8 @@ def levels(query_paths: Any, gallery_paths: Any) -> Any:
     """Depth of the lowest common ancestor of every query and gallery item.
 
     Args:
-        query_paths: (Q, L) integers, coarse → fine, numpy or torch; (Q,) means L = 1. Or text, or a frame.
+        query_paths: (Q, L) integers, coarse → fine, numpy or torch; (Q,) means L = 1. Or text, or a frame. −1 from some
+            level on is an unknown rest.
         gallery_paths: (N, L) or (N,), of the same library and device.
 
     Returns:
@@ -28,13 +39,14 @@ def levels(query_paths: Any, gallery_paths: Any) -> Any:
 
     Raises:
         ShapeError: the two have different numbers of levels.
-        PathError: not integers, or below 0, for −1 would agree with −1 (which only arrays on the processor are checked
-            for).
+        PathError: not integers, or below −1 (which only arrays on the processor are checked for).
         InputError: arrays of two libraries or devices.
 
     >>> import numpy as np
     >>> levels(np.array([[0, 1, 2]]), np.array([[0, 1, 2], [0, 1, 3], [0, 5, 2], [4, 1, 2]]))
     array([[3, 2, 1, 0]], dtype=uint8)
+    >>> levels(np.array([[0, -1]]), np.array([[0, 2], [0, -1]]))  # a bird of some species, and another
+    array([[1, 1]], dtype=uint8)
     """
     sides = {"query_paths": query_paths, "gallery_paths": gallery_paths}
     query_paths, gallery_paths = (as_array(paths, name=name) for name, paths in sides.items())
@@ -58,8 +70,9 @@ def levels(query_paths: Any, gallery_paths: Any) -> Any:
     for paths in (query, gallery):
         if not xp.isdtype(paths.dtype, "integral"):
             raise PathError(f"paths of type {paths.dtype}", expected="integer ids, coarse → fine")
-        if is_on_host(paths) and bool(xp.any(paths < 0)):
-            raise PathError("paths hold negative ids", expected="ids from 0", remedy="remove what has no label")
+        if is_on_host(paths) and bool(xp.any(paths < UNKNOWN)):
+            raise PathError("paths hold negative ids", expected=PATH_IDS)
+    query = unmatched(query)
     shape = (query.shape[0], gallery.shape[0])
     agree = xp.ones(shape, dtype=xp.bool, device=device(query))
     depth = xp.zeros(shape, dtype=xp.uint8, device=device(query))

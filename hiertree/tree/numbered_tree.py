@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..arrays import to_numpy
+from ..arrays import UNKNOWN, to_numpy
 from ..errors import DuplicateLeafError, HierarchyError, InputError, ShapeError, UnknownLeafError, some_of
 from .label_rows import (
     Homonyms,
@@ -18,6 +18,7 @@ from .label_rows import (
     Row,
     Uneven,
     even_depths,
+    first_rows,
     nest,
     number_nodes,
     refuse_homonyms,
@@ -115,7 +116,7 @@ class NumberedTree:
         raise UnknownLeafError(problem, expected=f"ids such as {self._leaf_ids[0]!r}", remedy=remedy) from None
 
     def labels_of(self, path: Sequence[int]) -> Row:
-        """The labels of an integer path, coarse → fine; a shorter path names an inner node.
+        """The labels of an integer path, coarse → fine; a path that is shorter or ends in −1 names an inner node.
 
         Raises:
             UnknownLeafError: an id that no node of its level has, a node that lies below another one, or more ids than
@@ -131,6 +132,8 @@ class NumberedTree:
         except TypeError:
             raise InputError(f"path {path!r:.80}", expected="integer ids, coarse → fine") from None
         sizes = self.level_sizes
+        while nodes[1:] and nodes[-1] == UNKNOWN and len(nodes) <= len(sizes):
+            nodes.pop()
         if len(nodes) > len(sizes) or not all(0 <= node < size for node, size in zip(nodes, sizes, strict=False)):
             raise UnknownLeafError(f"path {tuple(nodes)}", expected=f"ids below {sizes}, level by level")
         for level in range(1, len(nodes)):
@@ -141,13 +144,13 @@ class NumberedTree:
         return self._labels_along(nodes)
 
     def lca_level(self, a: Hashable, b: Hashable) -> int:
-        """Depth of the lowest common ancestor of two leaves: 0 (only the root) … L (the same finest node).
+        """Depth of the lowest common ancestor of two leaves, as far as it is known: 0 (only the root) … L.
 
         Raises:
             UnknownLeafError: a or b is not a leaf.
         """
         first, second = self.paths([a, b])
-        return int(np.cumprod(first == second).sum())
+        return int(np.cumprod((first == second) & (first >= 0)).sum())
 
     def subtree(self: Tree, *labels: Hashable) -> Tree:
         """The tree below a node, which becomes the root: its levels are those finer than the node's.
@@ -164,7 +167,8 @@ class NumberedTree:
         (1, 1)
         """
         depth = len(labels)
-        leaf_rows = [row for row, path in enumerate(self._paths) if self._labels_along(path[:depth]) == labels]
+        below = np.flatnonzero(self._paths[:, min(depth, self.num_levels - 1)] >= 0).tolist()
+        leaf_rows = [row for row in below if self._labels_along(self._paths[row, :depth]) == labels]
         if not leaf_rows or depth >= self.num_levels:
             raise UnknownLeafError(f"node {labels!r}", expected="the labels of a node above the finest level")
         return self._part(leaf_rows, depth)
@@ -194,7 +198,8 @@ class NumberedTree:
 
     def _part(self: Tree, leaf_rows: Sequence[int], depth: int) -> Tree:
         """The tree of some leaves, without the levels down to ``depth``."""
-        rows = [self._labels_along(self._paths[row].tolist())[depth:] for row in leaf_rows]
+        every = self._rows()
+        rows = [every[row][depth:] for row in leaf_rows]
         leaf_ids = [self._leaf_ids[row] for row in leaf_rows]
         return self._from_rows(rows, leaf_ids, self.level_names[depth:], "error", "separate")
 
@@ -208,11 +213,11 @@ class NumberedTree:
         summaries, rows = [], self._rows()
         parents = np.zeros(len(self), dtype=np.int32)
         for level, (name, nodes) in enumerate(zip(self.level_names, self._paths.T, strict=True)):
-            unique_nodes, first = np.unique(nodes, return_index=True)
-            children = np.unique(parents[first], return_counts=True)[1]
+            first = first_rows(nodes)
+            children = np.unique(parents[first], return_counts=True)[1] if len(first) else np.zeros(1, np.int64)
             uses = np.unique([str(rows[leaf][level]) for leaf in first], return_counts=True)[1]
             spread = (int(children.min()), float(np.median(children)), int(children.max()))
-            summaries.append((level + 1, name, len(unique_nodes), *spread, int((uses > 1).sum())))
+            summaries.append((level + 1, name, len(first), *spread, int((uses > 1).sum())))
             parents = nodes
         columns = ["level", "name", "nodes", "least_children", "median_children", "most_children", "homonyms"]
         table: pd.DataFrame = pd.DataFrame(summaries, columns=columns).set_index("level")
@@ -250,7 +255,7 @@ class NumberedTree:
     @cached_property
     def _parents(self) -> list[list[int]]:
         """For each level the parent of each of its nodes, a node of the level above."""
-        first = [np.unique(column, return_index=True)[1] for column in self._paths.T]
+        first = map(first_rows, self._paths.T)
         return [self._paths[rows, max(level - 1, 0)].tolist() for level, rows in enumerate(first)]
 
     def _labels_along(self, path: Iterable[int]) -> Row:
@@ -263,7 +268,7 @@ class NumberedTree:
 
 def _draw_lines(nested: Nested, *, most_children: int, indent: str = "") -> Iterator[str]:
     """The lines of a drawing; for a node with more than ``most_children`` children the last line counts the others."""
-    labels = list(nested)
+    labels = [label for label in nested if label is not None]
     drawn_labels = labels if len(labels) <= most_children else labels[: most_children - 1]
     for label in drawn_labels:
         last = label is labels[-1]

@@ -8,7 +8,7 @@ import torch
 from pytorch_metric_learning.losses import BaseMetricLossFunction
 from torch import Tensor
 
-from hiertree.arrays import as_integer_paths
+from hiertree.arrays import UNKNOWN, as_integer_paths
 from hiertree.errors import OptionError, ShapeError
 
 from ..base import Loss
@@ -76,9 +76,9 @@ MetricLearningLoss.__name__ = "ContrastiveLoss"
 
 
 def _as_ids(labels: Tensor) -> Tensor:
-    """Keep labels that equal integers ≥ 0; number the others from the highest of these on."""
+    """Keep labels that equal integers ≥ 0, and the −1 of paths; number the others from the highest of these on."""
     ids = labels.long()
-    is_id = ids >= 0
+    is_id = ids >= (0 if labels.ndim == 1 else UNKNOWN)
     if labels.is_floating_point():
         is_id &= (ids == labels) & (labels < LARGEST_ID)
     if not bool(is_id.all()):

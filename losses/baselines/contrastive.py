@@ -57,11 +57,11 @@ class SupCon(PairLoss):
 class HiMulCon(LevelLosses):
     r"""Hierarchical multi-label contrastive loss (HiMulConE): SupCon at every level, finer levels weighing more.
 
-    .. math:: \frac{1}{L + 1} \sum_{l=1}^{L} 2^{1 / (L - l + 1)} \, \max(C_l, \max_{m > l} C_m)
+    .. math:: \frac{1}{L + 1} \sum_{l=1}^{L} b^{1 / (L - l + 1)} \, \max(C_l, \max_{m > l} C_m)
 
     C_L is :class:`SupCon` of the batch; C_l that of one item (the first) of every node of level l + 1, whose positives
-    share the node of level l. The maximum is left out without ``constrained`` (HiMulCon). A level without a positive
-    gives 0. With reference embeddings they are thinned out likewise.
+    share the node of level l. The maximum is left out without ``constrained`` (HiMulCon); all levels weigh the same
+    with b = 1 (HiConE). A level without a positive gives 0. With reference embeddings they are thinned out likewise.
     Source: Zhang et al., *Use All The Labels: A Hierarchical Multi-Label Contrastive Learning Framework* (CVPR 2022),
     in the form of the authors' public code, whose maximum is of levels, not of pairs, for one view of each image.
 
@@ -69,6 +69,7 @@ class HiMulCon(LevelLosses):
         num_levels: L.
         temperature: τ.
         constrained: no level has a smaller loss than a finer one.
+        base: b, 2 in the paper and the public code's loss; its training script has e.
 
     >>> import torch
     >>> paths = torch.tensor([[0, 0], [0, 0], [0, 1], [0, 1]])
@@ -78,16 +79,19 @@ class HiMulCon(LevelLosses):
     """
 
     is_mean_over_queries = False
-    _shown = ("num_levels", "temperature", "constrained")
+    _shown = ("num_levels", "temperature", "constrained", "base")
 
-    def __init__(self, num_levels: int, *, temperature: float = TEMPERATURE, constrained: bool = True) -> None:
+    def __init__(
+        self, num_levels: int, *, temperature: float = TEMPERATURE, constrained: bool = True, base: float = 2.0
+    ) -> None:
         check_integer("num_levels", num_levels)
+        check_number("base", base, above=0)
         levels = range(1, num_levels + 1)
         super().__init__(
             (SupCon(temperature=temperature, level=level) for level in levels),
-            (2 ** (1 / (num_levels - level + 1)) / (num_levels + 1) for level in levels),
+            (base ** (1 / (num_levels - level + 1)) / (num_levels + 1) for level in levels),
         )
-        self.num_levels, self.temperature, self.constrained = num_levels, temperature, constrained
+        self.num_levels, self.temperature, self.constrained, self.base = num_levels, temperature, constrained, base
 
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
@@ -112,8 +116,9 @@ class HiMulCon(LevelLosses):
         return terms
 
     def _representatives(self, paths: CheckedPaths, level: int) -> Tensor:
-        """The rows of the first items of the nodes below a level; at the finest level, of all items."""
+        """The rows of the first item of each node below a level, and of those of unknown node; at the finest, all."""
         rows = np.arange(len(paths.ids))
         if level < self.num_levels:
-            rows = np.sort(np.unique(paths.ids[:, : level + 1], axis=0, return_index=True)[1])
+            nodes = paths.ids[:, : level + 1]
+            rows = np.union1d(np.unique(nodes, axis=0, return_index=True)[1], np.flatnonzero(nodes[:, -1] < 0))
         return sent(rows, paths.tensor.device)

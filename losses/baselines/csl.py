@@ -36,7 +36,8 @@ class CSL(ProxyLoss):
     Semantic Scales* (CVPR 2021), in the form of Ramzi et al.'s public code.
 
     Args:
-        class_paths: (C, L) path of each finest class, in any order; every item of a batch must have one of them.
+        class_paths: (C, L) path of each finest class, in any order; every item of a batch must have one of them, or
+            an unknown class.
         embedding_size: d.
         margins: m_l of each level, coarse → fine; None: 0.25 at the finest and 0.1 more for each level above.
         scale: γ.
@@ -88,7 +89,7 @@ class CSL(ProxyLoss):
         if ids.shape[1] != len(self.margins):
             raise ShapeError(f"paths of {ids.shape[1]} levels", expected=f"{len(self.margins)}, as class_paths have")
         rows = np.searchsorted(self._ids[:, -1], ids[:, -1]).clip(max=len(self._ids) - 1)
-        unknown_rows = np.flatnonzero((self._ids[rows] != ids).any(axis=1))
+        unknown_rows = np.flatnonzero((self._ids[rows] != ids).any(axis=1) & (ids[:, -1] >= 0))
         if len(unknown_rows):
             row = int(unknown_rows[0])
             raise PathError(f"path {tuple(ids[row].tolist())} in row {row}", expected="one of class_paths")

@@ -6,8 +6,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import torch
 from torch import Tensor, nn
 
+from hiertree.arrays import UNKNOWN
 from hiertree.errors import OptionError, ShapeError, require_package
 from hiertree.options import check_choice, check_each, check_integer, require
 
@@ -87,8 +89,9 @@ class PytorchMetricLearning(Loss):
         vectors, columns = self._labeled(embeddings, paths, "embeddings", "paths")
         refs, ref_columns = None, None
         if _learns_proxies(type(self.loss)):
-            if valid is not None:
-                queries = has_candidate(valid, vectors, ref_embeddings)
+            known = columns[:, -1] >= 0
+            if valid is not None or not bool(known.all()):
+                queries = has_candidate(valid, vectors, ref_embeddings) & known
                 vectors, columns, valid = vectors[queries], columns[queries], None
             if len(vectors) == 0:
                 return {type(self.loss).__name__: vectors.sum()}
@@ -97,7 +100,7 @@ class PytorchMetricLearning(Loss):
             shapes = [tuple(tensor.shape) for tensor in (vectors, refs)]
             if shapes[0][1] != shapes[1][1]:
                 raise ShapeError(f"embeddings and ref_embeddings of shapes {shapes}", expected="the same d")
-        labels, ref_labels = columns[:, -1], None if ref_columns is None else ref_columns[:, -1]
+        labels, ref_labels = _own_if_unknown(columns[:, -1]), None if ref_columns is None else ref_columns[:, -1]
         miner_labels = (columns, ref_columns) if isinstance(self.miner, TreeMiner) else (labels, ref_labels)
         with in_full_precision(vectors.device):
             indices = self._indices(vectors, refs, *miner_labels, valid)
@@ -203,6 +206,12 @@ def as_pytorch_metric_learning(loss: Loss, *, class_paths: Any = None) -> Metric
     from .as_metric_learning import MetricLearningLoss
 
     return MetricLearningLoss(loss, class_paths)
+
+
+def _own_if_unknown(labels: Tensor) -> Tensor:
+    """The labels, different from each other and from those of references where they are unknown."""
+    own_labels = UNKNOWN - 1 - torch.arange(len(labels), device=labels.device)
+    return torch.where(labels < 0, own_labels, labels)
 
 
 def _learns_proxies(library_class: type) -> bool:

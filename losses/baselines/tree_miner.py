@@ -77,9 +77,10 @@ class TreeMiner(nn.Module):
 
 
 def _nodes(paths: Tensor, ref_paths: Tensor | None, level: int) -> tuple[Tensor, Tensor | None]:
-    """A number for the node of each item at a level; the same id under two parents is two nodes."""
+    """A number for the node of each item at a level; ids under two parents are two nodes, each unknown one another."""
     every = paths if ref_paths is None else torch.cat([paths, ref_paths])
     numbers = torch.unique(every[:, :level], dim=0, return_inverse=True)[1]
+    numbers = torch.where(every[:, level - 1] < 0, len(every) + torch.arange(len(every)).to(numbers), numbers)
     return numbers[: len(paths)], None if ref_paths is None else numbers[len(paths) :]
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .base import PairKernel, StepParameters
+from .base import PairKernel, Step
 
 PAIRS_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 26}  # what a CPU's cache holds, what keeps a GPU busy
 
@@ -17,7 +17,7 @@ class SavedPairs(NamedTuple):
     """Saved for the backward pass of a sum over steps."""
 
     weights: Tensor
-    step: StepParameters
+    step: Step
 
 
 class AllPairs(PairKernel):
@@ -44,7 +44,7 @@ class AllPairs(PairKernel):
         """Counts."""
         return self._sums(weights, lambda differences: (differences >= 0).to(differences.dtype))
 
-    def steps(self, weights: Tensor, step: StepParameters) -> tuple[Tensor, SavedPairs]:
+    def steps(self, weights: Tensor, step: Step) -> tuple[Tensor, SavedPairs]:
         """Sums over steps, and what the gradient needs."""
         return self._sums(weights, step.value), SavedPairs(weights, step)
 

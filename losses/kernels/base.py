@@ -8,6 +8,16 @@ from typing import Any, NamedTuple, Protocol
 from torch import Tensor
 
 
+class Step(Protocol):
+    """A function of score differences."""
+
+    def value(self, differences: Tensor) -> Tensor:
+        """Its values."""
+
+    def slope(self, differences: Tensor) -> Tensor:
+        """Its derivative."""
+
+
 class StepParameters(NamedTuple):
     """The parameters of a step function: σ(t/τ) + start·[t ≥ 0] for t ≤ margin, rho·(t − margin) + offset beyond.
 

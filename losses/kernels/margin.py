@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from numpy.polynomial import Chebyshev, Polynomial
 from torch import Tensor
-from torch.nn.functional import pad
 
 from hiertree.jit import Floats
 
@@ -39,7 +38,7 @@ class BeyondMargin:
 
     def __init__(self, depth: Tensor, targets: Tensor, step: StepParameters, span: float, dtype: torch.dtype) -> None:
         target_depth = depth.gather(1, targets)
-        self._depth, self._target_depth, self._step, self._dtype = depth, target_depth, step, dtype
+        self._target_depth, self._step, self._dtype = target_depth, step, dtype
         self._num_above = torch.searchsorted(
             depth, target_depth - step.margin
         )  # candidates with t > δ, for each target
@@ -50,7 +49,8 @@ class BeyondMargin:
         center = (2 * windows + 1) * half
         place = depth[:, None] / step.tau - center  # (B, windows, M)
         target_place = target_depth[:, None] / step.tau - center
-        self._growth = (place.clamp_(max=half)[:, :, None] * powers).exp_().flatten(1, 2)
+        growth = (place.clamp_(max=half)[:, :, None] * powers).exp_().flatten(1, 2)
+        self._features = torch.cat([depth[:, None], growth], dim=1)
         decay = (target_place.clamp(min=-half)[:, :, None] * -powers).exp_()
         if len(windows) > 1:
             decay *= ((target_place >= -half) & (target_place < half))[:, :, None]
@@ -59,9 +59,8 @@ class BeyondMargin:
 
     def sums(self, masses: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """(B, T) the sum and its slope; target k reads row ``rows[b, k]`` of the masses (B, R, M) of candidates."""
-        step, depth = self._step, self._depth[:, None]
-        features = torch.cat([torch.ones_like(depth), depth, self._growth], dim=1)
-        sums = running_sums(masses.double(), features, rows, self._num_above)
+        step = self._step
+        sums = running_sums(masses, self._features, rows, self._num_above)
         number, line = sums[:, 0], sums[:, 0] * (self._target_depth - step.margin) - sums[:, 1]
         rest, bells = (self._series @ sums[:, 2:].mul_(self._decay)).unbind(dim=1)
         value = rest.add_(number, alpha=step.offset - step.start - 1).add_(line, alpha=step.rho)
@@ -69,18 +68,21 @@ class BeyondMargin:
 
     def slopes(self, masses: Tensor, rows: Tensor) -> Tensor:
         """(B, M) the slope; candidate j reads row ``rows[b, j]`` of the masses (B, R, T) of targets, from the end."""
-        features = torch.cat([torch.ones_like(self._decay[:, :1]), self._decay], dim=1).flip(2)
         ends = torch.zeros_like(rows).scatter_add_(1, (self._num_above - 1).clamp_(min=0), (self._num_above > 0).long())
-        sums = running_sums(masses.flip(2).double(), features, rows, ends.flip(1).cumsum(dim=1).flip(1))
-        bells = self._series[1] @ sums[:, 1:].mul_(self._growth)
+        sums = running_sums(masses.flip(2), self._decay.flip(2), rows, ends.flip(1).cumsum(dim=1).flip(1))
+        bells = self._series[1] @ sums[:, 1:].mul_(self._features[:, 1:])
         return sums[:, 0].mul_(self._step.rho).sub_(bells, alpha=1 / self._step.tau).to(self._dtype)
 
 
 def running_sums(masses: Tensor, features: Tensor, rows: Tensor, ends: Tensor) -> Tensor:
-    """(B, F, T) Σ mass·feature (B, F, M) before each end (B, T), which reads row ``rows[b, k]`` of masses (B, R, M)."""
-    sums = (pad(masses, (1, 0))[:, None] * pad(features, (1, 0))[:, :, None]).cumsum_(dim=3)
-    index = (rows * sums.shape[3] + ends)[:, None].expand(-1, features.shape[1], -1)
-    return sums.flatten(2).gather(2, index)
+    """(B, 1 + F, T) Σ mass and Σ mass·feature (B, F, M) before each end; it reads row ``rows[b, k]`` of the masses."""
+    (num_rows, per_row, num_items), num_sums = masses.shape, 1 + features.shape[1]
+    sums = features.new_zeros(num_rows, per_row, 1 + num_items)
+    before_ends, index = features.new_empty(num_rows, num_sums, ends.shape[1]), rows * sums.shape[2] + ends
+    for number, feature in enumerate((None, *features.unbind(dim=1))):
+        sums[..., 1:] = masses if feature is None else masses * feature[:, None]
+        before_ends[:, number] = sums.cumsum_(dim=2).flatten(1).gather(1, index)
+    return before_ends
 
 
 def _inverse_power(z: Floats, power: int) -> Floats:

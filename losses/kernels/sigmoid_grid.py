@@ -105,7 +105,7 @@ class SigmoidGrid:
         """The value of each at every item."""
         first = torch.arange(0, len(polynomials[0]), len(polynomials[0]) // len(rows), device=rows.device)[:, None]
         index = (first + rows).mul_(self._num_cells).add_(items.cells).view(-1)
-        ones = items.basis.new_ones(self._accuracy.terms)
+        ones = torch.ones(self._accuracy.terms, dtype=items.basis.dtype, device=rows.device)
         coefficients = (each.view(-1, self._accuracy.terms).index_select(0, index) for each in polynomials)
         return [(each.mul_(items.basis) @ ones).view_as(rows) for each in coefficients]
 

@@ -53,7 +53,7 @@ class SortedPairs(PairKernel):
     def ahead(self, weights: Tensor) -> Tensor:
         """Counts."""
         masses = self._masses(self._padded(weights)[:, 1:-1])
-        counts = running_sums(masses, torch.ones_like(masses[:, :1]), self._target_rows, self._num_not_behind)
+        counts = running_sums(masses, masses[:, :0], self._target_rows, self._num_not_behind)
         return counts[:, 0].mul_(self._is_target)
 
     def steps(self, weights: Tensor, step: StepParameters) -> tuple[Tensor, SavedSums]:

@@ -10,13 +10,14 @@ import ctypes
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
+
+from hiertree.metrics.engine.blocks import for_each, ranges
 
 from .one_batch import OneBatch, first_derivative, in_full_precision
 
@@ -44,7 +45,7 @@ class LossPerQuery(NamedTuple):
 Objective: TypeAlias = Callable[..., LossPerQuery]
 """From the pairs of some queries, and their rows of a tensor where one is given, to their losses."""
 Keep: TypeAlias = Callable[[slice, Tensor], Any]
-Mapped: TypeAlias = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
+Share: TypeAlias = Callable[[Callable[[slice], Any], Iterable[slice]], None]
 
 
 def in_blocks(objective: Objective, pairs: ScoredPairs, per_query: Tensor | None = None) -> LossPerQuery:
@@ -89,8 +90,8 @@ class _OfScores(_WithGradients):
         keep = None if gradient is None else gradient.__setitem__
         evaluate = _evaluator(objective, per_query, pairs.select_queries, losses, keep)
         rows_at_once, threads = blocks_of(scores.shape[0], scores.shape[1], scores.device)
-        with in_full_precision(scores.device), sharing(threads) as mapped:
-            list(mapped(evaluate, ranges(0, len(scores), rows_at_once)))
+        with in_full_precision(scores.device), sharing(threads) as share:
+            share(evaluate, ranges(len(scores), rows_at_once))
         return *losses, gradient
 
     @staticmethod
@@ -145,15 +146,15 @@ class _OfVectors(_WithGradients):
             sums[columns].addmm_(gradient_of(chunk)[:, columns].T, queries[chunk])
 
         evaluate = _evaluator(objective, None, pairs.compared, losses, keep if any(needs_gradients) else None)
-        with in_full_precision(candidates.device), sharing(threads) as mapped:
-            for chunk in ranges(0, len(queries), kept_at_once):
-                list(mapped(evaluate, ranges(chunk.start, chunk.stop, rows_at_once)))
+        with in_full_precision(candidates.device), sharing(threads) as share:
+            for chunk in ranges(len(queries), kept_at_once):
+                share(evaluate, ranges(chunk.stop, rows_at_once, start=chunk.start))
                 if in_one_product:
                     gradient_buffer += gradient_buffer.T.contiguous()
-                    list(mapped(add_by_queries, ranges(0, len(queries), rows_at_once)))
+                    share(add_by_queries, ranges(len(queries), rows_at_once))
                 elif by_candidates is not None:
-                    columns = ranges(0, len(candidates), math.ceil(len(candidates) / threads))
-                    list(mapped(partial(add_by_candidates, sums=by_candidates, chunk=chunk), columns))
+                    columns = ranges(len(candidates), math.ceil(len(candidates) / threads))
+                    share(partial(add_by_candidates, sums=by_candidates, chunk=chunk), columns)
         return *losses, by_queries, None if itself else by_candidates
 
     @staticmethod
@@ -218,32 +219,27 @@ def blocks_of(num_queries: int, num_candidates: int, device: torch.device) -> tu
 
 
 @contextmanager
-def sharing(threads: int) -> Iterator[Mapped]:
-    """``map(work, ranges)`` on so many threads; one is the caller's, and leaves torch its own.
+def sharing(threads: int) -> Iterator[Share]:
+    """A function that does some work on each of some ranges, on so many threads, of which one is the caller's.
 
     torch's own threads go on spinning for about 10 ms after every operation that they took part in, and take the
     processor from others meanwhile. Before blocks are shared out these threads are therefore ended, and while they are
     torch starts none: a block's products, too, are its thread's.
     """
     if threads == 1:
-        yield map
+        yield partial(for_each, threads=1)
         return
     of_caller = torch.get_num_threads()
     torch.set_num_threads(1)
     if (pause := _openmp_pause()) is not None:
         pause(1)  # omp_pause_soft: OpenMP starts new threads when torch next asks for them (0.1 ms)
+    of_each = torch.inference_mode(torch.is_inference_mode_enabled())  # otherwise a matter of the caller's thread
     try:
-        of_each = torch.inference_mode(torch.is_inference_mode_enabled())  # otherwise a matter of the caller's thread
-        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            yield lambda work, parts: pool.map(of_each(work), parts)
+        yield lambda work, parts: for_each(
+            of_each(work), parts, threads, start_thread=partial(torch.set_num_threads, 1)
+        )
     finally:
         torch.set_num_threads(of_caller)  # each thread has its own number, which new ones take from the last one set
-
-
-def ranges(first: int, end: int, size: int) -> Iterator[slice]:
-    """Split ``first`` … ``end`` into ranges of one size; the last one may be smaller."""
-    for start in range(first, end, size):
-        yield slice(start, min(start + size, end))
 
 
 @cache

@@ -46,13 +46,18 @@ class CheckedEmbeddings:
 class CheckedPaths:
     """Paths on the device of the embeddings, and the same on the processor, where looking at them does not wait."""
 
-    tensor: Tensor  # (n, L) int64
+    tensor: Tensor  # (n, L) int64, −1 where unknown
     read: NDArray[np.int64] | None = None  # the same, unless they are only on the device
 
     @cached_property
     def ids(self) -> NDArray[np.int64]:
         """(n, L) on the processor."""
         return to_numpy(self.tensor) if self.read is None else self.read
+
+    @property
+    def known(self) -> Tensor:
+        """(n,) booleans: whether the finest class is known."""
+        return self.tensor[:, -1] >= 0
 
     def column(self, level: int) -> CheckedPaths:
         """The ids of one level, counted from 0."""

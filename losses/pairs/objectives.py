@@ -105,7 +105,7 @@ class _Steps(torch.autograd.Function):
     """A kernel's sums over steps."""
 
     @staticmethod
-    def forward(ctx: Any, _scores: Tensor, kernel: PairKernel, weights: Tensor, step: StepParameters) -> Tensor:
+    def forward(ctx: Any, _scores: Tensor, kernel: PairKernel, weights: Tensor, step: Any) -> Tensor:
         sums, ctx.saved = kernel.steps(weights, step)
         ctx.kernel = kernel
         return sums
@@ -114,6 +114,12 @@ class _Steps(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         return ctx.kernel.backward(upstream, ctx.saved), None, None, None
+
+
+def step_sums(scores: Tensor, kernel: PairKernel, weights: Tensor, step: Any) -> Tensor:
+    """(B, T) a kernel's sums of a step that it takes, differentiable in the scores that it has read."""
+    sums: Tensor = _Steps.apply(scores, kernel, weights, step)
+    return sums
 
 
 class SoftRanks:
@@ -147,8 +153,7 @@ class SoftRanks:
         return 0.5 * table.gather(1, self.levels) + self._steps(shared_relevance)
 
     def _steps(self, weights: Tensor) -> Tensor:
-        sums: Tensor = _Steps.apply(self._pairs.scores, self._kernel, weights, self._step.parameters)
-        return sums
+        return step_sums(self._pairs.scores, self._kernel, weights, self._step.parameters)
 
 
 def h_ap_losses(

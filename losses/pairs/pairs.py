@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,6 +24,7 @@ from ..kernels.base import PairKernel, StepParameters
 from ..kernels.sigmoid_grid import num_cells
 from ..kernels.sorted_pairs import SortedPairs
 from .inputs import (
+    CheckedPaths,
     GivenLevels,
     RowGrades,
     check_references,
@@ -48,6 +50,7 @@ class ScoredPairs(NamedTuple):
     valid: Tensor  # (B, M) booleans; False where the item is no candidate of the query
     num_levels: int  # L
     span: float = math.inf  # how much the scores of a query differ at most, as far as is known
+    most_positives: tuple[int, ...] = ()  # of a query, at each level or finer, where that is known without a look
 
     def select_queries(self, rows: slice) -> ScoredPairs:
         """The pairs of some queries."""
@@ -73,13 +76,14 @@ class ScoredPairs(NamedTuple):
         expected = f"a level of these labels, 1 (coarsest) to {self.num_levels}"
         check_integer("level", level)
         require(level <= self.num_levels, "level", level, expected)
-        return self._replace(levels=(self.levels >= level).to(torch.uint8), num_levels=1)
+        most_positives = self.most_positives[level - 1 : level]
+        return self._replace(levels=(self.levels >= level).to(torch.uint8), num_levels=1, most_positives=most_positives)
 
     def kernel(self, step: StepParameters) -> PairKernel:
         """What evaluates these pairs: a grid, unless positives are few, or the scores need too many cells."""
         scores, span, num_items = scores_in_range(self.scores.detach(), self.valid), self.span, self.scores.shape[1]
-        num_targets = num_items
-        if scores.device.type == "cpu":  # where a look does not wait
+        num_targets = min((num_items, *self.most_positives[:1]))
+        if not waits_for_a_look(scores.device):
             span, num_targets = span_and_targets(scores, self.positives())
         by_pairs = PAIR * num_targets
         sorted_first = ITEM + LEVEL * self.num_levels
@@ -100,6 +104,7 @@ class VectorPairs(NamedTuple):
     valid: Tensor | None  # booleans that broadcast to (B, M); None: every item is a candidate of every query
     excludes_self: bool  # whether candidate q is query q, which is no candidate of its own
     grades: RowGrades | None = None  # what compares the paths, unless common ancestors do
+    most_positives: tuple[int, ...] = ()  # see ScoredPairs; by common ancestors
 
     def compared(self, rows: slice = slice(None)) -> ScoredPairs:
         """Compare some queries with all candidates."""
@@ -113,7 +118,9 @@ class VectorPairs(NamedTuple):
         paths = self.query_paths[rows]
         compare = shared_levels if self.grades is None else self.grades.levels
         num_levels = paths.shape[1] if self.grades is None else self.grades.highest
-        return ScoredPairs(scores, plain(compare, paths, self.candidate_paths), mask, num_levels, COSINES)
+        most_positives = self.most_positives if self.grades is None else ()
+        pair_levels = plain(compare, paths, self.candidate_paths)
+        return ScoredPairs(scores, pair_levels, mask, num_levels, COSINES, most_positives)
 
 
 def pairs_of(
@@ -142,8 +149,15 @@ def pairs_of(
     if within_batch:
         check_same_paths(query_paths, candidate_paths)
     mask = None if valid is None else checked_mask(valid, (len(queries), len(candidates)), queries.device)
+    most = most_positives(query_paths, candidate_paths) if waits_for_a_look(queries.device) else ()
     return VectorPairs(
-        queries, candidates, query_paths.tensor, candidate_paths.tensor, mask, within_batch and not include_self
+        queries,
+        candidates,
+        query_paths.tensor,
+        candidate_paths.tensor,
+        mask,
+        excludes_self=within_batch and not include_self,
+        most_positives=most,
     )
 
 
@@ -182,6 +196,24 @@ def scores_in_range(scores: Tensor, valid: Tensor) -> Tensor:
     """The scores; what is not valid gets the lowest valid one of its query, so that no kernel needs a case for it."""
     lowest = torch.where(valid, scores, torch.inf).amin(dim=1, keepdim=True).nan_to_num_(posinf=0.0)
     return torch.where(valid, scores, lowest)
+
+
+def waits_for_a_look(device: torch.device) -> bool:
+    """Whether reading a value of a tensor waits for all that the device has yet to do."""
+    return device.type != "cpu"
+
+
+def most_positives(query_paths: CheckedPaths, candidate_paths: CheckedPaths) -> tuple[int, ...]:
+    """How many candidates a query shares its path with at most, down to each level; nothing where that is unknown."""
+    if query_paths.read is None or candidate_paths.read is None:
+        return ()
+    num_queries, most = len(query_paths.read), []
+    nodes = np.zeros(num_queries + len(candidate_paths.read), np.int64)
+    for column in np.concatenate([query_paths.read, candidate_paths.read]).T:
+        ids = np.unique(column, return_inverse=True)[1]
+        nodes = np.unique(nodes * len(nodes) + ids, return_inverse=True)[1]
+        most.append(int(np.bincount(nodes[num_queries:], minlength=len(nodes))[nodes[:num_queries]].max()))
+    return tuple(most)
 
 
 def span_and_targets(scores: Tensor, positive: Tensor) -> tuple[float, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from hiertree.jit import Array
 
 BUDGET = 2**28  # bytes of scores held at once, and as many bytes of data derived from them
 _ROWS_AT_ONCE = 64
+_LARGEST_MAPPING = 31 << 20  # bytes: glibc does not count larger ones
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 Way: TypeAlias = Literal["in memory", "tiled", "on a device"]
@@ -39,15 +41,37 @@ def num_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def for_each(work: Callable[[Key], object], keys: Iterable[Key], threads: int) -> None:
-    """Call ``work`` on every key from several threads; with one thread, from the caller's."""
+def for_each(
+    work: Callable[[Key], object],
+    keys: Iterable[Key],
+    threads: int,
+    *,
+    start_thread: Callable[[], object] | None = None,
+) -> None:
+    """Call ``work`` on every key from so many threads, one of them the caller's; after an error none begins another."""
+    _keep_freed_memory()
+    waiting = deque(keys)
+
+    def work_off() -> None:
+        while waiting:
+            try:
+                key = waiting.popleft()
+            except IndexError:  # another thread was faster
+                return
+            try:
+                work(key)
+            except BaseException:
+                waiting.clear()
+                raise
+
     if threads <= 1:
-        for key in keys:
-            work(key)
+        work_off()
         return
-    with ThreadPoolExecutor(threads, initializer=_limit_thread) as pool:
-        for _ in pool.map(work, keys):
-            pass
+    with ThreadPoolExecutor(threads - 1, initializer=start_thread or _limit_thread) as pool:
+        helpers = [pool.submit(work_off) for _ in range(threads - 1)]
+        work_off()
+        for helper in helpers:
+            helper.result()
 
 
 def row_ranges(num_rows: int, *, row_bytes: int, threads: int | None = None) -> tuple[list[slice], int]:
@@ -70,9 +94,9 @@ def block_pool(number: int, *, block_bytes: int) -> Iterator[tuple[ThreadPoolExe
         pool.shutdown(cancel_futures=True)
 
 
-def ranges(number: int, size: int) -> list[slice]:
-    """Split 0 … number into ranges of one size; the last one may be smaller."""
-    return [slice(start, min(start + size, number)) for start in range(0, number, size)]
+def ranges(end: int, size: int, *, start: int = 0) -> list[slice]:
+    """Split ``start`` … ``end`` into ranges of one size; the last one may be smaller."""
+    return [slice(first, min(first + size, end)) for first in range(start, end, size)]
 
 
 class Memory:
@@ -152,3 +176,12 @@ def loaded(load: Callable[[Key], Value], keys: Iterable[Key]) -> Iterator[tuple[
             yield from ready
         for done_key, future in pending:
             yield done_key, future.result()
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Free as much as glibc then keeps for the next block; it returns more than twice the largest mapping ever freed.
+
+    Else each block would have its memory mapped and cleared anew, in up to a third of the time.
+    """
+    np.empty(_LARGEST_MAPPING, np.uint8)

@@ -227,6 +227,8 @@ class _Product:
         self._first = sizes.cumsum(dim=1, dtype=torch.int32)
         padding = 0, 2**self._steps  # so that no search leaves its row
         self._sorted, self._item = pad(self._negated, padding, value=torch.inf), pad(self._item, padding)
+        row = torch.arange(len(self), device=self._order.device)[:, None]
+        self._first_cell = self._first + row * self._sorted.shape[1]
 
     def _intervals(self, scores: torch.Tensor, *, last: torch.Tensor | int) -> torch.Tensor:
         """The interval of each score: one for equal scores, and no earlier one for a smaller score."""
@@ -256,24 +258,25 @@ class _Product:
         interval = self._intervals(scores, last=(self._num_intervals + column % self._spread).to(scores.dtype))
         self._counts.scatter_add_(1, interval, self._ones(interval.shape))
         row, column = self._is_occupied.gather(1, interval).nonzero(as_tuple=True)
-        negated = 0 - _take(scores, row * len(places) + column)
-        cell = _take(self._first, row * self._first.shape[1] + _take(interval, row * len(places) + column))
-        cell += row * self._sorted.shape[1]
         index = self._order[self._put(places)][column] if self._by_index else None
+        pair = column.add_(row, alpha=len(places))
+        negated = _take(scores, pair).neg_()
+        cell = _take(self._first_cell, _take(interval, pair).add_(row, alpha=self._first.shape[1]))
         for step in reversed(range(self._steps)):
-            cell += self._is_ahead(cell + (2**step - 1), negated, index) * 2**step
-        place = cell - row * self._sorted.shape[1]
-        count = (row * (self._negated.shape[1] + 1) + place) * 2
+            cell.add_(self._is_ahead(cell, 2**step - 1, negated, index), alpha=2**step)
+        count = row.mul_(self._negated.shape[1] + 1 - self._sorted.shape[1]).add_(cell).mul_(2)
         if index is None:
             count += _take(self._sorted, cell) == negated
         self._negatives.view(-1).scatter_add_(0, count, self._ones(count.shape))
 
-    def _is_ahead(self, cell: torch.Tensor, negated: torch.Tensor, index: torch.Tensor | None) -> torch.Tensor:
-        """Whether the positives in some cells stand ahead of items."""
-        positive = _take(self._sorted, cell)
+    def _is_ahead(
+        self, cell: torch.Tensor, offset: int, negated: torch.Tensor, index: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Whether the positives some cells further stand ahead of items."""
+        positive = _take(self._sorted, cell, offset)
         if index is None:
             return positive < negated
-        return (positive < negated) | (positive == negated) & (_take(self._item, cell) < index)
+        return (positive < negated) | (positive == negated) & (_take(self._item, cell, offset) < index)
 
     def finish(self, share: Share | None) -> None:
         """Add the items of intervals without a positive, and those that other processes have counted."""
@@ -311,6 +314,6 @@ class _Product:
         return sent(values, self._order.device)
 
 
-def _take(values: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
+def _take(values: torch.Tensor, cells: torch.Tensor, offset: int = 0) -> torch.Tensor:
     """Some cells of a matrix, numbered row by row; indexing it takes five times as long on a processor."""
-    return values.reshape(-1).index_select(0, cells)
+    return values.reshape(-1)[offset:].index_select(0, cells)

@@ -55,8 +55,8 @@ def evaluate(
             deeper levels last or first, which gives the bounds over all orders (``H-AP[l]`` and ``first-error[l]`` are
             the parts of these); ``"paper"`` counts every tied item as ahead; ``"index"`` puts the smaller index first.
         protocol: a benchmark (``"sop"``, ``"inat"``, ``"dyml"``, ``"gldv2"``, ``"revisitop"``, ``"cub"``,
-            ``"vehicleid"``, ``"vehicleid-one-image"``, ``"inshop"``), which chooses metrics and rules and checks that
-            the retrieval is its own.
+            ``"vehicleid"``, ``"vehicleid-one-image"``, ``"ilias"``, ``"inshop"``), which chooses metrics and rules and
+            checks that the retrieval is its own.
         compat: whose rules to follow: ``"official"`` (HAPPIER's and SupRank's code), ``"delf"``, ``"revisitop"``, or
             :class:`Rules` of your own. By default those of the protocol, or else hiertree's.
         query_ids: Q integers or strings, such as file names or sequences; items of a query's own id are left out of its

@@ -127,6 +127,10 @@ def checked_labels(
         raise ShapeError(problem, expected=f"{queries.shape[1]}, as query_paths have")
     ids = {"query_ids": options.query_ids, "gallery_ids": options.gallery_ids}
     mask = mask_of(num_queries, num_items, **ids, junk=options.junk, rules=options.rules)
+    sides_in_part = {"queries": queries, "items": items[: num_items or 0]}
+    in_part = {side: int((side_paths[:, -1] < 0).sum()) for side, side_paths in sides_in_part.items()}
+    if counts := " and ".join(f"{number} {side}" for side, number in in_part.items() if number):
+        mask = mask._replace(rule=f"{mask.rule}, {counts} known down to a coarser level")
     if distractors is not None and distractors.any():
         items = np.where(distractors[:, None], -1, items)
         mask = mask._replace(rule=f"{mask.rule}, {distractors.sum()} distractors at level 0")

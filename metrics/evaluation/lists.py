@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.arrays import shared_paths, to_numpy
+from hiertree.arrays import shared_paths, to_numpy, unmatched
 from hiertree.errors import OptionError, PathError, ShapeError
 from hiertree.io.tables import is_frame
 from hiertree.jit import Array, Floats, Ints
@@ -124,8 +124,8 @@ def check_indices(indices: Ints, num_items: int, *, repeats: Repeats) -> None:
 
 def values_of_indices(indices: Ints, labels: Labels, request: MetricRequest, *, scores: Array | None = None) -> Floats:
     """(Q, M) values of lists (Q, K) of gallery indices, −1 past a list's end, ranked by scores (Q, K) or by order."""
-    queries, items, mask = labels.query_paths, labels.gallery_paths, labels.mask
-    gallery = labeled_gallery(queries, items, mask, request.rules)
+    queries, items, mask = unmatched(labels.query_paths), labels.gallery_paths, labels.mask
+    gallery = labeled_gallery(labels.query_paths, items, mask, request.rules)
     agree, levels = np.ones(indices.shape, np.bool_), np.zeros(indices.shape, np.uint8)
     for column in range(items.shape[1]):
         agree &= items[indices, column] == queries[:, None, column]

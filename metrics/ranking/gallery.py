@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from hiertree.arrays import to_numpy
+from hiertree.arrays import to_numpy, unmatched
 from hiertree.errors import OptionError, PathError, ShapeError
 from hiertree.evaluation_options import Rules, Ties
 from hiertree.jit import Array, Bools, Bytes, Ints, jit
@@ -161,9 +161,10 @@ class Gallery:
 
 def labeled_gallery(query_paths: Ints, gallery_paths: Ints, mask: Mask, rules: Rules) -> Gallery:
     """Build a gallery from the paths of queries (Q, L) and items (N, L), a mask, and ``H-AP``'s counting rules."""
-    tree = tree_order(query_paths, gallery_paths)
-    totals = tree.totals() - mask.counts(query_paths, gallery_paths)
-    counts = tree_order(query_paths, query_paths).totals() if rules.counts == "official" else None
+    queries = unmatched(query_paths)
+    tree = tree_order(queries, gallery_paths)
+    totals = tree.totals() - mask.counts(queries, gallery_paths)
+    counts = tree_order(queries, query_paths).totals() if rules.counts == "official" else None
     return Gallery(tree, mask, totals, counts)
 
 

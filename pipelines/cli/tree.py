@@ -23,7 +23,10 @@ _POLICIES = {
     "direction": (("parent-child", "child-parent"), "Which end of an edge comes first."),
     "multiple_parents": (("error", "first", "shortest"), "Keep the first parent, or the one nearest to a root."),
     "forest": (("error", "join"), "Join several roots: they are the labels of level 1."),
-    "uneven": (("error", "pad", "truncate"), "Leaves of several depths: repeat their labels, or cut."),
+    "uneven": (
+        ("error", "pad", "truncate", "unknown"),
+        "Leaves of several depths: repeat their labels, cut, or −1.",
+    ),
     "gaps": (("error", "above", "below"), "Fill an empty cell of a table with the label above or below it."),
     "homonyms": (
         ("separate", "error", "rename"),

@@ -173,7 +173,7 @@ def _tree_section(tree: LabelTree | None) -> str:
         return ""
     rows, paths = [], tree.paths(tree.leaves).tolist()
     for level, (name, size) in enumerate(zip(tree.level_names, tree.level_sizes, strict=True)):
-        labels = list(dict.fromkeys(str(tree.labels_of(path)[level]) for path in paths))
+        labels = list(dict.fromkeys(str(tree.labels_of(path)[level]) for path in paths if path[level] >= 0))
         text = ", ".join(label.replace("|", "\\|") for label in labels[:_LABELS_SHOWN])
         rows.append(f"| {name} | {size} | {text}{', …' if len(labels) > _LABELS_SHOWN else ''} |")
     return "\n".join(["## Classes it has learned\n", "| level | labels | |", "|---|---|---|", *rows, ""])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from hiertree.arrays import UNKNOWN
 from hiertree.datasets import ImageDataset
 from hiertree.errors import CheckpointError, ImageError, require_package
 from hiertree.io import files
@@ -150,7 +151,7 @@ def label_columns(dataset: ImageDataset, rows: Sequence[int]) -> dict[str, list[
     """The labels of some images at each level, coarse → fine, by names that differ from those of other columns."""
     tree = dataset.tree
     nodes, inverse = np.unique(dataset.paths[np.asarray(rows, np.int64)], axis=0, return_inverse=True)
-    labels = [[str(label) for label in tree.labels_of(node)] for node in nodes.tolist()]
+    labels = [[*map(str, tree.labels_of(node)), *[""] * node.count(UNKNOWN)] for node in nodes.tolist()]
     row_labels = [labels[node] for node in inverse.reshape(-1).tolist()]
     names = [f"level_{name}" if name in (VECTORS, *ADDED) else str(name) for name in tree.level_names]
     return {name: [row[level] for row in row_labels] for level, name in enumerate(names)}

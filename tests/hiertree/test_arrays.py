@@ -177,7 +177,15 @@ def test_whole_number_floats_are_ids():
 
 @pytest.mark.parametrize(
     ("values", "error"),
-    [([[0.5, 1.0]], PathError), ([[0, -1]], PathError), (np.zeros((2, 256), int), ShapeError), ([[[1]]], ShapeError)],
+    [
+        ([[0.5, 1.0]], PathError),
+        ([[-1, 0]], PathError),
+        ([[0, -2]], PathError),
+        ([[0, -1, 3]], PathError),
+        ([-1, 0], PathError),
+        (np.zeros((2, 256), int), ShapeError),
+        ([[[1]]], ShapeError),
+    ],
 )
 def test_paths_that_are_none_are_refused(values, error):
     with pytest.raises(error):

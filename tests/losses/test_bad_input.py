@@ -31,6 +31,11 @@ LOSSES: dict[str, Callable[[], losses.Loss]] = {
     "ProxyDecomposability": lambda: losses.ProxyDecomposability(NUM_CLASSES, SIZE),
     "CSL": lambda: losses.CSL([[0, 0], [0, 1], [1, 2]], SIZE),
     "TieAwareAP": losses.TieAwareAP,
+    "HashNet": losses.HashNet,
+    "DTSH": losses.DTSH,
+    "HierarchicalTriplet": lambda: losses.HierarchicalTriplet((0.1, 0.2)),
+    "Hyperbolic": lambda: losses.Hyperbolic(losses.SupCon()),
+    "HIER": lambda: losses.HIER(losses.SupAP(), SIZE),
     "LevelSum": lambda: losses.LevelSum(lambda _: losses.SupAP(), (2, NUM_CLASSES)),
     "CrossBatchMemory": lambda: losses.CrossBatchMemory(losses.SupHAP(), SIZE, 2, size=10),
     "DistributedLoss": lambda: losses.DistributedLoss(losses.SupHAP()),
@@ -56,8 +61,8 @@ BATCHES: dict[str, tuple[Any, Any]] = {
     "float paths": (EMBEDDINGS, PATHS.float()),
     "negative paths": (EMBEDDINGS, PATHS - 3),
 }
-KNOW_SIZE = ["HAPPIER", "ProxyDecomposability", "CSL", "CrossBatchMemory"]
-KNOW_DEPTH = ["SupHAP of weighted levels", "CSL", "LevelSum", "CrossBatchMemory"]
+KNOW_SIZE = ["HAPPIER", "HIER", "ProxyDecomposability", "CSL", "CrossBatchMemory"]
+KNOW_DEPTH = ["SupHAP of weighted levels", "HierarchicalTriplet", "CSL", "LevelSum", "CrossBatchMemory"]
 
 
 @pytest.mark.parametrize("name", LOSSES)

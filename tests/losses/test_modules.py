@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import reference_losses as reference
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from largest_tensor import LargestTensor
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -24,6 +26,7 @@ from hiertree.losses import (
     RODNDCG,
     BlackboxAP,
     FastAP,
+    HierarchicalTriplet,
     HiMulCon,
     LevelSum,
     Loss,
@@ -68,6 +71,7 @@ LOSSES: dict[str, Callable[[], Loss]] = {
     "RODRecall pair": lambda: RODRecall(decomposability="pair"),
     "Contrastive": SupCon,
     "HiMulCon": lambda: HiMulCon(2),
+    "HierarchicalTriplet": lambda: HierarchicalTriplet((0.1, 0.2)),
     "LevelSum": lambda: LevelSum(lambda _: SupAP(), level_sizes=(3, NUM_CLASSES)),
     "ROADMAP pair": ROADMAP,
     "ROADMAP proxy": lambda: ROADMAP(NUM_CLASSES, SIZE, decomposability="proxy"),
@@ -93,6 +97,12 @@ ELSEWHERE = {  # whose own files test what this one does: codes, a library's los
     "PytorchMetricLearning",
     "TieAwareAP",
     "TieAwareNDCG",
+    "DPSH",
+    "DTSH",
+    "HIER",
+    "HashNet",
+    "Hyperbolic",
+    "MIHash",
 }
 
 
@@ -149,6 +159,16 @@ def test_loss_is_the_mean_of_the_loops_over_queries_with_a_positive(name: str) -
     values = loops(TRANSCRIPTIONS[name], embeddings, paths)
     assert float(loss(embeddings, paths)) == pytest.approx(sum(values) / len(values), rel=1e-12)
     assert loss.last_num_skipped == len(paths) - len(values) > 0
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(TRANSCRIPTIONS)))
+def test_a_loss_counts_items_at_the_levels_that_are_known(seed: int, name: str) -> None:
+    embeddings, paths = batch(seed)
+    paths[torch.rand(len(paths), generator=torch.Generator().manual_seed(seed)) < 0.3, 1] = -1
+    loss, values = LOSSES[name](), loops(TRANSCRIPTIONS[name], embeddings, paths)
+    assert float(loss(embeddings, paths)) == pytest.approx(sum(values) / max(len(values), 1), rel=1e-12)
+    assert loss.last_num_skipped == len(paths) - len(values)
 
 
 def test_alpha_stresses_the_finest_level() -> None:

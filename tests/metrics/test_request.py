@@ -60,7 +60,7 @@ def test_one_name_may_stand_without_a_list():
         (ShapeError, {"query": [1.0, 2.0, 3.0]}),
         (ShapeError, {"query_paths": [[0, 0], [0, 1]]}),
         (ShapeError, {"query": [[1.0, 0.0]], "query_paths": [[0, 0]]}),
-        (PathError, {"query_paths": [[0, 0], [0, -1], [1, 2]]}),
+        (PathError, {"query_paths": [[0, 0], [0, -2], [1, 2]]}),
         (PathError, {"query_paths": [[0, 0], [0, 1.5], [1, 2]]}),
         (OptionError, {"gallery": [[1.0, 0.0]]}),
         (ShapeError, {"gallery": np.zeros((0, 2)), "gallery_paths": np.zeros((0, 2), int)}),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reference_hyperbolic import distance, point
 from reference_reranking import augmented, expanded_queries, reciprocal_scores, whitened
 
 from hiertree.errors import InputError, OptionError
@@ -95,3 +96,36 @@ def test_digits_are_found_better() -> None:
     valid = ~np.eye(len(paths), dtype=np.bool_)
     scored = evaluate_scores(rerank.k_reciprocal(pixels), levels, valid=valid, metrics=["H-AP"])
     assert scored.summary()["H-AP"] > first_score + 0.02
+
+
+@pytest.mark.parametrize(("curvature", "scale"), [(0.1, 1.0), (1.0, 0.5), (0.02, 0.7)])
+def test_search_by_cosine_of_poincare_vectors_is_search_by_hyperbolic_distance(curvature: float, scale: float) -> None:
+    ball = {"curvature": curvature, "radius": 2.0, "scale": scale}
+    labels = RANDOM.integers(0, 8, 40)
+    paths = np.stack([labels // 3, labels], axis=1)
+    points = [point(row, **ball) for row in GALLERY.tolist()]
+    distances = np.array([[distance(x, y, curvature) for y in points] for x in points])
+    assert len({round(np.linalg.norm(row), 6) for row in points}) > 10  # of different lengths, or cosines would do
+    vectors = [rerank.poincare_vectors(GALLERY, role, **ball) for role in ("query", "item")]
+    cosines = vectors[0] @ vectors[1].T
+    lengths = 2 * curvature**0.5 * np.minimum(scale * np.linalg.norm(GALLERY, axis=1), 2.0)
+    expected = (
+        -np.cosh(curvature**0.5 * distances) / np.sqrt(np.cosh(2 * lengths) * np.cosh(8 * curvature**0.5))[:, None]
+    )
+    np.testing.assert_allclose(cosines, expected, rtol=1e-9)
+    options = {"metrics": ["H-AP", "NDCG", "AP[1]", "R@1", "mAP@R"]}
+    ids = np.arange(40)
+    result = evaluate(vectors[0], paths, vectors[1], paths, query_ids=ids, gallery_ids=ids, **options)
+    levels = (paths[:, None] == paths).cumprod(axis=2).sum(axis=2)
+    brute = evaluate_scores(-distances, levels, valid=~np.eye(40, dtype=bool), **options)
+    np.testing.assert_allclose(result.per_query(), brute.per_query(), rtol=1e-12)
+
+
+def test_poincare_vectors_keep_their_type_and_refuse_another_role() -> None:
+    vectors = rerank.poincare_vectors(np.float16(GALLERY), "item")
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (40, 7)
+    with pytest.raises(OptionError, match="role='gallery'"):
+        rerank.poincare_vectors(GALLERY, "gallery")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="radius=0"):
+        rerank.poincare_vectors(GALLERY, "item", radius=0)

@@ -135,3 +135,17 @@ def contrastive(scores: Sequence[float], positive: Sequence[bool], temperature: 
     total = sum(math.exp(score / temperature) for score in scores)
     logs = [math.log(math.exp(s / temperature) / total) for s, p in zip(scores, positive, strict=True) if p]
     return -sum(logs) / len(logs)
+
+
+def hierarchical_triplet(scores: Sequence[float], levels: Sequence[int], margins: Sequence[float]) -> float | None:
+    """Triplets of adjacent levels (Zhang et al., CVPR 2016, Eq. 6, in cosines); None without any."""
+    means = []
+    for level, margin in enumerate(margins, start=1):
+        values = [
+            max(0.0, negative - positive + margin)
+            for positive, level_of_positive in zip(scores, levels, strict=True)
+            for negative, level_of_negative in zip(scores, levels, strict=True)
+            if level_of_positive == level and level_of_negative == level - 1
+        ]
+        means += [sum(values) / len(values)] if values else []
+    return sum(means) if means else None

@@ -1,6 +1,7 @@
 """Tie-aware AP and NDCG of He et al. (CVPR 2018), and their relaxations, one query at a time, in plain loops.
 
-A query is a list of distances and a list of levels. [T] numbers the equations of that paper.
+A query is a list of distances and a list of levels. [T] numbers the equations of that paper. The losses that it is
+compared with are functions of the inner products of codes, from their papers and their authors' public code.
 """
 
 from __future__ import annotations
@@ -95,3 +96,69 @@ def relaxed_ndcg(
             reached += gained / size * discount_integral(items_ahead, size)
         items_ahead += size
     return reached / ideal
+
+
+def cross_entropy(theta: float, positive: bool) -> float:
+    """−log p(y | θ), p(1 | θ) = σ(θ): HashNet (Cao et al., ICCV 2017) Eq. 2, DPSH (Li et al., IJCAI 2016) Eq. 1."""
+    return -math.log(1 / (1 + math.exp(-theta)) if positive else 1 / (1 + math.exp(theta)))
+
+
+def hashnet(products: Sequence[Sequence[float]], positive: Sequence[Sequence[bool]], slope: float) -> float:
+    """``pairwise_loss_updated`` of the public code, halved: each kind of pairs by its share of all pairs."""
+    pairs = [pair for row in zip(products, positive, strict=True) for pair in zip(*row, strict=True)]
+    num_positives = sum(holds for _, holds in pairs)
+    total = 0.0
+    for product, holds in pairs:
+        of_kind = num_positives if holds else len(pairs) - num_positives
+        total += len(pairs) / of_kind * cross_entropy(slope * product, holds)
+    return total / len(pairs) / 2
+
+
+def weighted_hashnet(
+    products: Sequence[Sequence[float]], positive: Sequence[Sequence[bool]], slope: float, class_num: float
+) -> float:
+    """``pairwise_loss`` of the public code."""
+    total = weights = 0.0
+    for row, kinds in zip(products, positive, strict=True):
+        for product, holds in zip(row, kinds, strict=True):
+            weight = class_num if holds else 1.0
+            total, weights = total + weight * cross_entropy(slope * product, holds), weights + weight
+    return total / weights
+
+
+def dpsh(products: Sequence[float], positive: Sequence[bool]) -> float:
+    """The mean over the candidates of one query, θ being half of the inner product."""
+    return sum(cross_entropy(p / 2, holds) for p, holds in zip(products, positive, strict=True)) / len(products)
+
+
+def dtsh(products: Sequence[float], positive: Sequence[bool], margin: float) -> float | None:
+    """The mean over the triplets of one query (Wang et al., ACCV 2016, Eq. 3); None without one."""
+    values = []
+    for product, holds in zip(products, positive, strict=True):
+        for other, other_holds in zip(products, positive, strict=True):
+            if holds and not other_holds:
+                values.append(-math.log(1 / (1 + math.exp(-(product / 2 - other / 2 - margin)))))
+    return sum(values) / len(values) if values else None
+
+
+def quantization_error(numbers: Sequence[float]) -> float:
+    """|u − sgn u|²."""
+    return sum((x - (1 if x > 0 else -1)) ** 2 for x in numbers)
+
+
+def minus_mutual_information(
+    distances: Sequence[float], positive: Sequence[bool], num_bits: int, num_bins: int
+) -> float | None:
+    """H(D | C) − H(D) in bits (Cakir et al., TPAMI 2019); None without a positive."""
+    if not any(positive):
+        return None
+
+    def entropy(counts: Sequence[float]) -> float:
+        return -sum(c / sum(counts) * math.log2(c / sum(counts)) for c in counts if c > 0)
+
+    conditional = 0.0
+    for kind in (True, False):
+        own = [d for d, holds in zip(distances, positive, strict=True) if holds == kind]
+        if own:
+            conditional += len(own) / len(distances) * entropy(soft_counts(own, num_bits, num_bins))
+    return conditional - entropy(soft_counts(distances, num_bits, num_bins))

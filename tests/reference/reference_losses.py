@@ -148,7 +148,7 @@ def cosines(query: Sequence[float], items: Sequence[Sequence[float]]) -> list[fl
 def level_of(a: Sequence[int], b: Sequence[int]) -> int:
     depth = 0
     for x, y in zip(a, b, strict=True):
-        if x != y:
+        if x != y or x == -1:  # unknown
             break
         depth += 1
     return depth

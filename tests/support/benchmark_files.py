@@ -83,6 +83,59 @@ def write_inaturalist(root: Path) -> None:
     (root / "train2018.json").write_text(json.dumps(document))
 
 
+def write_inaturalist2021(root: Path) -> None:
+    """Three species: two images of each to train, one of them in the small split, and one to test."""
+    for number, (*ranks, _) in enumerate(TAXONOMY[1:]):
+        folder = "_".join([f"{number:05d}", *ranks, "major"])
+        for name in ("train/0", "train/1", "train_mini/0", "val/9"):
+            split, _, view = name.partition("/")
+            write_image(root / split / folder / f"{view}.jpg", number)
+
+
+def write_ilias(root: Path) -> None:
+    """Three objects with a query and one or two positives each, in lists with the sizes of objects behind the names."""
+    objects = {"bold_bimp_000": 1, "perky_puff_655": 2, "zippy_zootlenibble_999": 1}
+    queries = [f"{name}/query/Q{name[-3:]}_00.jpg" for name in objects]
+    positives = [f"{name}/pos/P{name[-3:]}_0{view}.jpg" for name, views in objects.items() for view in range(views)]
+    for number, name in enumerate([*queries, *positives]):
+        write_image(root / "ilias_core" / name, number)
+    (root / "image_ids").mkdir()
+    (root / "image_ids" / "image_query_ids.txt").write_text("".join(f"{name},0.41,12\n" for name in queries))
+    (root / "image_ids" / "positive_ids.txt").write_text("".join(f"{name},0.07,33\n" for name in positives))
+    names = list(objects)
+    taxonomy = {"toy": {"other": {"other": names[:1], "card": names[1:2]}}, "landmark": {"sign": {"other": names[2:]}}}
+    (root / "taxonomy.json").write_text(json.dumps(taxonomy))
+
+
+def write_met(root: Path) -> None:
+    """Three exhibits of one or two photographs; visitors' photographs, of which some show none."""
+    database = [{"id": exhibit, "path": f"MET/{exhibit}/{view}.jpg"} for exhibit, view in MET_PHOTOGRAPHS]
+    shown = [{"path": f"test_met/{name}.jpg", "MET_id": exhibit} for name, exhibit in (("0b", 9), ("0a", 7), ("0c", 8))]
+    strange = [{"path": f"test_{kind}/0.jpg"} for kind in ("noart", "other")]
+    lists = {
+        "MET_database": database,
+        "mini_MET_database": database[:2],
+        "testset": [strange[0], *shown[:2]],
+        "valset": [shown[2], strange[1]],
+    }
+    (root / "ground_truth").mkdir()
+    for name, entries in lists.items():
+        (root / "ground_truth" / f"{name}.json").write_text(json.dumps(entries))
+    for number, entry in enumerate([*database, *shown]):
+        write_image(root / "images" / entry["path"], number)
+
+
+MET_PHOTOGRAPHS = ((7, 0), (7, 1), (8, 0), (9, 0), (9, 1))
+
+
+def write_rp2k(root: Path) -> None:
+    """Two products with two training images and one test image each."""
+    for number, product in enumerate(("Jus de pomme 1L", "山楂汁")):
+        for name in ("train/0", "train/1", "test/0"):
+            split, _, view = name.partition("/")
+            write_image(root / "all" / split / product / f"{view}.jpg", number)
+
+
 def write_dyml(root: Path, collection: str) -> None:
     """Fine classes 0–3 in two middle and one or two coarse ones; lists whose header has lost its line break."""
     header = "fname, coarse_id, middle_id, fine_id"
@@ -363,6 +416,10 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "sop": write_sop,
     "inaturalist-full": write_inaturalist,
     "inaturalist-base": write_inaturalist,
+    "inaturalist-2021": write_inaturalist2021,
+    "ilias": write_ilias,
+    "met": write_met,
+    "rp2k": write_rp2k,
     "dyml-vehicle": lambda root: write_dyml(root, "vehicle"),
     "dyml-product": lambda root: write_dyml(root, "product"),
     "gldv2": write_gldv2,
@@ -383,6 +440,24 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
 }
 
 SHAPES = {
+    ("inaturalist-2021", "train"): Shape(
+        6, (2, 3, 3, 3, 3, 3, 3), "00000_Animalia_Chordata_Aves_Piciformes_Picidae_Dendrocopos_major/0.jpg"
+    ),
+    ("inaturalist-2021", "train_mini"): Shape(
+        3, (2, 3, 3, 3, 3, 3, 3), "00000_Animalia_Chordata_Aves_Piciformes_Picidae_Dendrocopos_major/0.jpg"
+    ),
+    ("inaturalist-2021", "test"): Shape(
+        3, (2, 3, 3, 3, 3, 3, 3), "00000_Animalia_Chordata_Aves_Piciformes_Picidae_Dendrocopos_major/9.jpg"
+    ),
+    ("ilias", "test"): Shape(7, (2, 2, 3, 3), "ilias_core/bold_bimp_000/query/Q000_00.jpg", (3, 4)),
+    ("ilias", "gallery"): Shape(4, (2, 2, 3, 3), "ilias_core/bold_bimp_000/pos/P000_00.jpg"),
+    ("met", "train"): Shape(5, (3,), "MET/7/0.jpg"),
+    ("met", "train_mini"): Shape(2, (1,), "MET/7/0.jpg"),
+    ("met", "test"): Shape(7, (3,), "MET/7/0.jpg", (2, 5)),
+    ("met", "query"): Shape(2, (2,), "test_met/0b.jpg"),
+    ("met", "val"): Shape(6, (3,), "MET/7/0.jpg", (1, 5)),
+    ("rp2k", "train"): Shape(4, (2,), "Jus de pomme 1L/0.jpg"),
+    ("rp2k", "test"): Shape(2, (2,), "Jus de pomme 1L/0.jpg"),
     ("sop", "train"): Shape(12, (2, 4), "chair_final/111085122872_0.JPG"),
     ("sop", "test"): Shape(12, (2, 4), "chair_final/111085122876_0.JPG"),
     ("sop", "info"): Shape(24, (2, 8), "chair_final/111085122872_0.JPG"),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from local_server import LocalServer
@@ -25,12 +26,19 @@ CLUSTERS = {
 }
 
 
-def proposal_of(clusters: dict[tuple[str, str], dict[str, int]], doubtful: frozenset[str] = frozenset()) -> Proposal:
-    """A proposal with made-up margins; doubtful labels are in doubt about their kind."""
+def proposal_of(
+    clusters: dict[tuple[str, str], dict[str, int]],
+    doubtful: frozenset[str] = frozenset(),
+    targets: Mapping[str, str] = MappingProxyType({}),
+) -> Proposal:
+    """A proposal with made-up margins; doubtful labels are in doubt about their kind, targets proposed for some."""
     clusters_of_kinds = []
     for (name, kind), labels in clusters.items():
         margin = 0.5 if kind == "natural" else -0.5
-        places = (LabelPlace(label, n, 0.9, 0.3, margin, "kind" * (label in doubtful)) for label, n in labels.items())
+        places = (
+            LabelPlace(label, n, 0.9, 0.3, margin, "kind" * (label in doubtful), target=targets.get(label, ""))
+            for label, n in labels.items()
+        )
         clusters_of_kinds.append(Cluster(name, kind, margin, tuple(places), ""))
     return Proposal(tuple(clusters_of_kinds), {})
 

@@ -50,11 +50,13 @@ def super_pairs(draw: st.DrawFn) -> tuple[NDArray[np.int64], dict[str, Any]]:
 
 @st.composite
 def trees(draw: st.DrawFn) -> tuple[NDArray[np.int64], dict[str, Any]]:
-    """Paths of one to four levels, of very uneven nodes and classes, and options that they allow."""
+    """Paths of one to four levels, some known in part, of very uneven nodes and classes, and options they allow."""
     branching = st.sampled_from([1, 1, 2, 2, 3, 5])
     rows: list[list[int]] = [[]]
     for _ in range(draw(st.integers(1, 4))):
         rows = [[*row, child] for row in rows for child in range(draw(branching))][:40]
+    known = [draw(st.sampled_from([len(row), len(row), len(row), 1])) for row in rows]
+    rows = [row[:depth] + [-1] * (len(row) - depth) for row, depth in zip(rows, known, strict=True)]
     paths = np.repeat(np.array(rows), [draw(st.integers(1, 4)) for _ in rows], axis=0)
     paths = np.random.default_rng(draw(st.integers(0, 99))).permutation(paths)
     m, policy = draw(st.integers(2, 4)), draw(st.sampled_from(["replace", "drop"]))

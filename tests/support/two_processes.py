@@ -9,12 +9,14 @@ from torch import Tensor, distributed, nn
 
 from hiertree.losses import (
     CSL,
+    DTSH,
     HAPPIER,
     ROADMAP,
     BlackboxAP,
     CrossBatchMemory,
     DistributedLoss,
     FastAP,
+    HashNet,
     LevelSum,
     Loss,
     PairDecomposability,
@@ -40,6 +42,7 @@ def losses() -> dict[str, Loss]:
         "FastAP": FastAP(),
         "SmoothRecall": SmoothRecall(),
         "TieAwareNDCG": TieAwareNDCG(),
+        "DTSH": DTSH(),
     }
 
 
@@ -48,6 +51,7 @@ def undivided() -> dict[str, Loss]:
     return {
         "a mean over pairs": PairDecomposability(reduction="avg_nonzero"),
         "BlackboxAP": BlackboxAP(margin=0.0),
+        "HashNet": HashNet(),
         "a memory": CrossBatchMemory(SupAP(), 3, 2).double(),
     }
 

@@ -6,16 +6,16 @@
      "silhouettes": {"40": 0.31},
      "clusters": [{"id": 0, "name": "lake", "kind": "natural", "margin": 0.5, "doubt": "", "above": [],
                    "labels": [{"label": "pond", "landmarks": 3, "similarity": 0.9, "silhouette": 0.2, "margin": 0.5,
-                               "doubt": "", "hypernyms": ["body of water"]}]}]}
+                               "doubt": "", "hypernyms": ["body of water"], "target": "river"}]}]}
 
-A cluster's id is its rank in the file; hypernyms that are not known are left out.
+A cluster's id is its rank in the file; hypernyms that are not known, and a target where there is none, are left out.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
@@ -38,6 +38,7 @@ from .proposing import Cluster, LabelPlace, Proposal
 FORMAT = "hiertree-proposal-1"
 PROPOSAL = "proposal.json"
 CLUSTERS = "clusters.csv"
+EITHER = "either"  # of labels that people find natural as well as human-made
 
 
 def write_proposal(path: AnyPath, proposal: Proposal) -> None:
@@ -124,8 +125,8 @@ def _twice(names: Iterable[str]) -> list[str]:
 def _as_json(proposal: Proposal) -> dict[str, Any]:
     clusters = json.loads(json.dumps([asdict(cluster) for cluster in proposal.clusters]))
     for place in (place for cluster in clusters for place in cluster["labels"]):
-        if not place["hypernyms"]:
-            del place["hypernyms"]
+        for key in [key for key in ("hypernyms", "target") if not place[key]]:
+            del place[key]
     return {
         "format": FORMAT,
         "silhouettes": {str(k): score for k, score in proposal.silhouettes.items()},
@@ -178,26 +179,27 @@ def write_clusters(path: Path, proposal: Proposal, landmarks: Mapping[str, int])
     write_table(path, (*header, "above", "hypernyms"), rows)
 
 
-def write_labels(path: Path, proposal: Proposal) -> None:
-    """Write one row per label."""
+def write_labels(path: Path, proposal: Proposal, *, either: Set[str] = frozenset()) -> None:
+    """Write one row per label; those of either kind, as people found them, say so."""
     header = ("label", "landmarks", "cluster", "kind", "similarity", "silhouette", "kind_margin", "doubt")
     rows = (
         (
             p.label,
             p.landmarks,
             cluster.name,
-            cluster.kind,
+            EITHER if p.label in either else cluster.kind,
             p.similarity,
             p.silhouette,
             p.margin,
             p.doubt,
             round(natural_probability(p.margin), 4),
             _chain(p),
+            p.target,
         )
         for cluster in proposal.clusters
         for p in cluster.labels
     )
-    write_table(path, (*header, "natural_probability", "hypernyms"), rows)
+    write_table(path, (*header, "natural_probability", "hypernyms", "target"), rows)
 
 
 def _chain(place: LabelPlace) -> str:

@@ -44,6 +44,8 @@ class LabelPlace:
         margin: positive for natural, negative for human-made.
         doubt: what people should look at, or an empty string.
         hypernyms: what stands above it in the source, from the nearest on, if that is known.
+        target: the cluster that is proposed to people instead, that of the label above it or the likeliest of an
+            unknown one; an empty string where none is likelier than its own.
     """
 
     label: str
@@ -53,6 +55,7 @@ class LabelPlace:
     margin: float
     doubt: str
     hypernyms: tuple[str, ...] = ()
+    target: str = ""
 
 
 @dataclass(frozen=True)
@@ -192,23 +195,26 @@ def _places(
         doubts = [f"{NO_LANDMARK}: {senses[row]}"] if thesaurus().theme_of.get(senses[row]) == NO_LANDMARK else []
         doubts += ["kind"] if abs(margin) < 1 else []
         doubts += ["near another cluster"] if is_near[row] else []
-        parent = embedding.parents[row]
+        parent, targets = embedding.parents[row], list[str]()
         if assignment[parent] != assignment[row] and senses[parent] not in GENERAL:
             doubts.append(f"above it: {embedding.labels[parent]}")
+            targets += names[assignment[parent] :][:1]  # none if that one is unknown itself
         elif is_known[row] and sense_counts[assignment[row], senses[row]] <= _FEW and sizes[assignment[row]] > 1:
             noun = embedding.others[row]
             doubts.append(f"above it: {noun}" if noun else "few alike")
-        doubts += [] if is_known[row] else [_guess(embedding.vectors[row], centers, names)]
+        if not is_known[row]:
+            targets = _guesses(embedding.vectors[row], centers, names)
+            doubts.append(f"unknown: {' or '.join(targets)}?" if targets else UNKNOWN)
         numbers, doubt = (cosines[row], row_silhouettes[row], margin), ", ".join(doubts)
         cosine, silhouette, margin = (round(float(number), 4) for number in numbers)
-        places.append(LabelPlace(label, counts[label], cosine, silhouette, margin, doubt, embedding.chains[row]))
+        chain, target = embedding.chains[row], next(iter(targets), "")
+        places.append(LabelPlace(label, counts[label], cosine, silhouette, margin, doubt, chain, target))
     return places
 
 
-def _guess(vector: Vectors, centers: Vectors, names: Sequence[str]) -> str:
+def _guesses(vector: Vectors, centers: Vectors, names: Sequence[str]) -> list[str]:
     cosines = centers[: len(names)] @ vector
-    candidates = [names[place] for place in np.argsort(-cosines, kind="stable")[:_GUESSES] if cosines[place] >= _ALIKE]
-    return f"unknown: {' or '.join(candidates)}?" if candidates else UNKNOWN
+    return [names[place] for place in np.argsort(-cosines, kind="stable")[:_GUESSES] if cosines[place] >= _ALIKE]
 
 
 def _cluster(name: str, margin: float, group_names: tuple[str, ...], places: list[LabelPlace]) -> Cluster:

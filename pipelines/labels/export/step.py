@@ -126,7 +126,7 @@ class ExportStep(LabelStep[Exported]):
         report |= {"distinct_labels": len(labels), "labeled_from_images": from_images}
         report |= _proposal_report(final, landmarks) | ({} if self.review is None else {"review": _counted(review)})
         tree = label_tree(ids, numbers, final)
-        return Exported(final, proposed, tree, report, landmarks, irrelevant, dropped)
+        return Exported(final, proposed, tree, report, landmarks, irrelevant, dropped, review.either)
 
     def _write(self, result: Exported, folder: Path) -> None:
         final, tree, report, split = result.proposal, result.tree, result.report, self.settings.split
@@ -137,7 +137,7 @@ class ExportStep(LabelStep[Exported]):
         tree.to_csv(folder / "tree.csv")
         tree.to_graphml(folder / "tree.graphml")
         write_clusters(folder / CLUSTERS, final, result.landmarks)
-        write_labels(folder / LABELS, final)
+        write_labels(folder / LABELS, final, either=result.either)
         write_dropped(folder / DROPPED, chain(each_dropped(self.source), result.dropped))
         write_json(folder / REPORT, report)
         facts = {
@@ -191,7 +191,8 @@ def describe_exported(exported: Exported, *, clusters: bool = False) -> str:
     lines = [describe_cleaning(report), summary, *(cluster_lines if clusters else [])]
     if "review" in report:
         counts = report["review"]
-        lines.append(f"reviewed: {counts['events']} actions; irrelevant labels: {counts['irrelevant']}")
+        marks = f"irrelevant labels: {counts['irrelevant']}; of either kind: {counts['either']}"
+        lines.append(f"reviewed: {counts['events']} actions; {marks}")
         if "torn_bytes" in counts:
             lines.append(f"the log's last line is incomplete: its {counts['torn_bytes']} bytes do not count")
     return "\n".join(lines)
@@ -200,6 +201,7 @@ def describe_exported(exported: Exported, *, clusters: bool = False) -> str:
 def _counted(review: Reviewed) -> dict[str, int]:
     """The counts of a review."""
     counts = {"events": review.events, "approved": review.approved, "irrelevant": len(review.irrelevant)}
+    counts["either"] = len(review.either)
     return counts | ({"torn_bytes": review.torn} if review.torn else {})
 
 

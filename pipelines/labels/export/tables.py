@@ -55,6 +55,7 @@ class Exported(NamedTuple):
     landmarks: dict[str, int]  # of each cluster, by its name
     irrelevant: frozenset[str]  # the labels that people marked so
     dropped: list[DroppedLandmark]  # the landmarks that had no other
+    either: frozenset[str]  # the labels that people found natural as well as human-made
     folder: Path = Path()  # where the files are
 
 

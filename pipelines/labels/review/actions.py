@@ -211,13 +211,58 @@ class MarkLabels(Action):
 
     def change(self, state: State) -> Change:
         """See the base class."""
-        labels_by_cluster = state.homes(self.labels)
-        clusters = state.select(labels_by_cluster)
-        new_clusters = tuple(
-            cluster.marked(labels_by_cluster[cluster.number], irrelevant=self.irrelevant) for cluster in clusters
-        )
-        mark = "irrelevant" if self.irrelevant else "relevant"
-        return Change(clusters, new_clusters, f"Marked {_counted(self.labels)} of {_named(clusters)} as {mark}")
+        said = "irrelevant" if self.irrelevant else "relevant"
+        return _marked(state, self.labels, "irrelevant", on=self.irrelevant, said=said)
+
+
+class MarkEither(Action):
+    """Say that labels may be natural as well as human-made, or take that back.
+
+    A tree knows one kind for each label: that of its cluster, where it stays.
+    """
+
+    do: Literal["either"] = "either"
+    labels: Labels
+    either: bool
+
+    def change(self, state: State) -> Change:
+        """See the base class."""
+        said = "of either kind" if self.either else "of one kind"
+        return _marked(state, self.labels, "either", on=self.either, said=said)
+
+
+def _marked(state: State, labels: Labels, mark: str, *, on: bool, said: str) -> Change:
+    labels_by_cluster = state.homes(labels)
+    clusters = state.select(labels_by_cluster)
+    new_clusters = tuple(cluster.marked(labels_by_cluster[cluster.number], mark, on=on) for cluster in clusters)
+    return Change(clusters, new_clusters, f"Marked {_counted(labels)} of {_named(clusters)} as {said}")
+
+
+class Placement(StrictModel):
+    """Labels, and the cluster to which they go."""
+
+    labels: Labels
+    to: Number
+
+
+class Accept(Action):
+    """Move labels to the clusters proposed for them, all at once."""
+
+    do: Literal["accept"] = "accept"
+    moves: Annotated[tuple[Placement, ...], Field(min_length=1)]
+
+    def change(self, state: State) -> Change:
+        """See the base class."""
+        number_of = {label: move.to for move in self.moves for label in move.labels}
+        touched = state.select([*(homes := state.homes(number_of)), *number_of.values()])
+        arriving: dict[int, list[ReviewCluster]] = {cluster.number: [] for cluster in touched}
+        for home, labels in homes.items():
+            for label in sorted(labels):
+                arriving[number_of[label]].append(state.cluster(home).part(frozenset({label})))
+        stays = (cluster.part(cluster.labels - number_of.keys()) for cluster in touched)
+        arrived = (cluster.joined(arriving[cluster.number]) for cluster in stays)
+        message = f"Moved {_counted(tuple(number_of))} to {_named(state.select(number_of.values()))}, as proposed"
+        return Change(touched, tuple(cluster for cluster in arrived if cluster.labels), message)
 
 
 class Settle(Action):
@@ -237,8 +282,8 @@ class Settle(Action):
         message = f"Settled {_counted(self.labels)}: {'irrelevant' if self.irrelevant else target.name}"
         change = _moved(state, self.labels, target, message)
         *stays, arrived = change.after or (target,)
-        arrived = arrived.marked(labels, irrelevant=self.irrelevant)
-        target_cluster = replace(arrived, settled=arrived.settled | labels)
+        arrived = arrived.marked(labels, "irrelevant", on=self.irrelevant)
+        target_cluster = arrived.marked(labels, "settled", on=True)
         return replace(change, before=change.before or (target,), after=(*stays, target_cluster))
 
 

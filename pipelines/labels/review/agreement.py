@@ -21,7 +21,7 @@ from hiertree.errors import ReviewError
 from hiertree.io.files import AnyPath, write_json
 from hiertree.io.provenance import manifest
 
-from ..cluster.proposal_files import PROPOSAL, read_proposal
+from ..cluster.proposal_files import EITHER, PROPOSAL, read_proposal
 from ..cluster.quality import agreement as partition_agreement
 from .history import Adopt, AdoptedCluster, History, LogVersion
 from .log_file import replayed
@@ -112,7 +112,7 @@ def compare(first: History, second: History) -> Adjudication:
     common_labels = [label for label in all_labels if all(label in placement for placement in placements)]
     numbers_by_label = [{label: cluster.number for label, cluster in placement.items()} for placement in placements]
     numbers = [[place[label] for label in common_labels] for place in numbers_by_label]
-    kinds = [[placement[label].kind for label in common_labels] for placement in placements]
+    kinds = [[_kind_of(label, placement[label]) for label in common_labels] for placement in placements]
     matches = match_clusters(list(zip(*numbers, strict=True)))
     pairs = [
         (first.state.cluster(first_number), second.state.cluster(second_number))
@@ -169,6 +169,10 @@ def match_clusters(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
 
 def _seen(cluster: ReviewCluster) -> tuple[str, str, tuple[str, ...]]:
     return cluster.name, cluster.kind, cluster.above
+
+
+def _kind_of(label: str, cluster: ReviewCluster) -> str:
+    return EITHER if label in cluster.either else cluster.kind
 
 
 def _share(first: Sequence[Hashable], second: Sequence[Hashable]) -> float | None:

@@ -16,10 +16,12 @@ from pydantic import Field
 from hiertree.errors import ReviewError
 
 from .actions import (
+    Accept,
     Action,
     Approve,
     Comment,
     Kind,
+    MarkEither,
     MarkLabels,
     Merge,
     Move,
@@ -55,10 +57,11 @@ class AdoptedCluster(StrictModel):
     labels: tuple[str, ...]
     above: tuple[str, ...]
     irrelevant: tuple[str, ...]
+    either: tuple[str, ...] = ()
 
     def cluster(self) -> ReviewCluster:
         """The cluster as one under review."""
-        sets = {"labels": frozenset(self.labels), "irrelevant": frozenset(self.irrelevant)}
+        sets = {name: frozenset(getattr(self, name)) for name in ("labels", "irrelevant", "either")}
         return ReviewCluster(**{**dict(self), **sets})
 
 
@@ -88,7 +91,7 @@ class Adopt(StrictModel):
 
 
 ClusterAction: TypeAlias = Rename | Merge | SetKind | SetAbove | Approve | Comment
-LabelAction: TypeAlias = Move | MarkLabels | Settle
+LabelAction: TypeAlias = Move | MarkLabels | MarkEither | Accept | Settle
 LogAction: TypeAlias = Annotated[ClusterAction | LabelAction | Split | Undo | Redo | Adopt, Field(discriminator="do")]
 
 

@@ -159,6 +159,7 @@ class Reviewed:
 
     proposal: Proposal  # its clusters, those of most landmarks first, without the irrelevant labels
     irrelevant: frozenset[str]  # the labels left out
+    either: frozenset[str] = frozenset()  # the others that may be natural as well as human-made
     approved: int = 0  # how many of the clusters were approved
     events: int = 0  # how many events the log holds
     torn: int = 0  # bytes at the end of the log that were never acknowledged and do not count
@@ -185,6 +186,7 @@ def reviewed(clusters_path: AnyPath, log: AnyPath) -> Reviewed:
     return Reviewed(
         reviewed_proposal(proposal, history.state),
         frozenset().union(*(cluster.irrelevant for cluster in clusters)),
+        frozenset().union(*(cluster.either & cluster.relevant for cluster in clusters)),
         sum(cluster.approved for cluster in clusters if cluster.relevant),
         history.seq,
         len(torn),
@@ -245,10 +247,17 @@ def _replayed(proposal: Proposal, log: AnyPath) -> tuple[History, bytes]:
     return replay(History.beginning(state, annotator=header.annotator), events, source=str(log)), torn
 
 
+def _but_kind(doubt: str) -> str:
+    return ", ".join(part for part in doubt.split(", ") if part != "kind")
+
+
 def _cluster(cluster: ReviewCluster, places: Mapping[str, LabelPlace], proposal: Proposal) -> Cluster:
     members = [places[label] for label in cluster.relevant]
     if cluster.approved:
-        members = [replace(place, doubt="") for place in members]
+        members = [replace(place, doubt="", target="") for place in members]
+    members = [
+        replace(place, doubt=_but_kind(place.doubt)) if place.label in cluster.either else place for place in members
+    ]
     label_places = tuple(sorted(members, key=lambda place: (-place.landmarks, place.label)))
     origin = proposal.clusters[cluster.number] if cluster.number < len(proposal.clusters) else None
     if origin is not None and {place.label for place in origin.labels} == cluster.relevant:

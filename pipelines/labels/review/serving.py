@@ -139,6 +139,7 @@ class Review:
 
     def _unchanging(self) -> dict[str, Any]:
         clusters = self.session.proposal.clusters
+        numbers = {cluster.name: number for number, cluster in enumerate(clusters)}
         return {
             "annotator": self.session.annotator,
             "log": str(self.session.log.path),
@@ -148,6 +149,7 @@ class Review:
                     "landmarks": place.landmarks,
                     "doubt": place.doubt,
                     "hypernyms": place.hypernyms,
+                    "target": numbers.get(place.target),
                     "examples": self._examples.get(place.label, []),
                 }
                 for cluster in clusters
@@ -202,9 +204,10 @@ def open_review(
     log: AnyPath | None = None,
     images: ImageFolder | None = None,
     adjudicate: tuple[AnyPath, AnyPath] | None = None,
+    accept_targets: bool = False,
     encoder: TextEncoder | None = None,
 ) -> Review:
-    """Open a review for the server."""
+    """Open a review for the server; a new one may begin by accepting the clusters proposed for labels in doubt."""
     if not _ANNOTATOR.fullmatch(annotator):
         raise OptionError(f"annotator {annotator!r}", expected="a name of letters, digits, spaces and -.@_")
     proposal = read_proposal(clusters_path)
@@ -215,6 +218,8 @@ def open_review(
     adjudication = compare(*two) if two else None
     if adjudication:
         adjudication.begin(session)
+    if accept_targets:
+        session.accept_targets()
     return Review(session, landmarks, images, adjudication)
 
 

@@ -20,7 +20,7 @@ from hiertree.errors import ReviewError
 from ..cluster.proposing import Proposal
 
 _MODULUS = 1 << 128
-_MARKS = ("labels", "irrelevant", "settled")  # fields of a cluster that are sets of labels
+_MARKS = ("labels", "irrelevant", "settled", "either")  # fields of a cluster that are sets of labels
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class ReviewCluster:
     above: tuple[str, ...] = ()  # names of the groups between kind and cluster, coarse → fine
     irrelevant: frozenset[str] = frozenset()  # the labels left out of the hierarchy
     settled: frozenset[str] = frozenset()  # the labels on whose place two annotators differed and a third has decided
+    either: frozenset[str] = frozenset()  # the labels that may be natural as well as human-made
     approved: bool = False  # whether the annotator is done with it
     comment: str = ""  # anything people should know
 
@@ -54,9 +55,10 @@ class ReviewCluster:
         }
         return replace(self, **sets)
 
-    def marked(self, labels: frozenset[str], *, irrelevant: bool) -> ReviewCluster:
-        """The cluster with some of its labels marked irrelevant, or unmarked."""
-        return replace(self, irrelevant=self.irrelevant | labels if irrelevant else self.irrelevant - labels)
+    def marked(self, labels: frozenset[str], mark: str, *, on: bool) -> ReviewCluster:
+        """The cluster with some of its labels marked, as irrelevant for instance, or unmarked."""
+        marked_labels = getattr(self, mark)
+        return replace(self, **{mark: marked_labels | labels if on else marked_labels - labels})
 
     def as_json(self) -> dict[str, Any]:
         """The content for JSON, sets as sorted lists."""
@@ -66,7 +68,8 @@ class ReviewCluster:
     @cached_property
     def digest(self) -> int:
         """A hash of the content, below 2¹²⁸."""
-        text = json.dumps(self.as_json(), sort_keys=True)
+        content = {name: value for name, value in self.as_json().items() if name != "either" or value}  # as once
+        text = json.dumps(content, sort_keys=True)
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
 
 

@@ -67,7 +67,8 @@ def _built(component: Component, class_paths: Paths, embedding_size: int) -> Los
     """Build a loss, and before it the losses that it wraps, or functions that build them for flat classes."""
     level_sizes = tuple((class_paths.max(axis=0) + 1).tolist())
     arguments: dict[str, Any] = {"num_classes": level_sizes[-1], "num_levels": class_paths.shape[1]}
-    arguments |= {"level_sizes": level_sizes, "embedding_size": embedding_size, "class_paths": class_paths}
+    whole_paths = class_paths[class_paths[:, -1] >= 0]  # of known classes
+    arguments |= {"level_sizes": level_sizes, "embedding_size": embedding_size, "class_paths": whole_paths}
     for name, value in component.options().items():
         if isinstance(value, Component) and component.makes(name):
             arguments[name] = partial(_built_for_flat_classes, value, embedding_size)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
@@ -204,7 +203,7 @@ def _build_network(model: ModelSettings, build: Callable[..., Any], *, load_weig
         problem = f"model.backbone={model.backbone} returns {type(network).__name__}"
         raise RecipeError(problem, expected="a torch.nn.Module")
     if model.pretrained and load_weights:
-        load_local_weights(network, Path(model.pretrained))
+        load_local_weights(network, model)
     return network
 
 

@@ -15,6 +15,7 @@ from hiertree.errors import MissingResourceError, OptionError, RecipeError, requ
 from hiertree.io.reading import read_tensors, reading_file
 
 from ...clip_model import load_clip, silence_logs
+from ..recipe.components import import_callable
 
 if TYPE_CHECKING:
     from ..recipe.settings import ModelSettings
@@ -25,15 +26,20 @@ _FORMATS = ".safetensors, .pth or .pt"
 _WRAPPERS = ("state_dict", "model", "net_state")  # keys under which training scripts store weights
 
 
-def load_local_weights(network: nn.Module, path: Path) -> None:
+def load_local_weights(network: nn.Module, model: ModelSettings) -> None:
     """Load weights from a file, ignoring tensors that the network does not have, such as a classifier's."""
-    weights, targets = read_weights(path), network.state_dict()
+    weights, targets = read_renamed_weights(network, model), network.state_dict()
+    path = Path(str(model.pretrained))
     fitting = {key: value for key, value in weights.items() if key in targets and value.shape == targets[key].shape}
     missing = sorted(targets.keys() - fitting.keys())
     if missing:
+        others = ", ".join(sorted(weights.keys() - fitting.keys())[:3]) or "none"
         raise RecipeError(
-            f"model.pretrained={path} lacks {len(missing)} of {len(targets)} tensors ({', '.join(missing[:3])}, …)",
+            f"model.pretrained={path} lacks {len(missing)} of {len(targets)} tensors ({', '.join(missing[:3])}, …); "
+            f"what it has beside them: {others}, …",
             expected="weights of that backbone, with the same shapes",
+            remedy="where only the names differ, rename them by model.weights_names=module:function; "
+            "timm.models:remap_state_dict goes by the order of the tensors",
         )
     with reading_file(path, expected="finite weights", kind=RecipeError):
         require_finite_weights(fitting)
@@ -44,6 +50,27 @@ def require_finite_weights(weights: Mapping[str, Tensor]) -> None:
     """Raise a ValueError that names the first tensor with a NaN or an infinity."""
     if name := next((name for name, tensor in weights.items() if not tensor.isfinite().all()), None):
         raise ValueError(f"{name} is not finite")
+
+
+def read_renamed_weights(network: nn.Module, model: ModelSettings) -> dict[str, Tensor]:
+    """The tensors of the file ``model.pretrained``, under the names that ``model.weights_names`` gives them."""
+    weights = read_weights(Path(str(model.pretrained)))
+    if model.weights_names is None:
+        return weights
+    rename: Callable[..., Any] = import_callable(model.weights_names, setting="model.weights_names")
+    problem = f"model.weights_names={model.weights_names}"
+    try:
+        renamed = rename(weights, network)
+    except Exception as error:  # whatever a function of the user's raises
+        problem = f"{problem}, which fails on {model.pretrained} ({type(error).__name__}: {first_line(error)})"
+        raise RecipeError(problem, expected="a function of the tensors by name and the network") from error
+    if not _are_tensors(renamed):
+        raise RecipeError(f"{problem} returns {type(renamed).__name__}", expected="a dictionary of tensors by name")
+    return dict(renamed)
+
+
+def _are_tensors(content: Any) -> bool:
+    return isinstance(content, dict) and all(isinstance(value, Tensor) for value in content.values())
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -57,7 +84,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         content = torch.load(path, map_location="cpu", weights_only=True)
     if isinstance(content, dict):
         content = next((content[key] for key in _WRAPPERS if isinstance(content.get(key), dict)), content)
-    if not (isinstance(content, dict) and all(isinstance(value, Tensor) for value in content.values())):
+    if not _are_tensors(content):
         raise RecipeError(f"model.pretrained={path}", expected="tensors by name, as state_dict() gives them")
     return {str(name).removeprefix("module."): tensor for name, tensor in content.items()}
 
@@ -118,7 +145,9 @@ def build_timm_network(model: ModelSettings, *, channels: int, size: int | None,
     pretrained = model.pretrained is True and load_weights
     file = Path(model.pretrained) if isinstance(model.pretrained, str) and load_weights else None
     try:
-        if file is not None and resized:  # timm itself interpolates what depends on the size
+        if (
+            file is not None and resized and model.weights_names is None
+        ):  # timm itself interpolates what depends on the size
             weights = {"state_dict": read_weights(file), "source": ""}
             return create(timm_model.architecture, pretrained=True, pretrained_cfg_overlay=weights)
         with silence_logs():
@@ -135,8 +164,8 @@ def build_timm_network(model: ModelSettings, *, channels: int, size: int | None,
             problem = f"model.backbone={model.backbone} ({first_line(error)})"
             raise RecipeError(problem, expected="a model that can be built, and its weights") from error
         raise _unreachable(f"weights of {model.backbone} ({first_line(error)})", model.backbone) from error
-    if file is not None:
-        load_local_weights(network, file)
+    if file:
+        load_local_weights(network, model)
     return network
 
 

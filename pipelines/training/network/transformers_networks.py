@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from inspect import signature
 from math import isqrt
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor, nn
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from hiertree.errors import MissingResourceError, RecipeError, require_package
 
 from ...clip_model import silence_logs
-from .pretrained_backbones import first_line, read_weights
+from .pretrained_backbones import first_line, read_renamed_weights
 
 if TYPE_CHECKING:
     from ..recipe.settings import ModelSettings
@@ -104,7 +103,7 @@ def _load_weights(tower: Any, model: ModelSettings) -> Any:
     source: dict[str, Any] = {"config": tower.config, "output_loading_info": True}
     path = name
     if isinstance(model.pretrained, str):
-        path, source["state_dict"] = "", read_weights(Path(model.pretrained))
+        path, source["state_dict"] = "", read_renamed_weights(tower, model)
     loaded, report = _loaded(name, lambda: type(tower).from_pretrained(path or None, **source))
     if missing := [key for key in report["missing_keys"] if "pooler" not in key] + list(report["mismatched_keys"]):
         problem = f"the weights of {model.backbone} lack {len(missing)} tensors ({missing[0]}, …)"

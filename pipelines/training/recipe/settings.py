@@ -172,6 +172,12 @@ class ModelSettings(Section):
         "timm's or transformers' weights (true), open_clip's by name, a local `.safetensors`, `.pth` or `.pt` file, or "
         "none (false)",
     )
+    weights_names: str | None = _key(
+        None,
+        "`module:attribute`, a function of (tensors by name, network) that gives the tensors of a local file the names "
+        "of the network: your own, `timm.models:remap_state_dict`, which goes by their order, or a "
+        "`checkpoint_filter_fn` of timm",
+    )
     mean: Statistics | None = _key(
         None, "of pixels in [0, 1], by channel, subtracted from them; null: as the weights were trained"
     )
@@ -215,6 +221,9 @@ class ModelSettings(Section):
             raise custom_error("no_projection", problem)
         if len(self.mean or ()) != len(self.std or ()) or (self.mean is not None and len(self.mean) not in (1, 3)):
             raise custom_error("statistics", "mean and std go together, with one value per channel each")
+        if self.weights_names and (not isinstance(self.pretrained, str) or self.backbone.startswith("open_clip:")):
+            problem = "weights_names is for a local file, named by pretrained, of another backbone than open_clip's"
+            raise custom_error("weights_names", problem)
         return self
 
 

@@ -16,7 +16,8 @@ from hiertree.datasets import GradedDataset, ImageDataset
 from hiertree.datasets.readers.images import JoinedImages, SelectedImages
 from hiertree.errors import HiertreeError, OptionError, RecipeError
 from hiertree.io.progress import track
-from hiertree.losses import TieAwareAP, TieAwareNDCG, binary_codes
+from hiertree.losses import binary_codes
+from hiertree.losses.hashing import CodeLoss
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes, evaluate_scores
 from hiertree.metrics.request import strip_brackets
 
@@ -25,6 +26,7 @@ from ..data.batches import batch_loader, keys_in_order
 from ..data.views import ImageViews
 from ..distributed.processes import ALONE, Processes
 from ..learning.learner import Learner
+from ..recipe.known_names import losses
 from ..recipe.schema import Recipe
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from hiertree.datasets import ImageSource
     from hiertree.metrics import ProtocolName
 
-_LEARN_CODES = (TieAwareAP.__name__, TieAwareNDCG.__name__)
+_LEARN_CODES = [name for name, loss in losses().items() if issubclass(loss, CodeLoss)]
 
 
 def list_name(part: ImageDataset) -> str:

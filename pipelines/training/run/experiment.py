@@ -40,7 +40,8 @@ def doubtful_settings(recipe: Recipe, train_set: ImageDataset) -> Iterator[str]:
         )
     tree = train_set.tree
     levels = range(-min(2, tree.num_levels), 0)
-    labels = [{tree.labels_of(path)[level] for path in tree.paths(tree.leaves).tolist()} for level in levels]
+    whole_paths = [path for path in tree.paths(tree.leaves).tolist() if path[-1] >= 0]
+    labels = [{tree.labels_of(path)[level] for path in whole_paths} for level in levels]
     if tree.num_levels > 1 and tree.level_sizes[-2] == tree.level_sizes[-1] and len(labels[0]) > len(labels[1]):
         coarser, finest = tree.level_names[-2:]
         yield (

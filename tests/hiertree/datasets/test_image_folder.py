@@ -88,9 +88,25 @@ def test_images_at_different_depths_need_a_policy(photos: Path) -> None:
     padded = datasets.load_folder(photos, uneven="pad")
     assert padded.tree.labels_of(padded.paths[-1].tolist()) == ("sky", "sky")
     assert datasets.load_folder(photos, uneven="truncate").tree.level_sizes == (3,)
+    unknown = datasets.load_folder(photos, uneven="unknown")
+    assert (unknown.tree.level_sizes, unknown.paths[-1].tolist()) == ((3, 4), [2, -1])
     write_image(photos / "stray.jpg")
     with pytest.raises(UnevenDepthError, match=r"stray\.jpg lies in no folder"):
         datasets.load_folder(photos, uneven="pad")
+
+
+def test_classes_of_which_no_image_is_known_are_dropped(photos: Path) -> None:
+    write(photos, "sky/1.jpg", "built/2.jpg", "natural/3.jpg", "natural/sea/4.jpg")
+    whole = datasets.load_folder(photos, uneven="unknown")
+    names = [whole.images.name(row) for row in range(len(whole))]
+    rows = [names.index(name) for name in ("sky/1.jpg", "natural/3.jpg", "natural/sea/4.jpg", "natural/lake/0.jpg")]
+    part = whole.select(rows, split="some").drop_absent_classes()
+    assert part.tree.level_sizes == (2, 2)
+    assert [part.tree.labels_of(path) for path in part.paths] == [
+        whole.tree.labels_of(whole.paths[row]) for row in rows
+    ]
+    levels = datasets.statistics(part)["levels"]
+    assert [(level["nodes"], level["images"]["mean"]) for level in levels] == [(2, 2.0), (2, 1.0)]
 
 
 def test_bad_images_are_errors_or_left_out(photos: Path) -> None:

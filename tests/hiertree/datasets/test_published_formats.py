@@ -24,6 +24,7 @@ from benchmark_files import (
     write_image,
 )
 
+import hiertree as ht
 from hiertree import datasets
 from hiertree.datasets import (
     load_cifar,
@@ -71,7 +72,7 @@ def test_a_split_has_its_images_labels_and_parts(benchmark_folders: dict[str, Pa
     assert copy[len(copy) - 1].tobytes() == dataset.images[len(dataset) - 1].tobytes()
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("roxford5k", "ijb-c")])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("roxford5k", "ijb-c", "ilias", "rp2k")])
 def test_a_part_of_a_benchmark_is_refused_unless_it_is_asked_for(benchmark_folders: dict[str, Path], name: str) -> None:
     with pytest.raises(TableError, match=r"instead of.*verify='structure'"):
         datasets.load(name, benchmark_folders[name], "train")
@@ -136,6 +137,8 @@ SPOILT = [
     ("inaturalist-full", "train2018.json", '"genus": "[^"]*"', '"genus": null', "category 0 with .*'genus': None"),
     ("inaturalist-full", "train2018.json", '"genus": "[^"]*"', '"genus": " "', "category 0 with .*'genus': ' '"),
     ("inaturalist-full", "train2018.json", '"id": 1, "name"', '"id": 0, "name"', "category 0 twice, with other ranks"),
+    ("met", "ground_truth/MET_database.json", '"id": 7', '"id": "x"', "objects of id and path"),
+    ("met", "ground_truth/MET_database.json", '"id"', '"MET_id"', "MET_database.json.*objects of id and path"),
     ("dyml-vehicle", "train/label.csv", "coarse_id, ", "rough_id, ", "line 1.*header of fname"),
     ("dyml-vehicle", "train/label.csv", r"\n1\.jpg, 0", "\n1.jpg", r"line 2: 3 words"),
     ("h-gldv2", "train_clean.csv", "landmark_id", "id", "columns landmark_id"),
@@ -215,6 +218,41 @@ def decoded(number: int) -> bytes:
     from PIL import Image
 
     return Image.open(io.BytesIO(jpeg(number))).tobytes()
+
+
+def test_what_shows_no_exhibit_is_left_out_and_counted(
+    benchmark_folders: dict[str, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"):
+        test = datasets.load("met", benchmark_folders["met"], "test", verify="structure")
+    assert "testset.json: 1 of 3 photographs show no exhibit" in caplog.text
+    assert [test.images.name(row) for row in test.queries] == ["test_met/0b.jpg", "test_met/0a.jpg"]
+    assert test.tree.labels_of(test.paths[test.queries[0]]) == (9,)
+
+
+def test_objects_of_ilias_stand_in_its_taxonomy(benchmark_folders: dict[str, Path], tmp_path: Path) -> None:
+    test = datasets.load("ilias", benchmark_folders["ilias"], "test", verify="structure")
+    assert test.tree.labels_of(test.paths[1]) == ("toy", "other", "card", "perky_puff_655")
+    levels = ht.levels(test.paths[test.queries], test.paths[test.gallery])
+    assert levels.tolist() == [[4, 2, 2, 0], [2, 4, 4, 0], [0, 0, 0, 4]]
+    write_benchmark("ilias", tmp_path)
+    (tmp_path / "taxonomy.json").write_text('{"toy": {"other": {"other": ["bold_bimp_000"]}}}')
+    with pytest.raises(TableError, match=r"image_query_ids\.txt, line 2: 'perky_puff_655/query.*taxonomy\.json"):
+        datasets.load("ilias", tmp_path, "test", verify="structure")
+    (tmp_path / "taxonomy.json").write_text('{"toy": ["bold_bimp_000"]}')
+    with pytest.raises(TableError, match="below three levels"):
+        datasets.load("ilias", tmp_path, "test", verify="structure")
+
+
+def test_species_of_2021_are_numbered_alike_in_every_split(benchmark_folders: dict[str, Path], tmp_path: Path) -> None:
+    write_benchmark("inaturalist-2021", tmp_path)
+    (tmp_path / "val" / "00001_Animalia_Arthropoda_Insecta_Odonata_Libellulidae_Libellula_major" / "9.jpg").unlink()
+    test = datasets.load("inaturalist-2021", tmp_path, "test", verify="structure")
+    assert (test.paths[:, -1].tolist(), test.tree.leaves) == ([0, 2], (0, 1, 2))
+    (tmp_path / "val" / "00002_Plantae_Poa").mkdir()
+    write_image(tmp_path / "val" / "00002_Plantae_Poa" / "1.jpg")
+    with pytest.raises(TableError, match=r"'00002_Plantae_Poa'.*_<genus>_<species>"):
+        datasets.load("inaturalist-2021", tmp_path, "test", verify="structure")
 
 
 def test_the_index_of_archives_is_kept_and_made_anew_when_they_change(

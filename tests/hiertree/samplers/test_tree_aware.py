@@ -29,7 +29,7 @@ def test_every_item_of_a_tree_batch_has_items_at_each_level_the_data_set_has(cas
     def levels_of(item: int, neighbors: list[int]) -> set[int]:
         """The exact levels, in slow words: the length of the common beginning."""
         return {
-            len(list(takewhile(lambda pair: pair[0] == pair[1], zip(rows[item], rows[neighbor], strict=True))))
+            len(list(takewhile(lambda pair: pair[0] == pair[1] >= 0, zip(rows[item], rows[neighbor], strict=True))))
             for neighbor in neighbors
             if neighbor != item
         }

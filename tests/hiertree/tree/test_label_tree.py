@@ -217,6 +217,50 @@ def test_json_holds_labels_of_every_type_that_graphs_and_rows_have(make: Any, tm
         assert tree.leaves == tuple(row[-1] for row in rows)
 
 
+def test_the_rest_of_a_path_may_be_unknown(tmp_path):
+    rows = [
+        ("bird",),
+        ("bird", "wren", "w"),
+        ("mammal", "cat"),
+        ("bird", "owl", "o"),
+        ("bird", "owl"),
+        ("mammal", "bat", "b"),
+    ]
+    tree = ht.LabelTree.from_paths(rows, uneven="unknown", level_names=NAMES)
+    paths = tree.paths(["bird", "w", "cat", "owl"]).tolist()
+    assert paths == [[0, -1, -1], [0, 0, 0], [1, 1, -1], [0, 2, -1]]
+    assert (tree.level_sizes, tree.summary()["nodes"].tolist()) == ((2, 4, 3), [2, 4, 3])
+    assert [tree.labels_of(path) for path in paths] == [
+        ("bird",),
+        ("bird", "wren", "w"),
+        ("mammal", "cat"),
+        ("bird", "owl"),
+    ]
+    assert [tree.lca_level("bird", leaf) for leaf in ("bird", "w", "cat")] == [1, 1, 0]
+    assert tree.lca_level("owl", "o") == 2
+    assert tree.subtree("bird").leaves == ("w", "o", "owl")
+    assert tree.restrict(["bird"]).summary()["nodes"].tolist() == [1, 0, 0]
+    assert tree.to_text().splitlines() == [
+        *("├── bird", "│   ├── wren", "│   │   └── w", "│   └── owl", "│       └── o"),
+        *("└── mammal", "    ├── cat", "    └── bat", "        └── b"),
+    ]
+    tree.to_json(tmp_path / "tree.json")
+    assert ht.LabelTree.from_json(tmp_path / "tree.json") == tree
+    tree.to_csv(tmp_path / "tree.csv")
+    assert ht.LabelTree.from_csv(tmp_path / "tree.csv", levels=NAMES, uneven="unknown") == tree
+    tree.to_graphml(tmp_path / "tree.graphml")
+    branches = ht.LabelTree.from_graphml(tmp_path / "tree.graphml", uneven="unknown")
+    assert branches == ht.LabelTree.from_networkx(tree.to_networkx(), uneven="unknown")
+    assert set(branches.leaves) == set(tree.leaves)
+    assert [branches.labels_of(path) for path in branches.paths(["bird", "w", "cat", "owl"])] == [
+        *map(tree.labels_of, paths)
+    ]
+    with pytest.raises(OptionError, match="to_json"):
+        tree.to_newick(tmp_path / "tree.nwk")
+    with pytest.raises(EmptyLabelError, match="no label"):
+        ht.LabelTree.from_paths([(), ("bird",)], uneven="unknown")
+
+
 def test_json_keeps_leaves_that_share_their_finest_node(tmp_path):
     tree = ht.LabelTree.from_paths([("a", "b", "x"), ("a", "b", "z"), ("a", "y")], uneven="truncate")
     tree.to_json(tmp_path / "tree.json")

@@ -56,5 +56,6 @@ def test_a_mask_is_booleans_in_an_array_or_a_list():
 
 def test_negative_ids_agree_with_nothing() -> None:
     for make in (np.array, torch.tensor):
+        assert ht.levels(make([[3, -1], [3, 0]]), make([[3, -1], [3, 0]])).tolist() == [[1, 1], [1, 2]]
         with pytest.raises(PathError, match="negative"):
-            ht.levels(make([[-1, 0]]), make([[-1, 0]]))
+            ht.levels(make([[-2, 0]]), make([[-2, 0]]))

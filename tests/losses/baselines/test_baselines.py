@@ -22,6 +22,7 @@ from hiertree.losses import (
     HAPPIER,
     BlackboxAP,
     FastAP,
+    HierarchicalTriplet,
     HiMulCon,
     Loss,
     ProxyDecomposability,
@@ -37,7 +38,7 @@ from hiertree.losses import proxies as _proxies
 from hiertree.losses.pairs import blocks as _blocks
 from hiertree.losses.pairs.pairs import ScoredPairs
 
-SIZE = 6
+SIZE, MARGINS = 6, (0.1, 0.3, 0.05, 0.2)
 SUP = {"equal": reference.heaviside, "lower": reference.h_minus()}
 SMOOTH = {"equal": reference.sigmoid(), "lower": reference.sigmoid()}
 levels_1_to_4 = pytest.mark.parametrize("num_levels", [1, 2, 3, 4])
@@ -89,6 +90,10 @@ def objectives(num_levels: int) -> dict[str, tuple[Loss, Callable[[list[float], 
             SupCon(temperature=0.3, level=1),
             lambda s, lev: baselines.contrastive(s, [x >= 1 for x in lev], 0.3),
         ),
+        "HierarchicalTriplet": (
+            HierarchicalTriplet(MARGINS[:num_levels]),
+            lambda s, lev: baselines.hierarchical_triplet(s, lev, MARGINS[:num_levels]),
+        ),
         "BlackboxAP": (
             BlackboxAP(margin=0.0),
             lambda s, lev: (
@@ -110,8 +115,8 @@ def test_value_is_the_mean_of_the_loops(name: str, num_levels: int) -> None:
 
 
 @levels_1_to_4
-@pytest.mark.parametrize("constrained", [True, False])
-def test_levels_contrast_one_item_of_each_node_below(num_levels: int, constrained: bool) -> None:
+@pytest.mark.parametrize(("constrained", "base"), [(True, 2.0), (False, 2.0), (True, 1.0), (True, math.e)])
+def test_levels_contrast_one_item_of_each_node_below(num_levels: int, constrained: bool, base: float) -> None:
     embeddings, paths = batch(num_levels)
     expected, rows, terms = 0.0, list(range(len(paths))), list[float]()
     for level in range(num_levels, 0, -1):
@@ -123,8 +128,8 @@ def test_levels_contrast_one_item_of_each_node_below(num_levels: int, constraine
             lambda s, lev, at=level: baselines.contrastive(s, [x >= at for x in lev], 0.2), part, labels
         )
         terms.append(max([value, *terms]) if constrained else value)
-        expected += 2 ** (1 / (num_levels - level + 1)) / (num_levels + 1) * terms[-1]
-    loss = HiMulCon(num_levels, temperature=0.2, constrained=constrained)
+        expected += base ** (1 / (num_levels - level + 1)) / (num_levels + 1) * terms[-1]
+    loss = HiMulCon(num_levels, temperature=0.2, constrained=constrained, base=base)
     assert float(loss(embeddings, paths)) == pytest.approx(expected, rel=1e-9)
 
 

@@ -13,8 +13,9 @@ from hiertree.errors import OptionError
 from hiertree.losses import FastAP, PairDecomposability, SmoothHAP, SmoothRecall, SupHAP, SupNDCG, TieAwareNDCG
 from hiertree.losses.base import PairLoss
 from hiertree.losses.pairs import blocks as _blocks
-from hiertree.losses.pairs.blocks import LossPerQuery, ranges, sharing
+from hiertree.losses.pairs.blocks import LossPerQuery, sharing
 from hiertree.losses.pairs.pairs import pairs_of
+from hiertree.metrics.engine.blocks import ranges
 
 LOSSES = {
     "SupHAP": SupHAP,
@@ -135,12 +136,12 @@ def test_no_matrix_of_all_scores_is_ever_made() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_every_range_is_worked_on_once_and_again_in_a_second_round(threads: int) -> None:
-    with sharing(threads) as mapped:
+    with sharing(threads) as share:
         for _ in range(2):
             worked: list[slice] = []
-            list(mapped(worked.append, ranges(3, 40, 6)))
-            assert sorted(worked, key=lambda rows: rows.start) == list(ranges(3, 40, 6))
-    assert [(rows.start, rows.stop) for rows in ranges(3, 16, 6)] == [(3, 9), (9, 15), (15, 16)]
+            share(worked.append, ranges(40, 6, start=3))
+            assert sorted(worked, key=lambda rows: rows.start) == ranges(40, 6, start=3)
+    assert [(rows.start, rows.stop) for rows in ranges(16, 6, start=3)] == [(3, 9), (9, 15), (15, 16)]
 
 
 def test_torch_starts_no_threads_meanwhile_and_its_own_again_afterwards() -> None:
@@ -153,8 +154,8 @@ def test_torch_starts_no_threads_meanwhile_and_its_own_again_afterwards() -> Non
         barrier.wait(timeout=60)  # both threads are here
         thread_ids.add((threading.get_ident(), torch.get_num_threads()))
 
-    with sharing(2) as mapped:
-        list(mapped(work, ranges(0, 2, 1)))
+    with sharing(2) as share:
+        share(work, ranges(2, 1))
     assert len(thread_ids) == 2
     assert {number for _, number in thread_ids} == {1}
     assert torch.get_num_threads() == 2
@@ -167,6 +168,19 @@ def test_an_error_of_any_thread_arrives_and_torch_has_its_threads() -> None:
     def work(rows: slice) -> None:
         raise ValueError(f"row {rows.start}")
 
-    with pytest.raises(ValueError, match="row"), sharing(2) as mapped:
-        list(mapped(work, ranges(0, 4, 1)))
+    with pytest.raises(ValueError, match="row"), sharing(2) as share:
+        share(work, ranges(4, 1))
     assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_after_an_error_no_thread_begins_another_range(threads: int) -> None:
+    starts: list[int] = []
+
+    def work(rows: slice) -> None:
+        starts.append(rows.start)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), sharing(threads) as share:
+        share(work, ranges(100, 1))
+    assert len(starts) <= threads

@@ -1,11 +1,32 @@
-"""Embeddings on the unit sphere: their directions, and derivatives through the normalization."""
+"""Embeddings on the unit sphere, with derivatives; and pairs on a device whose values are not read before its end."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from reference_losses import level_of
+from torch import Tensor
 
-from hiertree.losses.pairs.inputs import unit_vectors
+from hiertree.losses import SmoothAP, SmoothHAP, SupAP, SupHAP, SupNDCG
+from hiertree.losses.base import PairLoss
+from hiertree.losses.pairs import pairs as _pairs
+from hiertree.losses.pairs.inputs import checked_paths, unit_vectors
+from hiertree.losses.pairs.pairs import most_positives
+
+LOSSES: dict[str, Callable[[], PairLoss]] = {
+    "SupHAP": SupHAP,
+    "SupHAP by relevance": lambda: SupHAP(split_by="relevance"),
+    "SupNDCG": SupNDCG,
+    "SmoothHAP": SmoothHAP,
+    "SupAP": SupAP,
+    "SmoothAP of level 1": lambda: SmoothAP(level=1),
+}
+ROWS = st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), min_size=1, max_size=9)
 
 
 def test_unit_vectors_have_first_and_second_derivatives() -> None:
@@ -27,3 +48,31 @@ def test_tiny_and_huge_vectors_have_the_direction_and_gradient_of_float64(size: 
     assert embeddings.grad is not None
     assert exact.grad is not None
     torch.testing.assert_close(embeddings.grad.double() * size, exact.grad * size, rtol=1e-5, atol=1e-5)
+
+
+@given(ROWS, ROWS)
+def test_the_most_positives_of_a_query_are_counted_from_the_paths(
+    queries: list[list[int]], items: list[list[int]]
+) -> None:
+    paths = [checked_paths(np.array(rows), torch.empty(len(rows), 1)) for rows in (queries, items)]
+    expected = [max(sum(level_of(query, item) >= level for item in items) for query in queries) for level in (1, 2, 3)]
+    assert most_positives(*paths) == tuple(expected)
+
+
+@pytest.mark.usefixtures("every_kernel")
+@pytest.mark.parametrize("memory", [False, True])
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_device_whose_values_are_not_looked_at_gives_the_same(
+    name: str, memory: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss, generator = LOSSES[name](), torch.Generator().manual_seed(0)
+    embeddings = torch.randn(30, 5, dtype=torch.float64, generator=generator).requires_grad_()
+    paths = torch.randint(0, 3, (30, 3), generator=generator)
+    references = (torch.randn(41, 5, dtype=torch.float64, generator=generator), paths.repeat(2, 1)[:41])
+    valid = torch.rand(30, 41 if memory else 30, generator=generator) < 0.8
+    results: list[tuple[Tensor, Tensor]] = []
+    for waits in (False, True):
+        monkeypatch.setattr(_pairs, "waits_for_a_look", lambda _, waits=waits: waits)
+        value = loss(embeddings, paths, *(references if memory else ()), valid=valid)
+        results.append((value, *torch.autograd.grad(value, embeddings)))
+    torch.testing.assert_close(results[1], results[0], rtol=1e-10, atol=1e-12)

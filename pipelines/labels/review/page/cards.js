@@ -80,14 +80,14 @@ function option(label, known) {
   const irrelevant = known.irrelevant.has(label);
   const doubtful = doubt && known.doubtful.includes(label);
   const chain = hypernyms.map((name) => `→ ${name}`).join(" ");
-  const notes = [chain, irrelevant && "irrelevant", doubtful && `in doubt: ${doubt}`, known.settled.has(label) && "settled"];
+  const notes = [chain, irrelevant && "irrelevant", known.either.has(label) && "of either kind", doubtful && `in doubt: ${doubt}`, known.settled.has(label) && "settled"];
   const spoken = [label, count(landmarks, "landmark"), ...notes.filter(Boolean)].join(", ");
   return h("li", {
     role: "option", tabIndex: -1, draggable: true, data: { label }, "aria-label": spoken,
     "aria-selected": String(selection.labels.has(label)), title: doubtful ? `in doubt: ${doubt}` : "",
     class: [irrelevant && "irrelevant", doubtful && "doubt", isHit(label) && "hit"].filter(Boolean).join(" "),
   }, h("span", { class: "text" }, label), h("span", { class: "count" }, String(landmarks)),
-  chain && h("span", { class: "chain" }, chain));
+  chain && h("span", { class: "chain" }, chain), known.either.has(label) && h("span", { class: "chain" }, "either kind"));
 }
 
 function examples(known) {

@@ -1,7 +1,7 @@
 // What keys, buttons and dragging do. Each command works on what is selected, or else on the card or label in focus.
 
 import { $, count, h, say } from "./dom.js";
-import { facts, groupNamed, homeOf, review } from "./model.js";
+import { facts, groupNamed, homeOf, review, targetOf } from "./model.js";
 import { act } from "./api.js";
 import { ask } from "./requests.js";
 import * as selection from "./selection.js";
@@ -114,10 +114,35 @@ export const commands = {
     return done({ do: "approve", clusters, approved: !clusters.every((each) => group(each).approved) });
   },
 
+  /** Labels go where it is proposed; without any, those in doubt of the cards. */
+  accept() {
+    const labels = labelsMeant();
+    const meant = labels.length ? labels : clustersMeant().flatMap((number) => facts(group(number)).doubtful);
+    const targets = [...new Set(meant.map(targetOf))].filter((to) => to !== null);
+    const moves = targets.map((to) => ({ to, labels: meant.filter((label) => targetOf(label) === to) }));
+    return moves.length ? done({ do: "accept", moves }) : say("No other cluster is proposed for these");
+  },
+
   kind(number) {
+    const labels = number === undefined ? labelsMeant() : [];
+    if (labels.length) return this.kindOfLabels(labels);
     const clusters = clustersMeant(number);
     if (!clusters.length) return null;
     return done({ do: "kind", clusters, kind: group(clusters[0]).kind === "natural" ? "human-made" : "natural" });
+  },
+
+  /** Labels of the other kind go to a cluster of that kind; those that may be either stay. */
+  async kindOfLabels(labels) {
+    const { kind } = homeOf(labels[0]);
+    const other = kind === "natural" ? "human-made" : "natural";
+    const either = !labels.every((label) => homeOf(label).either.includes(label));
+    const answer = await pick(`${labels.length === 1 ? labels[0] : `${labels.length} labels`}, ${other}: move to`, {
+      except: [...review.groups.values()].filter((each) => each.kind === kind).map((each) => each.number), mayMake: true, does: "Choose",
+      others: [{ answer: { either }, parts: [h("span", { class: "text" }, either ? "Either kind: stay here" : `Only ${kind}: stay here`)] }],
+    });
+    if (!answer) return;
+    if ("either" in answer) await done({ do: "either", labels, either });
+    else await done({ do: "move", labels, ...(answer.to === undefined ? { name: answer.name, kind: other } : { to: answer.to }) });
   },
 
   async above(number) {

@@ -63,8 +63,8 @@ export function showLandmarks(label, { landmarks, of }) {
   ], () => null, { wide: true });
 }
 
-/** Pick a cluster: {to: number}, or {name} for a new one where that is allowed. */
-export function pick(title, { except = [], mayMake = false, does = "Choose" } = {}) {
+/** Pick a cluster: {to: number}, or {name} for a new one where that is allowed, or another answer of `others`. */
+export function pick(title, { except = [], mayMake = false, does = "Choose", others = [] } = {}) {
   const input = h("input", {
     type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "choices", "aria-autocomplete": "list",
     "aria-label": mayMake ? "Cluster, or the name of a new one" : "Cluster", autocomplete: "off", spellcheck: false,
@@ -76,7 +76,7 @@ export function pick(title, { except = [], mayMake = false, does = "Choose" } = 
   let chosen = 0;
 
   const show = () => {
-    choices = choicesFor(input.value.trim(), except, mayMake);
+    choices = [...(input.value.trim() ? [] : others), ...choicesFor(input.value.trim(), except, mayMake)];
     chosen = 0;
     list.replaceChildren(...choices.slice(0, MOST_SHOWN).map((choice, at) => h("li", {
       role: "option", id: `choice-${at}`, onclick: () => { remember(choice); close(choice.answer); },
@@ -176,7 +176,7 @@ const KEYS = [
   ["Selecting", [["Space", "select the card or label"], ["Shift + arrows", "select labels on the way"], ["Ctrl + A", "all labels of the card"]]],
   ["Clusters", [["r", "rename"], ["m", "merge those selected, or with another"], ["s", "split in two by 2-means"],
     ["a", "approve, or withdraw approval"], ["t", "natural or human-made"], ["g", "groups above"], ["c", "comment"], ["i", "all labels irrelevant"]]],
-  ["Labels", [["m", "move to a cluster"], ["s", "split off as a new cluster"], ["i", "irrelevant, or relevant again"],
+  ["Labels", [["m", "move to a cluster"], ["s", "split off as a new cluster"], ["i", "irrelevant, or relevant again"], ["t", "the other kind, or either"], ["p", "to the clusters proposed for them"],
     ["l", "list its landmarks"]]],
   ["Always", [["Ctrl + Z", "undo"], ["Ctrl + Shift + Z", "redo"], ["?", "this help"]]],
 ];

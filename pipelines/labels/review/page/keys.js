@@ -5,7 +5,7 @@ import * as selection from "./selection.js";
 import { closest, focusCard, neighbor } from "./board.js";
 import { commands } from "./commands.js";
 
-const LETTERS = { r: "rename", m: "mergeOrMove", s: "split", i: "irrelevant", a: "approve", t: "kind", g: "above", c: "comment", l: "landmarks", n: "next" };
+const LETTERS = { r: "rename", m: "mergeOrMove", s: "split", i: "irrelevant", a: "approve", t: "kind", p: "accept", g: "above", c: "comment", l: "landmarks", n: "next" };
 const ARROWS = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down", Home: "first", End: "last", j: "right", k: "left" };
 
 export function listen() {

@@ -33,20 +33,31 @@ export function facts(group) {
 function derive(group) {
   const irrelevant = new Set(group.irrelevant);
   const settled = new Set(group.settled);
+  const either = new Set(group.either);
   const rank = (label) => review.labels[label].landmarks;
   const ordered = [...group.labels].sort((a, b) =>
     irrelevant.has(a) - irrelevant.has(b) || rank(b) - rank(a) || (a < b ? -1 : 1));
   const relevant = ordered.filter((label) => !irrelevant.has(label));
-  const doubtful = group.approved ? [] : relevant.filter((label) => review.labels[label].doubt);
+  const doubtful = group.approved ? [] : relevant.filter((label) => doubtOf(label, either));
   const doubt = group.approved ? "" : review.doubts[group.number] ?? "";
   const examples = inTurn(relevant.map((label) => review.labels[label].examples));
   return {
-    ordered, irrelevant, settled, relevant, doubtful, doubt,
+    ordered, irrelevant, settled, either, relevant, doubtful, doubt,
     landmarks: relevant.reduce((sum, label) => sum + rank(label), 0),
     examples: [...examples.filter((example) => example.image), ...examples.filter((example) => !example.image)],
     text: [group.name, ...group.above, group.comment, ...ordered].join("\n").toLowerCase(),
     places: examples.map((example) => example.name).join("\n").toLowerCase(),
   };
+}
+
+/** What people should look at; not the kind of a label that may be of either. */
+const doubtOf = (label, either) =>
+  review.labels[label].doubt.split(", ").filter((part) => part !== "kind" || !either.has(label)).join(", ");
+
+/** The cluster proposed for a label instead of its own; null without one. */
+export function targetOf(label) {
+  const { target } = review.labels[label];
+  return target !== null && review.groups.has(target) && target !== homes.get(label) ? target : null;
 }
 
 /** The first of every list, then the second of every list, and so on. */

@@ -1,7 +1,7 @@
 // What is selected: labels, perhaps of several clusters, or clusters. The toolbar below says what can be done with them.
 
 import { $, count, h } from "./dom.js";
-import { homeOf, review } from "./model.js";
+import { homeOf, review, targetOf } from "./model.js";
 
 export const labels = new Set();
 export const clusters = new Set();
@@ -59,6 +59,7 @@ export function drawSelection(commands) {
     text, " ", h("kbd", {}, key));
   const tools = labels.size
     ? [tool("Move to…", "m", "mergeOrMove"), tool("New cluster…", "s", "split"), tool("Irrelevant", "i", "irrelevant"),
+      tool("Kind…", "t", "kind"), [...labels].some((label) => targetOf(label) !== null) && tool("As proposed", "p", "accept"),
       labels.size === 1 && tool("Landmarks", "l", "landmarks")]
     : [clusters.size > 1 && tool("Merge", "m", "mergeOrMove"), tool("Approve", "a", "approve"),
       tool("Other kind", "t", "kind"), tool("Group…", "g", "above")];

@@ -158,7 +158,7 @@ def test_a_review_is_carried_out_and_told_row_by_row(proposal_folder, log, tmp_p
     assert rows["12"]["labels"] == ["lake"]
     assert export.report["dropped"] == {"irrelevant label": 1, "no label": 1}
     assert export.report["kept"] == len(export.tree.leaves) == 12
-    assert export.report["review"] == {"events": 4, "approved": 0, "irrelevant": 1}
+    assert export.report["review"] == {"events": 4, "approved": 0, "irrelevant": 1, "either": 0}
     assert "People reviewed the proposal: 4 actions" in (export.folder / "README.md").read_text()
     manifest = json.loads((export.folder / "manifest.json").read_text())
     assert manifest["inputs"][-1]["name"] == "anna.jsonl"

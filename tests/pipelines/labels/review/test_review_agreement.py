@@ -16,7 +16,16 @@ from hiertree.errors import ReviewError
 from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
 from hiertree.pipelines.labels.review import reviewed
-from hiertree.pipelines.labels.review.actions import Approve, MarkLabels, Merge, Move, Rename, SetKind, Settle
+from hiertree.pipelines.labels.review.actions import (
+    Approve,
+    MarkEither,
+    MarkLabels,
+    Merge,
+    Move,
+    Rename,
+    SetKind,
+    Settle,
+)
 from hiertree.pipelines.labels.review.agreement import cohen_kappa, compare, match_clusters
 from hiertree.pipelines.labels.review.history import History, Undo
 from hiertree.pipelines.labels.review.log_file import replayed
@@ -92,6 +101,9 @@ def test_the_numbers_and_differences_of_two_small_reviews():
     assert numbers.items() >= counts.items()
     # kept by both: all but pond. Of other kinds: museum and art museum for bert, church's three labels for anna
     assert numbers["kind_share"] == pytest.approx((14 - 2 - 3) / 14)
+    both = [history.after(MarkEither(labels=("reservoir",), either=True)) for history in (anna, bert)]
+    assert compare(both[0], bert).agreement["kind_share"] == pytest.approx((14 - 2 - 3 - 1) / 14)
+    assert compare(*both).agreement["kind_share"] == numbers["kind_share"]
     # of mountain and church, merged by anna, one is matched; castle left museum
     assert numbers["place_share"] == pytest.approx((14 - 3 - 1) / 14)
     assert numbers["name_share"] == pytest.approx(3 / 4)  # crossing is no bridge

@@ -9,16 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from review_server import SMALL
+from review_server import CLUSTERS, SMALL, proposal_of
 
 from hiertree.errors import OptionError, ReviewConflictError, ReviewError
-from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
+from hiertree.pipelines.labels.cluster.proposal_files import read_proposal, write_proposal
 from hiertree.pipelines.labels.review import reviewed
 from hiertree.pipelines.labels.review.actions import (
+    Accept,
     Approve,
+    MarkEither,
     MarkLabels,
     Merge,
     Move,
+    Placement,
     Rename,
     SetAbove,
     SetKind,
@@ -67,6 +70,10 @@ def requests():
         st.builds(Move, labels=labels, name=names, kind=kinds),
         st.builds(Split, cluster=numbers, labels=labels, name=names, method=st.just("selection")),
         st.builds(MarkLabels, labels=labels, irrelevant=st.booleans()),
+        st.builds(MarkEither, labels=labels, either=st.booleans()),
+        st.builds(
+            Accept, moves=st.lists(st.builds(Placement, labels=labels, to=numbers), min_size=1, max_size=3).map(tuple)
+        ),
         st.builds(SetKind, clusters=select, kind=kinds),
         st.builds(SetAbove, clusters=select, above=st.lists(names, max_size=2).map(tuple)),
         st.builds(Approve, clusters=select, approved=st.booleans()),
@@ -300,6 +307,40 @@ def test_names_hold_no_signs_that_are_not_seen(sign):
 @pytest.mark.parametrize("name", ["دریاچه\u200cها", "क्\u200dष", "אגם", "naïve ☃"])
 def test_names_of_any_script_are_taken(name):
     assert BEGINNING.apply(Rename(cluster=0, name=name)).state.clusters[0].name == name
+
+
+def test_targets_are_accepted_at_the_beginning_of_a_log_alone(tmp_path):
+    proposal = proposal_of(CLUSTERS, targets={"castle": "church", "pond": "mountain"})
+    folder, log = tmp_path / "clustered", tmp_path / "anna.jsonl"
+    folder.mkdir()
+    write_proposal(folder / "proposal.json", proposal)
+    assert read_proposal(folder) == proposal
+    for _ in range(2):  # the same command goes on
+        review = open_review(folder, annotator="anna", log=log, accept_targets=True)
+        assert review.session.news(0).history.seq == 1
+    clusters = {cluster.name: cluster.labels for cluster in review.session.news(0).history.state.clusters.values()}
+    assert clusters["church"] == {"church building", "cathedral", "temple", "castle"}
+    assert clusters["mountain"] == {"mountain", "summit", "volcano", "pond"}
+    assert act(review.session, Undo()).state == initial_state(proposal)
+
+
+def test_clusters_may_change_places_at_once():
+    numbers = {cluster.name: cluster.number for cluster in BEGINNING.state.clusters.values()}
+    lake, bridge = (BEGINNING.state.cluster(numbers[name]) for name in ("lake", "bridge"))
+    pairs = ((lake, bridge), (bridge, lake))
+    moves = tuple(Placement(labels=tuple(sorted(a.labels)), to=b.number) for a, b in pairs)
+    state = BEGINNING.after(Accept(moves=moves)).state
+    assert state.cluster(lake.number).labels == bridge.labels
+    assert state.cluster(bridge.number).labels == lake.labels
+
+
+def test_a_label_of_either_kind_keeps_its_mark_and_has_no_doubt_of_it(proposal, tmp_path):
+    log = tmp_path / "anna.jsonl"
+    act(session(log), MarkEither(labels=("reservoir",), either=True), Move(labels=("reservoir",), to=0))
+    result = reviewed(proposal, log)
+    assert result.either == {"reservoir"}
+    (place,) = (p for cluster in result.proposal.clusters for p in cluster.labels if p.label == "reservoir")
+    assert (place.doubt, result.proposal.cluster_of()["reservoir"].kind) == ("", "human-made")
 
 
 def test_numbers_of_clusters_are_never_given_twice():

@@ -310,6 +310,50 @@ def test_kind_group_comment_irrelevance_and_approval(page):
     assert (cluster.above, cluster.approved, cluster.comment) == (("culture", "worship"), True, "<b>ask Bert</b>")
 
 
+def test_a_label_of_the_other_kind_moves_there_and_one_of_either_kind_stays(page):
+    page.run("arguments[0].focus()", page.label("reservoir"))
+    page.keys("t")
+    assert page.find("#choices [role=option]").text == "Either kind: stay here"
+    page.keys("mus")
+    assert page.find("#choices [role=option] .text").text == "museum"  # of the human-made ones
+    page.keys(Keys.ENTER)
+    page.wait_said("Moved reservoir to museum")
+    page.chord(Keys.CONTROL, "z")
+    page.wait_said("Undone")
+    assert "in doubt: kind" in page.label("reservoir").get_attribute("aria-label")
+    page.run("arguments[0].focus()", page.label("reservoir"))
+    page.keys("t", Keys.ENTER)
+    page.wait_said("Marked reservoir of lake as of either kind")
+    assert page.server.clusters["lake"].either == {"reservoir"}
+    assert page.label("reservoir").get_attribute("aria-label") == "reservoir, 5 landmarks, of either kind"
+    page.keys("t", Keys.ENTER)
+    page.wait_said("Marked reservoir of lake as of one kind")
+    page.keys("t", "dam", Keys.ENTER)
+    page.wait_said("Moved reservoir to a new cluster, dam")
+    assert page.server.clusters["dam"].kind == "human-made"
+
+
+def test_proposed_targets_are_accepted_together(browser, tmp_path):
+    doubtful = frozenset({"pond", "castle", "temple"})
+    targets = {"castle": "church", "temple": "museum", "pond": "mountain"}
+    with running(tmp_path / "anna.jsonl", proposal_of(CLUSTERS, doubtful, targets)) as server:
+        page = Page(browser, server)
+        for name in ("museum", "church"):
+            page.focus_card(name)
+            page.keys(" ")
+        page.keys("p")
+        page.wait_said("Moved 2 labels to 2 clusters, as proposed")
+        assert "castle" in server.clusters["church"].labels
+        assert "temple" in server.clusters["museum"].labels
+        page.keys("p")
+        page.wait_said("No other cluster is proposed for these")
+        page.run("arguments[0].focus()", page.label("pond"))
+        page.keys(" ")
+        assert "As proposed" in page.find("#selection").text
+        page.keys("p")
+        page.wait_said("Moved pond to mountain, as proposed")
+
+
 def test_search_and_filters_narrow_the_board(page):
     page.keys("/")
     page.keys("reserv")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import timm
 import torch
+from pydantic import ValidationError
 from safetensors.torch import save_file
+from timm.models.vision_transformer import checkpoint_filter_fn
 from torch import nn
 
 from hiertree.errors import CheckpointError, InputError, MissingResourceError, RecipeError
@@ -144,8 +148,89 @@ def test_local_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"a whole \.safetensors, \.pth or \.pt file"):
         build_backbone(model, channels=3)
     save_file({"other": torch.zeros(1)}, path)
-    with pytest.raises(RecipeError, match="lacks 120 of 120 tensors"):
+    with pytest.raises(RecipeError, match=r"lacks 120 of 120 tensors .*beside them: other, .*model\.weights_names"):
         build_backbone(model, channels=3)
+
+
+NAMES = """
+def to_ours(weights, network):
+    return {name.replace("layer_", "layer"): tensor for name, tensor in weights.items()}
+
+def to_none(weights, network):
+    return None
+
+def to_trouble(weights, network):
+    raise KeyError("stem")
+"""
+
+
+@pytest.fixture
+def weights_of_other_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A ResNet's weights under other names, beside a module with functions that rename them."""
+    (tmp_path / "weight_names.py").write_text(NAMES, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "weight_names", raising=False)
+    source = build_backbone(ModelSettings(backbone="resnet18"), channels=3)
+    assert isinstance(source, FeatureBackbone)
+    named = {name.replace("layer", "layer_"): tensor for name, tensor in source.network.state_dict().items()}
+    torch.save(named, tmp_path / "weights.pth")
+    return tmp_path / "weights.pth"
+
+
+@pytest.mark.parametrize("function", ["weight_names:to_ours", "timm.models:remap_state_dict"])
+def test_weights_of_other_names_are_loaded_by_a_function_that_renames_them(
+    weights_of_other_names: Path, function: str
+) -> None:
+    model = ModelSettings(backbone="resnet18", pretrained=str(weights_of_other_names), weights_names=function)
+    loaded = build_backbone(model, channels=3).state_dict()
+    for name, tensor in torch.load(weights_of_other_names, weights_only=True).items():
+        assert torch.equal(loaded[f"network.{name.replace('layer_', 'layer')}"], tensor)
+
+
+def test_a_filter_of_timms_fits_weights_to_another_size_of_image(tmp_path: Path) -> None:
+    source = timm.create_model("vit_tiny_patch16_224", num_classes=0)
+    torch.save({"model": source.state_dict()}, tmp_path / "vit.pth")
+    model = ModelSettings(
+        backbone="vit_tiny_patch16_224",
+        pretrained=str(tmp_path / "vit.pth"),
+        weights_names="timm.models.vision_transformer:checkpoint_filter_fn",
+        pooling="backbone",
+    )
+    network = build_backbone(model, channels=3, size=96).network
+    resampled = timm.create_model("vit_tiny_patch16_224", num_classes=0, img_size=96)
+    resampled.load_state_dict(checkpoint_filter_fn(source.state_dict(), resampled))
+    images = torch.rand(2, 3, 96, 96)
+    torch.testing.assert_close(network.eval()(images), resampled.eval()(images))
+
+
+@pytest.mark.parametrize(
+    ("function", "refusal"),
+    [
+        ("weight_names:to_none", "returns NoneType: expected a dictionary of tensors"),
+        ("weight_names:to_trouble", r"fails on .*weights\.pth \(KeyError: 'stem'\)"),
+        ("weight_names:to_hers", "has no callable to_hers"),
+        ("to_ours", "expected module:attribute"),
+    ],
+)
+def test_functions_that_rename_no_weights_are_refused(
+    weights_of_other_names: Path, function: str, refusal: str
+) -> None:
+    model = ModelSettings(backbone="resnet18", pretrained=str(weights_of_other_names), weights_names=function)
+    with pytest.raises(RecipeError, match=refusal):
+        build_backbone(model, channels=3)
+
+
+@pytest.mark.parametrize("options", [{}, {"pretrained": True}, {"backbone": "open_clip:RN50", "pretrained": "a.pt"}])
+def test_names_are_of_the_weights_in_a_file(options: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="weights_names is for a local file"):
+        ModelSettings(weights_names="timm.models:remap_state_dict", **options)
+
+
+def test_a_models_folder_imports_no_function_that_renames_weights(tmp_path: Path) -> None:
+    model = ModelSettings(backbone="resnet18", pretrained="w.pth", weights_names="not_there:rename", embedding_size=6)
+    embedder = Embedder(model, channels=1, load_weights=False)
+    save_embedder(embedder, tmp_path, PREPROCESSING)
+    assert load_embedder(tmp_path).settings.weights_names == "not_there:rename"
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

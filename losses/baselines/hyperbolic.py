@@ -1,0 +1,230 @@
+"""Losses in hyperbolic space: any loss of pairs by Poincaré distance, and a hierarchy of learned proxies (HIER)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gumbel_softmax
+
+from hiertree.errors import OptionError
+from hiertree.options import check_integer, check_number
+
+from ..base import Loss, PairLoss, check_loss
+from ..pairs.inputs import check_size, finite_vectors, has_candidate
+from ..pairs.pairs import pairs_of
+
+CURVATURE, RADIUS = 0.1, 2.3  # of the authors' public code
+LARGEST_NORM = 1 - 1e-3  # of a point, in radii of the ball: distances to its edge are infinite
+
+
+def poincare_points(vectors: Tensor, *, curvature: float, radius: float, scale: float) -> Tensor:
+    r"""(n, d) points of the Poincaré ball, tanh(√c·\|x\|)·x / (√c·\|x\|), for x = scale·f cut to norms ≤ ``radius``."""
+    norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+    lengths = math.sqrt(curvature) * (scale * norms).clamp(max=radius)
+    return vectors * (lengths.tanh().clamp(max=LARGEST_NORM) / (math.sqrt(curvature) * norms.clamp(min=1e-12)))
+
+
+def poincare_distances(x: Tensor, y: Tensor, curvature: float) -> Tensor:
+    r"""(B, M) distances 2/√c·asinh(√c·\|x − y\| / √((1 − c\|x\|²)(1 − c\|y\|²))) of points of the ball."""
+    gaps = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
+    rooms = [(1 - curvature * points.square().sum(dim=1)).sqrt() for points in (x, y)]
+    return 2 / math.sqrt(curvature) * torch.asinh(math.sqrt(curvature) * gaps / (rooms[0][:, None] * rooms[1]))
+
+
+class _Hyperbolic(Loss):
+    """A loss around another, with points of the Poincaré ball."""
+
+    def __init__(self, loss: Loss, *, curvature: float, radius: float, scale: float) -> None:
+        super().__init__()
+        check_loss(loss)
+        for name, value in (("curvature", curvature), ("radius", radius), ("scale", scale)):
+            check_number(name, value, above=0)
+        self.loss, self.curvature, self.radius, self.scale = loss, curvature, radius, scale
+
+    @property
+    def last_num_skipped(self) -> int:
+        """Queries of the last batch without a positive, as the loss counts them."""
+        return self.loss.last_num_skipped
+
+    def points(self, embeddings: Any, *, name: str = "embeddings") -> Tensor:
+        """(n, d) points of the ball, in float32 or better."""
+        options = {"curvature": self.curvature, "radius": self.radius, "scale": self.scale}
+        return poincare_points(finite_vectors(embeddings, name=name), **options)
+
+
+class Hyperbolic(_Hyperbolic):
+    r"""A loss of pairs whose scores are minus distances in the Poincaré ball instead of cosines.
+
+    .. math:: s = -\frac{2}{\sqrt{c}} \operatorname{asinh} \frac{\sqrt{c}\, |x - y|}{\sqrt{(1 - c|x|^2)(1 - c|y|^2)}}
+
+    for the points x = tanh(√c·\|f\|)·f / (√c·\|f\|) of embeddings f. Options of the loss that are differences of
+    cosines, temperatures and margins, are of distances here. Time and memory are O(B·M·d) and O(B·M).
+    Source: Ermolov et al., *Hyperbolic Vision Transformers: Combining Improvements in Metric Learning* (CVPR 2022),
+    Eq. 3–6, for ``Hyperbolic(SupCon(temperature=0.2))``.
+
+    Args:
+        loss: a loss of pairs of one term, such as :class:`SupCon` or :class:`SupAP`.
+        curvature: c; the ball has the radius 1/√c.
+        radius: longer embeddings are cut to this norm first.
+        scale: embeddings are multiplied by it before; those of unit length reach the radius with ``scale=2.3``.
+
+    >>> from hiertree.losses import SupCon
+    >>> loss = Hyperbolic(SupCon(temperature=1.0))
+    >>> round(float(loss(torch.eye(3), torch.tensor([0, 0, 1]))), 4)  # one of two, as far away as the other
+    0.6931
+    """
+
+    _shown = ("curvature", "radius", "scale")
+
+    def __init__(self, loss: Loss, *, curvature: float = CURVATURE, radius: float = RADIUS, scale: float = 1.0) -> None:
+        super().__init__(loss, curvature=curvature, radius=radius, scale=scale)
+        if not isinstance(loss, PairLoss):
+            raise OptionError(f"loss={type(loss).__name__}", expected="a loss of pairs, such as SupCon or SupAP")
+        self.weights, self.include_self = loss.weights, loss.include_self
+
+    def terms(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
+    ) -> dict[str, Tensor]:
+        """The one term of the loss."""
+        loss: Any = self.loss
+        options: dict[str, Any] = {"valid": valid, "include_self": loss.include_self, "to_vectors": self.points}
+        pairs = pairs_of(embeddings, paths, ref_embeddings, ref_paths, **options)._replace(grades=self._grades)
+        distances = poincare_distances(pairs.queries, pairs.candidates, self.curvature)
+        return {next(iter(self.weights)): loss.of_scores(pairs.compared()._replace(scores=-distances, span=math.inf))}
+
+
+class HIER(_Hyperbolic):
+    r"""A loss, and hierarchical regularization: triplets of images are drawn to learned ancestors in hyperbolic space.
+
+    .. math:: [d(x_i, \rho_{ij}) - d(x_i, \rho_{ijk}) + \delta]_+ + [d(x_j, \rho_{ij}) - d(x_j, \rho_{ijk}) + \delta]_+
+              + [d(x_k, \rho_{ijk}) - d(x_k, \rho_{ij}) + \delta]_+
+
+    averaged over triplets of an item i, a reciprocal nearest neighbor j and another item k; 0 where both ancestors are
+    one. The ancestor ρ of some items is the proxy drawn with a probability ∝ exp(−max d / τ), by Gumbel softmax with
+    its straight-through gradient. Items of a class are nearest; then the distance d of :class:`Hyperbolic` decides. The
+    same is added for triplets of the proxies. Draws are of torch's generator; references are for the loss only.
+    Source: Kim, Jeong and Kwak, *HIER: Metric Learning Beyond Class Labels via Hierarchical Regularization* (CVPR
+    2023), Eq. 4–7, with the neighbors and the gradient of the authors' public code, but k is never i.
+
+    Args:
+        loss: the metric learning loss that it regularizes; its parts come first among the terms.
+        embedding_size: d.
+        weight: of the regularization.
+        num_proxies: how many ancestors are learned.
+        neighbors: how many nearest items, i among them, a neighbor has to be in, of both.
+        num_triplets: drawn for each item that has two such neighbors.
+        margin: δ.
+        temperature: τ.
+        curvature, radius, scale: see :class:`Hyperbolic`.
+        riemannian: multiply gradients by ((1 − c\|x\|²)/2)² at each point, as of the ball's metric.
+        level: items of a class agree down to this level; None: the finest.
+
+    >>> from hiertree.losses import SupCon
+    >>> loss = HIER(SupCon(), 4, num_proxies=8)
+    >>> list(loss.terms(torch.eye(4), torch.tensor([0, 0, 0, 1])))
+    ['SupCon', 'HIER']
+    """
+
+    is_mean_over_queries = False  # triplets are drawn from the whole batch
+    _compares_pairs = True
+    _shown = ("weight", "neighbors", "num_triplets", "margin", "temperature", "curvature", "radius", "scale", "level")
+
+    def __init__(
+        self,
+        loss: Loss,
+        embedding_size: int,
+        *,
+        weight: float = 1.0,
+        num_proxies: int = 512,
+        neighbors: int = 20,
+        num_triplets: int = 50,
+        margin: float = 0.1,
+        temperature: float = 0.1,
+        curvature: float = CURVATURE,
+        radius: float = RADIUS,
+        scale: float = 1.0,
+        riemannian: bool = True,
+        level: int | None = None,
+    ) -> None:
+        super().__init__(loss, curvature=curvature, radius=radius, scale=scale)
+        sizes = {"embedding_size": embedding_size, "num_proxies": num_proxies, "num_triplets": num_triplets}
+        for name, value in {**sizes, "neighbors": neighbors}.items():
+            check_integer(name, value)
+        check_integer("level", level, or_none=True)
+        check_number("weight", weight, least=0)
+        check_number("margin", margin, least=0)
+        check_number("temperature", temperature, above=0)
+        self.embedding_size, self.neighbors, self.num_triplets = embedding_size, neighbors, num_triplets
+        self.weight, self.margin, self.temperature = weight, margin, temperature
+        self.riemannian, self.level = riemannian, level
+        self.weights, self.include_self = {**loss.weights, "HIER": weight}, loss.include_self
+        self.proxies = nn.Parameter(torch.randn(num_proxies, embedding_size) * 0.9 * radius / embedding_size**0.5)
+
+    def terms(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
+    ) -> dict[str, Tensor]:
+        """The terms of the loss, and the regularization."""
+        batch, batch_paths, *references = self._checked_batch(embeddings, paths, ref_embeddings, ref_paths)
+        terms = self.loss.terms(batch, batch_paths, *references, valid=valid)
+        check_size(batch.tensor, self.embedding_size)
+        is_query = has_candidate(valid, batch.tensor, references[0])
+        pairs = pairs_of(batch, batch_paths, valid=is_query[:, None] & is_query, to_vectors=self.points)
+        classes = pairs._replace(grades=self._grades).compared().binary(self.level)
+        points, proxies = self._on_manifold(pairs.queries), self._on_manifold(self._proxy_points().to(pairs.queries))
+        similarities = (-poincare_distances(points, points, self.curvature)).exp().detach() + classes.positives()
+        among_proxies = poincare_distances(proxies, proxies, self.curvature)
+        other_proxies = ~torch.eye(len(proxies), dtype=torch.bool, device=proxies.device)
+        of_items = self._mean_over_triplets(
+            poincare_distances(points, proxies, self.curvature), similarities, classes.valid
+        )
+        of_proxies = self._mean_over_triplets(among_proxies, -among_proxies.detach(), other_proxies)
+        return {**terms, "HIER": of_items + of_proxies}
+
+    def _proxy_points(self) -> Tensor:
+        options = {"curvature": self.curvature, "radius": self.radius, "scale": 1.0}
+        return poincare_points(finite_vectors(self.proxies, name="proxies"), **options)
+
+    def _on_manifold(self, points: Tensor) -> Tensor:
+        """The points; their gradient is the Riemannian one."""
+        if not self.riemannian:
+            return points
+        factor = ((1 - self.curvature * points.detach().square().sum(dim=1, keepdim=True)) / 2).square()
+        return points.detach() + factor * (points - points.detach())
+
+    def _mean_over_triplets(self, distances: Tensor, similarities: Tensor, valid: Tensor) -> Tensor:
+        """The regularization of (n, P) distances to proxies; (n, n) similarities choose the triplets."""
+        triplets = reciprocal_triplets(similarities, valid, self.neighbors, self.num_triplets)
+        losses = ancestor_losses(distances, triplets, temperature=self.temperature, margin=self.margin)
+        return losses.sum() / max(1, len(losses))
+
+
+def ancestor_losses(distances: Tensor, triplets: Tensor, *, temperature: float, margin: float) -> Tensor:
+    """(T,) losses of (3, T) triplets of items, for (n, P) distances to proxies; draws the ancestors."""
+    of_i, of_j, of_k = distances[triplets]
+    of_pair = torch.maximum(of_i, of_j)
+    near, far = (
+        gumbel_softmax(-farthest / temperature, hard=True) for farthest in (of_pair, torch.maximum(of_pair, of_k))
+    )
+    rises = [((near - far) * own).sum(dim=1) for own in (of_i, of_j, -of_k)]
+    losses = torch.stack([(rise + margin).relu() for rise in rises]).sum(dim=0)
+    return losses * (near.argmax(dim=1) != far.argmax(dim=1))
+
+
+def reciprocal_triplets(similarities: Tensor, valid: Tensor, neighbors: int, number: int) -> Tensor:
+    """(3, T) items i, j and k: ``number`` for each i that has two reciprocal nearest neighbors, and other items.
+
+    Of each other's ``neighbors`` most similar items, themselves among them, j is one of i's and k is not; both valid.
+    """
+    ranked = similarities.masked_fill(~valid, -torch.inf).fill_diagonal_(torch.inf)
+    nearest = ranked.topk(min(neighbors, len(ranked)), dim=1).indices
+    near = torch.zeros_like(valid).scatter_(1, nearest, True)
+    mutual = near & near.T & valid
+    others = valid & ~mutual
+    rows = ((mutual.sum(dim=1) > 1) & others.any(dim=1)).nonzero()[:, 0]
+    if not len(rows):
+        return rows.new_empty(3, 0)
+    drawn = [torch.multinomial(kind[rows].float(), number, replacement=True).flatten() for kind in (mutual, others)]
+    return torch.stack([rows.repeat_interleave(number), *drawn])

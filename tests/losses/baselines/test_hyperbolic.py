@@ -1,0 +1,208 @@
+"""Hyperbolic distances as scores of losses, and HIER, against loop transcriptions."""
+
+from __future__ import annotations
+
+import pytest
+import reference_baselines as baselines
+import reference_hyperbolic as reference
+import torch
+from torch import Tensor
+
+from hiertree.errors import EmbeddingError, OptionError, ShapeError
+from hiertree.losses import CSL, HAPPIER, HIER, CrossBatchMemory, Hyperbolic, ProxyDecomposability, SupAP, SupCon
+from hiertree.losses.baselines import hyperbolic as _hyperbolic
+
+BALL = {"curvature": 0.3, "radius": 2.0, "scale": 1.4}
+SIZE = 5
+
+
+def batch(num_items: int = 16, seed: int = 0) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    fine = torch.randint(0, 5, (num_items,), generator=generator)
+    embeddings = torch.randn(num_items, SIZE, generator=generator, dtype=torch.float64)
+    return embeddings, torch.stack([fine // 2, fine], dim=1)
+
+
+def distances_by_loops(rows: Tensor, columns: Tensor) -> list[list[float]]:
+    points = [[reference.point(row, **BALL) for row in rows_of.tolist()] for rows_of in (rows, columns)]
+    return [[reference.distance(x, y, 0.3) for y in points[1]] for x in points[0]]
+
+
+def test_scores_of_pairs_are_minus_distances_in_the_ball() -> None:
+    (embeddings, paths), (memory, memory_paths) = batch(), batch(24, seed=1)
+    loss = Hyperbolic(SupCon(temperature=0.5, level=1), **BALL)
+    terms = []
+    for row, path in zip(distances_by_loops(embeddings, memory), paths, strict=True):
+        positive = (memory_paths[:, 0] == path[0]).tolist()
+        terms.append(baselines.contrastive([-d for d in row], positive, 0.5))
+    known = [term for term in terms if term is not None]
+    value = loss(embeddings, paths, memory, memory_paths)
+    assert value.item() == pytest.approx(sum(known) / len(known), rel=1e-10)
+    assert torch.autograd.gradcheck(
+        lambda e, m: loss(e, paths, m, memory_paths), (embeddings.requires_grad_(), memory.requires_grad_())
+    )
+
+
+@pytest.mark.parametrize("loss", [SupCon(), SupAP()])
+def test_equal_and_distant_points_have_finite_gradients_in_half_precision_too(loss: SupCon | SupAP) -> None:
+    embeddings = torch.cat([torch.zeros(2, SIZE), torch.full((2, SIZE), 1e4), torch.eye(SIZE)]).bfloat16()
+    leaf = embeddings.requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = Hyperbolic(loss, radius=100.0)(leaf, torch.tensor([0, 0, 0, 1, 1, 2, 2, 3, 3]))
+    value.backward()
+    assert value.dtype == torch.float32
+    assert value.isfinite()
+    assert leaf.grad is not None
+    assert leaf.grad.isfinite().all()
+
+
+def test_of_embeddings_of_one_length_the_order_is_that_of_cosines() -> None:
+    unit = torch.nn.functional.normalize(batch(40)[0])
+    points = Hyperbolic(SupCon(), scale=2.3).points(unit)
+    distances = _hyperbolic.poincare_distances(points, points, 0.1)
+    assert torch.equal((unit @ unit.T).argsort(dim=1), distances.argsort(dim=1, descending=True))
+
+
+def drawn_noise(num_triplets: int, num_proxies: int) -> list[Tensor]:
+    """What Gumbel softmax adds for both ancestors, drawn as torch draws it."""
+    return [-torch.empty(num_triplets, num_proxies, dtype=torch.float64).exponential_().log() for _ in range(2)]
+
+
+def test_losses_of_triplets_and_their_straight_through_gradients_are_those_of_the_loops() -> None:
+    generator = torch.Generator().manual_seed(0)
+    distances = torch.rand(6, 4, generator=generator, dtype=torch.float64)
+    triplets = torch.tensor([[0, 1, 2, 3, 0, 5], [1, 2, 0, 4, 5, 4], [2, 3, 5, 0, 3, 1]])
+    leaf, options = distances.clone().requires_grad_(), {"tau": 0.4, "delta": 0.2}
+    torch.manual_seed(7)
+    losses = _hyperbolic.ancestor_losses(leaf, triplets, temperature=0.4, margin=0.2)
+    (gradient,) = torch.autograd.grad(losses.sum(), leaf)
+    torch.manual_seed(7)
+    noise = [rows.tolist() for rows in drawn_noise(6, 4)]
+    at, members = distances.tolist(), [tuple(triplet) for triplet in triplets.T.tolist()]
+    expected = reference.ancestor_losses(at, at, members, noise, **options)
+    assert losses.tolist() == pytest.approx(expected, rel=1e-10)
+    assert 0 < sum(value > 0 for value in expected) < 6
+    for row, column in torch.cartesian_prod(torch.arange(6), torch.arange(4)).tolist():
+        totals = []
+        for step in (1e-6, -1e-6):
+            moved = distances.clone()
+            moved[row, column] += step
+            totals.append(sum(reference.ancestor_losses(moved.tolist(), at, members, noise, **options)))
+        assert gradient[row, column].item() == pytest.approx((totals[0] - totals[1]) / 2e-6, abs=1e-6)
+
+
+def test_triplets_are_of_reciprocal_neighbors_and_of_others() -> None:
+    similarities = torch.rand(12, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    similarities = similarities + similarities.T
+    valid = ~torch.eye(12, dtype=torch.bool)
+    drawn = _hyperbolic.reciprocal_triplets(similarities, valid, 5, 400)
+    expected = reference.neighbors(similarities.tolist(), 5)
+    rows = [i for i in range(12) if len(expected[i]) > 1]
+    assert rows
+    assert drawn.shape == (3, 400 * len(rows))
+    for i in rows:
+        of_i = drawn[:, drawn[0] == i]
+        assert set(of_i[1].tolist()) == expected[i]
+        assert set(of_i[2].tolist()) == set(range(12)) - expected[i] - {i}
+
+
+def test_hier_is_its_loss_and_the_losses_of_triplets_of_items_and_of_proxies() -> None:
+    embeddings, paths = batch()
+    loss = HIER(SupCon(), SIZE, weight=0.5, num_proxies=7, neighbors=5, num_triplets=20, level=1, **BALL).double()
+    torch.manual_seed(2)
+    terms = loss.terms(embeddings, paths)
+    assert loss.total(terms).item() == pytest.approx(terms["SupCon"].item() + 0.5 * terms["HIER"].item())
+    points = [reference.point(row, **BALL) for row in embeddings.tolist()]
+    proxies = [reference.point(row, **{**BALL, "scale": 1.0}) for row in loss.proxies.tolist()]
+    torch.manual_seed(2)
+    expected = 0.0
+    for items, labels in ((points, paths[:, 0]), (proxies, torch.arange(7))):
+        apart = torch.tensor([[reference.distance(x, y, 0.3) for y in items] for x in items], dtype=torch.float64)
+        to_proxies = [[reference.distance(x, y, 0.3) for y in proxies] for x in items]
+        other = ~torch.eye(len(items), dtype=torch.bool)
+        similarities = (-apart).exp() + ((labels[:, None] == labels) & other)
+        triplets = _hyperbolic.reciprocal_triplets(similarities, other, 5, 20)
+        noise = [rows.tolist() for rows in drawn_noise(triplets.shape[1], 7)]
+        members = [tuple(triplet) for triplet in triplets.T.tolist()]
+        losses = reference.ancestor_losses(to_proxies, to_proxies, members, noise, tau=0.1, delta=0.1)
+        expected += sum(losses) / len(losses)
+    assert terms["HIER"].item() == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_gradient_is_the_riemannian_one_unless_the_euclidean_is_asked_for() -> None:
+    embeddings, paths = batch()
+    gradients = []
+    for riemannian in (False, True):
+        torch.manual_seed(0)
+        loss = HIER(SupCon(), SIZE, num_proxies=9, neighbors=6, riemannian=riemannian, weight=1.0).double()
+        gradients.append(torch.autograd.grad(loss.terms(embeddings, paths)["HIER"], loss.proxies)[0])
+    proxies = torch.tensor([reference.point(row, 0.1, 2.3, 1.0) for row in loss.proxies.tolist()], dtype=torch.float64)
+    factor = ((1 - 0.1 * proxies.square().sum(dim=1, keepdim=True)) / 2) ** 2
+    torch.testing.assert_close(gradients[1], factor * gradients[0])
+
+
+def test_items_that_are_no_queries_make_no_triplets() -> None:
+    embeddings, paths = batch(20)
+    loss = HIER(SupCon(), SIZE, num_proxies=9, neighbors=6).double()
+    memory, memory_paths = batch(8, seed=3)
+    queries = torch.arange(20) < 12
+    values = []
+    for arguments in (
+        (embeddings[:12], paths[:12], memory, memory_paths),
+        (embeddings, paths, memory, memory_paths, queries),
+    ):
+        torch.manual_seed(0)
+        mask = None if len(arguments) == 4 else arguments[4][:, None]
+        values.append(loss.terms(*arguments[:4], valid=mask))
+    torch.testing.assert_close(values[0]["SupCon"], values[1]["SupCon"])
+    leaf = embeddings.clone().requires_grad_()
+    loss(leaf, paths, valid=queries[:, None] & queries).backward()
+    assert leaf.grad is not None
+    assert leaf.grad[12:].abs().max() == 0 < leaf.grad[:12].abs().max()
+
+
+def test_a_batch_without_neighbors_adds_nothing_and_a_memory_serves_the_inner_loss() -> None:
+    loss = HIER(SupAP(), SIZE, num_proxies=1).double()
+    embeddings = batch(2)[0].requires_grad_()
+    terms = loss.terms(embeddings, torch.tensor([0, 1]))
+    assert terms["HIER"].item() == 0
+    loss.total(terms).backward()
+    memory = CrossBatchMemory(HIER(SupAP(), SIZE, num_proxies=4, neighbors=3), SIZE, 1, size=20)
+    for seed in (0, 1):
+        vectors, paths = batch(12, seed)
+        assert memory(vectors.float(), paths[:, 1]).isfinite()
+
+
+def test_learned_ancestors_are_nearer_to_what_they_are_of() -> None:
+    torch.manual_seed(0)
+    embeddings, paths = batch(40)
+    leaf = embeddings.clone().requires_grad_()
+    loss = HIER(SupCon(temperature=0.2), SIZE, num_proxies=12, neighbors=8).double()
+    optimizer = torch.optim.Adam([leaf, loss.proxies], lr=0.02)
+    first = loss.terms(leaf, paths)["HIER"].item()
+    for _ in range(80):
+        optimizer.zero_grad()
+        loss(leaf, paths).backward()
+        optimizer.step()
+    assert loss.terms(leaf, paths)["HIER"].item() < 0.8 * first
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"loss=HAPPIER.*pairs"):
+        Hyperbolic(HAPPIER(5, SIZE))
+    with pytest.raises(OptionError, match="loss of hiertree"):
+        HIER(torch.nn.Linear(2, 2), SIZE)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="curvature=0"):
+        Hyperbolic(SupAP(), curvature=0)
+    with pytest.raises(OptionError, match="temperature=0"):
+        HIER(SupAP(), SIZE, temperature=0)
+    with pytest.raises(OptionError, match="neighbors=0"):
+        HIER(SupAP(), SIZE, neighbors=0)
+    with pytest.raises(ShapeError, match="3 dimensions"):
+        HIER(SupAP(), SIZE)(torch.eye(3), torch.tensor([0, 0, 1]))
+    with pytest.raises(EmbeddingError, match="NaN"):
+        Hyperbolic(SupAP())(torch.full((2, 2), torch.nan), torch.tensor([0, 0]))
+    with pytest.raises(OptionError, match="graded"):
+        HIER(ProxyDecomposability(3, SIZE), SIZE).compare_rows(lambda *_: None, 1)  # type: ignore[arg-type,return-value]
+    with pytest.raises(OptionError, match="graded"):
+        HIER(CSL([[0]], SIZE), SIZE).compare_rows(lambda *_: None, 1)  # type: ignore[arg-type,return-value]

@@ -1,0 +1,100 @@
+"""Losses of paths known down to some level, against unique classes and against the items whose class is known."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from every_loss import CLASSES, LOSSES, SIZE
+from torch import Tensor
+
+from hiertree.losses import CrossBatchMemory, HiMulCon, Loss, PytorchMetricLearning, SupAP, TreeMiner
+from hiertree.losses.baselines.metric_learning import as_pytorch_metric_learning
+
+WITH_PROXIES = ("Proxy", "proxies", "centers", "CSL", "softmax", "HAPPIER", "ROD")
+OF_PAIRS = [
+    name for name in LOSSES if not any(word in name for word in (*WITH_PROXIES, "Sum", "memory", "Distributed"))
+]
+
+
+def in_part(seed: int, num_items: int = 24) -> tuple[Tensor, Tensor, Tensor]:
+    """Embeddings, paths with some unknown rests, and the same with a class of its own for each."""
+    generator = torch.Generator().manual_seed(seed)
+    fine = torch.randint(0, CLASSES, (num_items,), generator=generator)
+    embeddings = torch.randn(num_items, SIZE, generator=generator, dtype=torch.float64)
+    unknown = torch.rand(num_items, generator=generator) < 0.3
+    own = torch.where(unknown, 100 + torch.arange(num_items), fine)
+    return embeddings, torch.stack([fine // 2, fine.masked_fill(unknown, -1)], 1), torch.stack([fine // 2, own], 1)
+
+
+def value_and_gradient(loss: Loss, embeddings: Tensor, paths: Tensor) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(3)
+    leaf = embeddings.clone().requires_grad_()
+    value = loss(leaf, paths)
+    return value.detach(), torch.autograd.grad(value, leaf)[0]
+
+
+@pytest.mark.parametrize("name", [*OF_PAIRS, "HiMulCon", "MultiSimilarityLoss", "with a miner"])
+def test_a_loss_of_pairs_takes_an_unknown_rest_for_a_class_of_its_own(name: str) -> None:
+    embeddings, paths, unique = in_part(1)
+    more = {
+        "HiMulCon": lambda: HiMulCon(2),
+        "MultiSimilarityLoss": lambda: PytorchMetricLearning("MultiSimilarityLoss"),
+        "with a miner": lambda: PytorchMetricLearning("TripletMarginLoss", miner=TreeMiner("TripletMarginMiner")),
+    }
+    made = {**LOSSES, **more}[name]
+    result, expected = (value_and_gradient(made().double(), embeddings, side) for side in (paths, unique))
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["soft centers", "CSL", "the library's softmax"])
+def test_a_loss_of_classes_leaves_items_of_unknown_class_out(name: str) -> None:
+    embeddings, paths, _ = in_part(2)
+    torch.manual_seed(0)
+    loss, known = LOSSES[name]().double(), paths[:, 1] >= 0
+    loss = loss.losses[1] if name == "the library's softmax" else loss
+    value, gradient = value_and_gradient(loss, embeddings, paths)
+    expected, of_known = value_and_gradient(loss, embeddings[known], paths[known])
+    torch.testing.assert_close((value, gradient[known]), (expected, of_known), rtol=1e-12, atol=1e-12)
+    assert not gradient[~known].any()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_every_loss_is_finite_where_classes_are_unknown(name: str, share: float) -> None:
+    embeddings, paths, _ = in_part(4)
+    if share == 1.0:
+        paths[:, 1] = -1
+    torch.manual_seed(0)
+    loss = LOSSES[name]().double()
+    for _ in range(2):  # the second step of a memory
+        value, gradient = value_and_gradient(loss, embeddings, paths)
+        assert value.isfinite()
+        assert gradient.isfinite().all()
+
+
+def test_terms_of_classes_and_of_pairs_add_up() -> None:
+    embeddings, paths, unique = in_part(5)
+    torch.manual_seed(0)
+    loss = LOSSES["HAPPIER"]().double()
+    known = paths[:, 1] >= 0
+    with torch.no_grad():
+        pairs, classes = loss.terms(embeddings, paths).values()
+        _, of_known = loss.terms(embeddings[known], paths[known]).values()
+        of_unique = LOSSES["SupHAP"]().double()(embeddings, unique)
+    torch.testing.assert_close((pairs, classes), (of_unique, of_known), rtol=1e-12, atol=0)
+
+
+def test_a_memory_keeps_what_is_unknown() -> None:
+    embeddings, paths, unique = in_part(6)
+    remembered, own = (CrossBatchMemory(SupAP(level=2), SIZE, 2, size=64).double() for _ in range(2))
+    for start in (0, 12):
+        part = slice(start, start + 12)
+        value, expected = remembered(embeddings[part], paths[part]), own(embeddings[part], unique[part])
+    assert float(value) == pytest.approx(float(expected), rel=1e-12)
+    assert (remembered.paths[:24] == paths).all()
+
+
+def test_as_a_loss_of_another_library_paths_keep_their_unknown_rest() -> None:
+    embeddings, paths, unique = in_part(7)
+    loss = as_pytorch_metric_learning(SupAP())
+    assert float(loss(embeddings, paths)) == pytest.approx(float(loss(embeddings, unique)), rel=1e-12)
