@@ -30,7 +30,7 @@ structure_option = flag("--structure", "Do not compare sizes with the published 
 
 @click.group(cls=CheckedGroup)
 def datasets() -> None:
-    """Benchmarks in the formats they are published in."""
+    """Benchmarks, read in their published formats."""
 
 
 @datasets.command("list", example="hiertree datasets list")

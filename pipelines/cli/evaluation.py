@@ -71,7 +71,7 @@ codes_option = flag("--codes", "Rank by Hamming distance between the signs of em
 @flag("--skip-bad", "Leave out images that do not decode; OUT/skipped.csv names them.")
 @backbone_option
 def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> None:
-    """Embed the images in DATA for evaluate; an interrupted call goes on where it was.
+    """Embed the images in DATA for evaluate; an interrupted call continues where it stopped.
 
     MODEL is the folder of a finished run, timm:NAME, open_clip:NAME/WEIGHTS, transformers:NAME, or a recipe with
     pretrained weights. DATA is the root of the recipe's data set; or a folder, a table with a column image of files,
@@ -95,7 +95,7 @@ def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> 
 @levels_option
 @gallery_option
 @gallery_labels_option
-@option("--ids", NAME, "Column of ids; no query retrieves its own: itself, its sequence.", metavar="COLUMN")
+@option("--ids", NAME, "Column of ids; no query retrieves an item of its own id.", metavar="COLUMN")
 @option("--junk", INPUT_FILE, "Table of columns query and item, rows counted from 0, to leave out of lists.")
 @flag("--distractors", "Gallery rows whose labels are all empty are irrelevant to every query.")
 @field_options(RetrievalConventions)

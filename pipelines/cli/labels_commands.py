@@ -63,7 +63,7 @@ FAILED = 3  # the status with which a command ends that left landmarks without a
 @settings_options("settings", ScrapeSettings)
 @LOG
 def scrape(**options: Any) -> None:
-    """Ask Wikimedia what the landmarks of LANDMARKS are instances of; an interrupted run goes on where it was.
+    """Ask Wikimedia what the landmarks of LANDMARKS are instances of; an interrupted run continues where it stopped.
 
     LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
     """
@@ -91,7 +91,7 @@ def hypernyms(**options: Any) -> None:
 @TABLE
 @json_option
 def status(store: Path, table: Path | None, as_json: bool) -> None:
-    """Say how far the scrape in STORE is, and why landmarks have no label; it may be running."""
+    """Report how far the scrape in STORE has come, even while it runs, and why landmarks have no label."""
     print_report(pipeline.status(store, table=table), pipeline.describe_status, as_json=as_json)
 
 
@@ -183,7 +183,7 @@ def review(
     embedding: EncoderSettings,
     **options: Any,
 ) -> None:
-    """Rename, merge, split and approve the clusters in CLUSTERED on a page of this machine, until Ctrl-C.
+    """Rename, merge, split and approve the clusters in CLUSTERED on a local page, until Ctrl-C.
 
     CLUSTERED is a folder that 'labels cluster' made. Every action is on the disk before the page shows it; the same
     command goes on where the log ends. The encoder serves to split a cluster in two by 2-means.
@@ -249,7 +249,7 @@ def tree(export: Path, out: Path, settings: TreeSettings) -> None:
 @settings_options("settings", ImagesSettings)
 @OUT
 def images(export: Path, settings: ImagesSettings, out: Path) -> None:
-    """List images with their labels of EXPORT and a split: a table to train on ('data: {name: table}').
+    """List images with their labels from EXPORT and a split: a table to train on ('data: {name: table}').
 
     EXPORT is a folder made by 'labels export' or 'labels build', or a table in GLDv2's published columns. Whole
     landmarks are held out, some of every supercategory.

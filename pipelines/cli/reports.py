@@ -54,7 +54,7 @@ def report(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
 @port_option
 @no_browser_option
 def browse(sources: tuple[Path, ...], images: Path | None, port: int, no_browser: bool) -> None:
-    """Click an image and see its nearest neighbors, colored by level, on a page of this machine, until Ctrl-C.
+    """Click an image and see its nearest neighbors, colored by level, on a local page, until Ctrl-C.
 
     SOURCES are runs, folders that embed wrote, or files of embeddings, one for each model, all of the same images.
     """

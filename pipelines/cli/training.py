@@ -135,7 +135,7 @@ def _head(recipe: BuiltInRecipe, text: str) -> Iterator[str]:
 @choice("--on-bad-image", ["error", "skip"], "What to do with images that do not decode.")
 @flag("--fresh", "Remove an earlier run in that folder first.")
 def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str | None, fresh: bool) -> None:
-    """Train RECIPE, a YAML file or the name of a built-in one; an interrupted run goes on where it was."""
+    """Train RECIPE, a YAML file or the name of a built-in one; an interrupted run continues where it stopped."""
     from ..training.recipe.reading import load_recipe
     from ..training.run.experiment import train as run
 

@@ -153,7 +153,7 @@ def _last_error_line(job: Job[Any]) -> str:
 
 
 class ResumableJob:
-    """A call that goes on where it was, as submitit stores it, makes it, and submits it again if its time is up."""
+    """A resumable call, as submitit stores it, makes it, and submits it again if its time is up."""
 
     def __init__(self, function: Callable[..., object], *given: Any, **options: Any) -> None:
         self._function, self._given, self._options = function, given, options

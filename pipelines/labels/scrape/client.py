@@ -229,7 +229,7 @@ def user_agent(contact: str | None) -> str:
     import requests
 
     if contact is None:
-        expected = "your mail address or web page, for Wikimedia's operators"
+        expected = "your email address or web page, for Wikimedia's operators"
         raise OptionError("no contact", expected=expected, remedy="pass --contact")
     return f"hiertree/{hiertree.__version__} ({contact}) python-requests/{requests.__version__}"
 

@@ -24,11 +24,11 @@ _NOT_REAL = re.compile(r"(.*\.)?(example(\.(com|org|net|edu))?|invalid|test|loca
 class ScrapeSettings(Settings):
     """Which source is read, and how Wikimedia is asked."""
 
-    contact: str | None = option(None, "Your mail address or web page, for Wikimedia's operators; needed to ask them.")
+    contact: str | None = option(None, "Your email address or web page, for Wikimedia's operators; needed to ask them.")
     source: Literal["api", "html"] = option(
         "api", "The action API, 50 landmarks per request, or the category pages, one per request."
     )
-    requests_per_minute: FiniteFloat = option(200.0, "Spread evenly; one request at a time in any case.", gt=0)
+    requests_per_minute: FiniteFloat = option(200.0, "Spread evenly, one request at a time.", gt=0)
     max_retries: int = option(8, "Retries of a failed request.", ge=0)
     backoff: FiniteFloat = option(5.0, "Seconds before the first retry; doubled for each further one.", gt=0)
     refresh_older_than: float | None = option(
@@ -51,7 +51,7 @@ class ScrapeSettings(Settings):
         if contact is not None and (
             not address_match or _NOT_REAL.fullmatch(address_match[1]) or not contact.isascii()
         ):
-            raise OptionError(f"contact={contact!r}", expected="your own mail address or web page, for the operators")
+            raise OptionError(f"contact={contact!r}", expected="your own email address or web page, for the operators")
         return contact
 
     @model_validator(mode="after")
