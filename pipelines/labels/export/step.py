@@ -191,8 +191,8 @@ def describe_exported(exported: Exported, *, clusters: bool = False) -> str:
     lines = [describe_cleaning(report), summary, *(cluster_lines if clusters else [])]
     if "review" in report:
         counts = report["review"]
-        marks = f"{counts['irrelevant']} labels irrelevant, {counts['either']} of either kind"
-        lines.append(f"reviewed: {counts['events']} actions, {marks}")
+        lines.append(f"reviewed: {counts['events']} actions, {counts['irrelevant']} labels irrelevant")
+        lines[-1] += f", {counts['either']} of either kind" if counts["either"] else ""
         if "torn_bytes" in counts:
             lines.append(f"the log ends within an action: its last {counts['torn_bytes']} bytes do not count")
     return "\n".join(lines)
