@@ -12,8 +12,9 @@ github.com/cvjena/semantic-embeddings (folder ILSVRC), the nouns are in timm. Th
 the list knows, and those that it does not.
 ``--groups`` prints how well groups of clusters (six labels a cluster on average, one level of groups) agree with the
 classes of GeoNames, OpenStreetMap and WordNet.
+``--ward`` compares whole proposals of joined k-means with those of Ward's tree over the same vectors.
 ``--part tuning`` and ``--part held-out`` take one half of the labels, by a hash; nothing was adjusted on the second.
-``--speed 5700`` times the encoder and k-means (78 clusters, 10 restarts) on so many labels, and the choice of k.
+``--speed 5700`` times the encoder, k-means (78 clusters, 10 restarts) and Ward on so many labels, and the choice of k.
 ``--scale 10000 100000`` makes so many labels of the lists' words, a landmark each or ``--landmarks`` together, in a
 store as it is after scraping, and prints the time and the peak memory of ``status``, ``clean``, ``cluster`` and
 ``export``.
@@ -28,17 +29,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Hashable, Sequence
-from itertools import chain, islice, repeat
+from itertools import chain, islice, product, repeat
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+from unittest.mock import patch
 
 import numpy as np
 from label_baselines import ancestors_by_ward, greedy_ancestors, lookup, ward
 from label_references import HYPERNYMS, Encoders, add_options, encoders_of, measured, references
+from scipy.cluster.hierarchy import fcluster, linkage
 
 from hiertree.io.tables import write_table
 from hiertree.pipelines.labels import PlaceNounEncoder, spherical_kmeans
-from hiertree.pipelines.labels.cluster.clustering import choose_k
+from hiertree.pipelines.labels.cluster import clustering, proposing
+from hiertree.pipelines.labels.cluster.clustering import Clustering, Vectors, choose_k
 from hiertree.pipelines.labels.cluster.embedding import Embedding, embed
 from hiertree.pipelines.labels.cluster.proposing import Cluster, propose_for
 from hiertree.pipelines.labels.encode.phrases import parse
@@ -112,6 +116,38 @@ def groups(data: Path, part: str, nouns: Path | None, _: Encoders) -> None:
             pairs = [(clusters[label].kind, clusters[label].above) for label in classes]
             head = (f"{name} ({len(set(classes.values()))})", len(classes), "yes" if above else "no")
             write_measures(*head, groupings=[pairs], true=list(classes.values()))
+
+
+def joined_or_ward(data: Path, part: str, nouns: Path | None, encoders: Encoders) -> None:
+    write_row("reference", "features", "k", "way", "clusters", "ARI", "NMI", "B³", "purity", "purity by chance")
+    ways = {
+        "joined": {"spherical_kmeans": spherical_kmeans, "choose_k": choose_k},
+        "Ward": {"spherical_kmeans": ward_clustering, "choose_k": choose_k_of_ward},
+    }
+    for name, classes in references(data, part, nouns).items():
+        labels, true = map(list, zip(*sorted(classes.items()), strict=True))
+        number = len(set(true))
+        for (features, encoder), (above, edges) in product(encoders.items(), HYPERNYMS.items()):
+            embedding = embed(labels, encoder, hypernyms=edges)
+            for k in (min(number, int(embedding.known.sum())), "auto"):
+                for way, functions in ways.items():
+                    with patch.multiple(proposing, **functions):
+                        proposals = [proposal_of(embedding, k, seed) for seed in (SEEDS if way == "joined" else [0])]
+                    groupings = [[of[label].name for label in labels] for of in proposals]
+                    write_measures(name, features + above, k, way, groupings=groupings, true=true)
+
+
+def ward_clustering(vectors: Vectors, k: int, **_: Any) -> Clustering:
+    assignment = np.array(ward(vectors, k)) - 1
+    return Clustering(assignment, vectors[:k])
+
+
+def choose_k_of_ward(vectors: Vectors, **_: Any) -> tuple[int, dict[int, float]]:
+    """As :func:`choose_k` does it, over cuts of one tree."""
+    tree = linkage(vectors, "ward")
+    cuts = {k: fcluster(tree, k, "maxclust") for k in clustering._numbers_to_try(vectors)}
+    scores = {k: float(clustering.silhouettes(vectors, cut).mean()) for k, cut in cuts.items()}
+    return max(scores, key=lambda k: clustering._mean_of_neighbors(scores, k)), scores
 
 
 def write_measures(*head: object, groupings: Sequence[Sequence[Hashable]], true: Sequence[str]) -> None:
@@ -191,9 +227,11 @@ def speed(data: Path, count: int) -> None:
     clocks.append((time.perf_counter(), time.process_time()))
     spherical_kmeans(embedding.vectors, 78, restarts=10)
     clocks.append((time.perf_counter(), time.process_time()))
+    ward(embedding.vectors, 78)
+    clocks.append((time.perf_counter(), time.process_time()))
     choose_k(embed(known[:1300], PlaceNounEncoder()).vectors)
     clocks.append((time.perf_counter(), time.process_time()))
-    parts = (f"embedding {count}", f"k-means of {count}", "choosing k for 1300")
+    parts = (f"embedding {count}", f"k-means of {count}", f"Ward's tree of {count}", "choosing k for 1300")
     for name, begin, end in zip(parts, clocks[:-1], clocks[1:], strict=True):
         print(f"{name}: {end[0] - begin[0]:.1f} s, {end[1] - begin[1]:.1f} s of processor time")
 
@@ -202,6 +240,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser)
     parser.add_argument("--groups", action="store_true")
+    parser.add_argument("--ward", action="store_true")
     parser.add_argument("--speed", type=int, metavar="LABELS")
     parser.add_argument("--scale", type=int, nargs="+", metavar="LABELS")
     parser.add_argument("--landmarks", type=int, default=0)
@@ -213,7 +252,8 @@ def main() -> None:
     elif arguments.speed:
         speed(arguments.data, arguments.speed)
     else:
-        way, encoders = groups if arguments.groups else compare, {"words": PlaceNounEncoder(senses=False)}
+        way = groups if arguments.groups else joined_or_ward if arguments.ward else compare
+        encoders: Encoders = {"words": PlaceNounEncoder(senses=False)}
         way(arguments.data, arguments.part, arguments.nouns, encoders | encoders_of(arguments))
 
 

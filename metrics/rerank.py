@@ -243,9 +243,9 @@ def poincare_vectors(
     .. math:: \cos = -\cosh(\sqrt{c}\, d) \,/\, \sqrt{\cosh 2a_q \cosh 2A}
 
     with the distance d of :class:`hiertree.losses.Hyperbolic`, a = 2√c·min(scale·\|f\|, radius) and A that of the
-    radius. A point of the ball is (sinh a·f/\|f\|, cosh a) on the hyperboloid, where cosh √c·d is an inner product; a last
+    radius. A point is (sinh a·f/\|f\|, cosh a) on the hyperboloid, where cosh √c·d is an inner product; a last
     number gives all items one length. Embeddings of one length rank as by their own cosines: they need none of this.
-    Nickel and Kiela, *Learning Continuous Hierarchies in the Lorentz Model of Hyperbolic Geometry*, ICML 2018, Eq. 2–3.
+    Nickel and Kiela, *Learning Continuous Hierarchies in the Lorentz Model of Hyperbolic Geometry*, ICML 2018.
 
     Args:
         embeddings: (n, d) vectors; give float64 where √c·radius is above 1, since the numbers grow as its exponential.

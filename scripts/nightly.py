@@ -18,7 +18,7 @@ GROUPS = {
     "lowest": ("scripts/try_lowest.py",),
     "peers": ("tests/metrics/test_runs.py", "tests/package/test_docs_examples.py"),
     "processes": ("tests/pipelines/stored_embeddings", "tests/pipelines/training/distributed"),
-    "real-networks": ("tests/pipelines/labels/test_real_networks.py",),
+    "real-networks": ("tests/pipelines/labels/test_real_networks.py", "tests/pipelines/training/test_real_backbone.py"),
     "site": ("tests/package/test_site.py",),
     "slurm": ("tests/pipelines/test_slurm.py",),
     "stops": ("tests/pipelines/cli/test_stops.py",),

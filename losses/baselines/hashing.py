@@ -44,7 +44,7 @@ class HashNet(_LevelCodeLoss):
               \quad \theta_{ij} = a\, \varphi_i \cdot \varphi_j
 
     over all pairs of the batch, y = 1 for those of a class, φ = tanh(α·f). Time and memory are O(B·M).
-    Source: Cao et al., *HashNet: Deep Learning to Hash by Continuation* (ICCV 2017), Eq. 4–5, divided by the sum of the
+    Source: Cao et al., *HashNet: Deep Learning to Hash by Continuation* (ICCV 2017), divided by the sum of the
     weights as in the authors' public code.
 
     Args:
@@ -76,10 +76,10 @@ class HashNet(_LevelCodeLoss):
     def losses_of(self, pairs: VectorPairs) -> LossPerQuery:
         """The loss of each query, as a share of the whole batch's."""
         binary = pairs.compared().binary(self.level)
-        counts, weight = binary.counts().to(binary.scores.dtype), self.positive_weight
+        counts = binary.counts().to(binary.scores.dtype)
         num_negatives, num_positives = counts.sum(dim=0)
-        if weight is None:
-            weight = torch.where(num_negatives > 0, num_negatives / num_positives.clamp(min=1), 1)
+        balance = torch.where(num_negatives > 0, num_negatives / num_positives.clamp(min=1), 1)
+        weight = balance if self.positive_weight is None else torch.full_like(balance, self.positive_weight)
         slope = 10 / pairs.queries.shape[1] if self.slope is None else self.slope
         total = weight * num_positives + num_negatives
         share = (counts.sum(dim=1) > 0).sum() / torch.where(total > 0, total, 1)
@@ -122,7 +122,7 @@ class DPSH(_QuantizedCodeLoss):
 
     averaged over the items i that have a candidate j, of M; y = 1 for one of its class, u = α·f.
     Source: Li, Wang and Kang, *Feature Learning Based Deep Supervised Hashing with Pairwise Labels* (IJCAI 2016),
-    Eq. 6, divided by the number of pairs as in the public code of their group. There the candidates are all training
+    divided by the number of pairs as in the public code of their group. There the candidates are all training
     images, as last embedded: here ``CrossBatchMemory(…, enqueue="before")``.
 
     Args:
@@ -157,7 +157,7 @@ class DTSH(_QuantizedCodeLoss):
 
     averaged over the items i that have positives P and negatives N; u = α·f. All triplets of the batch count, of which
     the public code draws 50 × 50 from each pair of classes. Memory is bounded, time O(B·M·\|P\|).
-    Source: Wang, Shi and Kitani, *Deep Supervised Hashing with Triplet Labels* (ACCV 2016), Eq. 5.
+    Source: Wang, Shi and Kitani, *Deep Supervised Hashing with Triplet Labels* (ACCV 2016).
 
     Args:
         margin: m; None: b/2 for codes of b bits, as in the public code.
@@ -197,7 +197,7 @@ class MIHash(_LevelCodeLoss):
 
     of soft counts of the candidates at each distance, as in :class:`TieAwareAP`; from −1 to 0, averaged over the
     queries that have a positive. Source: Cakir, He, Bargal and Sclaroff, *Hashing with Mutual Information*
-    (TPAMI 2019), Eq. 3; *MIHash: Online Hashing with Mutual Information* (ICCV 2017).
+    (TPAMI 2019); *MIHash: Online Hashing with Mutual Information* (ICCV 2017).
 
     Args:
         alpha, alpha_factor, alpha_every, num_bins, level, include_self: as in :class:`TieAwareAP`. The public code has

@@ -24,7 +24,10 @@ def poincare_points(vectors: Tensor, *, curvature: float, radius: float, scale: 
     r"""(n, d) points of the Poincaré ball, tanh(√c·\|x\|)·x / (√c·\|x\|), for x = scale·f cut to norms ≤ ``radius``."""
     norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
     lengths = math.sqrt(curvature) * (scale * norms).clamp(max=radius)
-    return vectors * (lengths.tanh().clamp(max=LARGEST_NORM) / (math.sqrt(curvature) * norms.clamp(min=1e-12)))
+    points: Tensor = vectors * (
+        lengths.tanh().clamp(max=LARGEST_NORM) / (math.sqrt(curvature) * norms.clamp(min=1e-12))
+    )
+    return points
 
 
 def poincare_distances(x: Tensor, y: Tensor, curvature: float) -> Tensor:
@@ -63,7 +66,7 @@ class Hyperbolic(_Hyperbolic):
     for the points x = tanh(√c·\|f\|)·f / (√c·\|f\|) of embeddings f. Options of the loss that are differences of
     cosines, temperatures and margins, are of distances here. Time and memory are O(B·M·d) and O(B·M).
     Source: Ermolov et al., *Hyperbolic Vision Transformers: Combining Improvements in Metric Learning* (CVPR 2022),
-    Eq. 3–6, for ``Hyperbolic(SupCon(temperature=0.2))``.
+    which is ``Hyperbolic(SupCon(temperature=0.2))``.
 
     Args:
         loss: a loss of pairs of one term, such as :class:`SupCon` or :class:`SupAP`.
@@ -107,7 +110,7 @@ class HIER(_Hyperbolic):
     its straight-through gradient. Items of a class are nearest; then the distance d of :class:`Hyperbolic` decides. The
     same is added for triplets of the proxies. Draws are of torch's generator; references are for the loss only.
     Source: Kim, Jeong and Kwak, *HIER: Metric Learning Beyond Class Labels via Hierarchical Regularization* (CVPR
-    2023), Eq. 4–7, with the neighbors and the gradient of the authors' public code, but k is never i.
+    2023), as in the authors' public code, but k is never i.
 
     Args:
         loss: the metric learning loss that it regularizes; its parts come first among the terms.
@@ -205,12 +208,12 @@ def ancestor_losses(distances: Tensor, triplets: Tensor, *, temperature: float, 
     """(T,) losses of (3, T) triplets of items, for (n, P) distances to proxies; draws the ancestors."""
     of_i, of_j, of_k = distances[triplets]
     of_pair = torch.maximum(of_i, of_j)
-    near, far = (
+    ancestors = [
         gumbel_softmax(-farthest / temperature, hard=True) for farthest in (of_pair, torch.maximum(of_pair, of_k))
-    )
-    rises = [((near - far) * own).sum(dim=1) for own in (of_i, of_j, -of_k)]
+    ]
+    rises = [((ancestors[0] - ancestors[1]) * lengths).sum(dim=1) for lengths in (of_i, of_j, -of_k)]
     losses = torch.stack([(rise + margin).relu() for rise in rises]).sum(dim=0)
-    return losses * (near.argmax(dim=1) != far.argmax(dim=1))
+    return losses * (ancestors[0].argmax(dim=1) != ancestors[1].argmax(dim=1))
 
 
 def reciprocal_triplets(similarities: Tensor, valid: Tensor, neighbors: int, number: int) -> Tensor:
@@ -220,11 +223,12 @@ def reciprocal_triplets(similarities: Tensor, valid: Tensor, neighbors: int, num
     """
     ranked = similarities.masked_fill(~valid, -torch.inf).fill_diagonal_(torch.inf)
     nearest = ranked.topk(min(neighbors, len(ranked)), dim=1).indices
-    near = torch.zeros_like(valid).scatter_(1, nearest, True)
-    mutual = near & near.T & valid
-    others = valid & ~mutual
-    rows = ((mutual.sum(dim=1) > 1) & others.any(dim=1)).nonzero()[:, 0]
+    is_near = torch.zeros_like(valid).scatter_(1, nearest, True)
+    is_neighbor = is_near & is_near.T & valid
+    is_other = valid & ~is_neighbor
+    rows = ((is_neighbor.sum(dim=1) > 1) & is_other.any(dim=1)).nonzero()[:, 0]
     if not len(rows):
         return rows.new_empty(3, 0)
-    drawn = [torch.multinomial(kind[rows].float(), number, replacement=True).flatten() for kind in (mutual, others)]
-    return torch.stack([rows.repeat_interleave(number), *drawn])
+    masks = (is_neighbor[rows], is_other[rows])
+    partners = [torch.multinomial(mask.float(), number, replacement=True).flatten() for mask in masks]
+    return torch.stack([rows.repeat_interleave(number), *partners])

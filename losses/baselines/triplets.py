@@ -78,9 +78,9 @@ class HierarchicalTriplet(PairLoss):
         """The sum over levels of the mean over triplets, a query."""
         if pairs.num_levels != len(self.margins):
             raise ShapeError(f"paths of {pairs.num_levels} levels", expected=f"{len(self.margins)}, as margins are")
-        values, counted = torch.zeros_like(pairs.scores[:, 0]), torch.zeros_like(pairs.valid[:, 0])
+        values, is_counted = torch.zeros_like(pairs.scores[:, 0]), torch.zeros_like(pairs.valid[:, 0])
         for level, margin in enumerate(self.margins, start=1):
             adjacent = pairs.valid & ((pairs.levels == level) | (pairs.levels == level - 1))
             losses = mean_over_triplets(pairs._replace(valid=adjacent).binary(level), margin)
-            values, counted = values + losses.values, counted | losses.counted
-        return LossPerQuery(values, counted)
+            values, is_counted = values + losses.values, is_counted | losses.counted
+        return LossPerQuery(values, is_counted)

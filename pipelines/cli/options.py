@@ -126,6 +126,8 @@ def _type_of(info: FieldInfo) -> Any:
     kinds = [kind for kind in (get_args(info.annotation) or (info.annotation,)) if kind not in (type(None), Ellipsis)]
     if get_origin(info.annotation) is Literal:
         return click.Choice(kinds)
+    if len(kinds) == 1 and get_origin(kinds[0]) is Literal:  # or None
+        return click.Choice(get_args(kinds[0]))
     if get_origin(info.annotation) is tuple and kinds == [Path]:
         return NAME_OR_INPUT
     if kinds == [Path]:

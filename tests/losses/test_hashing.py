@@ -183,7 +183,7 @@ EARLIER: dict[str, Callable[[], HashNet | DPSH | DTSH | MIHash]] = {
     "MIHash of few bins": lambda: MIHash(num_bins=3, level=1),
 }
 every_tie_aware_loss = pytest.mark.parametrize("name", LOSSES)
-every_loss = pytest.mark.parametrize("name", {**LOSSES, **EARLIER})
+every_loss = pytest.mark.parametrize("name", [*LOSSES, *EARLIER])
 
 
 def made(name: str) -> Loss:

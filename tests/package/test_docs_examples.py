@@ -22,11 +22,13 @@ PAGES = {
     "hierarchy.md": (),
     "metrics.md": ("faiss",),
     "python.md": ("faiss", "onnxruntime", "torchmetrics"),
+    "scale.md": ("faiss",),
     "statistics.md": (),
     "report.md": (),
     "peers.md": ("ir_measures", "ranx", "pytorch_metric_learning"),
     "guides/hugging-face.md": ("datasets", "torchvision"),
     "guides/lightning.md": ("lightning",),
+    "guides/model-selection.md": ("sklearn", "sentence_transformers"),
     "guides/pytorch-metric-learning.md": ("pytorch_metric_learning",),
     "guides/rankings.md": ("ir_measures", "ranx"),
 }
@@ -42,7 +44,7 @@ def run_small(block: str) -> None:
         printed_by(f"{line} {settings} --quiet")
 
 
-NIGHTLY = ("peers.md", "guides/rankings.md")  # which load and compile other libraries
+NIGHTLY = ("peers.md", "guides/model-selection.md", "guides/rankings.md")  # which load and compile other libraries
 
 
 @pytest.mark.parametrize(

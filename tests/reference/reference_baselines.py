@@ -138,7 +138,7 @@ def contrastive(scores: Sequence[float], positive: Sequence[bool], temperature: 
 
 
 def hierarchical_triplet(scores: Sequence[float], levels: Sequence[int], margins: Sequence[float]) -> float | None:
-    """Triplets of adjacent levels (Zhang et al., CVPR 2016, Eq. 6, in cosines); None without any."""
+    """Triplets of adjacent levels (Zhang et al., CVPR 2016, in cosines); None without any."""
     means = []
     for level, margin in enumerate(margins, start=1):
         values = [

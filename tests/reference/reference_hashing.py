@@ -99,7 +99,7 @@ def relaxed_ndcg(
 
 
 def cross_entropy(theta: float, positive: bool) -> float:
-    """−log p(y | θ), p(1 | θ) = σ(θ): HashNet (Cao et al., ICCV 2017) Eq. 2, DPSH (Li et al., IJCAI 2016) Eq. 1."""
+    """−log p(y | θ), p(1 | θ) = σ(θ): HashNet (Cao et al., ICCV 2017), DPSH (Li et al., IJCAI 2016)."""
     return -math.log(1 / (1 + math.exp(-theta)) if positive else 1 / (1 + math.exp(theta)))
 
 
@@ -132,7 +132,7 @@ def dpsh(products: Sequence[float], positive: Sequence[bool]) -> float:
 
 
 def dtsh(products: Sequence[float], positive: Sequence[bool], margin: float) -> float | None:
-    """The mean over the triplets of one query (Wang et al., ACCV 2016, Eq. 3); None without one."""
+    """The mean over the triplets of one query (Wang et al., ACCV 2016); None without one."""
     values = []
     for product, holds in zip(products, positive, strict=True):
         for other, other_holds in zip(products, positive, strict=True):

@@ -9,7 +9,7 @@ Rows = Sequence[Sequence[float]]
 
 
 def point(vector: Sequence[float], curvature: float, radius: float, scale: float) -> list[float]:
-    """The exponential map at the origin, of the vector cut to a norm (Ermolov et al., CVPR 2022, Eq. 4)."""
+    """The exponential map at the origin, of the vector cut to a norm (Ermolov et al., CVPR 2022)."""
     norm = scale * math.sqrt(sum(x * x for x in vector))
     cut = [scale * x * min(1.0, radius / norm) for x in vector]
     length = math.sqrt(curvature) * min(norm, radius)
@@ -17,7 +17,7 @@ def point(vector: Sequence[float], curvature: float, radius: float, scale: float
 
 
 def distance(x: Sequence[float], y: Sequence[float], curvature: float) -> float:
-    """2/√c·artanh(√c·|−x ⊕ y|), ⊕ the addition of Möbius (Ermolov et al., Eq. 1, 3)."""
+    """2/√c·artanh(√c·|−x ⊕ y|), ⊕ the addition of Möbius."""
     xx, yy = sum(a * a for a in x), sum(b * b for b in y)
     xy = -sum(a * b for a, b in zip(x, y, strict=True))
     of_x, of_y = 1 + 2 * curvature * xy + curvature * yy, 1 - curvature * xx
@@ -41,7 +41,7 @@ def ancestor_losses(
     tau: float,
     delta: float,
 ) -> list[float]:
-    """Eq. 7 of each triplet, as a function whose derivative at ``at`` is the straight-through one.
+    """The loss of each triplet, as a function whose derivative at ``at`` is the straight-through one.
 
     The weights of the ancestors are hard ones at ``at``, and change from there as the soft ones do.
     """

@@ -113,4 +113,5 @@ def _exhibits(file: Path) -> pd.DataFrame:
             raise ValueError("no photograph of an exhibit")
     if left_out := len(entries) - len(rows):
         _log.info("%s: %d of %d photographs show no exhibit and are left out", file.name, left_out, len(entries))
-    return pd.DataFrame(rows, columns=["exhibit", "path"], index=numbers)
+    table: pd.DataFrame = pd.DataFrame(rows, columns=["exhibit", "path"], index=numbers)
+    return table

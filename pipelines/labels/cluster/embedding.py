@@ -25,6 +25,7 @@ LIKELY = 0.5  # the margin from which a label is rather natural
 _SIGN = {NATURAL: 1, HUMAN_MADE: -1}
 _LISTED, _PARTLY = 1.2, 0.6  # margins that the list gives to a label, and to one of which it has another noun
 _SUPPORTED = 2.4  # margin that the graph gives to a label right below a class whose kind is known
+_READ = 0.66  # the cosine from which a label is read as a place noun
 _READILY = 2.5  # so many times less makes a label human-made
 _MOST, _UNCERTAIN = 2.0, 0.9  # what margins are cut to, and those of which sources or meanings disagree
 _NATURAL = (-1, 0, LIKELY, 1), (0.01, 0.05, 0.5, 0.93)  # margins, shares of natural labels
@@ -43,19 +44,46 @@ class Embedding:
     chains: tuple[tuple[str, ...], ...]  # what stands above labels in the source; empty where that is not known
     senses: NDArray[Any]  # (n,) the sense of each text, "" where there is none
     others: tuple[str | None, ...]  # the nearest noun above a label that is of another sense than its own
+    readings: tuple[str, ...]  # the place noun as which a label was read, "" where there is none
 
 
-def embed(labels: Iterable[str], encoder: TextEncoder, *, hypernyms: Hypernyms | None = None) -> Embedding:
-    """Encode labels, and find how near each is to either kind; hypernyms are by default those that come with it."""
+def embed(
+    labels: Iterable[str],
+    encoder: TextEncoder,
+    *,
+    hypernyms: Hypernyms | None = None,
+    reader: TextEncoder | None = None,
+) -> Embedding:
+    """Encode labels, and find how near each is to either kind; hypernyms are by default those that come with it.
+
+    A label of which nothing is known is read as the place noun that is nearest to it by the reader, if one is near.
+    """
     names, graph = tuple(sorted(labels)), read_hypernyms() if hypernyms is None else hypernyms
-    texts = tuple(map(graph.text, names))
-    vectors = graph.join(names, encoder.encode(texts))
     margins = [known_margin(name, graph) for name in names]
+    unknown = [name for name, margin in zip(names, margins, strict=True) if margin is None]
+    noun_of = {} if reader is None or not unknown else _nearest_nouns(unknown, reader)
+    texts = tuple(noun_of.get(name) or graph.text(name) for name in names)
+    vectors = graph.join([noun_of.get(name, name) for name in names], encoder.encode(texts))
+    margins = [
+        np.clip(known_margin(noun_of[name], graph), -_UNCERTAIN, _UNCERTAIN) if name in noun_of else margin
+        for name, margin in zip(names, margins, strict=True)
+    ]
     is_known = np.array([margin is not None for margin in margins]) | (encoder.kind_margin > 0)
     chains, nouns_above = tuple(map(graph.chain, names)), tuple(_find_noun_above(name, graph) for name in names)
     senses = np.array([parse(text).sense or "" for text in texts], dtype=object)
     margin, parents = _margins(texts, margins, encoder), _parents(names, graph)
-    return Embedding(names, texts, vectors, margin, is_known, parents, chains, senses, nouns_above)
+    readings = tuple(noun_of.get(name, "") for name in names)
+    return Embedding(names, texts, vectors, margin, is_known, parents, chains, senses, nouns_above, readings)
+
+
+def _nearest_nouns(labels: Sequence[str], reader: TextEncoder) -> dict[str, str]:
+    """The place noun nearest to each label that has one near."""
+    nouns = sorted([*thesaurus().anchors(NATURAL), *thesaurus().anchors(HUMAN_MADE)], key=len)  # of equals the shortest
+    encoded_labels, encoded_nouns = np.split(reader.encode([*labels, *nouns]), [len(labels)])
+    cosines = encoded_labels @ encoded_nouns.T
+    cosines[:, encoded_nouns[:, -1] == 1] = 0  # on the last axis lies what a table of vectors does not know
+    nearest = zip(labels, cosines.argmax(axis=1).tolist(), cosines.max(axis=1).tolist(), strict=True)
+    return {label: nouns[place] for label, place, cosine in nearest if cosine >= _READ}
 
 
 def _find_noun_above(label: str, hypernyms: Hypernyms) -> str | None:

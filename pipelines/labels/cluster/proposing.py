@@ -105,6 +105,7 @@ def propose(
     restarts: int = RESTARTS,
     levels: int = 0,
     hypernyms: Hypernyms | None = None,
+    reader: TextEncoder | None = None,
 ) -> Proposal:
     """Propose supercategories for labels; the order in which they are given does not matter.
 
@@ -117,6 +118,7 @@ def propose(
         restarts: runs of k-means, which are joined.
         levels: of groups between kinds and clusters.
         hypernyms: what stands above labels; default: what is known without a table.
+        reader: reads labels of which nothing is known as the place noun nearest to them, in other languages too.
 
     Raises:
         OptionError: more clusters than labels, or no label.
@@ -128,7 +130,7 @@ def propose(
     """
     if not counts:
         raise OptionError("no label", expected="at least 1 to cluster")
-    embedding = embed(counts, encoder, hypernyms=hypernyms)
+    embedding = embed(counts, encoder, hypernyms=hypernyms, reader=reader)
     return propose_for(embedding, counts, clusters=clusters, seed=seed, restarts=restarts, levels=levels)
 
 
@@ -194,6 +196,7 @@ def _places(
         margin = float(embedding.margins[row])
         doubts = [f"{NO_LANDMARK}: {senses[row]}"] if thesaurus().theme_of.get(senses[row]) == NO_LANDMARK else []
         doubts += ["kind"] if abs(margin) < 1 else []
+        doubts += [f"read as {noun}"] if (noun := embedding.readings[row]) else []
         doubts += ["near another cluster"] if is_near[row] else []
         parent, targets = embedding.parents[row], list[str]()
         if assignment[parent] != assignment[row] and senses[parent] not in GENERAL:

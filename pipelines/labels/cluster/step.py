@@ -111,10 +111,16 @@ class ClusterStep(LabelStep[Clustered]):
         tables = [stored_hypernyms(path) if is_store(path) else path for path in self.edges]
         return read_hypernyms(*tables, items=label_items(self.kept))
 
+    @cached_property
+    def reader(self) -> TextEncoder | None:
+        """What reads labels of which nothing is known."""
+        return self.settings.build_reader()
+
     def record(self) -> StepRecord:
         """The cleaned landmarks, the references and the hypernyms; the encoder as it describes itself."""
         settings = self.settings
         parameters = {name: getattr(settings, name) for name in ("clusters", "restarts", "levels")}
+        parameters |= {} if self.reader is None else {"reader": self.reader.settings()}
         parameters |= {"references": [path.name for path in settings.references]}
         parameters |= {"hypernyms": [path.name for path in self.edges]} if self.edges else {}
         tables = [split_reference(path)[0] for path in settings.references]
@@ -126,7 +132,7 @@ class ClusterStep(LabelStep[Clustered]):
         references = dict(map(read_reference, settings.references))
         if not counts:
             raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labels to cluster")
-        embedding = embed(counts, self.encoder, hypernyms=self.hypernyms)
+        embedding = embed(counts, self.encoder, hypernyms=self.hypernyms, reader=self.reader)
         options = settings.model_dump(include={"clusters", "seed", "restarts", "levels"})
         proposal = propose_for(embedding, counts, **options)
         quality = measure_quality(proposal, embedding, references=references)

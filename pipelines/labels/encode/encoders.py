@@ -91,28 +91,45 @@ class EncoderSettings(ClipSettings):
     encoder: Literal["place-nouns", "clip", "sentence-transformers", "vectors"] = option(
         "place-nouns", "Encoder of the labels' texts; place-nouns (a list of them, words, letters) needs no download."
     )
+    reader: Literal["clip", "sentence-transformers", "vectors"] | None = option(
+        None,
+        "Encoder by which place-nouns reads what it does not know, labels in other languages for instance, as the "
+        "nearest noun of the list.",
+    )
     sentence_model: str = option(SentenceEncoder.model, "A sentence-transformers model, or its folder.")
-    vectors: Path | None = option(None, "Parquet table of label and vector, for the encoder vectors.")
+    vectors: Path | None = option(None, "Parquet table of label and vector, for vectors.")
     cache: Annotated[Path | None, GROWS] = option(
         None, "Folder that keeps the vectors of clip and sentence-transformers."
     )
 
     @model_validator(mode="after")
     def _fit_the_encoder(self) -> EncoderSettings:
-        if self.encoder in ("place-nouns", "vectors") and self.prompts:
-            raise OptionError(f"prompts={list(self.prompts)}", expected=f"none with the encoder {self.encoder}")
-        if (self.encoder == "vectors") != (self.vectors is not None):
-            raise OptionError(f"encoder={self.encoder}, vectors={self.vectors}", expected="a table if encoder=vectors")
+        if self.reader and self.encoder != "place-nouns":
+            raise OptionError(
+                f"reader={self.reader}, encoder={self.encoder}", expected="a reader for place-nouns alone"
+            )
+        network = self.reader or self.encoder
+        if network in ("place-nouns", "vectors") and self.prompts:
+            raise OptionError(f"prompts={list(self.prompts)}", expected=f"none with the encoder {network}")
+        if (network == "vectors") != (self.vectors is not None):
+            raise OptionError(f"encoder={network}, vectors={self.vectors}", expected="a table if encoder=vectors")
         return self
 
     def build(self) -> TextEncoder:
         """The encoder."""
-        if self.encoder == "place-nouns":
+        return self._built(self.encoder)
+
+    def build_reader(self) -> TextEncoder | None:
+        """The encoder that reads what the list of place nouns does not know, if there is one."""
+        return None if self.reader is None else self._built(self.reader)
+
+    def _built(self, name: str) -> TextEncoder:
+        if name == "place-nouns":
             return PlaceNounEncoder()
         if self.vectors is not None:
             return VectorTable(self.vectors)
         encoder: TextEncoder = self.clip()
-        if self.encoder == "sentence-transformers":
+        if name == "sentence-transformers":
             prompts = self.prompts or SentenceEncoder.prompts
             encoder = SentenceEncoder(self.sentence_model, prompts, self.batch_size, self.device)
         return encoder if self.cache is None else CachedEncoder(encoder, self.cache)

@@ -191,8 +191,8 @@ def describe_exported(exported: Exported, *, clusters: bool = False) -> str:
     lines = [describe_cleaning(report), summary, *(cluster_lines if clusters else [])]
     if "review" in report:
         counts = report["review"]
-        marks = f"irrelevant labels: {counts['irrelevant']}; of either kind: {counts['either']}"
-        lines.append(f"reviewed: {counts['events']} actions; {marks}")
+        marks = f"; of either kind: {counts['either']}" if counts["either"] else ""
+        lines.append(f"reviewed: {counts['events']} actions; irrelevant labels: {counts['irrelevant']}{marks}")
         if "torn_bytes" in counts:
             lines.append(f"the log's last line is incomplete: its {counts['torn_bytes']} bytes do not count")
     return "\n".join(lines)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hiertree.datasets import ImageSource
     from hiertree.metrics import ProtocolName
 
-_LEARN_CODES = [name for name, loss in losses().items() if issubclass(loss, CodeLoss)]
+_LEARN_CODES = [name for name, loss in losses().items() if isinstance(loss, type) and issubclass(loss, CodeLoss)]
 
 
 def list_name(part: ImageDataset) -> str:

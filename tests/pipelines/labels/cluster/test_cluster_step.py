@@ -5,7 +5,10 @@ import json
 from collections import Counter
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from printed_commands import printed_by
 
 from hiertree.errors import OptionError, OutputError, ShapeError, TableError
 from hiertree.pipelines.labels import (
@@ -147,6 +150,42 @@ def test_references_are_read_with_care(reference, tmp_path):
         read_reference("reference.csv")
     with pytest.raises(TableError, match="no column 'kind'"):
         read_reference(reference.replace(":class", ":kind"))
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    """A table of vectors by meaning, in three languages; that of "cafetière" is near nothing."""
+    rows = {"bridge": [1, 0, 0], "köprü": [1, 0.1, 0], "橋": [1, 0, 0.1], "lake": [0, 1, 0], "göl": [0.1, 1, 0]}
+    rows["cafetière"] = [0.5, 0.5, 1]
+    pq.write_table(pa.table({"label": list(rows), "vector": [*rows.values()]}), tmp_path / "vectors.parquet")
+    return tmp_path / "vectors.parquet"
+
+
+def test_labels_of_other_languages_are_read_as_the_lists_nearest_nouns(vectors, tmp_path):
+    labels = ["bridge", "köprü", "橋", "lake", "göl", "cafetière", "missing from the vectors", "castle"]
+    rows = [f"{number},Category:{number},{label}" for number, label in enumerate(labels)]
+    (tmp_path / "landmarks.csv").write_text("\n".join(["landmark_id,category,label", *rows]), encoding="utf-8")
+    cleaned, out = tmp_path / "cleaned", tmp_path / "clustered"
+    printed_by(f"hiertree labels clean {tmp_path}/landmarks.csv --instance-column label --out {cleaned}")
+    printed_by(f"hiertree labels cluster {cleaned} --reader vectors --vectors {vectors} --clusters 3 --out {out}")
+    clusters = {cluster.name: {place.label for place in cluster.labels} for cluster in read_proposal(out).clusters}
+    assert clusters == {
+        "bridge": {"bridge", "köprü", "橋"},
+        "lake": {"lake", "göl"},
+        "castle": {"castle"},
+        "unknown": {"cafetière", "missing from the vectors"},
+    }
+    place = next(place for cluster in read_proposal(out).clusters for place in cluster.labels if place.label == "göl")
+    assert place.doubt.startswith("kind, read as lake")
+    assert json.loads((out / "manifest.json").read_text())["parameters"]["reader"]["table"] == "vectors.parquet"
+
+
+@pytest.mark.parametrize(
+    "settings", [{"encoder": "clip", "reader": "clip"}, {"reader": "vectors"}, {"reader": "clip", "prompts": ("a",)}]
+)
+def test_a_reader_is_for_place_nouns_and_needs_its_own_settings(settings):
+    with pytest.raises(OptionError):
+        ClusterSettings(**settings)
 
 
 def test_wrong_folders_and_references_leave_nothing_behind(clean_folder, reference, landmarks, tmp_path):
