@@ -147,7 +147,7 @@ def propose_for(
         assignment[is_known] = spherical_kmeans(vectors, k, weights=known_weights, **runs).assignment
         if clusters == "auto":
             assignment[is_known] = settle_senses(vectors, assignment[is_known], embedding.senses[is_known])
-        merged_clusters = _join_parents(assignment, embedding.parents, embedding.senses)[is_known]
+        merged_clusters = join_parents(assignment, embedding.parents, embedding.senses)[is_known]
         merged_clusters = np.unique(merged_clusters, return_inverse=True)[1]
         centers = unit_centers(vectors, merged_clusters, known_weights)
         assignment[is_known], cluster_margins = settle_kinds(
@@ -244,7 +244,7 @@ def settle_senses(vectors: Vectors, assignment: Integers, senses: NDArray[Any]) 
     return np.unique(new_assignment, return_inverse=True)[1].astype(np.int64)
 
 
-def _join_parents(assignment: Integers, parents: Integers, senses: NDArray[Any]) -> Integers:
+def join_parents(assignment: Integers, parents: Integers, senses: NDArray[Any]) -> Integers:
     """Each label goes to the cluster of the one above it, up to where two senses are known to differ."""
     differ = (senses != senses[parents]) & (senses != "") & (senses[parents] != "")
     upper = np.where(differ, np.arange(len(parents)), parents)
