@@ -12,7 +12,8 @@ gives a scalar; ``valid`` masks candidates, or queries:
 * :func:`decomposability_gap` and its bounds: how far batches are from the whole; measured, not trained;
 * :class:`FastAP`, :class:`SoftBinAP`, :class:`BlackboxAP`, :class:`CSL`: the baselines of the papers;
   :class:`SupCon`, :class:`HiMulCon`: contrastive losses of one level and of all;
-  :class:`HierarchicalTriplet`: triplets of every level;
+  :class:`HierarchicalTriplet`: triplets of every level; :class:`Hyperbolic`: losses of pairs by Poincaré distance,
+  :class:`HIER`: any loss, and a hierarchy of learned proxies there;
 * :class:`PytorchMetricLearning`: any loss of that library; :func:`as_pytorch_metric_learning`: the other way round;
   :class:`TreeMiner`: any of its miners, at every level;
 * :class:`LevelSum` adds a flat loss over levels, :class:`CrossBatchMemory` ranks among earlier batches.
@@ -20,12 +21,13 @@ gives a scalar; ``valid`` masks candidates, or queries:
 :func:`large_batch_backward` backpropagates a batch in chunks; :class:`DistributedLoss` spreads one over processes,
 whose batches :func:`all_gather` joins.
 
-:mod:`hiertree.losses.functional` has each as a function of scores, levels and a relevance table.
+:mod:`hiertree.losses.functional` has the rank losses as functions of scores, levels and a relevance table.
 
 Conventions: the similarity is the cosine (embeddings are normalized inside, in float32 or better, also under
-autocast), but for the hashing losses, which compare tanh(α·f), and another library's; a query is not its own candidate
-unless ``include_self=True``; a query without a positive is left out of the mean and counted in
-``loss.last_num_skipped``; a batch in which none has one gives 0, which can be backpropagated.
+autocast), but for losses of codes, which compare tanh(α·f) or α·f, hyperbolic ones and another library's; a query is
+not its own candidate unless ``include_self=True``; a query without a positive (for HashNet and DPSH: without a
+candidate) is left out of the mean and counted in ``loss.last_num_skipped``; a batch in which none has one gives 0,
+which can be backpropagated.
 All raise an OptionError for an option outside its range, ShapeError, EmbeddingError or PathError for input that cannot
 be used, which names the rows, and MissingPackageError for a library that is not installed.
 ``loss.terms(...)`` are the parts, ``loss.weights`` their weights and ``loss.total(terms)`` the loss.

@@ -174,7 +174,7 @@ class Loss(nn.Module):
 
         Args:
             embeddings: (B, d) float tensor. Rank losses and proxies normalize it inside, in float32 or better;
-                the hashing losses take tanh of it instead; a loss of another library treats it in its own way.
+                losses of codes, hyperbolic ones and those of another library treat it in their own way.
             paths: (B, L) integers, coarse → fine; (B,) labels mean L = 1.
             ref_embeddings: (M, d) candidates to rank instead of the batch itself.
             ref_paths: (M, L) or (M,), with ``ref_embeddings``.

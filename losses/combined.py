@@ -25,6 +25,16 @@ class StepAndProxyOptions(StepOptions, ProxyOptions, total=False):
     """Options of the step H⁻ and of learned proxies."""
 
 
+class PairOrProxyOptions(StepAndProxyOptions, total=False):
+    """The same and those of :class:`PairDecomposability`; two of them are of the rank loss too."""
+
+    level: int | None
+    alpha: float
+    beta: float
+    reduction: str
+    include_self: bool
+
+
 class _Decomposable(Loss):
     _shown = ("lambda_",)
 
@@ -125,7 +135,7 @@ class RODRecall(_Decomposable):
     torch.Size([])
     """
 
-    @with_options_of(ProxyDecomposability, SupStep)
+    @with_options_of(PairDecomposability, ProxyDecomposability, SupStep)
     def __init__(
         self,
         num_classes: int | None = None,
@@ -133,19 +143,12 @@ class RODRecall(_Decomposable):
         *,
         ks: tuple[int, ...] = KS,
         tau_star: float = 1.0,
-        level: int | None = None,
         decomposability: str = "proxy",
         lambda_: float = 0.1,
-        alpha: float = 0.9,
-        beta: float = 0.6,
-        reduction: str = "mean",
-        include_self: bool = False,
-        **options: Unpack[StepAndProxyOptions],
+        **options: Unpack[PairOrProxyOptions],
     ) -> None:
-        step, proxies = split_options(options, SupStep, ProxyDecomposability)
-        rank = SupRecall(ks=ks, tau_star=tau_star, level=level, include_self=include_self, **step)
-        pairs = {"alpha": alpha, "beta": beta, "level": level, "reduction": reduction, "include_self": include_self}
-        term = _decomposability_term(decomposability, num_classes, embedding_size, pairs=pairs, proxies=proxies)
+        rank = SupRecall(ks=ks, tau_star=tau_star, **_rank_options(options))
+        term = _decomposability_term(decomposability, num_classes, embedding_size, options)
         super().__init__(rank, term, lambda_=lambda_)
 
 
@@ -176,7 +179,7 @@ class ROADMAP(_Decomposable):
     torch.Size([])
     """
 
-    @with_options_of(ProxyDecomposability, SupStep)
+    @with_options_of(PairDecomposability, ProxyDecomposability, SupStep)
     def __init__(
         self,
         num_classes: int | None = None,
@@ -184,37 +187,32 @@ class ROADMAP(_Decomposable):
         *,
         decomposability: str = "pair",
         lambda_: float | None = None,
-        level: int | None = None,
-        alpha: float = 0.9,
-        beta: float = 0.6,
-        reduction: str = "mean",
-        include_self: bool = False,
-        **options: Unpack[StepAndProxyOptions],
+        **options: Unpack[PairOrProxyOptions],
     ) -> None:
-        step, proxies = split_options(options, SupStep, ProxyDecomposability)
-        rank = SupAP(level=level, include_self=include_self, **step)
-        pairs = {"alpha": alpha, "beta": beta, "level": level, "reduction": reduction, "include_self": include_self}
-        term = _decomposability_term(decomposability, num_classes, embedding_size, pairs=pairs, proxies=proxies)
+        rank = SupAP(**_rank_options(options))
+        term = _decomposability_term(decomposability, num_classes, embedding_size, options)
         default = 0.5 if decomposability == "pair" else 0.1
         super().__init__(rank, term, lambda_=default if lambda_ is None else lambda_)
 
 
+def _rank_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of H⁻, and those that say what both terms compare."""
+    (step,) = split_options(options, SupStep)
+    return step | {name: options[name] for name in ("level", "include_self") if name in options}
+
+
 def _decomposability_term(
-    kind: str,
-    num_classes: int | None,
-    embedding_size: int | None,
-    *,
-    pairs: Mapping[str, Any],
-    proxies: Mapping[str, Any],
+    kind: str, num_classes: int | None, embedding_size: int | None, options: Mapping[str, Any]
 ) -> Loss:
-    """L_DG with the options of pairs, or L*_DG with those of proxies."""
+    """L_DG or L*_DG, with its own of the options."""
     check_choice("decomposability", kind, Literal["pair", "proxy"])
+    of_pairs, of_proxies = split_options(options, PairDecomposability, ProxyDecomposability)
     if kind == "pair":
-        return PairDecomposability(**pairs)
+        return PairDecomposability(**of_pairs)
     if num_classes is None or embedding_size is None:
         raise OptionError(
             "decomposability='proxy' without its sizes",
             expected="num_classes and embedding_size",
             remedy="pass both, or decomposability='pair'",
         )
-    return ProxyDecomposability(num_classes, embedding_size, **proxies)
+    return ProxyDecomposability(num_classes, embedding_size, **of_proxies)

@@ -229,7 +229,7 @@ class MIHash(_LevelCodeLoss):
 def cross_entropies(pairs: ScoredPairs, slope: float) -> Tensor:
     """(B, M) log(1 + e^θ) − y·θ, for θ = slope·score and two levels y."""
     theta = slope * pairs.scores
-    return softplus(theta) - theta * pairs.positives()
+    return softplus(torch.where(pairs.positives(), -theta, theta))
 
 
 def _entropy(shares: Tensor) -> Tensor:

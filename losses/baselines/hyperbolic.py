@@ -13,7 +13,7 @@ from hiertree.errors import OptionError
 from hiertree.options import check_integer, check_number
 
 from ..base import Loss, PairLoss, check_loss
-from ..pairs.inputs import check_size, finite_vectors, has_candidate
+from ..pairs.inputs import check_size, checked_paths, finite_vectors, has_candidate
 from ..pairs.pairs import pairs_of
 
 CURVATURE, RADIUS = 0.1, 2.3  # of the authors' public code
@@ -84,8 +84,9 @@ class Hyperbolic(_Hyperbolic):
 
     def __init__(self, loss: Loss, *, curvature: float = CURVATURE, radius: float = RADIUS, scale: float = 1.0) -> None:
         super().__init__(loss, curvature=curvature, radius=radius, scale=scale)
-        if not isinstance(loss, PairLoss):
-            raise OptionError(f"loss={type(loss).__name__}", expected="a loss of pairs, such as SupCon or SupAP")
+        if not (isinstance(loss, PairLoss) and loss._compares_pairs):
+            problem, expected = f"loss={type(loss).__name__}", "a loss of pairs of images, such as SupCon or SupAP"
+            raise OptionError(problem, expected=expected)
         self.weights, self.include_self = loss.weights, loss.include_self
 
     def terms(
@@ -174,7 +175,8 @@ class HIER(_Hyperbolic):
         terms = self.loss.terms(batch, batch_paths, *references, valid=valid)
         check_size(batch.tensor, self.embedding_size)
         is_query = has_candidate(valid, batch.tensor, references[0])
-        pairs = pairs_of(batch, batch_paths, valid=is_query[:, None] & is_query, to_vectors=self.points)
+        labels = checked_paths(batch_paths, batch.tensor)
+        pairs = pairs_of(batch, labels, valid=is_query[:, None] & is_query, to_vectors=self.points)
         classes = pairs._replace(grades=self._grades).compared().binary(self.level)
         points, proxies = self._on_manifold(pairs.queries), self._on_manifold(self._proxy_points().to(pairs.queries))
         similarities = (-poincare_distances(points, points, self.curvature)).exp().detach() + classes.positives()

@@ -9,7 +9,18 @@ import torch
 from torch import Tensor
 
 from hiertree.errors import EmbeddingError, OptionError, ShapeError
-from hiertree.losses import CSL, HAPPIER, HIER, CrossBatchMemory, Hyperbolic, ProxyDecomposability, SupAP, SupCon
+from hiertree.losses import (
+    CSL,
+    HAPPIER,
+    HIER,
+    CrossBatchMemory,
+    Hyperbolic,
+    ProxyDecomposability,
+    SmoothRecall,
+    SupAP,
+    SupCon,
+    as_pytorch_metric_learning,
+)
 from hiertree.losses.baselines import hyperbolic as _hyperbolic
 
 BALL = {"curvature": 0.3, "radius": 2.0, "scale": 1.4}
@@ -187,9 +198,29 @@ def test_learned_ancestors_are_nearer_to_what_they_are_of() -> None:
     assert loss.terms(leaf, paths)["HIER"].item() < 0.8 * first
 
 
+def test_grades_of_pairs_say_which_items_are_of_a_class() -> None:
+    embeddings, paths = batch(20)
+    graded = [HIER(SupAP(), SIZE, num_proxies=6, neighbors=6), Hyperbolic(SupAP())]
+    plain = [HIER(SupAP(), SIZE, num_proxies=6, neighbors=6), Hyperbolic(SupAP())]
+    for by_rows, by_labels in zip(graded, plain, strict=True):
+        by_rows.load_state_dict(by_labels.state_dict())
+        by_rows.compare_rows(lambda a, b: (paths[a, None, 1] == paths[b, 1]).byte().numpy(), 1)
+        values = []
+        for loss, labels in ((by_rows, torch.arange(20)), (by_labels, paths[:, 1])):
+            torch.manual_seed(0)
+            values.append(loss.double()(embeddings, labels).item())
+        assert values[0] == pytest.approx(values[1])
+
+
 def test_bad_input_is_refused() -> None:
+    pytest.importorskip("pytorch_metric_learning")
     with pytest.raises(OptionError, match=r"loss=HAPPIER.*pairs"):
         Hyperbolic(HAPPIER(5, SIZE))
+    with pytest.raises(OptionError, match=r"loss=SmoothRecall.*pairs of images"):
+        Hyperbolic(SmoothRecall(similarity_mixup=True))
+    mined = tuple(torch.tensor([row]) for row in (0, 1, 2))
+    with pytest.raises(OptionError, match="labels=None"):
+        as_pytorch_metric_learning(HIER(SupAP(), SIZE))(torch.randn(4, SIZE), None, mined)
     with pytest.raises(OptionError, match="loss of hiertree"):
         HIER(torch.nn.Linear(2, 2), SIZE)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="curvature=0"):
