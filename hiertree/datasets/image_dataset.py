@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import UNKNOWN, as_integer_paths
+from ..arrays import as_integer_paths
 from ..errors import OptionError, ShapeError
+from ..level_columns import UNKNOWN
 from .readers.images import ImageSource, SelectedImages
 
 if TYPE_CHECKING:
