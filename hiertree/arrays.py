@@ -24,14 +24,13 @@ from .level_columns import (
     level_names,
     match_columns,
     number_labels,
+    refuse_negative,
     refuse_rows,
     repeated_labels,
 )
 from .options import is_integer
 
 MAX_LEVELS = 255  # a level is a uint8
-UNKNOWN = -1  # the id at each level where a path is not known
-PATH_IDS = "ids from 0, or −1 from some level below the first on, where the rest is unknown"
 _SAMPLE = 1000  # rows; usually enough to see that the levels are in order
 _MOST_LOCAL_COLUMNS = 4  # of a binary tree whose ids are numbered within each parent
 _CHANCE = 1e-4  # below it, independent labels rarely look as if given fine → coarse
@@ -269,7 +268,7 @@ def _check_columns(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None
     """Refuse levels fine → coarse, and warn of columns of a frame that repeat."""
     check_order(sides, names)
     equal_depths = len({ids.shape[1] for ids in sides}) == 1  # sides that differ are refused elsewhere
-    if names is not None and equal_depths and (text := repeated_labels(names, np.concatenate(sides))):
+    if names is not None and equal_depths and (text := repeated_labels(names, _whole_paths(sides))):
         warnings.warn(text, UserWarning, stacklevel=3)
 
 
@@ -280,9 +279,7 @@ def check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -
     """
     if len({ids.shape[1] for ids in sides}) > 1:
         return  # refused elsewhere
-    ids = np.concatenate(sides)
-    if ids.min(initial=0) < 0:
-        ids = ids[ids[:, -1] >= 0]  # an unknown rest says nothing about the order
+    ids = _whole_paths(sides)
     sample = ids[:: max(len(ids) // _SAMPLE, 1)]
     reversals, chance = [], 1.0
     for left in range(ids.shape[1] - 1):
@@ -298,6 +295,12 @@ def check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -
     if reversals and (names is not None or chance < _CHANCE):
         remedy = "levels are given fine → coarse; reverse them"
         raise PathError(reversals[0], expected="levels coarse → fine", remedy=remedy)
+
+
+def _whole_paths(sides: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The paths of all sides without an unknown rest, which says nothing about the levels."""
+    ids = np.concatenate(sides)
+    return ids if ids.min(initial=0) >= 0 else ids[ids[:, -1] >= 0]
 
 
 def _determines(first: NDArray[np.int64], second: NDArray[np.int64]) -> bool:
@@ -341,10 +344,7 @@ def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None 
     if array.dtype.kind not in "iu":
         remedy = "number all labels at once with hiertree.arrays.as_paths or LabelTree.paths"
         raise PathError(f"{name} of type {array.dtype}", expected="integer ids, coarse → fine", remedy=remedy)
-    if array.size and array.min() < 0:
-        unknown = np.maximum.accumulate(array < 0, axis=1)
-        is_bad = (array < UNKNOWN) | (unknown & (array >= 0))
-        refuse_rows(is_bad.any(axis=1) | unknown[:, 0], f"{name} holds negative ids", PATH_IDS)
+    refuse_negative(array, name)
     if array.dtype == np.uint64:
         refuse_rows((array >= 2**63).any(axis=1), f"{name} holds ids from 2^63", "smaller ids")
     ids = np.ascontiguousarray(array, dtype=np.int64)

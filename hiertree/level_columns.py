@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from .errors import EmbeddingError, PathError, ShapeError, some_of
 
 ADDED = ("image", "split")  # columns that hiertree's own commands write beside labels
+UNKNOWN = -1  # the id at each level where a path is not known
+PATH_IDS = "ids from 0, or −1 from some level below the first on, where the rest is unknown"
 _LABELS = "iubOUST"  # kinds of columns that name classes; others hold fractions, times, …
 _REPEATED = 2  # classes to a label, on average; real trees have some labels that name several classes
 _ONE_TYPE = "turn the numbers into text, or the reverse"
@@ -76,7 +78,8 @@ def number_labels(
 ) -> tuple[dict[str, NDArray[np.int64]], LabelNames, NDArray[np.int64]]:
     """Integer paths (n, L) of all sides, in one numbering, what the ids stand for, and a number for each label.
 
-    ``unlabeled`` says which items of a side have no label, whatever their cells hold; their ids are 0.
+    ``unlabeled`` says which items of a side have no label, whatever their cells hold; their ids are 0. The number −1 is
+    the id of an unknown label, too.
 
     Raises:
         ShapeError: sides of different numbers of levels.
@@ -104,12 +107,14 @@ def number_labels(
         _check_same_type(sides, column, [{isinstance(label, str) for label in set(part.tolist())} for part in cells])
         width = max(len(labels), 1)
         parents, pairs = pd.factorize(parents * width + label_numbers)
-        levels.append(parents)
+        unknown = (labels == UNKNOWN)[label_numbers]
+        levels.append(np.where(unknown, UNKNOWN, parents))
         classes.append(tuple(labels[pairs % width].tolist()))  # of each node
-        columns.append(label_numbers)
+        columns.append(np.where(unknown, UNKNOWN, label_numbers))
     numbered = np.split(np.stack(levels, axis=1).astype(np.int64), splits[:-1])
     paths = {name: np.zeros((len(rows), len(levels)), np.int64) for name, rows in labeled_rows.items()}
     for (name, rows), ids in zip(labeled_rows.items(), numbered, strict=True):
+        refuse_negative(ids, name)
         paths[name][rows] = ids
     return paths, LabelNames(level_names(sides), tuple(classes)), np.stack(columns, axis=1)
 
@@ -169,7 +174,11 @@ def _labels(name: str, side: LevelColumns, column: int, labeled_rows: NDArray[np
     missing = pd.isna(cells) | (
         np.array([isinstance(cell, str) and not cell.strip() for cell in cells]) if texts else False
     )
-    refuse_rows(missing & labeled_rows, f"{name} without a label in {side.title(column)}", "a label in every row")
+    refuse_rows(
+        missing & labeled_rows,
+        f"{name} without a label in {side.title(column)}",
+        "a label in every row, or ids with −1 for an unknown rest",
+    )
     if cells.dtype.kind == "f":  # as pandas and polars hold integers with missing ones among them
         ids = np.where(labeled_rows, cells, 0).astype(np.float64)
         exact = 2.0 ** min(np.finfo(cells.dtype).nmant + 1, 53)  # beyond it the type rounds ids
@@ -178,7 +187,7 @@ def _labels(name: str, side: LevelColumns, column: int, labeled_rows: NDArray[np
         problem, remedy = f"{name} of type {cells.dtype}", "turn numbers that are ids into integers, others into text"
         raise PathError(f"{problem} in {side.title(column)}", expected="integer ids or text", remedy=remedy)
     if cells.dtype.kind == "i":
-        refuse_rows((cells < 0) & labeled_rows, f"{name} holds negative ids in {side.title(column)}", "ids from 0")
+        refuse_rows((cells < UNKNOWN) & labeled_rows, f"{name} holds negative ids in {side.title(column)}", PATH_IDS)
     if cells.dtype.kind == "O" and all(
         any(isinstance(cell, kind) for cell in cells[labeled_rows]) for kind in (str, Number)
     ):
@@ -195,6 +204,14 @@ def _check_same_type(sides: Mapping[str, LevelColumns], column: int, texts: Sequ
             kinds = ("text", "numbers") if texts[0] == {True} else ("numbers", "text")
             problem = f"{side.title(column)}: {kinds[0]} in {first}, {kinds[1]} in {name}"
             raise PathError(problem, expected="labels of one type", remedy=_ONE_TYPE)
+
+
+def refuse_negative(paths: NDArray[Any], name: str) -> None:
+    """Refuse paths (n, L) that are negative, but for the −1 of an unknown rest."""
+    if paths.size and paths.min() < 0:
+        unknown = np.maximum.accumulate(paths < 0, axis=1)
+        is_bad = (paths < UNKNOWN) | (unknown & (paths >= 0))
+        refuse_rows(is_bad.any(axis=1) | unknown[:, 0], f"{name} holds negative ids", PATH_IDS)
 
 
 def refuse_rows(

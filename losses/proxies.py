@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hiertree.arrays import UNKNOWN
 from hiertree.errors import PathError
+from hiertree.level_columns import UNKNOWN
 from hiertree.options import check_choice, check_integer, check_number
 
 from .base import Loss

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import UNKNOWN, as_integer_paths
+from ..arrays import as_integer_paths
 from ..errors import ImageError, OptionError, ShapeError, some_of
+from ..level_columns import UNKNOWN
 from .readers.images import ImageSource, SelectedImages, damaged
 
 if TYPE_CHECKING:

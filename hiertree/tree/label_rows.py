@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import MAX_LEVELS, UNKNOWN, to_numpy
+from ..arrays import MAX_LEVELS, to_numpy
 from ..errors import (
     DuplicateLeafError,
     EmptyLabelError,
@@ -24,6 +24,7 @@ from ..errors import (
     UnevenDepthError,
 )
 from ..io.tables import is_frame, is_missing
+from ..level_columns import UNKNOWN
 from ..options import check_choice
 
 Row: TypeAlias = tuple[Hashable, ...]

@@ -14,8 +14,6 @@ from array_api_compat import device
 
 from ..arrays import (
     MAX_LEVELS,
-    PATH_IDS,
-    UNKNOWN,
     array_library,
     as_array,
     is_on_host,
@@ -23,6 +21,7 @@ from ..arrays import (
     unmatched,
 )
 from ..errors import InputError, PathError, ShapeError
+from ..level_columns import PATH_IDS, UNKNOWN
 from ..options import check_integer, require
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..arrays import UNKNOWN, to_numpy
+from ..arrays import to_numpy
 from ..errors import DuplicateLeafError, HierarchyError, InputError, ShapeError, UnknownLeafError, some_of
+from ..level_columns import UNKNOWN
 from .label_rows import (
     Homonyms,
     Nested,

@@ -8,8 +8,9 @@ import torch
 from pytorch_metric_learning.losses import BaseMetricLossFunction
 from torch import Tensor
 
-from hiertree.arrays import UNKNOWN, as_integer_paths
+from hiertree.arrays import as_integer_paths
 from hiertree.errors import OptionError, ShapeError
+from hiertree.level_columns import UNKNOWN
 
 from ..base import Loss
 from ..pairs.inputs import GivenLevels

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from hiertree.arrays import UNKNOWN
 from hiertree.errors import OptionError, ShapeError, require_package
+from hiertree.level_columns import UNKNOWN
 from hiertree.options import check_choice, check_each, check_integer, require
 
 from ..base import LevelLosses, Loss, check_loss
-from ..pairs.inputs import checked_paths, finite_vectors, full_mask, has_candidate
+from ..pairs.inputs import CheckedPaths, checked_paths, finite_vectors, full_mask, has_candidate
 from ..pairs.one_batch import in_full_precision
 from ..proxies import check_classes
 from .tree_miner import LIBRARY, TreeMiner, built, library_class
@@ -86,17 +86,17 @@ class PytorchMetricLearning(Loss):
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
         """The one term, under the name of the library's class; a loss of proxies ignores reference embeddings."""
-        vectors, columns = self._labeled(embeddings, paths, "embeddings", "paths")
-        refs, ref_columns = None, None
+        vectors, level_paths = self._labeled(embeddings, paths, "embeddings", "paths")
+        columns, refs, ref_columns = level_paths.tensor, None, None
         if _learns_proxies(type(self.loss)):
-            known = columns[:, -1] >= 0
-            if valid is not None or not bool(known.all()):
-                queries = has_candidate(valid, vectors, ref_embeddings) & known
+            if valid is not None or (level_paths.ids[:, -1] < 0).any():
+                queries = has_candidate(valid, vectors, ref_embeddings) & level_paths.known
                 vectors, columns, valid = vectors[queries], columns[queries], None
             if len(vectors) == 0:
                 return {type(self.loss).__name__: vectors.sum()}
         elif ref_embeddings is not None and ref_embeddings is not embeddings:
-            refs, ref_columns = self._labeled(ref_embeddings, ref_paths, "ref_embeddings", "ref_paths")
+            refs, ref_level_paths = self._labeled(ref_embeddings, ref_paths, "ref_embeddings", "ref_paths")
+            ref_columns = ref_level_paths.tensor
             shapes = [tuple(tensor.shape) for tensor in (vectors, refs)]
             if shapes[0][1] != shapes[1][1]:
                 raise ShapeError(f"embeddings and ref_embeddings of shapes {shapes}", expected="the same d")
@@ -119,7 +119,8 @@ class PytorchMetricLearning(Loss):
         shape = len(vectors), len(vectors if refs is None else refs)
         return _keep_valid(indices, full_mask(valid, shape, vectors.device))
 
-    def _labeled(self, embeddings: Any, paths: Any, name: str, paths_name: str) -> tuple[Tensor, Tensor]:
+    def _labeled(self, embeddings: Any, paths: Any, name: str, paths_name: str) -> tuple[Tensor, CheckedPaths]:
+        """The vectors, and their paths down to the level of the loss."""
         vectors = finite_vectors(embeddings, name=name)
         label_paths = checked_paths(paths, vectors, name=paths_name)
         num_levels = label_paths.tensor.shape[1]
@@ -127,7 +128,8 @@ class PytorchMetricLearning(Loss):
         require(level <= num_levels, "level", level, f"a level of these labels, 1 to {num_levels}")
         if self.num_classes is not None and _learns_proxies(type(self.loss)):
             check_classes(label_paths.ids[:, level - 1], self.num_classes)
-        return vectors, label_paths.tensor[:, :level]
+        read = None if label_paths.read is None else label_paths.read[:, :level]
+        return vectors, CheckedPaths(label_paths.tensor[:, :level], read)
 
     def _sizes(self, loss: Any, embedding_size: int | None) -> dict[str, int]:
         if not isinstance(loss, str) or not _learns_proxies(library_class("losses", loss)):

@@ -76,7 +76,7 @@ def read_embedded(sources: Sequence[AnyPath], *, images: AnyPath | None = None) 
     """
     paths = [Path(source) for source in sources]
     called = _model_names(paths)
-    collections = [read_embeddings(path, in_parts=True, needs_labels=False) for path in paths]
+    collections = [read_embeddings(path, in_parts=True, needs_labels=False, uneven="unknown") for path in paths]
     models = tuple(_model(*arguments) for arguments in zip(called, paths, collections, strict=True))
     first, sides = collections[0], _names(collections[0])
     for path, collection in zip(paths[1:], collections[1:], strict=True):

@@ -98,6 +98,7 @@ def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> 
 @option("--ids", NAME, "Column of ids; no query retrieves an item of its own id.", metavar="COLUMN")
 @option("--junk", INPUT_FILE, "Table of columns query and item, rows counted from 0, to leave out of lists.")
 @flag("--distractors", "Gallery rows whose labels are all empty are irrelevant to every query.")
+@choice("--uneven", ["error", "unknown"], "What the last labels of a row are where they are empty.", default="error")
 @field_options(RetrievalConventions)
 @codes_option
 @field_options(Search)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,7 +40,7 @@ def read_gallery(source: Path) -> NamedGallery:
     """Read the embeddings of a gallery, or of all images where there are no queries of their own."""
     import pandas as pd
 
-    collection = read_embeddings(source, needs_labels=False)
+    collection = read_embeddings(source, needs_labels=False, uneven="unknown")
     embeddings, paths, names, ids = collection.embeddings, collection.paths, collection.names, collection.ids
     if collection.gallery_embeddings is not None and collection.gallery_paths is not None:
         embeddings, paths = collection.gallery_embeddings, collection.gallery_paths
@@ -47,8 +48,8 @@ def read_gallery(source: Path) -> NamedGallery:
     names = ids if names is None else names
     labels: dict[str, Any] = {"image": np.arange(len(paths)).astype(str) if names is None else list(map(str, names))}
     if collection.tree is not None:
-        columns = zip(*map(collection.tree.labels_of, as_paths(paths).tolist()), strict=True)
-        labels |= zip(collection.tree.level_names, columns, strict=True)
+        columns = zip_longest(*map(collection.tree.labels_of, as_paths(paths).tolist()))  # None where unknown
+        labels |= zip(collection.tree.level_names, columns, strict=False)
     table = pd.DataFrame(labels)
     return NamedGallery(np.asarray(embeddings, np.float32), table, files_read(source))
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from hiertree.arrays import UNKNOWN
 from hiertree.datasets import ImageDataset
 from hiertree.errors import CheckpointError, ImageError, require_package
 from hiertree.io import files
@@ -18,7 +17,7 @@ from hiertree.io.parts import digest
 from hiertree.io.provenance import MANIFEST
 from hiertree.io.reading import Complaint, reading_file, reading_json
 from hiertree.io.tables import write_table
-from hiertree.level_columns import ADDED
+from hiertree.level_columns import ADDED, UNKNOWN
 
 from .label_columns import GALLERY, IMAGE, QUERY, SPLIT
 

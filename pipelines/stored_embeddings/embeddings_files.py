@@ -32,6 +32,7 @@ from hiertree.io.array_files import read_array, reading_arrays
 from hiertree.io.files import AnyPath
 from hiertree.io.reading import reading_file
 from hiertree.tree import LabelTree
+from hiertree.tree.label_rows import Uneven
 
 from .label_columns import (
     LabelColumns,
@@ -112,6 +113,7 @@ class LabelFiles(TypedDict, total=False):
     ids: str | None
     junk: AnyPath | None
     distractors: bool
+    uneven: Uneven
 
 
 def read_embeddings(
@@ -124,6 +126,7 @@ def read_embeddings(
     ids: str | None = None,
     junk: AnyPath | None = None,
     distractors: bool = False,
+    uneven: Uneven = "error",
     in_parts: bool = False,
     needs_labels: bool = True,
 ) -> LabeledEmbeddings:
@@ -139,6 +142,7 @@ def read_embeddings(
         ids: the column of the images' ids in tables of labels; files of arrays have an array of them.
         junk: CSV or Parquet table of columns ``query`` and ``item``, rows of the queries and the gallery from 0.
         distractors: whether rows of the gallery's table whose labels are all empty are distractors.
+        uneven: what rows of tables are whose last labels are empty, as for :meth:`hiertree.LabelTree.from_paths`.
         in_parts: whether embeddings in shards stay there as :class:`hiertree.arrays.StoredRows`.
         needs_labels: unless it does, images without labels have the tree None and paths of zeros.
     """
@@ -155,7 +159,7 @@ def read_embeddings(
     if len(sides) > 2 or (items is not None and any(inside)):
         raise OptionError(f"a gallery besides the one in {Path(source).name}", expected="only one")
     if isinstance(queries, LabeledRows) and not isinstance(items, LabeledEmbeddings):
-        collection = _from_rows(queries, items, distractors=distractors)
+        collection = _from_rows(queries, items, distractors=distractors, uneven=uneven)
     elif isinstance(queries, LabeledEmbeddings) and not isinstance(items, LabeledRows):
         collection = queries
         if items is not None:
@@ -201,9 +205,11 @@ def naming_files(source: AnyPath, gallery: AnyPath | None) -> Iterator[None]:
         raise type(error)(f"{file}: {error.given}", expected=error.expected, remedy=error.remedy) from error
 
 
-def _from_rows(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> LabeledEmbeddings:
+def _from_rows(
+    queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool, uneven: Uneven
+) -> LabeledEmbeddings:
     check_images(*filter(None, (queries, gallery)))
-    paths = paths_in_one_tree(queries, gallery, distractors=distractors)
+    paths = paths_in_one_tree(queries, gallery, distractors=distractors, uneven=uneven)
     collection = LabeledEmbeddings(queries.embeddings, paths.queries, ids=queries.ids, tree=paths.tree)
     if gallery is None:
         return collection

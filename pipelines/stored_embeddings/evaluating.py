@@ -228,7 +228,7 @@ def _labels(tree: AnyPath, query_labels: AnyPath | None, levels: Sequence[str], 
     """Paths and names of queries and items, by the keywords of :func:`hiertree.metrics.evaluate_ranking`."""
     items = named_rows(Path(tree), levels, ids)
     queries, gallery = (items, None) if query_labels is None else (named_rows(Path(query_labels), levels, ids), items)
-    paths = paths_in_one_tree(queries, gallery, distractors=False)
+    paths = paths_in_one_tree(queries, gallery)
     of_queries = {"query_paths": paths.queries, "query_names": list(queries.ids)}
     return {
         **of_queries,

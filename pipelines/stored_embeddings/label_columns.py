@@ -20,7 +20,7 @@ from hiertree.errors import EmptyLabelError, InputError, OptionError, TableError
 from hiertree.io.files import AnyPath
 from hiertree.io.tables import check_columns, integer_column, line_names, read_table
 from hiertree.level_columns import ADDED, repeated_labels
-from hiertree.tree.label_rows import is_empty
+from hiertree.tree.label_rows import Uneven, is_empty
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -180,7 +180,9 @@ def _unlabeled(labels: Sequence[pd.Categorical]) -> NDArray[np.bool_]:
     return mask
 
 
-def paths_in_one_tree(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> PathsInOneTree:
+def paths_in_one_tree(
+    queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool = False, uneven: Uneven = "error"
+) -> PathsInOneTree:
     """One tree numbers the labels of both; the same text under two parents is two labels."""
     from pandas.api.types import union_categoricals
 
@@ -203,11 +205,13 @@ def paths_in_one_tree(queries: LabeledRows, gallery: LabeledRows | None, *, dist
 
     columns = [column[rows] for column in labels]
     try:
-        tree, paths = label_paths(columns, level_names=queries.levels, leaf="path", where=where)
+        tree, paths = label_paths(columns, level_names=queries.levels, leaf="path", uneven=uneven, where=where)
     except EmptyLabelError as error:  # whose remedies are options of Python
-        remedy = "fill it in, as hiertree tree --gaps does, or name columns without empty cells by --levels"
+        remedy = "fill it in, as hiertree tree --gaps does, name columns without empty cells by --levels, or pass "
+        remedy += "--uneven unknown to evaluate if the rest of a row is"
         raise EmptyLabelError(error.given, expected=error.expected, remedy=remedy) from None
     codes = np.stack([column.codes.astype(np.int64) for column in columns], axis=1)
+    codes = codes if uneven == "error" else codes[paths[:, -1] >= 0]
     check_order([codes], queries.levels)
     if queries.by_default:
         file = queries.where(0).partition(",")[0]

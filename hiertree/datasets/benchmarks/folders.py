@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from ...errors import TableError
 from ..description import BENCHMARKS, Benchmark, Verify
 from ..image_dataset import ImageDataset
 from ..labels_to_paths import label_leaves, label_paths
 from ..readers.images import FileImages, image_files
+from ..user_images import folders_in
 from .multilevel import RANKS
 
 INATURALIST_2021, RP2K = BENCHMARKS["inaturalist-2021"], BENCHMARKS["rp2k"]
@@ -42,8 +44,9 @@ def load_inaturalist2021(
         raise TableError(f"{images.root}: the folder {bad!r}", expected=expected)
     ranks = {int(number): tuple(labels) for number, *labels, _ in words.values()}
     species = [int(words[folder][0]) for folder in folders]
-    numbering = {"level_names": INATURALIST_2021.levels, "where": folders.__getitem__, "earlier_rows": earlier_rows}
-    return INATURALIST_2021.dataset(split, label_leaves(species, ranks, **numbering), images, verify=verify)
+    numbering: Any = {"where": folders.__getitem__, "earlier_rows": earlier_rows}
+    labeling = label_leaves(species, ranks, level_names=INATURALIST_2021.levels, **numbering)
+    return INATURALIST_2021.dataset(split, labeling, images, verify=verify)
 
 
 def load_rp2k(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
@@ -55,8 +58,8 @@ def load_rp2k(root: str | os.PathLike[str], split: str = "train", *, verify: Ver
         verify: as in :func:`hiertree.datasets.load`.
     """
     images, folders, earlier_rows = _images_by_class(RP2K, root, split, RP2K_FOLDERS, verify)
-    numbering = {"level_names": RP2K.levels, "where": folders.__getitem__, "earlier_rows": earlier_rows}
-    return RP2K.dataset(split, label_paths([folders], **numbering), images, verify=verify)
+    numbering: Any = {"where": folders.__getitem__, "earlier_rows": earlier_rows}
+    return RP2K.dataset(split, label_paths([folders], level_names=RP2K.levels, **numbering), images, verify=verify)
 
 
 def _images_by_class(
@@ -65,12 +68,7 @@ def _images_by_class(
     """The images of a split, and the folders of their classes after those of ``train``, whose number is the third."""
     benchmark.check_options(split, verify)
     data_folder, folder = benchmark.files(root, folder_of[split])
-    names, training = image_files(folder), data_folder / folder_of["train"]
-    earlier_folders = (
-        sorted(entry.name for entry in training.iterdir()) if split != "train" and training.is_dir() else []
-    )
-    return (
-        FileImages(folder, names),
-        [*earlier_folders, *(name.partition("/")[0] for name in names)],
-        len(earlier_folders),
-    )
+    names, earlier_folders = image_files(folder), folders_in(data_folder / folder_of["train"])
+    earlier_folders = [] if split == "train" else earlier_folders
+    classes = [name.partition("/")[0] for name in names]
+    return FileImages(folder, names), [*earlier_folders, *classes], len(earlier_folders)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import reference_metrics as reference
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_cases import names_for, reference_metric
@@ -14,6 +16,7 @@ import hiertree as ht
 from hiertree.errors import PathError
 from hiertree.metrics import (
     HierarchicalAccuracyCalculator,
+    RetrievalMetric,
     evaluate,
     evaluate_codes,
     evaluate_ranking,
@@ -136,3 +139,25 @@ def test_judgments_and_the_calculator_of_another_library_agree(tmp_path):
 def test_what_is_no_unknown_rest_is_refused(paths):
     with pytest.raises(PathError, match="−1 from some level below the first"):
         evaluate(np.eye(3), paths)
+
+
+def test_frames_lists_and_tensors_say_what_is_unknown_alike():
+    paths = [[0, 0], [0, 0], [0, -1], [1, 1], [1, 1], [1, -1]]
+    embeddings = np.random.default_rng(0).standard_normal((6, 4))
+    expected = evaluate(embeddings, paths, metrics=["H-AP", "AP[1]"]).values
+    names = pd.DataFrame({"kind": list("aaabbb"), "type": ["x", "x", None, "y", "y", None]})
+    frame = pd.DataFrame(paths, columns=["kind", "type"])
+    for labels in (
+        torch.tensor(paths),
+        np.array(paths, np.int8),
+        frame,
+        frame.astype(float),
+        frame.assign(kind=names["kind"]),
+        names.apply(lambda column: column.factorize()[0]),
+    ):
+        np.testing.assert_array_equal(evaluate(embeddings, labels, metrics=["H-AP", "AP[1]"]).values, expected)
+    metric = RetrievalMetric(["H-AP"])
+    metric.update(torch.tensor(embeddings), torch.tensor(paths))
+    np.testing.assert_array_equal(metric.evaluation().values[:, 0], expected[:, 0])
+    with pytest.raises(PathError, match="−1 for an unknown rest"):
+        evaluate(embeddings, names)

@@ -137,6 +137,13 @@ def test_the_command_reads_a_file_and_writes_table_and_provenance(tmp_path, caps
         audit(tmp_path / "e.npz", queries=0)
 
 
+def test_libraries_agree_where_the_classes_of_some_items_are_unknown():
+    problem = labeled(shift=4.0)
+    paths = np.where((np.arange(120) % 5 == 0)[:, None] & [False, True], -1, problem.paths)
+    found = reasons(draw_queries(problem._replace(paths=paths), queries=120, seed=0), "pytorch_metric_learning")
+    assert "not explained" not in found.values()
+
+
 def test_a_large_gallery_stays_whole_and_fewer_queries_are_drawn(monkeypatch):
     monkeypatch.setattr("hiertree.pipelines.stored_embeddings.audit.MOST_PAIRS", 1200)
     assert draw_queries(labeled(), queries=50, seed=0).scores.shape == (10, 120)

@@ -242,6 +242,19 @@ def test_columns_of_tables_name_ids_junk_and_distractors(retrieval, masked, tmp_
     assert "junk.csv" in [file["name"] for file in record["inputs"]]
 
 
+def test_rows_of_a_table_that_end_early_are_known_in_part_if_it_is_said(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    paths = np.where((np.arange(len(paths)) % 3 == 0)[:, None] & [False, True], -1, paths)
+    names = pd.DataFrame(paths, columns=["kind", "name"]).astype(str).replace("-1", "")
+    names.assign(vector=list(embeddings)).to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(EmptyLabelError, match="--uneven unknown"):
+        evaluate_file(tmp_path / "rows.parquet")
+    result = evaluate_file(tmp_path / "rows.parquet", uneven="unknown", out=tmp_path / "result.json")
+    np.testing.assert_array_equal(result.values, evaluate(embeddings, paths).values)
+    assert "10 queries known down to a coarser level" in result.convention.self_rule
+    assert json.loads((tmp_path / "result.json").read_text())["manifest"]["parameters"]["uneven"] == "unknown"
+
+
 def test_a_number_in_one_file_is_its_text_in_another(retrieval, tmp_path):
     embeddings, paths = retrieval
     labels = pd.DataFrame(paths, columns=LABELS)
