@@ -65,7 +65,7 @@ def embed(
     texts = tuple(noun_of.get(name) or graph.text(name) for name in names)
     vectors = graph.join([noun_of.get(name, name) for name in names], encoder.encode(texts))
     margins = [
-        np.clip(known_margin(noun_of[name], graph), -_UNCERTAIN, _UNCERTAIN) if name in noun_of else margin
+        np.clip(known_margin(noun_of[name], graph) or 0, -_UNCERTAIN, _UNCERTAIN) if name in noun_of else margin
         for name, margin in zip(names, margins, strict=True)
     ]
     is_known = np.array([margin is not None for margin in margins]) | (encoder.kind_margin > 0)
