@@ -25,7 +25,7 @@ LIKELY = 0.5  # the margin from which a label is rather natural
 _SIGN = {NATURAL: 1, HUMAN_MADE: -1}
 _LISTED, _PARTLY = 1.2, 0.6  # margins that the list gives to a label, and to one of which it has another noun
 _SUPPORTED = 2.4  # margin that the graph gives to a label right below a class whose kind is known
-_READ = 0.66  # the cosine from which a label is read as a place noun
+_READ, _ROWS = 0.66, 8192  # the cosine from which a label is read as a place noun; labels at a time
 _READILY = 2.5  # so many times less makes a label human-made
 _MOST, _UNCERTAIN = 2.0, 0.9  # what margins are cut to, and those of which sources or meanings disagree
 _NATURAL = (-1, 0, LIKELY, 1), (0.01, 0.05, 0.5, 0.93)  # margins, shares of natural labels
@@ -60,12 +60,12 @@ def embed(
     """
     names, graph = tuple(sorted(labels)), read_hypernyms() if hypernyms is None else hypernyms
     margins = [known_margin(name, graph) for name in names]
-    unknown = [name for name, margin in zip(names, margins, strict=True) if margin is None]
-    noun_of = {} if reader is None or not unknown else _nearest_nouns(unknown, reader)
+    unknown_labels = [name for name, margin in zip(names, margins, strict=True) if margin is None]
+    noun_of = {} if reader is None or not unknown_labels else _nearest_nouns(unknown_labels, reader)
     texts = tuple(noun_of.get(name) or graph.text(name) for name in names)
     vectors = graph.join([noun_of.get(name, name) for name in names], encoder.encode(texts))
     margins = [
-        np.clip(known_margin(noun_of[name], graph), -_UNCERTAIN, _UNCERTAIN) if name in noun_of else margin
+        np.clip(known_margin(noun_of[name], graph) or 0, -_UNCERTAIN, _UNCERTAIN) if name in noun_of else margin
         for name, margin in zip(names, margins, strict=True)
     ]
     is_known = np.array([margin is not None for margin in margins]) | (encoder.kind_margin > 0)
@@ -80,10 +80,15 @@ def _nearest_nouns(labels: Sequence[str], reader: TextEncoder) -> dict[str, str]
     """The place noun nearest to each label that has one near."""
     nouns = sorted([*thesaurus().anchors(NATURAL), *thesaurus().anchors(HUMAN_MADE)], key=len)  # of equals the shortest
     encoded_labels, encoded_nouns = np.split(reader.encode([*labels, *nouns]), [len(labels)])
-    cosines = encoded_labels @ encoded_nouns.T
-    cosines[:, encoded_nouns[:, -1] == 1] = 0  # on the last axis lies what a table of vectors does not know
-    nearest = zip(labels, cosines.argmax(axis=1).tolist(), cosines.max(axis=1).tolist(), strict=True)
-    return {label: nouns[place] for label, place, cosine in nearest if cosine >= _READ}
+    # on the last axis lies what a table of vectors does not know
+    encoded_nouns = np.where(encoded_nouns[:, -1:] == 1, 0, encoded_nouns)
+    noun_of = {}
+    for first in range(0, len(labels), _ROWS):
+        cosines = encoded_labels[first : first + _ROWS] @ encoded_nouns.T
+        for row, (place, cosine) in enumerate(zip(cosines.argmax(axis=1), cosines.max(axis=1), strict=True)):
+            if cosine >= _READ:
+                noun_of[labels[first + row]] = nouns[place]
+    return noun_of
 
 
 def _find_noun_above(label: str, hypernyms: Hypernyms) -> str | None:

@@ -196,7 +196,7 @@ def _places(
         margin = float(embedding.margins[row])
         doubts = [f"{NO_LANDMARK}: {senses[row]}"] if thesaurus().theme_of.get(senses[row]) == NO_LANDMARK else []
         doubts += ["kind"] if abs(margin) < 1 else []
-        doubts += [f"read as {noun}"] if (noun := embedding.readings[row]) else []
+        doubts += [f"read as {reading}"] if (reading := embedding.readings[row]) else []
         doubts += ["near another cluster"] if is_near[row] else []
         parent, targets = embedding.parents[row], list[str]()
         if assignment[parent] != assignment[row] and senses[parent] not in GENERAL:

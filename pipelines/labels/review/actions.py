@@ -211,8 +211,8 @@ class MarkLabels(Action):
 
     def change(self, state: State) -> Change:
         """See the base class."""
-        said = "irrelevant" if self.irrelevant else "relevant"
-        return _marked(state, self.labels, "irrelevant", on=self.irrelevant, said=said)
+        description = "irrelevant" if self.irrelevant else "relevant"
+        return _marked(state, self.labels, "irrelevant", on=self.irrelevant, description=description)
 
 
 class MarkEither(Action):
@@ -227,15 +227,15 @@ class MarkEither(Action):
 
     def change(self, state: State) -> Change:
         """See the base class."""
-        said = "of either kind" if self.either else "of one kind"
-        return _marked(state, self.labels, "either", on=self.either, said=said)
+        description = "of either kind" if self.either else "of one kind"
+        return _marked(state, self.labels, "either", on=self.either, description=description)
 
 
-def _marked(state: State, labels: Labels, mark: str, *, on: bool, said: str) -> Change:
+def _marked(state: State, labels: Labels, mark: str, *, on: bool, description: str) -> Change:
     labels_by_cluster = state.homes(labels)
     clusters = state.select(labels_by_cluster)
     new_clusters = tuple(cluster.marked(labels_by_cluster[cluster.number], mark, on=on) for cluster in clusters)
-    return Change(clusters, new_clusters, f"Marked {_counted(labels)} of {_named(clusters)} as {said}")
+    return Change(clusters, new_clusters, f"Marked {_counted(labels)} of {_named(clusters)} as {description}")
 
 
 class Placement(StrictModel):
@@ -254,11 +254,12 @@ class Accept(Action):
     def change(self, state: State) -> Change:
         """See the base class."""
         number_of = {label: move.to for move in self.moves for label in move.labels}
-        touched = state.select([*(homes := state.homes(number_of)), *number_of.values()])
+        labels_by_cluster = state.homes(number_of)
+        touched = state.select([*labels_by_cluster, *number_of.values()])
         arriving: dict[int, list[ReviewCluster]] = {cluster.number: [] for cluster in touched}
-        for home, labels in homes.items():
+        for origin, labels in labels_by_cluster.items():
             for label in sorted(labels):
-                arriving[number_of[label]].append(state.cluster(home).part(frozenset({label})))
+                arriving[number_of[label]].append(state.cluster(origin).part(frozenset({label})))
         stays = (cluster.part(cluster.labels - number_of.keys()) for cluster in touched)
         arrived = (cluster.joined(arriving[cluster.number]) for cluster in stays)
         message = f"Moved {_counted(tuple(number_of))} to {_named(state.select(number_of.values()))}, as proposed"

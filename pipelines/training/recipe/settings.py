@@ -221,7 +221,7 @@ class ModelSettings(Section):
             raise custom_error("no_projection", problem)
         if len(self.mean or ()) != len(self.std or ()) or (self.mean is not None and len(self.mean) not in (1, 3)):
             raise custom_error("statistics", "mean and std go together, with one value per channel each")
-        if self.weights_names and (not isinstance(self.pretrained, str) or self.backbone.startswith("open_clip:")):
+        if self.weights_names and (self.pretrained is True or self.backbone.startswith("open_clip:")):
             problem = "weights_names is for a local file, named by pretrained, of another backbone than open_clip's"
             raise custom_error("weights_names", problem)
         return self

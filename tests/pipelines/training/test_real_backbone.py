@@ -134,7 +134,7 @@ def h_ap(run: Path) -> float:
 def test_learning_beats_the_frozen_network_and_that_one_of_random_weights(home, run):
     frozen = f"hiertree train {RECIPE} --set training.epochs=0"
     printed_by(f"{frozen} --out frozen")
-    printed_by(f"{frozen} --set model.pretrained=false --set model.weights_names=null --out untrained")
+    printed_by(f"{frozen} --set model.pretrained=false --out untrained")
     printed_by(f"hiertree compare {run} frozen untrained --out compared")
     rows = json.loads((home / "compared" / "comparison.json").read_text(encoding="utf-8"))["rows"]
     learned, still, random = (row["metrics"]["H-AP"]["mean"] for row in rows)

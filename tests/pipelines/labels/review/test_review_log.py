@@ -322,6 +322,8 @@ def test_targets_are_accepted_at_the_beginning_of_a_log_alone(tmp_path):
     assert clusters["church"] == {"church building", "cathedral", "temple", "castle"}
     assert clusters["mountain"] == {"mountain", "summit", "volcano", "pond"}
     assert act(review.session, Undo()).state == initial_state(proposal)
+    with pytest.raises(OptionError, match="one of them"):
+        open_review(folder, annotator="chief", adjudicate=(log, log), accept_targets=True)
 
 
 def test_clusters_may_change_places_at_once():

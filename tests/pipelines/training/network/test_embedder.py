@@ -220,7 +220,7 @@ def test_functions_that_rename_no_weights_are_refused(
         build_backbone(model, channels=3)
 
 
-@pytest.mark.parametrize("options", [{}, {"pretrained": True}, {"backbone": "open_clip:RN50", "pretrained": "a.pt"}])
+@pytest.mark.parametrize("options", [{"pretrained": True}, {"backbone": "open_clip:RN50", "pretrained": "a.pt"}])
 def test_names_are_of_the_weights_in_a_file(options: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="weights_names is for a local file"):
         ModelSettings(weights_names="timm.models:remap_state_dict", **options)
