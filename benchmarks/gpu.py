@@ -32,7 +32,8 @@ from losses import batch_paths
 DIMENSIONS, CHECKED, ROUNDS = 512, 256, 5
 OF_SCORES, OF_EMBEDDINGS, OF_METRICS = 5e-6, 1e-3, 1e-5  # the last two may see near scores in another order
 RANK_LOSSES = [f"{family}_{name}" for family in ("sup", "smooth") for name in ("hap", "ndcg", "ap", "recall")]
-PLAIN = ["PairDecomposability", "FastAP", "BlackboxAP", "TieAwareAP", "TieAwareNDCG", "ROADMAP"]
+PLAIN = ["PairDecomposability", "FastAP", "BlackboxAP", "SupCon", "TieAwareAP", "TieAwareNDCG", "ROADMAP"]
+PLAIN += ["HashNet", "DPSH", "DTSH", "MIHash"]
 WITH_PROXIES = ["HAPPIER", "RODNDCG", "RODRecall", "ProxyDecomposability"]
 H100_BYTES = 3e12  # a second
 
