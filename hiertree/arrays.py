@@ -359,10 +359,10 @@ def unmatched(query_paths: Any) -> Any:
     array([[ 0,  3],
            [ 0, -2]])
     """
-    xp, unknown = array_library(query_paths), query_paths < 0
-    if is_on_host(query_paths) and not bool(xp.any(unknown)):
+    xp, is_unknown = array_library(query_paths), query_paths < 0
+    if is_on_host(query_paths) and not bool(xp.any(is_unknown)):
         return query_paths
-    return xp.where(unknown, query_paths - 1, query_paths)
+    return xp.where(is_unknown, query_paths - 1, query_paths)
 
 
 def _label_array(values: Any, name: str) -> NDArray[Any] | LevelColumns:

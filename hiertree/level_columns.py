@@ -107,10 +107,10 @@ def number_labels(
         _check_same_type(sides, column, [{isinstance(label, str) for label in set(part.tolist())} for part in cells])
         width = max(len(labels), 1)
         parents, pairs = pd.factorize(parents * width + label_numbers)
-        unknown = (labels == UNKNOWN)[label_numbers]
-        levels.append(np.where(unknown, UNKNOWN, parents))
+        is_unknown = (labels == UNKNOWN)[label_numbers]
+        levels.append(np.where(is_unknown, UNKNOWN, parents))
         classes.append(tuple(labels[pairs % width].tolist()))  # of each node
-        columns.append(np.where(unknown, UNKNOWN, label_numbers))
+        columns.append(np.where(is_unknown, UNKNOWN, label_numbers))
     numbered = np.split(np.stack(levels, axis=1).astype(np.int64), splits[:-1])
     paths = {name: np.zeros((len(rows), len(levels)), np.int64) for name, rows in labeled_rows.items()}
     for (name, rows), ids in zip(labeled_rows.items(), numbered, strict=True):
@@ -209,9 +209,9 @@ def _check_same_type(sides: Mapping[str, LevelColumns], column: int, texts: Sequ
 def refuse_negative(paths: NDArray[Any], name: str) -> None:
     """Refuse paths (n, L) that are negative, but for the −1 of an unknown rest."""
     if paths.size and paths.min() < 0:
-        unknown = np.maximum.accumulate(paths < 0, axis=1)
-        is_bad = (paths < UNKNOWN) | (unknown & (paths >= 0))
-        refuse_rows(is_bad.any(axis=1) | unknown[:, 0], f"{name} holds negative ids", PATH_IDS)
+        is_rest = np.maximum.accumulate(paths < 0, axis=1)
+        is_bad = (paths < UNKNOWN) | (is_rest & (paths >= 0))
+        refuse_rows(is_bad.any(axis=1) | is_rest[:, 0], f"{name} holds negative ids", PATH_IDS)
 
 
 def refuse_rows(

@@ -157,14 +157,14 @@ class Evaluation:
             expected = "a result of evaluate, evaluate_codes or evaluate_ranking of indices"
             raise OptionError(problem, expected=expected, remedy="group per_query() by labels of your own")
         depth, names = self._depth(level, self.query_paths.shape[1]), self.class_names
-        known = self.query_paths[:, depth - 1] >= 0
+        has_class = self.query_paths[:, depth - 1] >= 0
         titles = [f"level {number}" for number in range(1, depth + 1)] if self.level_names is None else self.level_names
         keys = []
         for column, title in zip(range(depth), titles, strict=False):
-            ids = self.query_paths[known, column]
+            ids = self.query_paths[has_class, column]
             labels = ids if names is None else [names[column][node] for node in ids.tolist()]
             keys.append(pd.Series(labels, name=title))
-        classes = self.per_query()[known].reset_index(drop=True).groupby(keys, sort=names is None)
+        classes = self.per_query()[has_class].reset_index(drop=True).groupby(keys, sort=names is None)
         table: pd.DataFrame = classes.mean()
         table.insert(0, "queries", classes.size())
         return table

@@ -123,9 +123,10 @@ class ImageDataset:
             return self
         leaves = [leaf for leaf, is_present in zip(self.tree.leaves, has_images, strict=True) if is_present]
         tree, paths = self.tree.restrict(leaves), np.empty_like(self.paths)
-        for level, (before, after) in enumerate(zip(earlier_paths[has_images].T, tree.paths(leaves).T, strict=True)):
+        pairs = zip(earlier_paths[has_images].T, tree.paths(leaves).T, strict=True)
+        for level, (earlier_nodes, nodes) in enumerate(pairs):
             new_ids = np.full(self.tree.level_sizes[level] + 1, UNKNOWN, paths.dtype)  # the last one for an unknown id
-            new_ids[before] = after
+            new_ids[earlier_nodes] = nodes
             paths[:, level] = new_ids[self.paths[:, level]]
         return replace(self, tree=tree, paths=paths)
 

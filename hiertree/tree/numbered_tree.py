@@ -168,8 +168,8 @@ class NumberedTree:
         (1, 1)
         """
         depth = len(labels)
-        below = np.flatnonzero(self._paths[:, min(depth, self.num_levels - 1)] >= 0).tolist()
-        leaf_rows = [row for row in below if self._labels_along(self._paths[row, :depth]) == labels]
+        deeper_rows = np.flatnonzero(self._paths[:, min(depth, self.num_levels - 1)] >= 0).tolist()
+        leaf_rows = [row for row in deeper_rows if self._labels_along(self._paths[row, :depth]) == labels]
         if not leaf_rows or depth >= self.num_levels:
             raise UnknownLeafError(f"node {labels!r}", expected="the labels of a node above the finest level")
         return self._part(leaf_rows, depth)
@@ -199,8 +199,8 @@ class NumberedTree:
 
     def _part(self: Tree, leaf_rows: Sequence[int], depth: int) -> Tree:
         """The tree of some leaves, without the levels down to ``depth``."""
-        every = self._rows()
-        rows = [every[row][depth:] for row in leaf_rows]
+        tree_rows = self._rows()
+        rows = [tree_rows[row][depth:] for row in leaf_rows]
         leaf_ids = [self._leaf_ids[row] for row in leaf_rows]
         return self._from_rows(rows, leaf_ids, self.level_names[depth:], "error", "separate")
 

@@ -128,8 +128,8 @@ class PytorchMetricLearning(Loss):
         require(level <= num_levels, "level", level, f"a level of these labels, 1 to {num_levels}")
         if self.num_classes is not None and _learns_proxies(type(self.loss)):
             check_classes(label_paths.ids[:, level - 1], self.num_classes)
-        read = None if label_paths.read is None else label_paths.read[:, :level]
-        return vectors, CheckedPaths(label_paths.tensor[:, :level], read)
+        host_ids = None if label_paths.read is None else label_paths.read[:, :level]
+        return vectors, CheckedPaths(label_paths.tensor[:, :level], host_ids)
 
     def _sizes(self, loss: Any, embedding_size: int | None) -> dict[str, int]:
         if not isinstance(loss, str) or not _learns_proxies(library_class("losses", loss)):

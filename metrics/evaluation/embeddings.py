@@ -39,7 +39,8 @@ def evaluate(
 
     Args:
         query: (Q, d) embeddings, numpy, torch or a memory map, any real type, finite and of non-zero norm.
-        query_paths: (Q, L) label ids ≥ 0, coarse → fine; (Q,) means L = 1.
+        query_paths: (Q, L) label ids ≥ 0, coarse → fine; (Q,) means L = 1. −1 from some level below the first on: the
+            rest is unknown, and agrees with nothing, so that the level of a pair is a lower bound.
         gallery: (N, d) embeddings, or None for self-retrieval.
         gallery_paths: (N, L), ids of the same space as the queries'.
         metrics: names (see :mod:`hiertree.metrics`). By default those of the protocol, or else H-AP, NDCG, ASI, AP at
@@ -90,7 +91,7 @@ def evaluate(
     Raises:
         ShapeError: arrays that do not fit together, an empty gallery, or processes that were given different ones.
         EmbeddingError: NaN, infinite or zero-norm embeddings.
-        PathError: ids that are not integers ≥ 0.
+        PathError: ids that are neither integers ≥ 0 nor the −1 of an unknown rest.
         OptionError: an unknown metric, an option outside its range, a retrieval that is not the protocol's, an
             approximate search for metrics that need the whole ranking, or ``distributed`` without a process group.
         DeviceError: no such device, or one without that precision.

@@ -67,8 +67,8 @@ class Searching:
         node, tree, paths = _node(request, "node"), self.collection.tree, self.collection.paths
         if tree is None or len(node) >= tree.num_levels:
             return JSONResponse([])
-        below = paths[self._inside(node), len(node)]
-        numbers, counts = np.unique(below[below >= 0], return_counts=True)
+        ids = paths[self._inside(node), len(node)]
+        numbers, counts = np.unique(ids[ids >= 0], return_counts=True)
         labels = [str(tree.labels_of([*node, number])[-1]) for number in numbers.tolist()]
         nodes = sorted(zip(labels, numbers.tolist(), counts.tolist(), strict=True))
         return JSONResponse([{"label": label, "number": number, "images": count} for label, number, count in nodes])

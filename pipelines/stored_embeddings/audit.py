@@ -116,10 +116,10 @@ def draw_queries(collection: LabeledEmbeddings, *, queries: int, seed: int) -> S
     gallery_paths = paths if self_retrieval else as_paths(collection.gallery_paths)
     number = max(min(queries, len(query), MOST_PAIRS // len(gallery)), 1)
     rows = np.sort(np.random.default_rng(seed).choice(len(query), number, replace=False))
-    every = np.concatenate([paths, gallery_paths])
-    classes = np.unique(every, axis=0, return_inverse=True)[1].reshape(-1)
-    items = np.tile(np.arange(len(paths)), 2) if self_retrieval else np.arange(len(every))
-    classes = np.where(every[:, -1] < 0, len(every) + items, classes)  # an unknown class is no other item's
+    joint_paths = np.concatenate([paths, gallery_paths])
+    classes = np.unique(joint_paths, axis=0, return_inverse=True)[1].reshape(-1)
+    items = np.tile(np.arange(len(paths)), 2) if self_retrieval else np.arange(len(joint_paths))
+    classes = np.where(joint_paths[:, -1] < 0, len(joint_paths) + items, classes)  # an unknown class is no other item's
     valid = np.ones((number, len(gallery)), np.bool_)
     if self_retrieval:
         valid[np.arange(number), rows] = False

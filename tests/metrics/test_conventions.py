@@ -306,3 +306,20 @@ def test_official_compat_leaves_queries_without_an_item_at_the_level_out_of_the_
         result = evaluate_scores(scores, levels, metrics=["AP#1", "AP[1]"], ties="index", compat=compat)
         assert result.summary()["AP#1"] == 0.5
         assert result.skipped["AP#1"] == 1
+
+
+def test_map_at_1000_is_that_of_ilias():
+    """Its evaluate.py: scikit-learn's AP of the retrieved, times the share of min(k, positives) that is among them."""
+    metrics = pytest.importorskip("sklearn.metrics")
+    random = np.random.default_rng(0)
+    scores, levels = random.permuted(np.tile(np.arange(40.0), (30, 1)), axis=1), random.integers(0, 2, (30, 40))
+    for k in (3, 10, 1000):
+        values = evaluate_scores(scores, levels, metrics=[f"mAP@{k}"], num_levels=1).values[:, 0]
+        for row, order in enumerate(np.argsort(-scores, axis=1)[:, :k]):
+            hits = levels[row, order] == 1
+            expected = metrics.average_precision_score(hits, scores[row, order]) if hits.any() else 0.0
+            expected *= hits.sum() / min(k, levels[row].sum())
+            assert values[row] == pytest.approx(expected, abs=1e-12)
+    gallery = random.standard_normal((9, 4)), np.arange(9) // 3
+    result = evaluate(gallery[0][:3], gallery[1][[0, 3, 6]], *gallery, protocol="ilias")
+    assert result.names == ("mAP@1000",)

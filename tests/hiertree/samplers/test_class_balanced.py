@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sampler_cases import LABELS, class_balanced
 
 from hiertree.errors import OptionError
-from hiertree.samplers import ClassBalancedSampler, RandomSampler
+from hiertree.samplers import ClassBalancedSampler, RandomSampler, SuperCategoryPairSampler
 
 
 def assert_classes_are_whole(batch: list[int], labels: NDArray[np.int64], m: int) -> None:
@@ -138,3 +138,12 @@ def test_small_classes_are_filled_up_or_left_out() -> None:
 def test_impossible_options_say_how_to_fix_them(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         ClassBalancedSampler(LABELS, **options)
+
+
+def test_items_of_unknown_class_are_drawn_together_with_those_of_their_node() -> None:
+    paths = np.array([[0, 0]] * 4 + [[0, -1]] * 4 + [[1, 1]] * 4 + [[1, -1]] * 4)
+    sampler = ClassBalancedSampler(paths, batch_size=8, images_per_class=2)
+    for batch in sampler:
+        assert len({tuple(paths[item]) for item in batch}) == 4
+    pairs = SuperCategoryPairSampler(paths, batch_size=8, images_per_class=2)
+    assert all(len({tuple(paths[item]) for item in batch}) == 4 for batch in pairs)
