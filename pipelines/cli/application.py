@@ -62,9 +62,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _report_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
     """Report what a destructor or a callback raises, but no Ctrl-C, no exit, and no loader that was only half built."""
-    is_loader = "DataLoaderIter.__del__" in getattr(unraisable.object, "__qualname__", "")
-    quiet = (KeyboardInterrupt, SystemExit, *([AttributeError] if is_loader else []))
-    if not issubclass(unraisable.exc_type, quiet):
+    is_of_loader = "DataLoaderIter.__del__" in getattr(unraisable.object, "__qualname__", "")
+    is_half_built = is_of_loader and issubclass(unraisable.exc_type, AttributeError)
+    if not (is_half_built or issubclass(unraisable.exc_type, (KeyboardInterrupt, SystemExit))):
         sys.__unraisablehook__(unraisable)
 
 
