@@ -59,14 +59,14 @@ def embed(
     A label of which nothing is known is read as the place noun that is nearest to it by the reader, if one is near.
     """
     names, graph = tuple(sorted(labels)), read_hypernyms() if hypernyms is None else hypernyms
-    margins = [known_margin(name, graph) for name in names]
-    unknown_labels = [name for name, margin in zip(names, margins, strict=True) if margin is None]
-    noun_of = {} if reader is None or not unknown_labels else _nearest_nouns(unknown_labels, reader)
+    noun_of = {} if reader is None else _nearest_nouns(names, graph, reader)
     texts = tuple(noun_of.get(name) or graph.text(name) for name in names)
     vectors = graph.join([noun_of.get(name, name) for name in names], encoder.encode(texts))
     margins = [
-        np.clip(known_margin(noun_of[name], graph) or 0, -_UNCERTAIN, _UNCERTAIN) if name in noun_of else margin
-        for name, margin in zip(names, margins, strict=True)
+        np.clip(known_margin(noun_of[name], graph) or 0, -_UNCERTAIN, _UNCERTAIN)
+        if name in noun_of
+        else known_margin(name, graph)
+        for name in names
     ]
     is_known = np.array([margin is not None for margin in margins]) | (encoder.kind_margin > 0)
     chains, nouns_above = tuple(map(graph.chain, names)), tuple(_find_noun_above(name, graph) for name in names)
@@ -76,8 +76,11 @@ def embed(
     return Embedding(names, texts, vectors, margin, is_known, parents, chains, senses, nouns_above, readings)
 
 
-def _nearest_nouns(labels: Sequence[str], reader: TextEncoder) -> dict[str, str]:
-    """The place noun nearest to each label that has one near."""
+def _nearest_nouns(names: Sequence[str], graph: Hypernyms, reader: TextEncoder) -> dict[str, str]:
+    """The place noun nearest to each label of which nothing is known, where one is near."""
+    labels = [name for name in names if known_margin(name, graph) is None]
+    if not labels:
+        return {}
     nouns = sorted([*thesaurus().anchors(NATURAL), *thesaurus().anchors(HUMAN_MADE)], key=len)  # of equals the shortest
     encoded_labels, encoded_nouns = np.split(reader.encode([*labels, *nouns]), [len(labels)])
     # on the last axis lies what a table of vectors does not know

@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from sklearn.decomposition import PCA
 
 from hiertree.datasets.readers.images import ArrayImages, JoinedImages, SelectedImages, stamp_of
-from hiertree.errors import CheckpointError, ImageError, OptionError, TableError
+from hiertree.errors import CheckpointError, ImageError, OptionError, OtherLayoutError, TableError
 from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.inference import load_model
@@ -326,12 +326,12 @@ def test_images_without_labels_are_embedded_as_the_trained_model_does(
 def test_tables_of_images_that_are_not_there_are_refused(tmp_path: Path) -> None:
     run, _ = trained("sop", "sop-happier", tmp_path)
     for content, problem in (
-        ("image\nnowhere.jpg", "1 of 1 images are not in"),
+        ("image\nnowhere.jpg", "none of 1 images are in"),
         ("image\n../x.jpg", "below root"),
         ("file\nx.jpg", "image"),
     ):
         (tmp_path / "some.csv").write_text(content)
-        with pytest.raises((ImageError, TableError), match=problem):
+        with pytest.raises((ImageError, OtherLayoutError, TableError), match=problem):
             embed(run, tmp_path / "some.csv", tmp_path / "out")
 
 

@@ -101,7 +101,7 @@ def test_the_numbers_and_differences_of_two_small_reviews():
     assert numbers.items() >= counts.items()
     # kept by both: all but pond. Of other kinds: museum and art museum for bert, church's three labels for anna
     assert numbers["kind_share"] == pytest.approx((14 - 2 - 3) / 14)
-    both = [history.after(MarkEither(labels=("reservoir",), either=True)) for history in (anna, bert)]
+    both = [history.apply(MarkEither(labels=("reservoir",), either=True)) for history in (anna, bert)]
     assert compare(both[0], bert).agreement["kind_share"] == pytest.approx((14 - 2 - 3 - 1) / 14)
     assert compare(*both).agreement["kind_share"] == numbers["kind_share"]
     # of mountain and church, merged by anna, one is matched; castle left museum

@@ -331,7 +331,7 @@ def test_clusters_may_change_places_at_once():
     lake, bridge = (BEGINNING.state.cluster(numbers[name]) for name in ("lake", "bridge"))
     pairs = ((lake, bridge), (bridge, lake))
     moves = tuple(Placement(labels=tuple(sorted(a.labels)), to=b.number) for a, b in pairs)
-    state = BEGINNING.after(Accept(moves=moves)).state
+    state = BEGINNING.apply(Accept(moves=moves)).state
     assert state.cluster(lake.number).labels == bridge.labels
     assert state.cluster(bridge.number).labels == lake.labels
 
