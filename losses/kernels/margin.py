@@ -79,9 +79,11 @@ def running_sums(masses: Tensor, features: Tensor, rows: Tensor, ends: Tensor) -
     (num_rows, per_row, num_items), num_sums = masses.shape, 1 + features.shape[1]
     sums = features.new_zeros(num_rows, per_row, 1 + num_items)
     before_ends, index = features.new_empty(num_rows, num_sums, ends.shape[1]), rows * sums.shape[2] + ends
-    for number, feature in enumerate((None, *features.unbind(dim=1))):
-        sums[..., 1:] = masses if feature is None else masses * feature[:, None]
-        before_ends[:, number] = sums.cumsum_(dim=2).flatten(1).gather(1, index)
+    sums[..., 1:] = masses
+    for number, feature in enumerate((*features.unbind(dim=1), None)):
+        torch.gather(sums.cumsum_(dim=2).flatten(1), 1, index, out=before_ends[:, number])
+        if feature is not None:
+            torch.mul(masses, feature[:, None], out=sums[..., 1:])
     return before_ends
 
 
