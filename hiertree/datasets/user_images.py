@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import logging
 import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from PIL import Image
 
 OnBadImage = Literal["error", "skip"]
-_log = logging.getLogger(__name__)
 
 
 def load_folder(

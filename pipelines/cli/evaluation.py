@@ -41,6 +41,9 @@ labels_option = option(
 levels_option = option(
     "--levels", NAMES, "Columns of labels, coarse → fine; default: all but names and split.", default=()
 )
+uneven_option = choice(
+    "--uneven", ["error", "unknown"], "What the last labels of a row are where they are empty.", default="error"
+)
 gallery_option = option("--gallery", INPUT_PATH, "Embeddings of a separate gallery.")
 gallery_labels_option = option("--gallery-labels", INPUT_FILE, "Table of the gallery's labels.")
 query_labels_option = option(
@@ -98,7 +101,7 @@ def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> 
 @option("--ids", NAME, "Column of ids; no query retrieves an item of its own id.", metavar="COLUMN")
 @option("--junk", INPUT_FILE, "Table of columns query and item, rows counted from 0, to leave out of lists.")
 @flag("--distractors", "Gallery rows whose labels are all empty are irrelevant to every query.")
-@choice("--uneven", ["error", "unknown"], "What the last labels of a row are where they are empty.", default="error")
+@uneven_option
 @field_options(RetrievalConventions)
 @codes_option
 @field_options(Search)
@@ -127,6 +130,7 @@ def evaluate(embeddings: Path, **options: Any) -> None:
 )
 @query_labels_option
 @levels_option
+@uneven_option
 @names_option
 @choice(
     "--unjudged", ["irrelevant", "error"], "How to count listed items without judgment or labels.", default="irrelevant"
@@ -168,6 +172,7 @@ def evaluate_pairs(embeddings: Path, **options: Any) -> None:
 @option("--out", OUTPUT_FILE, "The qrels; a name that ends in .gz is compressed.", required=True)
 @query_labels_option
 @levels_option
+@uneven_option
 @names_option
 @option("--grades", INTEGERS, "Grade of each level from 0, such as 0,1,3; default: the level.")
 def qrels(tree: Path, out: Path, **options: Any) -> None:
@@ -185,6 +190,7 @@ def qrels(tree: Path, out: Path, **options: Any) -> None:
 @click.argument("embeddings", type=INPUT_PATH)
 @labels_option
 @levels_option
+@uneven_option
 @option("--queries", COUNT, "Largest number of queries to draw.", default=200)
 @option("--seed", SEED, "Seed of the draw.", default=0)
 @json_option

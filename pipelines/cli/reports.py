@@ -11,7 +11,7 @@ from hiertree.errors import require_package
 from hiertree.evaluation_options import Conventions
 
 from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, NAME, OUTPUT_FILE, command
-from .evaluation import gallery_labels_option, gallery_option, labels_option, levels_option
+from .evaluation import gallery_labels_option, gallery_option, labels_option, levels_option, uneven_option
 from .options import COUNT, SEED, field_options, flag, no_browser_option, option, port_option, set_option
 
 
@@ -31,6 +31,7 @@ from .options import COUNT, SEED, field_options, flag, no_browser_option, option
 )
 @labels_option
 @levels_option
+@uneven_option
 @gallery_option
 @gallery_labels_option
 @option("--ids", NAME, "No query retrieves an item with the same value there.", metavar="COLUMN")

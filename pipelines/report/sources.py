@@ -194,7 +194,9 @@ def read_sources(
 ) -> tuple[dict[str, Measurement], QueriesAndGallery]:
     """Read the models' measurements, by name, and the queries and gallery that they were measured on."""
     folders = _sources_in([Path(source) for source in sources])
-    file_options: dict[str, Any] = {name: value for name, value in (options or {}).items() if value}
+    file_options: dict[str, Any] = {
+        name: value for name, value in (options or {}).items() if value and value != "error"
+    }
     is_run = [kind_of(path) == "run" for path in folders]
     if file_options.keys() - {"images"} and (any(is_run) or len(folders) > 1):
         raise OptionError("labels or a gallery with runs or several sources", expected="them only with a single file")

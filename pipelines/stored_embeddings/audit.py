@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from hiertree.tree.label_rows import Uneven
+
 MOST_PAIRS = 1 << 21  # scores; some libraries hold each as a Python object
 TOLERANCE = 2e-6  # other libraries' values are means of float32 numbers
 Means = Callable[[frozenset[str]], dict[str, float]]  # of each metric, under conventions
@@ -61,6 +63,7 @@ def audit(
     *,
     labels: AnyPath | None = None,
     levels: Sequence[str] = (),
+    uneven: Uneven = "error",
     queries: int = 200,
     seed: int = 0,
     out: AnyPath | None = None,
@@ -74,7 +77,7 @@ def audit(
     check_integer("queries", queries)
     if len(not_installed()) == len(LIBRARIES):
         require_package(*LIBRARIES, extra="interop")
-    collection = read_embeddings(embeddings, labels=labels, levels=levels)
+    collection = read_embeddings(embeddings, labels=labels, levels=levels, uneven=uneven)
     if (
         collection.gallery_embeddings is None
         and collection.ids is not None
@@ -96,7 +99,7 @@ def audit(
         raise InputError(f"{embeddings} gives no metric a value", expected="items that share labels")
     if out is not None:
         inputs = [file for path in (embeddings, labels) if path is not None for file in files_read(Path(path))]
-        parameters = {"levels": list(levels), "queries": len(sample.scores)}
+        parameters = {"levels": list(levels), "uneven": uneven, "queries": len(sample.scores)}
         provenance = manifest(command="hiertree audit", parameters=parameters, inputs=inputs, seed=seed)
         files.write_json(out, {"table": audit_rows(table), "manifest": provenance})
     return table

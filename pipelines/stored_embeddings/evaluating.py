@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from hiertree.evaluation_options import Counts
     from hiertree.metrics.engine.processes import Share
+    from hiertree.tree.label_rows import Uneven
 
 _MEASURED_BY = ("metrics", "protocol", "compat")
 _NOT_RECORDED = ("block_size", "resume", "distributed")  # they change no number
@@ -154,6 +155,7 @@ def evaluate_run(
     tree: AnyPath | None = None,
     query_labels: AnyPath | None = None,
     levels: Sequence[str] = (),
+    uneven: Uneven = "error",
     ids: str | None = None,
     unjudged: Literal["irrelevant", "error"] = "irrelevant",
     negative_qrels: Literal["error", "irrelevant"] = "error",
@@ -172,13 +174,13 @@ def evaluate_run(
     if (qrels is None) == (tree is None):
         expected = "exactly one of them: judgments (--qrels) or a table of labels (--tree)"
         raise OptionError("qrels and tree", expected=expected)
-    if qrels is not None and (query_labels is not None or levels or ids is not None):
-        raise OptionError("query_labels, levels or ids with qrels", expected="them only with tree")
-    judgments = {"qrels": qrels} if tree is None else _labels(tree, query_labels, levels, ids)
+    if qrels is not None and (query_labels is not None or levels or ids is not None or uneven != "error"):
+        raise OptionError("query_labels, levels, uneven or ids with qrels", expected="them only with tree")
+    judgments = {"qrels": qrels} if tree is None else _labels(tree, query_labels, levels, ids, uneven)
     result = evaluate_ranking(Path(run), **judgments, **arguments)
     if not result.has_values:
         raise InputError(f"{run} gives no metric a value", expected="queries with relevant items")
-    parameters = {**arguments, "levels": list(levels), "ids": ids}
+    parameters = {**arguments, "levels": list(levels), "uneven": uneven, "ids": ids}
     _deliver(result, outputs, parameters=parameters, inputs=[run, qrels, tree, query_labels])
     return result
 
@@ -214,6 +216,7 @@ def write_qrels(
     *,
     query_labels: AnyPath | None = None,
     levels: Sequence[str] = (),
+    uneven: Uneven = "error",
     ids: str | None = None,
     grades: Sequence[int] | None = None,
 ) -> None:
@@ -221,14 +224,16 @@ def write_qrels(
 
     Without ``query_labels`` every item is also a query, but not its own item. The rest is as for :func:`evaluate_run`.
     """
-    write_trec_qrels(out, **_labels(tree, query_labels, levels, ids), grades=grades)
+    write_trec_qrels(out, **_labels(tree, query_labels, levels, ids, uneven), grades=grades)
 
 
-def _labels(tree: AnyPath, query_labels: AnyPath | None, levels: Sequence[str], ids: str | None) -> dict[str, Any]:
+def _labels(
+    tree: AnyPath, query_labels: AnyPath | None, levels: Sequence[str], ids: str | None, uneven: Uneven
+) -> dict[str, Any]:
     """Paths and names of queries and items, by the keywords of :func:`hiertree.metrics.evaluate_ranking`."""
     items = named_rows(Path(tree), levels, ids)
     queries, gallery = (items, None) if query_labels is None else (named_rows(Path(query_labels), levels, ids), items)
-    paths = paths_in_one_tree(queries, gallery)
+    paths = paths_in_one_tree(queries, gallery, uneven=uneven)
     of_queries = {"query_paths": paths.queries, "query_names": list(queries.ids)}
     return {
         **of_queries,

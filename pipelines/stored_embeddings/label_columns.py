@@ -208,7 +208,7 @@ def paths_in_one_tree(
         tree, paths = label_paths(columns, level_names=queries.levels, leaf="path", uneven=uneven, where=where)
     except EmptyLabelError as error:  # whose remedies are options of Python
         remedy = "fill it in, as hiertree tree --gaps does, name columns without empty cells by --levels, or pass "
-        remedy += "--uneven unknown to evaluate if the rest of a row is"
+        remedy += "--uneven unknown if the rest of a row is"
         raise EmptyLabelError(error.given, expected=error.expected, remedy=remedy) from None
     codes = np.stack([column.codes.astype(np.int64) for column in columns], axis=1)
     codes = codes if uneven == "error" else codes[paths[:, -1] >= 0]

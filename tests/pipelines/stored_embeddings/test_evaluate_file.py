@@ -15,10 +15,12 @@ import torch
 
 import hiertree as ht
 from hiertree.errors import EmbeddingError, EmptyLabelError, InputError, OptionError, PathError, ShapeError, TableError
-from hiertree.metrics import evaluate, evaluate_codes, write_trec_qrels, write_trec_run
+from hiertree.metrics import evaluate, evaluate_codes, evaluate_ranking, write_trec_qrels, write_trec_run
+from hiertree.pipelines.report import make_report
 from hiertree.pipelines.stored_embeddings import embeddings_files
+from hiertree.pipelines.stored_embeddings.audit import audit
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
-from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file, evaluate_run
+from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file, evaluate_run, write_qrels
 
 LABELS = ["kind", "name"]
 
@@ -253,6 +255,32 @@ def test_rows_of_a_table_that_end_early_are_known_in_part_if_it_is_said(retrieva
     np.testing.assert_array_equal(result.values, evaluate(embeddings, paths).values)
     assert "10 queries known down to a coarser level" in result.convention.self_rule
     assert json.loads((tmp_path / "result.json").read_text())["manifest"]["parameters"]["uneven"] == "unknown"
+    assert (audit(tmp_path / "rows.parquet", uneven="unknown", queries=30)["reason"] != "not explained").all()
+    make_report([tmp_path / "rows.parquet"], tmp_path / "page.html", options={"uneven": "unknown"})
+    assert f"{100 * result.summary()['H-AP']:.1f}" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_lists_and_judgments_by_labels_known_in_part(retrieval, tmp_path):
+    _, paths = retrieval
+    paths = np.where((np.arange(len(paths)) % 3 == 0)[:, None] & [False, True], -1, paths)
+    names = [f"item-{number}" for number in range(len(paths))]
+    table = pd.DataFrame(paths, columns=["kind", "name"]).astype(str).replace("-1", "")
+    table.insert(0, "image", names)
+    table.to_csv(tmp_path / "labels.csv", index=False)
+    lists = {
+        name: {other: 1 / (1 + abs(i - j)) for j, other in enumerate(names) if i != j} for i, name in enumerate(names)
+    }
+    write_trec_run(tmp_path / "run.txt", lists)
+    with pytest.raises(EmptyLabelError, match="--uneven unknown"):
+        evaluate_run(tmp_path / "run.txt", tree=tmp_path / "labels.csv")
+    result = evaluate_run(tmp_path / "run.txt", tree=tmp_path / "labels.csv", uneven="unknown")
+    sides = {"query_paths": paths, "query_names": names}
+    np.testing.assert_array_equal(result.values, evaluate_ranking(lists, **sides).values)
+    write_qrels(tmp_path / "labels.csv", tmp_path / "qrels.txt", uneven="unknown")
+    of_judgments = evaluate_run(tmp_path / "run.txt", qrels=tmp_path / "qrels.txt", metrics=["H-AP"])
+    assert of_judgments.summary()["H-AP"] == pytest.approx(result.summary()["H-AP"], rel=1e-12)
+    with pytest.raises(OptionError, match="uneven"):
+        evaluate_run(tmp_path / "run.txt", qrels=tmp_path / "qrels.txt", uneven="unknown")
 
 
 def test_a_number_in_one_file_is_its_text_in_another(retrieval, tmp_path):
