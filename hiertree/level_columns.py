@@ -19,6 +19,7 @@ UNKNOWN = -1  # the id at each level where a path is not known
 PATH_IDS = "ids from 0, or −1 from some level below the first on, where the rest is unknown"
 _LABELS = "iubOUST"  # kinds of columns that name classes; others hold fractions, times, …
 _REPEATED = 2  # classes to a label, on average; real trees have some labels that name several classes
+_SMALL_IDS = 2**31  # whose products with numbers of nodes do not overflow
 _ONE_TYPE = "turn the numbers into text, or the reverse"
 
 
@@ -204,6 +205,17 @@ def _check_same_type(sides: Mapping[str, LevelColumns], column: int, texts: Sequ
             kinds = ("text", "numbers") if texts[0] == {True} else ("numbers", "text")
             problem = f"{side.title(column)}: {kinds[0]} in {first}, {kinds[1]} in {name}"
             raise PathError(problem, expected="labels of one type", remedy=_ONE_TYPE)
+
+
+def path_nodes(paths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The nodes along each path, (n, L+1), numbered level by level from the root, 0; an unknown id is a node, too."""
+    columns = [np.zeros(len(paths), dtype=np.int64)]
+    for column in paths.T:
+        ids = column if column.max(initial=0) < _SMALL_IDS else np.unique(column, return_inverse=True)[1]
+        width = int(ids.max(initial=0)) + 2
+        numbers = np.unique(columns[-1] * width + ids + 1, return_inverse=True)[1]
+        columns.append(numbers + int(columns[-1].max(initial=0)) + 1)
+    return np.stack(columns, axis=1)
 
 
 def refuse_negative(paths: NDArray[Any], name: str) -> None:

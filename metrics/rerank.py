@@ -23,6 +23,9 @@ from hiertree.jit import Array, Ints
 from hiertree.options import check_choice, check_integer, check_number
 
 __all__ = ["alpha_query_expansion", "database_augmentation", "k_reciprocal", "pca_whitening", "poincare_vectors"]
+CURVATURE, RADIUS = 0.1, 2.3  # of hyperbolic embeddings, in the public code of their authors
+LARGEST_NORM = 1 - 1e-3  # of a point, in radii of the ball: distances to its edge are infinite
+_LARGEST_LENGTH = float(np.arctanh(LARGEST_NORM))
 _CELLS = 1 << 25  # of a block of similarities, or of neighbors of neighbors
 
 
@@ -234,8 +237,8 @@ def poincare_vectors(
     embeddings: Any,
     role: Literal["query", "item"],
     *,
-    curvature: float = 0.1,
-    radius: float = 2.3,
+    curvature: float = CURVATURE,
+    radius: float = RADIUS,
     scale: float = 1.0,
 ) -> Array:
     r"""Vectors whose cosines rank as distances in the Poincaré ball do, so that any search by cosine is exact for them.
@@ -243,8 +246,9 @@ def poincare_vectors(
     .. math:: \cos = -\cosh(\sqrt{c}\, d) \,/\, \sqrt{\cosh 2a_q \cosh 2A}
 
     with the distance d of :class:`hiertree.losses.Hyperbolic`, a = 2√c·min(scale·\|f\|, radius) and A that of the
-    radius. A point is (sinh a·f/\|f\|, cosh a) on the hyperboloid, where cosh √c·d is an inner product; a last
-    number gives all items one length. Embeddings of one length rank as by their own cosines: they need none of this.
+    radius, both at most 7.6. A point is (sinh a·f/\|f\|, cosh a) on the hyperboloid, where cosh √c·d is an inner
+    product; a last number gives all items one length. Embeddings of one length rank as by their own cosines: they need
+    none of this.
     Nickel and Kiela, *Learning Continuous Hierarchies in the Lorentz Model of Hyperbolic Geometry*, ICML 2018.
 
     Args:
@@ -266,12 +270,12 @@ def poincare_vectors(
     for name, value in (("curvature", curvature), ("radius", radius), ("scale", scale)):
         check_number(name, value, above=0)
     vectors, width = as_embeddings(embeddings), 2 * curvature**0.5
-    norms = np.linalg.norm(vectors, axis=1)
-    lengths = width * np.minimum(scale * norms, radius)
+    norms, longest = np.linalg.norm(vectors, axis=1).astype(np.float64), min(width * radius, 2 * _LARGEST_LENGTH)
+    lengths = np.minimum(width * scale * norms, longest)
     lifted = np.empty((len(vectors), vectors.shape[1] + 2), vectors.dtype)
-    lifted[:, :-2] = vectors * (np.sinh(lengths) / norms)[:, None]
+    lifted[:, :-2] = vectors * (np.sinh(lengths) / norms).astype(vectors.dtype)[:, None]
     lifted[:, -2] = np.cosh(lengths) if role == "item" else -np.cosh(lengths)
-    lifted[:, -1] = np.sqrt(np.cosh(2 * width * radius) - np.cosh(2 * lengths)) if role == "item" else 0
+    lifted[:, -1] = np.sqrt(np.cosh(2 * longest) - np.cosh(2 * lengths)) if role == "item" else 0
     return unit_rows(lifted)
 
 

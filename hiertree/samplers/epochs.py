@@ -11,6 +11,7 @@ import numpy as np
 from typing_extensions import Required
 
 from ..errors import OptionError, TrainingError
+from ..level_columns import path_nodes
 from ..options import check_choice, check_integer, is_integer, require
 
 if TYPE_CHECKING:
@@ -201,16 +202,6 @@ class EpochFollower:
     def set_epoch(self, epoch: int) -> None:
         """See :meth:`PlannedBatches.follow_epoch`."""
         self._batches.follow_epoch(epoch)
-
-
-def path_nodes(paths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The nodes along each path, (n, L+1), numbered level by level from the root, 0; an unknown id is a node, too."""
-    columns = [np.zeros(len(paths), dtype=np.int64)]
-    for column in paths.T:
-        width = int(column.max(initial=0)) + 2
-        numbers = np.unique(columns[-1] * width + column + 1, return_inverse=True)[1]
-        columns.append(numbers + int(columns[-1].max(initial=0)) + 1)
-    return np.stack(columns, axis=1)
 
 
 def ids_at(level: int, paths: NDArray[np.int64]) -> NDArray[np.int64]:

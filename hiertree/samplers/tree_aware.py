@@ -17,13 +17,9 @@ import numpy as np
 
 from ..arrays import as_paths
 from ..errors import OptionError
+from ..level_columns import path_nodes
 from ..options import require, with_options_of
-from .epochs import (
-    PlannedBatches,
-    SamplerOptions,
-    SmallClasses,  # noqa: F401 - recipes read the signatures
-    path_nodes,
-)
+from .epochs import PlannedBatches, SamplerOptions, SmallClasses  # noqa: F401 - recipes read the signatures
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -199,8 +199,8 @@ class NumberedTree:
 
     def _part(self: Tree, leaf_rows: Sequence[int], depth: int) -> Tree:
         """The tree of some leaves, without the levels down to ``depth``."""
-        tree_rows = self._rows()
-        rows = [tree_rows[row][depth:] for row in leaf_rows]
+        columns = self._numbered._replace(paths=self._paths[list(leaf_rows)]).columns()
+        rows = [row[depth:] for row in zip(*columns, strict=True)]
         leaf_ids = [self._leaf_ids[row] for row in leaf_rows]
         return self._from_rows(rows, leaf_ids, self.level_names[depth:], "error", "separate")
 

@@ -10,14 +10,12 @@ from torch import Tensor, nn
 from torch.nn.functional import gumbel_softmax
 
 from hiertree.errors import OptionError
+from hiertree.metrics.rerank import CURVATURE, LARGEST_NORM, RADIUS
 from hiertree.options import check_integer, check_number
 
 from ..base import Loss, PairLoss, check_loss
 from ..pairs.inputs import check_size, checked_paths, finite_vectors, has_candidate
 from ..pairs.pairs import pairs_of
-
-CURVATURE, RADIUS = 0.1, 2.3  # of the authors' public code
-LARGEST_NORM = 1 - 1e-3  # of a point, in radii of the ball: distances to its edge are infinite
 
 
 def poincare_points(vectors: Tensor, *, curvature: float, radius: float, scale: float) -> Tensor:

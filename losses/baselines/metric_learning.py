@@ -6,18 +6,16 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import torch
 from torch import Tensor, nn
 
 from hiertree.errors import OptionError, ShapeError, require_package
-from hiertree.level_columns import UNKNOWN
 from hiertree.options import check_choice, check_each, check_integer, require
 
 from ..base import LevelLosses, Loss, check_loss
 from ..pairs.inputs import CheckedPaths, checked_paths, finite_vectors, full_mask, has_candidate
 from ..pairs.one_batch import in_full_precision
 from ..proxies import check_classes
-from .tree_miner import LIBRARY, TreeMiner, built, library_class
+from .tree_miner import LIBRARY, TreeMiner, built, library_class, own_if_unknown
 
 if TYPE_CHECKING:
     from .as_metric_learning import MetricLearningLoss
@@ -100,7 +98,7 @@ class PytorchMetricLearning(Loss):
             shapes = [tuple(tensor.shape) for tensor in (vectors, refs)]
             if shapes[0][1] != shapes[1][1]:
                 raise ShapeError(f"embeddings and ref_embeddings of shapes {shapes}", expected="the same d")
-        labels, ref_labels = _own_if_unknown(columns[:, -1]), None if ref_columns is None else ref_columns[:, -1]
+        labels, ref_labels = own_if_unknown(columns[:, -1]), None if ref_columns is None else ref_columns[:, -1]
         miner_labels = (columns, ref_columns) if isinstance(self.miner, TreeMiner) else (labels, ref_labels)
         with in_full_precision(vectors.device):
             indices = self._indices(vectors, refs, *miner_labels, valid)
@@ -208,12 +206,6 @@ def as_pytorch_metric_learning(loss: Loss, *, class_paths: Any = None) -> Metric
     from .as_metric_learning import MetricLearningLoss
 
     return MetricLearningLoss(loss, class_paths)
-
-
-def _own_if_unknown(labels: Tensor) -> Tensor:
-    """The labels, different from each other and from those of references where they are unknown."""
-    own_labels = UNKNOWN - 1 - torch.arange(len(labels), device=labels.device)
-    return torch.where(labels < 0, own_labels, labels)
 
 
 def _learns_proxies(library_class: type) -> bool:

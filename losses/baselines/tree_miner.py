@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from hiertree.errors import OptionError, nearest_name, require_package
+from hiertree.level_columns import UNKNOWN
 from hiertree.options import check_each, check_integer, require
 
 from ..pairs.inputs import checked_paths, finite_vectors
@@ -80,8 +81,14 @@ def _nodes(paths: Tensor, ref_paths: Tensor | None, level: int) -> tuple[Tensor,
     """A number for the node of each item at a level; ids under two parents are two nodes, each unknown one another."""
     every = paths if ref_paths is None else torch.cat([paths, ref_paths])
     numbers = torch.unique(every[:, :level], dim=0, return_inverse=True)[1]
-    numbers = torch.where(every[:, level - 1] < 0, len(every) + torch.arange(len(every)).to(numbers), numbers)
+    numbers = own_if_unknown(numbers.masked_fill(every[:, level - 1] < 0, UNKNOWN))
     return numbers[: len(paths)], None if ref_paths is None else numbers[len(paths) :]
+
+
+def own_if_unknown(labels: Tensor) -> Tensor:
+    """The labels, different from each other and from those of references where they are unknown."""
+    own_labels = UNKNOWN - 1 - torch.arange(len(labels), device=labels.device)
+    return torch.where(labels < 0, own_labels, labels)
 
 
 def library_class(part: str, name: str) -> type:

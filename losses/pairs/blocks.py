@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .pairs import ScoredPairs, VectorPairs
 
 SCORES_KEPT = {"cpu": 1 << 20, "cuda": 1 << 26}  # whose gradients wait for the products with the queries
-
-
 SCORES_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}  # of a block: for fewer, operations take as long to start
 FEW_SCORES = 1 << 19  # for which threads are not worth starting
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from hiertree import levels as shared_levels
 from hiertree.errors import ShapeError
+from hiertree.level_columns import path_nodes
 from hiertree.options import check_integer, require
 
 from ..kernels.all_pairs import AllPairs
@@ -207,13 +208,9 @@ def most_positives(query_paths: CheckedPaths, candidate_paths: CheckedPaths) -> 
     """How many candidates a query shares its path with at most, down to each level; nothing where that is unknown."""
     if query_paths.read is None or candidate_paths.read is None:
         return ()
-    num_queries, most = len(query_paths.read), []
-    nodes = np.zeros(num_queries + len(candidate_paths.read), np.int64)
-    for column in np.concatenate([query_paths.read, candidate_paths.read]).T:
-        ids = np.unique(column, return_inverse=True)[1]
-        nodes = np.unique(nodes * len(nodes) + ids, return_inverse=True)[1]
-        most.append(int(np.bincount(nodes[num_queries:], minlength=len(nodes))[nodes[:num_queries]].max()))
-    return tuple(most)
+    nodes, num_queries = path_nodes(np.concatenate([query_paths.read, candidate_paths.read])), len(query_paths.read)
+    num_items = np.bincount(nodes[num_queries:, 1:].ravel(), minlength=nodes.max() + 1)
+    return tuple(num_items[nodes[:num_queries, 1:]].max(axis=0).tolist())
 
 
 def span_and_targets(scores: Tensor, positive: Tensor) -> tuple[float, int]:

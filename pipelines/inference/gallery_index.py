@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +14,7 @@ from hiertree.io import files
 from hiertree.io.provenance import MANIFEST, sha256
 from hiertree.io.reading import reading_file, reading_json
 from hiertree.io.tables import read_table, write_table
+from hiertree.level_columns import UNKNOWN
 from hiertree.options import check_integer
 
 from ..stored_embeddings.embeddings_files import read_embeddings
@@ -48,8 +48,9 @@ def read_gallery(source: Path) -> NamedGallery:
     names = ids if names is None else names
     labels: dict[str, Any] = {"image": np.arange(len(paths)).astype(str) if names is None else list(map(str, names))}
     if collection.tree is not None:
-        columns = zip_longest(*map(collection.tree.labels_of, as_paths(paths).tolist()))  # None where unknown
-        labels |= zip(collection.tree.level_names, columns, strict=False)
+        known = ((path, collection.tree.labels_of(path)) for path in as_paths(paths).tolist())
+        rows = ([*row, *[None] * path.count(UNKNOWN)] for path, row in known)
+        labels |= zip(collection.tree.level_names, zip(*rows, strict=True), strict=True)
     table = pd.DataFrame(labels)
     return NamedGallery(np.asarray(embeddings, np.float32), table, files_read(source))
 

@@ -195,7 +195,7 @@ def read_sources(
     """Read the models' measurements, by name, and the queries and gallery that they were measured on."""
     folders = _sources_in([Path(source) for source in sources])
     file_options: dict[str, Any] = {
-        name: value for name, value in (options or {}).items() if value and value != "error"
+        name: value for name, value in (options or {}).items() if value and (name, value) != ("uneven", "error")
     }
     is_run = [kind_of(path) == "run" for path in folders]
     if file_options.keys() - {"images"} and (any(is_run) or len(folders) > 1):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +19,6 @@ from hiertree.metrics.conventions import PROTOCOLS
 
 from ..recipe.schema import Recipe
 from .torch_data_sets import as_image_dataset
-
-if TYPE_CHECKING:
-    pass
 
 SPLIT = "validation"  # what held-out classes are called
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+import numpy as np
 import pytest
 import reference_baselines as baselines
 import reference_hyperbolic as reference
@@ -22,9 +25,11 @@ from hiertree.losses import (
     as_pytorch_metric_learning,
 )
 from hiertree.losses.baselines import hyperbolic as _hyperbolic
+from hiertree.metrics.rerank import poincare_vectors
 
 BALL = {"curvature": 0.3, "radius": 2.0, "scale": 1.4}
 SIZE = 5
+ROLES: tuple[Literal["query"], Literal["item"]] = ("query", "item")
 
 
 def batch(num_items: int = 16, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -52,6 +57,25 @@ def test_scores_of_pairs_are_minus_distances_in_the_ball() -> None:
     assert torch.autograd.gradcheck(
         lambda e, m: loss(e, paths, m, memory_paths), (embeddings.requires_grad_(), memory.requires_grad_())
     )
+
+
+@pytest.mark.parametrize(("curvature", "radius"), [(0.1, 2.3), (4.0, 3.0)])
+def test_points_at_the_radius_and_at_the_edge_are_searched_by_the_distances_of_losses(
+    curvature: float, radius: float
+) -> None:
+    vectors = 3 * batch(40)[0]
+    points = _hyperbolic.poincare_points(vectors, curvature=curvature, radius=radius, scale=0.5)
+    distances = _hyperbolic.poincare_distances(points, points, curvature)
+    lifted = {
+        dtype: [
+            poincare_vectors(vectors.to(dtype), role, curvature=curvature, radius=radius, scale=0.5) for role in ROLES
+        ]
+        for dtype in (torch.float32, torch.float64)
+    }
+    cosines = {dtype: queries @ items.T for dtype, (queries, items) in lifted.items()}
+    order = np.argsort(-cosines[torch.float64], axis=1)
+    np.testing.assert_allclose(np.sort(distances.numpy()), np.take_along_axis(distances.numpy(), order, 1), atol=1e-6)
+    np.testing.assert_allclose(cosines[torch.float32], cosines[torch.float64], atol=1e-5)
 
 
 @pytest.mark.parametrize("loss", [SupCon(), SupAP()])

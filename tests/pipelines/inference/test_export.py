@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import yaml
@@ -21,6 +22,7 @@ from hiertree.errors import MissingPackageError, OptionError, ShapeError
 from hiertree.pipelines.cli import main
 from hiertree.pipelines.inference import GalleryIndex, TrainedModel
 from hiertree.pipelines.inference.exporting import export
+from hiertree.pipelines.inference.gallery_index import read_gallery
 from hiertree.pipelines.stored_embeddings.embedded_files import write_embeddings
 from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.training.recipe.schema import Recipe
@@ -220,3 +222,16 @@ def test_images_of_the_recipe_that_moved_are_named_with_the_option_that_gives_ot
     printed = capsys.readouterr().err
     assert "gone is missing" in printed
     assert "name others by --images" in printed
+
+
+def test_labels_of_a_gallery_that_are_unknown_are_none(tmp_path: Path) -> None:
+    table = {
+        "image": ["a.jpg", "b.jpg"],
+        "kind": ["bird", "dog"],
+        "species": ["", "poodle"],
+        "embedding": [[1.0, 0.0]] * 2,
+    }
+    pd.DataFrame(table).to_parquet(tmp_path / "gallery.parquet")
+    labels = read_gallery(tmp_path / "gallery.parquet").table
+    assert labels["kind"].tolist() == ["bird", "dog"]
+    assert labels["species"].tolist() == [None, "poodle"]
