@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..errors import ShapeError
 from ..options import check_choice
 from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, Where, filled_gaps, trimmed
 from ..tree.label_tree import LabelTree
@@ -50,6 +51,7 @@ def label_paths(
         rows = list(filled_gaps(rows, gaps))
     if uneven != "error":
         rows = [trimmed(row) for row in rows]
+        _check_finest(rows, level_names)
     tree = LabelTree.from_paths(
         rows,
         level_names=level_names,
@@ -59,6 +61,14 @@ def label_paths(
         where=lambda row: where(int(first_images[row])),
     )
     return Labeled(tree, tree.paths(rows if leaf == "path" else [row[-1] for row in rows])[group[earlier_rows:]])
+
+
+def _check_finest(rows: Sequence[Row], level_names: Sequence[str] | None) -> None:
+    """Refuse levels at which no row has a label."""
+    depth = max(map(len, rows), default=0)
+    if level_names is not None and 0 < depth < len(level_names):
+        problem = f"the level {level_names[depth]!r} without any label"
+        raise ShapeError(problem, expected="a label in some row", remedy="leave it out of the levels")
 
 
 def label_leaves(

@@ -224,7 +224,7 @@ def test_images_of_the_recipe_that_moved_are_named_with_the_option_that_gives_ot
     assert "name others by --images" in printed
 
 
-def test_labels_of_a_gallery_that_are_unknown_are_none(tmp_path: Path) -> None:
+def test_unknown_labels_of_a_gallery_are_missing(tmp_path: Path) -> None:
     table = {
         "image": ["a.jpg", "b.jpg"],
         "kind": ["bird", "dog"],
@@ -234,4 +234,4 @@ def test_labels_of_a_gallery_that_are_unknown_are_none(tmp_path: Path) -> None:
     pd.DataFrame(table).to_parquet(tmp_path / "gallery.parquet")
     labels = read_gallery(tmp_path / "gallery.parquet").table
     assert labels["kind"].tolist() == ["bird", "dog"]
-    assert labels["species"].tolist() == [None, "poodle"]
+    assert labels["species"].isna().tolist() == [True, False]

@@ -260,6 +260,14 @@ def test_rows_of_a_table_that_end_early_are_known_in_part_if_it_is_said(retrieva
     assert f"{100 * result.summary()['H-AP']:.1f}" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("last", ["", None])
+def test_a_level_without_any_label_is_named(last, tmp_path):
+    rows = {"kind": ["bird", "dog"], "name": [last, last], "vector": [[1.0, 0.0], [0.0, 1.0]]}
+    pd.DataFrame(rows).to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(ShapeError, match=r"'name' without any label.*leave it out"):
+        evaluate_file(tmp_path / "rows.parquet", levels=["kind", "name"], uneven="unknown")
+
+
 def test_lists_and_judgments_by_labels_known_in_part(retrieval, tmp_path):
     _, paths = retrieval
     paths = np.where((np.arange(len(paths)) % 3 == 0)[:, None] & [False, True], -1, paths)
