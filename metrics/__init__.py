@@ -13,10 +13,10 @@
 * One function per metric, of (Q, N) scores and levels: ``h_ap``, ``ndcg``, ``asi``, ``average_precision``, …
 
 Names for ``metrics=``, which are also the columns of a result: ``H-AP``, ``H-AP(alpha=3)``, ``NDCG``, ``NDCG@k``,
-``ASI``, ``ASI[l]``, ``HP@k``, ``AP[l]``, ``AP#l``, ``R@k[l]``, ``TR@k[l]``, ``P@k[l]``, ``P@R[l]``, ``mAP@R[l]``,
-``mAP@k[l]``, ``MRR[l]``, ``MRR@k[l]``; for the severity of errors: ``H-AP[l]``, ``first-error[l]``; of codes and
-scores: ``AP@k[l]``. Levels count from 1, the
-coarsest; without ``[l]`` the finest is meant.
+``ASI``, ``ASI[l]``, ``HP@k``, ``AHP@k``, ``HOPS@k``, ``AP[l]``, ``AP#l``, ``R@k[l]``, ``TR@k[l]``, ``P@k[l]``,
+``P@R[l]``, ``mAP@R[l]``, ``mAP@k[l]``, ``MRR[l]``, ``MRR@k[l]``; for the severity of errors: ``H-AP[l]``,
+``first-error[l]``, ``HD@k``, ``mistake-severity``; of codes and scores: ``AP@k[l]``. Levels count from 1, the coarsest;
+without ``[l]`` the finest is meant.
 
 ``evaluation`` checks what an entry point is given and makes a ``Retrieval``; ``engine`` computes its scores, block of
 queries by block; ``ranking`` ranks the positives, ``formulas`` turn ranks into values, and ``result`` holds them.

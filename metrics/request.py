@@ -27,12 +27,14 @@ if TYPE_CHECKING:
 
 FunctionOrTable: TypeAlias = "RelevanceFunction | NDArray[Any]"
 MOST_RANKS = 2**31 - 1  # ranks are 32-bit integers
-_EXAMPLES = ("H-AP", "H-AP(alpha=3)", "NDCG@10", "ASI", "AP[1]", "R@1", "TR@10", "P@1", "MRR", "HP@10", "mAP@R")
+_EXAMPLES = ("H-AP", "H-AP(alpha=3)", "NDCG@10", "ASI", "AP[1]", "R@1", "TR@10", "P@1", "MRR", "HP@9", "HD@9", "mAP@R")
 _OTHER_NAMES = {
     **dict.fromkeys(("mAP", "MAP"), "AP"),
     **dict.fromkeys(("RP", "R-precision"), "P@R"),
     **dict.fromkeys(("Recall@1", "recall@1"), "R@1"),
     "HAP": "H-AP",
+    "MS": "mistake-severity",
+    "mAHP": "AHP",
     "mrr": "MRR",
     "precision@1": "P@1",
 }
@@ -49,11 +51,16 @@ class _Family(NamedTuple):
     of_level: bool = True  # a name without a level means the finest one, rather than all
     lowest: int = 1  # the coarsest level that may be asked for
     codes_only: bool = False
+    needs_order: bool = False  # ties are broken, or averaged over their orders: "paper" does neither
+    downward: bool = False  # a lower value is better
 
 
 _FAMILIES = (
     _Family("H-AP", _ALPHA + _LEVEL, of_level=False),
-    _Family("first-error", r"\[(?P<level>\d+)\]", lowest=0),
+    _Family("first-error", r"\[(?P<level>\d+)\]", lowest=0, needs_order=True),
+    _Family("mistake-severity", "", of_level=False, needs_order=True, downward=True),
+    _Family("HOPS", f"({_K})?", of_level=False, needs_order=True),
+    _Family("HD", _K, of_level=False, downward=True),
     _Family("NDCG", f"({_K})?", of_level=False),
     _Family("ASI", _LEVEL, of_level=False),
     _Family("AP", _LEVEL),
@@ -65,6 +72,7 @@ _FAMILIES = (
     _Family("P@R", _LEVEL),
     _Family("MRR", f"({_K})?" + _LEVEL),
     _Family("HP", _K, of_level=False),
+    _Family("AHP", f"({_K})?", of_level=False),
     _Family("mAP@R", _LEVEL),
     _Family("mAP", _K + _LEVEL),
 )
@@ -140,13 +148,15 @@ def strip_brackets(name: str) -> str:
 
 
 def improves_downward(name: str, *, num_levels: int) -> bool:
-    """Whether a lower value of a metric is better: of ``first-error[l]`` above the finest level alone.
+    """Whether a lower value of a metric is better: of distances, and of ``first-error[l]`` above the finest level.
 
     >>> improves_downward("first-error[0]", num_levels=2), improves_downward("first-error[2]", num_levels=2)
     (True, False)
     """
     parts = split_name(name)
-    return parts is not None and parts.family.kind == "first-error" and (parts.level or 0) < num_levels
+    if parts is None:
+        return False
+    return parts.family.downward or (parts.family.kind == "first-error" and (parts.level or 0) < num_levels)
 
 
 def parse_metrics(names: Iterable[str], *, num_levels: int, of_codes: bool = False) -> tuple[Metric, ...]:
@@ -209,8 +219,9 @@ class CheckedOptions(Conventions):
         if names is None:
             names = default_names(num_levels) if self.benchmark is None else self.benchmark.names(num_levels)
         parsed = parse_metrics(names, num_levels=num_levels, of_codes=of_codes)
-        if self.ties == "paper" and any(metric.kind == "first-error" for metric in parsed):
-            raise OptionError("first-error with ties='paper'", expected="a policy that gives every rank one item")
+        needs_order = {family.kind for family in _FAMILIES if family.needs_order}
+        if self.ties == "paper" and (names := [metric.name for metric in parsed if metric.kind in needs_order]):
+            raise OptionError(f"{names[0]} with ties='paper'", expected="a policy that gives every rank one item")
         cut = any(metric.kind == "NDCG" and metric.cutoff for metric in parsed)
         if rules.ideal == "retrieved" and self.ties != "index" and cut:
             problem = f"ties={self.ties!r} with NDCG@k and the ideal of the retrieved top k"

@@ -19,7 +19,8 @@ from ..ranking.sorted_positives import BYTES_OF_A_POSITIVE, SortedPositives
 from ..request import MetricRequest
 from .blocks import for_each, row_ranges
 
-_LEAVES_OUT = ("AP#",)  # kinds that always leave out queries without positives, as their authors do
+# Kinds that always leave out queries without positives: AP# as its authors do, distances because 0 is their best.
+_LEAVES_OUT = ("AP#", "HD", "mistake-severity")
 _ITEM_BYTES = 40  # per item while a list is ranked
 Source = TypeVar("Source")
 

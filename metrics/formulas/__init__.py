@@ -13,12 +13,15 @@ from hiertree.jit import Floats
 
 from ..ranking.ranked import RankedLists
 from ..request import Metric
-from . import asi, average_precision, ndcg, top_k
+from . import asi, average_precision, ndcg, severity, top_k
 
 FORMULAS: Mapping[str, Callable[[RankedLists, Metric], Floats]] = MappingProxyType(
     {
         "H-AP": average_precision.hierarchical,
-        "first-error": top_k.first_error,
+        "first-error": severity.first_error,
+        "mistake-severity": severity.mistake_severity,
+        "HD": severity.distance,
+        "HOPS": severity.preference_order,
         "NDCG": ndcg.compute,
         "ASI": asi.compute,
         "AP": average_precision.compute,
@@ -30,6 +33,7 @@ FORMULAS: Mapping[str, Callable[[RankedLists, Metric], Floats]] = MappingProxyTy
         "P@R": top_k.compute,
         "MRR": top_k.reciprocal_rank,
         "HP": ndcg.hierarchical_precision,
+        "AHP": ndcg.average_hierarchical_precision,
         "mAP@R": average_precision.compute,
         "mAP": average_precision.compute,
     }

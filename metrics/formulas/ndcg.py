@@ -27,11 +27,60 @@ def compute(lists: RankedLists, metric: Metric) -> Floats:
 
 
 def hierarchical_precision(lists: RankedLists, metric: Metric) -> Floats:
-    """Σ of l / L over the first k items, over the largest sum that k items of the gallery have."""
-    gains = np.arange(lists.totals.shape[1], dtype=np.float64)
+    """HP@k: Σ of l / L over the first k items, over the largest sum that k items of the gallery have."""
+    gains, discount = _levels_as_gains(lists)
+    return _normalized(lists, metric, gains, discount, of_retrieved=False)
+
+
+def average_hierarchical_precision(lists: RankedLists, metric: Metric) -> Floats:
+    """AHP@k: the mean of HP@1 … HP@k, where k is at most the size of the gallery."""
+    sizes, values = lists.totals.sum(axis=1), np.empty(len(lists))
+    _mean_precisions(lists.ranked, lists.totals, np.minimum(sizes, metric.cutoff or MOST_RANKS), lists.paper, values)
+    return np.where(lists.num_positives(1) > 0, values, np.nan)
+
+
+@jit
+def _mean_precisions(ranked: Ranked, totals: Ints, cutoffs: Ints, paper: bool, values: Floats) -> None:
+    rises = np.empty(cutoffs.max() + 1)  # of the expected level, from rank to rank
+    for row in range(len(values)):
+        places = cutoffs[row]
+        rises[:] = 0.0
+        for item in range(ranked.number[row]):
+            stop = ranked.offset[row, item] + ranked.size[row, item]
+            start = stop - 1 if paper else ranked.offset[row, item]
+            share = ranked.level[row, item] / (stop - start)
+            rises[min(start, places)] += share
+            rises[min(stop, places)] -= share
+        ideal, num_ideal = totals.shape[1] - 1, 0  # the level at this rank of the ideal order, and its items so far
+        level, level_sum, ideal_sum, precisions = 0.0, 0.0, 0.0, 0.0
+        for rank in range(places):
+            while num_ideal == totals[row, ideal]:
+                ideal, num_ideal = ideal - 1, 0
+            num_ideal += 1
+            level += rises[rank]
+            level_sum, ideal_sum = level_sum + level, ideal_sum + ideal
+            precisions += level_sum / max(ideal_sum, 1.0)
+        values[row] = precisions / max(places, 1)
+
+
+def level_sums(lists: RankedLists, metric: Metric) -> Floats:
+    """The expected Σ of l over the first k items."""
+    gains, discount = _levels_as_gains(lists)
+    return _top_sums(lists, metric, gains, discount)
+
+
+def _levels_as_gains(lists: RankedLists) -> tuple[Floats, _Discounts]:
+    """A gain of l, the same at every rank."""
     ones = np.ones(max(lists.num_ranks, int(lists.num_positives(1).max(initial=0))))
     discount = _Discounts(ones, np.full(len(ones) // _RUN, float(_RUN)))
-    return _normalized(lists, metric, gains, discount, of_retrieved=False)
+    return np.arange(lists.totals.shape[1], dtype=np.float64), discount
+
+
+def _top_sums(lists: RankedLists, metric: Metric, gains: Floats, discount: _Discounts) -> Floats:
+    """The expected Σ of discounted gains over the first k items."""
+    cutoff = metric.cutoff or MOST_RANKS
+    num_counted = number_within(lists.ranked, np.full(len(lists), cutoff))
+    return _cumulative_gains(lists.ranked, num_counted, lists.tie_groups, gains, discount, cutoff, lists.paper)
 
 
 def _normalized(
@@ -39,13 +88,12 @@ def _normalized(
 ) -> Floats:
     """Discounted gains of the top k over the best that k items reach."""
     cutoff, reachable = metric.cutoff or MOST_RANKS, lists.totals
-    num_counted = number_within(lists.ranked, np.full(len(lists), cutoff))
-    sums = _cumulative_gains(lists.ranked, num_counted, lists.tie_groups, gains, discount, cutoff, lists.paper)
     if metric.cutoff and of_retrieved:
+        num_counted = number_within(lists.ranked, np.full(len(lists), cutoff))
         retrieved = np.arange(lists.ranked.level.shape[1]) < num_counted[:, None]
         levels = range(reachable.shape[1])
         reachable = np.stack([(retrieved & (lists.ranked.level == level)).sum(axis=1) for level in levels], axis=1)
-    return ratio(sums, _ideal_gains(reachable, gains, discount, cutoff))
+    return ratio(_top_sums(lists, metric, gains, discount), _ideal_gains(reachable, gains, discount, cutoff))
 
 
 class _Discounts(NamedTuple):

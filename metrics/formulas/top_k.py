@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hiertree.jit import Bytes, Floats, Int32s, Ints, jit
+from hiertree.jit import Floats, Ints, jit
 
 from ..ranking.ranked import Ranked, RankedLists, ratio
 from ..request import MOST_RANKS, Metric
@@ -184,54 +184,3 @@ def _straddling(
             else:
                 value = min(value, quotient) if policy == _WORST else max(value, quotient)
     return value / weights
-
-
-def first_error(lists: RankedLists, metric: Metric) -> Floats:
-    """The probability that the first item below level L in the best |Ω^(L)| places is at the level asked for."""
-    finest, shares = np.ascontiguousarray(lists.totals[:, -1]), np.empty(lists.totals.shape)
-    _first_errors(lists.ranked, finest, shares)
-    return np.where(finest > 0, shares[:, metric.level], np.nan)
-
-
-@jit
-def _first_errors(ranked: Ranked, finest: Ints, shares: Floats) -> None:
-    """Write the probability of each level of the first wrong item, (r, L+1); column L is that of no wrong item."""
-    num_levels = shares.shape[1] - 1
-    for row in range(len(shares)):
-        number, share = ranked.number[row], shares[row]
-        level, offset, size = ranked.level[row, :number], ranked.offset[row], ranked.size[row]
-        share[:] = 0.0
-        right = 0
-        while right < number and offset[right] == right:
-            stop = right
-            while stop < number and offset[stop] == right and level[stop] == num_levels:
-                stop += 1
-            if stop - right < size[right]:
-                break
-            right = stop
-        if right == finest[row]:
-            share[num_levels] = 1.0
-        elif right == number or offset[right] > right:
-            share[0] = 1.0
-        else:
-            _share_group(right, level, offset, size, finest[row], share)
-
-
-@jit
-def _share_group(first: int, level: Bytes, offset: Int32s, size: Int32s, finest: int, share: Floats) -> None:
-    """Share 1 out among the levels of the tie group of the ``first`` positive, with only finest items ahead of it.
-
-    If the group holds every finest item that is left, m of n items, these come first with probability 1 / C(n, m).
-    """
-    num_levels = len(share) - 1
-    n, start, item = size[first], offset[first], first
-    while item < len(level) and offset[item] == start:
-        share[level[item]] += 1.0
-        item += 1
-    share[0] = n - (item - first)
-    members = share[num_levels]
-    luck = 1.0 if members == finest - start else 0.0
-    for place in range(int(members)):
-        luck *= (members - place) / (n - place)
-    share[:num_levels] *= (1.0 - luck) / (n - members)
-    share[num_levels] = luck

@@ -22,7 +22,7 @@ import numpy as np
 from hiertree.metrics.request import split_name
 
 from ..pages import fill_page, markdown_text
-from ..report.page import has_a_best
+from ..report.page import best_value
 from ..training.recipe.built_in import PublishedRow, published_rows
 from .planned_runs import RowSettings, row_names, setting_text
 from .significance import SIGNIFICANT
@@ -30,7 +30,7 @@ from .significance import SIGNIFICANT
 if TYPE_CHECKING:
     import pandas as pd
 
-_OF_THE_TREE = ("H-AP", "ASI", "NDCG", "HP")
+_OF_THE_TREE = ("H-AP", "ASI", "NDCG", "HP", "AHP", "HOPS", "HD", "mistake-severity")
 _OF_A_LEVEL = ("R", "MRR", "TR", "P", "P@R", "mAP", "mAP@R", "AP", "AP@", "ASI")
 _FINEST, _TREE, _MEANS, _OTHERS = "finest level", "hierarchy", "mean over levels", "others"
 _LATEX = str.maketrans(
@@ -229,7 +229,7 @@ def _rows(runs: pd.DataFrame, labels: list[str], tests: pd.DataFrame | None) -> 
     if tests is not None:
         significant = tests[tests["p_holm"] < SIGNIFICANT]
         differing = set(zip(significant["row"], significant["metric"], strict=True))
-    best = {metric: means[metric].max() for metric in means if has_a_best(str(metric)) and len(means) > 1}
+    best = {metric: best_value(str(metric), means[metric]) for metric in means if len(means) > 1}
     rows = []
     for name, size in grouped.size().items():
         cells = {}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import OptionError
 from hiertree.io import files
-from hiertree.metrics.request import split_name, strip_brackets
+from hiertree.metrics.request import improves_downward, split_name, strip_brackets
 
 from ..pages import fill_page
 from ..training.data.splits import load_split
@@ -30,6 +30,12 @@ _OF_THE_TREE = {
     "NDCG@k": "deep agreement counts more, late ranks count less, in the first {k}",
     "ASI": "the order as a whole against the order of the tree",
     "HP@k": "levels shared with the first {k}, of those that {k} images can share",
+    "AHP": "the mean of that over all k",
+    "AHP@k": "the mean of that over 1 … {k}",
+    "HD@k": "percent of a level up to the ancestor shared with the first {k}: less is better",
+    "mistake-severity": "that of the nearest images of another class: less is better",
+    "HOPS": "the levels of all images against the order of the tree",
+    "HOPS@k": "the levels of the first {k} against the order of the tree",
 }
 _OF_A_LEVEL = {
     "AP": "images with the same {level} label come first",
@@ -176,7 +182,7 @@ class MetricRow:
 
     def is_best(self, run: int) -> bool:
         """Whether no other run does better; False for a single run, and for metrics without a best."""
-        return len(self.values) > 1 and has_a_best(self.metric) and self.values[run] == max(self.values)
+        return len(self.values) > 1 and self.values[run] == best_value(self.metric, self.values)
 
     @property
     def gain(self) -> float:
@@ -184,9 +190,11 @@ class MetricRow:
         return self.values[-1] - self.values[0]
 
 
-def has_a_best(metric: str) -> bool:
-    """Whether a larger value is better: True for every metric but the shares of first errors."""
-    return strip_brackets(metric) != "first-error"
+def best_value(metric: str, values: Iterable[float]) -> float | None:
+    """The smallest of distances, else the largest; None for shares of first errors, none of which is better."""
+    if strip_brackets(metric) == "first-error":
+        return None
+    return min(values) if improves_downward(metric, num_levels=0) else max(values)
 
 
 def side_by_side(metrics: Sequence[Mapping[str, float]], *, level_names: Sequence[str]) -> list[MetricRow]:

@@ -19,6 +19,10 @@ NAMES = (
     "HP@1",
     "HP@3",
     "HP@5",
+    "AHP",
+    "AHP@3",
+    "HD@1",
+    "HD@4",
     *(
         f"{stem}[{level}]"
         for level in (1, 2)
@@ -49,6 +53,14 @@ def reference_metric(name: str, num_levels: int) -> Callable[[Sequence[float], S
         return lambda scores, levels, paper: reference.ndcg(scores, levels, k, paper)
     if kind == "HP":
         return lambda scores, levels, paper: reference.cut_hierarchical_precision(
+            scores, levels, num_levels, int(cutoff), paper
+        )
+    if kind == "AHP":
+        return lambda scores, levels, paper: reference.average_hierarchical_precision(
+            scores, levels, num_levels, int(cutoff or len(scores)), paper
+        )
+    if kind == "HD":
+        return lambda scores, levels, paper: reference.hierarchical_distance(
             scores, levels, num_levels, int(cutoff), paper
         )
     if kind == "MRR":

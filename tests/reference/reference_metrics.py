@@ -176,6 +176,47 @@ def cut_hierarchical_precision(
     return similarity_sum / best if best > 0 else None
 
 
+def average_hierarchical_precision(
+    scores: Scores, levels: Levels, num_levels: int, k: int, paper: bool = False
+) -> float | None:
+    """AHP@k of Barz & Denzler (WACV 2019): the mean of HP@1 … HP@k."""
+    cutoffs = range(1, min(k, len(scores)) + 1)
+    values = [cut_hierarchical_precision(scores, levels, num_levels, cutoff, paper) for cutoff in cutoffs]
+    return None if values[0] is None else sum(value or 0.0 for value in values) / len(values)
+
+
+def hierarchical_distance(scores: Scores, levels: Levels, num_levels: int, k: int, paper: bool = False) -> float | None:
+    """The mean height L − l over the first k places, Bertinetto et al. (CVPR 2020); L where there is no item."""
+    if not any(levels):
+        return None
+    first = [levels[j] for j in range(len(scores)) if rank(scores, j, paper) <= k]
+    return sum([num_levels - level for level in first] + [num_levels] * (k - len(first))) / k
+
+
+def mistake_severity(scores: Scores, levels: Levels, num_levels: int) -> float | None:
+    """The height of the first item where it is wrong, Bertinetto et al. (CVPR 2020)."""
+    first = min(range(len(scores)), key=lambda j: rank(scores, j, False))
+    return None if levels[first] == num_levels else float(num_levels - levels[first])
+
+
+def preference_order(scores: Scores, levels: Levels, k: int | None) -> float | None:
+    """HOPS of Sani & Anand (2025) as their notebook computes it, before it is clipped at 0."""
+    present = sorted(set(levels), reverse=True)
+    order = sorted(range(len(scores)), key=lambda j: rank(scores, j, False))
+    here = [present.index(levels[j]) for j in order]
+    ideal = sorted(here)
+    cut = len(ideal) if k is None else min(k, len(ideal))
+    weights = []
+    for number in range(len(present)):
+        size, weight = ideal.count(number), 2.0**-number
+        target = 0.0 if number == len(present) - 1 else 1.0 if number == 0 else weight / 2
+        weights += [weight + (target - weight) * place / size for place in range(size)]
+    turned = ideal[:cut][::-1]
+    worst = sum(weights[place] * abs(ideal[place] - turned[place]) for place in range(cut))
+    error = sum(weights[place] * abs(ideal[place] - here[place]) for place in range(cut))
+    return None if worst == 0 else 1 - error / worst
+
+
 def ndcg(scores: Scores, levels: Levels, k: float = math.inf, paper: bool = False) -> float | None:
     """[S] Eq. 23, cut at k, the ideal over the whole gallery."""
     dcg = 0.0

@@ -381,7 +381,7 @@ class ValidationSettings(Section):
         None, "metric that picks the best epoch, any name that `evaluate` takes; null means `evaluation.select`"
     )
     direction: Literal["up", "down"] | None = _key(
-        None, "where that metric goes as it improves; null: down for `first-error[l]` above the finest level, else up"
+        None, "where that metric goes as it improves; null: down for distances and coarse `first-error[l]`, else up"
     )
     patience: Count | None = _key(
         None, "evaluations without improvement after which the run stops; null never stops it"

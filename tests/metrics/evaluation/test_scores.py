@@ -15,6 +15,7 @@ from metric_cases import names_for, reference_metric, score_matrices
 
 from hiertree.errors import InputError, PathError
 from hiertree.metrics import evaluate_scores, revisitop_levels
+from hiertree.metrics.request import improves_downward
 
 
 def value(result, name, row):
@@ -40,7 +41,7 @@ def test_index_and_paper_ties_follow_the_definitions(case):
 
 @settings(max_examples=40)
 @given(score_matrices(max_items=6, distinct=1))
-def test_average_worst_and_best_are_mean_minimum_and_maximum_over_all_orders(case):
+def test_average_worst_and_best_are_the_mean_and_the_bounds_over_all_orders(case):
     scores, levels, valid, num_levels = case
     names = names_for(num_levels)
     results = {
@@ -55,7 +56,8 @@ def test_average_worst_and_best_are_mean_minimum_and_maximum_over_all_orders(cas
                 lambda strict, row_levels=row_levels, metric=metric: metric(strict, row_levels, False),
                 scores[row][valid[row]].tolist(),
             )
-            expected = (None,) * 3 if values is None else (np.mean(values), min(values), max(values))
+            bounds = (max, min) if improves_downward(name, num_levels=num_levels) else (min, max)
+            expected = (None,) * 3 if values is None else (np.mean(values), *(bound(values) for bound in bounds))
             for ties, expected_value in zip(("average", "worst", "best"), expected, strict=True):
                 assert value(results[ties], name, row) == pytest.approx(expected_value, abs=1e-12), (ties, name)
 

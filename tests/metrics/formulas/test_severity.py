@@ -98,36 +98,50 @@ def test_beyond_the_end_of_a_list_cut_short_every_item_is_wrong():
 
 
 def test_first_errors_need_an_order_and_a_level_that_exists():
-    with pytest.raises(OptionError, match="one item"):
-        evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=["first-error[0]"], ties="paper")
+    for name in ("first-error[0]", "mistake-severity", "HOPS@2"):
+        with pytest.raises(OptionError, match="one item"):
+            evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=[name], ties="paper")
     with pytest.raises(OptionError, match="between 0"):
         evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=["first-error[2]"])
     with pytest.raises(OptionError, match="between 1"):
         evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=["H-AP[0]"])
 
 
+@settings(max_examples=60)
+@given(score_matrices(max_items=6, distinct=1))
+def test_mistakes_and_the_order_of_levels_are_averaged_over_tied_orders(case):
+    scores, levels, valid, num_levels = case
+    names = ["mistake-severity", "HOPS", "HOPS@2", "HOPS@4"]
+    result = evaluate_scores(scores, levels, valid=valid, num_levels=num_levels, metrics=names).per_query()
+    for row in range(len(scores)):
+        row_levels, row_scores = levels[row][valid[row]].tolist(), scores[row][valid[row]].tolist()
+        orders = list(reference.tied_orders(row_scores))
+        severities = [reference.mistake_severity(strict, row_levels, num_levels) for strict in orders]
+        mistakes = [height for height in severities if height is not None]
+        has_value = num_levels in row_levels and mistakes
+        assert_mean(result["mistake-severity"].iloc[row], mistakes if has_value else None)
+        for name, k in (("HOPS", None), ("HOPS@2", 2), ("HOPS@4", 4)):
+            values = [reference.preference_order(strict, row_levels, k) for strict in orders]
+            assert_mean(result[name].iloc[row], None if values[0] is None else [max(np.mean(values), 0.0)])
+
+
+def test_distances_of_queries_without_positives_are_never_the_best_value():
+    for rules in (None, Rules(empty_queries="zero")):
+        result = evaluate_scores([[2, 1], [2, 1]], [[0, 0], [1, 0]], metrics=["HD@1", "mistake-severity"], compat=rules)
+        assert result.summary().to_dict() == {"HD@1": 0.0}
+        assert result.skipped == {"HD@1": 1, "mistake-severity": 2}
+
+
 def test_hierarchical_distance_and_mistake_severity_are_those_of_bertinetto_et_al():
     """The height of the lowest common ancestor: of the first k items, and of the first one where it is wrong."""
     random = np.random.default_rng(0)
-    scores, levels, height = (
-        random.permuted(np.tile(np.arange(30.0), (40, 1)), axis=1),
-        random.integers(0, 4, (40, 30)),
-        3,
-    )
-    result = evaluate_scores(
-        scores,
-        levels,
-        metrics=[f"P@{k}[{level}]" for k in (1, 5) for level in (1, 2, 3)],
-        compat=Rules(empty_queries="zero"),
-    )
-    order = np.argsort(-scores, axis=1)
-    heights = height - np.take_along_axis(levels, order, axis=1)
-    for k in (1, 5):
-        distance = height - sum(result[f"P@{k}[{level}]"] for level in (1, 2, 3))
-        assert distance == pytest.approx(heights[:, :k].mean(), abs=1e-12)
+    scores = random.permuted(np.tile(np.arange(30.0), (40, 1)), axis=1)
+    levels, height = random.integers(0, 4, (40, 30)), 3
+    result = evaluate_scores(scores, levels, metrics=["HD@1", "HD@5", "mistake-severity"]).summary()
+    heights = height - np.take_along_axis(levels, np.argsort(-scores, axis=1), axis=1)
     first = heights[:, 0]
-    severity = (height - sum(result[f"P@1[{level}]"] for level in (1, 2, 3))) / (1 - result["P@1[3]"])
-    assert severity == pytest.approx(first[first > 0].mean(), abs=1e-12)
+    expected = [first.mean(), heights[:, :5].mean(), first[first > 0].mean()]
+    assert result.tolist() == pytest.approx(expected, abs=1e-12)
 
 
 def test_hierarchical_precision_is_that_of_barz_and_denzler_also_of_a_search_cut_short():
