@@ -53,12 +53,13 @@ class _Family(NamedTuple):
     codes_only: bool = False
     needs_order: bool = False  # ties are broken, or averaged over their orders: "paper" does neither
     downward: bool = False  # a lower value is better
+    cutoff: int | None = None  # of names without k
 
 
 _FAMILIES = (
     _Family("H-AP", _ALPHA + _LEVEL, of_level=False),
     _Family("first-error", r"\[(?P<level>\d+)\]", lowest=0, needs_order=True),
-    _Family("mistake-severity", "", of_level=False, needs_order=True, downward=True),
+    _Family("mistake-severity", "", of_level=False, needs_order=True, downward=True, cutoff=1),
     _Family("HOPS", f"({_K})?", of_level=False, needs_order=True),
     _Family("HD", _K, of_level=False, downward=True),
     _Family("NDCG", f"({_K})?", of_level=False),
@@ -188,7 +189,7 @@ def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
         name,
         family.kind,
         level=(level or 0) if level is not None or not family.of_level else num_levels,
-        cutoff=cutoff,
+        cutoff=cutoff or family.cutoff,
         parameters=parts.parameters,
     )
 

@@ -252,7 +252,7 @@ class Evaluation:
         means, width = self._format_means(), max(map(len, self.names))
         rows = [
             f"{name:<{width}}  {means[name]:>6}"
-            + (f"  ({skipped} of {len(self)} queries without positives)" if skipped else "")
+            + (f"  ({skipped} of {len(self)} queries without a value)" if skipped else "")
             for name, skipped in self.skipped.items()
         ]
         return "\n".join([*rows, "", str(self.convention)])
