@@ -48,7 +48,7 @@ def test_json_holds_means_counts_and_the_card(result):
 def test_the_card_prints_with_the_result(result):
     text = str(result)
     assert "H-AP" in text
-    assert "1 of 40 queries without positives" in text
+    assert "1 of 40 queries without a value" in text
     assert "expectation over all orders" in text
 
 
