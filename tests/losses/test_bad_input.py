@@ -224,8 +224,6 @@ OPTIONS: list[tuple[Callable[..., object], str, list[Any]]] = [
     (losses.DistributedLoss, "loss", ["a", None, torch.nn.Identity()]),
     (level_sum, "loss", ["a", None, 3]),
     (level_sum, "level_sizes", ["a", None, 3, (), (0,), (1.5,)]),
-    *[(losses.GrowingAlpha, name, NUMBERS) for name in ("initial", "factor")],
-    (losses.GrowingAlpha, "every", INTEGERS),
 ]
 
 

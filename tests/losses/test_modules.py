@@ -64,7 +64,6 @@ LOSSES: dict[str, Callable[[], Loss]] = {
     "PairDecomposability": PairDecomposability,
     "PairDecomposability avg_nonzero": lambda: PairDecomposability(reduction="avg_nonzero"),
     "ProxyDecomposability": lambda: ProxyDecomposability(NUM_CLASSES, SIZE),
-    "ProxyDecomposability of 3 centers": lambda: ProxyDecomposability(NUM_CLASSES, SIZE, centers=3),
     "HAPPIER": lambda: HAPPIER(NUM_CLASSES, SIZE),
     "RODNDCG": lambda: RODNDCG(NUM_CLASSES, SIZE),
     "RODRecall": lambda: RODRecall(NUM_CLASSES, SIZE),
