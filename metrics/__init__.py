@@ -6,7 +6,7 @@
 * :func:`evaluate_ranking`: ranked lists made elsewhere.
 * :func:`overall`, :func:`revisitop_levels`: DyML's mean over results, and the labels of the revisited Oxford and Paris.
 * :mod:`hiertree.metrics.statistics`: whether systems differ, by paired randomization tests.
-* :mod:`hiertree.metrics.rerank`: PCA whitening, query expansion, database augmentation, k-reciprocal re-ranking.
+* :mod:`hiertree.metrics.rerank`: PCA whitening, query expansion, database augmentation.
 * :class:`RetrievalMetric`: any of these metrics, batch by batch and across processes, as torchmetrics do.
 * One function per metric, of (Q, N) scores and levels: ``h_ap``, ``ndcg``, ``asi``, ``average_precision``, …
 

@@ -241,7 +241,7 @@ def test_lambda_weighs_the_two_terms() -> None:
 
 
 STEP = {"tau": 0.02, "rho": 30.0, "delta": 0.03, "start": 0.25, "offset": 0.9, "include_self": True}
-PROXY = {"eta": 0.1, "centers": 2, "sampled_classes": 7}
+PROXY = {"eta": 0.1, "sampled_classes": 7}
 COMBINED: dict[str, tuple[Loss, Loss]] = {
     "HAPPIER": (HAPPIER(NUM_CLASSES, SIZE, alpha=3.0, **STEP, **PROXY), SupHAP(alpha=3.0, **STEP)),
     "RODNDCG": (RODNDCG(NUM_CLASSES, SIZE, **STEP, **PROXY), SupNDCG(**STEP)),

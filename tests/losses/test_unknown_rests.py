@@ -10,7 +10,7 @@ from torch import Tensor
 from hiertree.losses import CrossBatchMemory, HiMulCon, Loss, PytorchMetricLearning, SupAP, TreeMiner
 from hiertree.losses.baselines.metric_learning import as_pytorch_metric_learning
 
-WITH_PROXIES = ("Proxy", "proxies", "centers", "CSL", "softmax", "HAPPIER", "ROD")
+WITH_PROXIES = ("Proxy", "proxies", "CSL", "softmax", "HAPPIER", "ROD")
 OF_PAIRS = [
     name for name in LOSSES if not any(word in name for word in (*WITH_PROXIES, "Sum", "memory", "Distributed"))
 ]

@@ -111,12 +111,6 @@ def csl(
     return total
 
 
-def proxy_cross_entropy(cosines: Sequence[float], class_index: int, *, eta: float) -> float:
-    """−log of the share of the own class; cosines[c] is that to the proxy of class c."""
-    shares = [math.exp(cosine / eta) for cosine in cosines]
-    return -math.log(shares[class_index] / sum(shares))
-
-
 def contrastive(scores: Sequence[float], positive: Sequence[bool], temperature: float) -> float | None:
     """−(1/|Ω⁺|)·Σ_{j ∈ Ω⁺} log(exp(s_j/τ) / Σ_i exp(s_i/τ)); None without a positive."""
     if not any(positive):

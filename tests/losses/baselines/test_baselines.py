@@ -220,22 +220,6 @@ def test_blackbox_gradient_is_that_of_the_shifted_ranks(lambda_: float) -> None:
     assert loss.last_num_skipped == 1
 
 
-def test_functional_forms_are_the_modules_on_cosines() -> None:
-    embeddings, paths = batch(2)
-    unit = torch.nn.functional.normalize(embeddings)
-    scores, valid = unit @ unit.T, ~torch.eye(len(paths), dtype=torch.bool)
-    levels = (paths[:, None] == paths[None, :]).sum(dim=2)
-    torch.testing.assert_close(functional.fast_ap(scores, levels, level=2, valid=valid), FastAP()(embeddings, paths))
-    torch.testing.assert_close(
-        functional.blackbox_ap(scores, levels, level=1, margin=0.0, valid=valid),
-        BlackboxAP(margin=0.0, level=1)(embeddings, paths),
-    )
-    with pytest.raises(OptionError, match="level=0"):
-        functional.fast_ap(scores, levels, level=0)
-    with pytest.raises(OptionError, match="blackbox_lambda=0"):
-        functional.blackbox_ap(scores, levels, level=1, blackbox_lambda=0)
-
-
 def test_blackbox_margin_lowers_positives_and_follows_torchs_seed() -> None:
     embeddings, paths = batch(1)
     loss = BlackboxAP(margin=0.5)
@@ -334,7 +318,7 @@ def test_proxies_in_chunks_are_those_of_the_loops_in_value_and_gradient(monkeypa
     value = loss(embeddings, paths)
     cosines = [reference.cosines(row, loss.proxies.tolist()) for row in embeddings.tolist()]
     values = [
-        baselines.proxy_cross_entropy(row, class_id, eta=0.05)
+        reference.proxy_decomposability(row, class_id)
         for row, class_id in zip(cosines, paths[:, -1].tolist(), strict=True)
     ]
     assert value.item() == pytest.approx(sum(values) / len(values), rel=1e-10)
