@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from hiertree.arrays import as_float64
 from hiertree.errors import InputError, OptionError, PathError, TableError
 from hiertree.io.reading import read_json, read_parquet_frame, reading_file
 from hiertree.io.tables import frame_columns, is_frame, is_missing, read_table
+from hiertree.jit import Ints, jit
 
 from .trec_reading import (
     QRELS,
@@ -23,7 +25,7 @@ from .trec_reading import (
     Triples,
     checked_qrels,
     checked_run,
-    number_of,
+    numbered,
     read_triples,
 )
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+_WORTH_COMPILING = 500  # queries
 _RUN_COLUMNS = {
     "query": ("query", "query_id", "qid", "q_id"),
     "item": ("item", "item_id", "doc", "doc_id", "docid", "docno", "document"),
@@ -78,16 +81,52 @@ def _triples(lists: Any, side: Side) -> Triples:
             return _from_frame(frame, side)
         lists, source = _kaggle_lists(frame, side), "frame of id and images"
     if is_records(lists):
-        return _from_rows(_records(lists, side), {}, side.field, f"records, by {side.field}", side.kind)
+        return _from_records(lists, side)
     if not isinstance(lists, Mapping) and hasattr(lists, "to_dict"):
         source = f"{type(lists).__module__.partition('.')[0]} {type(lists).__name__}"
-        lists = lists.to_dict()
+        lists = _ranx_lists(lists) or lists.to_dict()
     if not isinstance(lists, Mapping):
         raise OptionError(f"a {type(lists).__name__}", expected=side.forms, remedy="or mappings for both run and qrels")
-    rows = ((name, *entry) for name, query_items in lists.items() for entry in _entries(name, query_items, side))
-    queries = {name: number for number, name in enumerate(lists)}  # some may be empty
-    is_ranked = not all(isinstance(items, Mapping) for items in lists.values())
-    return _from_rows(rows, queries, "value", source, side.kind)._replace(by="place" if is_ranked else side.field)
+    parts = [_entries(query, entries, side) for query, entries in lists.items()]
+    query = np.repeat(np.arange(len(parts)), [len(items) for items, _ in parts])
+    items, item = numbered([*chain.from_iterable(items for items, _ in parts)], "item")
+    values = _floats([*chain.from_iterable(values for _, values in parts)], "value", side.kind)
+    is_ranked = not all(isinstance(entries, Mapping) for entries in lists.values())
+    return Triples([*lists], items, query, item, values, source, by="place" if is_ranked else side.field)
+
+
+def _ranx_lists(lists: Any) -> dict[str, dict[str, float]] | None:
+    """What ``to_dict`` of a ranx Run or Qrels gives, in a tenth of its time; None where compiling would take longer."""
+    typed_lists: Any = getattr(lists, "run", None) or getattr(lists, "qrels", None)
+    entries: Any = getattr(getattr(typed_lists, "_numba_type_", None), "value_type", None)
+    if not hasattr(getattr(entries, "key_type", None), "count") or len(typed_lists) < _WORTH_COMPILING:
+        return None
+    lengths = np.empty(len(typed_lists), np.int64)
+    names = np.empty(len(typed_lists), f"<U{_lengths(typed_lists, lengths)}")
+    items = np.empty(lengths.sum(), f"<U{entries.key_type.count}")
+    values = np.empty(len(items), str(entries.value_type))
+    _copy(typed_lists, names, items, values)
+    pairs = zip(items.tolist(), values.tolist(), strict=True)
+    return {name: dict(islice(pairs, length)) for name, length in zip(names.tolist(), lengths.tolist(), strict=True)}
+
+
+@jit
+def _lengths(lists: Any, lengths: Ints) -> int:
+    """Write the length of each list, and return that of the longest name of a query."""
+    name_length = 1
+    for number, (name, entries) in enumerate(lists.items()):
+        name_length, lengths[number] = max(name_length, len(name)), len(entries)
+    return name_length
+
+
+@jit
+def _copy(lists: Any, names: Any, items: Any, values: Any) -> None:
+    cell = 0
+    for number, (name, entries) in enumerate(lists.items()):
+        names[number] = name
+        for item, value in entries.items():
+            items[cell], values[cell] = item, value
+            cell += 1
 
 
 def is_records(values: Any) -> bool:
@@ -97,28 +136,18 @@ def is_records(values: Any) -> bool:
     return isinstance(values, Iterator)
 
 
-def _from_rows(
-    rows: Iterable[tuple[Any, Any, Any]], queries: dict[Hashable, int], value: str, source: str, kind: type[InputError]
-) -> Triples:
-    """Triples of (query, item, value)."""
-    items: dict[Hashable, int] = {}
-    query, item, values = [], [], []
-    for name, item_name, item_value in rows:
-        query.append(number_of(name, queries, "query"))
-        item.append(number_of(item_name, items, "item"))
-        values.append(item_value)
-    numbers = np.array(query, np.int64), np.array(item, np.int64)
-    return Triples([*queries], [*items], *numbers, _floats(values, value, kind), source)
-
-
-def _records(records: Any, side: Side) -> Iterator[tuple[Any, Any, Any]]:
-    """Objects with ``query_id``, ``doc_id`` and a score or a relevance, as ir_measures and ir_datasets yield them."""
-    fields = ("query_id", "doc_id", side.field)
+def _from_records(records: Iterable[Any], side: Side) -> Triples:
+    """Triples of objects with ``query_id``, ``doc_id`` and a score or a relevance, such as those of ir_measures."""
+    fields, rows = ("query_id", "doc_id", side.field), []
     for record in records:
         if not all(hasattr(record, field) for field in fields):
             expected = f"records of query_id, doc_id and {side.field}, or {side.forms}"
             raise OptionError(f"the record {record!r:.80}", expected=expected)
-        yield record.query_id, record.doc_id, getattr(record, side.field)
+        rows.append([getattr(record, field) for field in fields])
+    query_names, item_names, cells = zip(*rows, strict=True) if rows else ((), (), ())
+    (queries, query), (items, item) = numbered(query_names, "query"), numbered(item_names, "item")
+    values = _floats(cells, side.field, side.kind)
+    return Triples(queries, items, query, item, values, f"records, by {side.field}")
 
 
 def _kaggle_lists(frame: Any, side: Side) -> dict[str, Any]:
@@ -174,17 +203,16 @@ def _column(frame: pd.DataFrame, role: str, *, required: bool = True) -> str:
     return matches[0] if matches else ""
 
 
-def _entries(query: Hashable, entries: Any, side: Side) -> Iterator[tuple[Hashable, Any]]:
-    """The items of one query with their values; those of a list fall by one per place."""
+def _entries(query: Hashable, entries: Any, side: Side) -> tuple[Collection[Hashable], Iterable[Any]]:
+    """The items of one query and their values; those of a list fall by one per place."""
     is_list = isinstance(entries, Sequence) and not isinstance(entries, (str, bytes))
     is_list = is_list or (isinstance(entries, np.ndarray) and entries.ndim == 1)
     if isinstance(entries, Mapping):
-        yield from entries.items()
-    elif is_list and side is RUN:
-        yield from ((item, -float(place)) for place, item in enumerate(entries, start=1))
-    else:
-        remedy = "call tolist() for listed items, to_dict() for scored ones" if hasattr(entries, "tolist") else None
-        raise OptionError(f"a {type(entries).__name__} for query {query!r}", expected=side.forms, remedy=remedy)
+        return entries.keys(), entries.values()
+    if is_list and side is RUN:
+        return entries, range(-1, -len(entries) - 1, -1)
+    remedy = "call tolist() for listed items, to_dict() for scored ones" if hasattr(entries, "tolist") else None
+    raise OptionError(f"a {type(entries).__name__} for query {query!r}", expected=side.forms, remedy=remedy)
 
 
 def _floats(values: Sequence[Any], name: str, kind: type[InputError]) -> NDArray[np.float64]:

@@ -16,7 +16,6 @@ from hiertree.io.tables import is_frame
 from hiertree.jit import Array, Floats, Ints
 
 from ..engine.retrieval import Retrieval, ScoredLists, values_of_lists
-from ..matching import Matched, match
 from ..ranking.gallery import drop_ranked, labeled_gallery
 from ..result import Evaluation
 from ..runs import as_qrels, as_run
@@ -163,40 +162,30 @@ def evaluate_judged(
     higher_is_better: bool,
 ) -> Evaluation:
     """Every metric of a run by its judgments, each in any form; judged queries come first."""
-    matched = match(run, qrels) if higher_is_better else None
-    if matched is None or (unjudged == "error" and (matched.level < 0).any()):
-        run_triples = as_run(run, higher_is_better=higher_is_better, repeats=options.rules.repeats)
-        matched = _match_names(run_triples, as_qrels(qrels, negative=negative), refuse=unjudged == "error")
-    names, row, level = matched.queries, matched.row, matched.level
+    listed = as_run(run, higher_is_better=higher_is_better, repeats=options.rules.repeats)
+    judged = as_qrels(qrels, negative=negative)
+    _check_same_names(listed, judged)
+    names = [*dict.fromkeys([*judged.queries, *listed.queries])]
+    row = _renumbered(listed.query, listed.queries, {name: number for number, name in enumerate(names)})
+    level, judged_level = _levels_of_listed(listed, judged, row), judged.value.astype(np.int64)
     unjudged_note = f"{int((level < 0).sum())} listed items without judgment at level 0"
     if unjudged == "error":
+        advice = "pass unjudged='irrelevant' to count such items at level 0"
+        listed.refuse(level < 0, "no judgment", expected="a level for every item", kind=PathError, remedy=advice)
         unjudged_note = "every listed item has a judgment"
-    depth = checked_num_levels(num_levels, deepest=int(matched.judged_level.max(initial=0)))
+    depth = checked_num_levels(num_levels, deepest=int(judged_level.max(initial=0)))
     request = options.replace_rules(counts="strict", itself="masked").request(num_queries=len(names), num_levels=depth)
-    cells = matched.judged_row * (depth + 1) + matched.judged_level
+    cells = judged.query * (depth + 1) + judged_level
     totals = np.bincount(cells, minlength=len(names) * (depth + 1)).reshape(len(names), depth + 1)
-    columns = (matched.value, 0.0), (level.clip(min=0).astype(np.uint8), 0), (np.zeros(len(row), np.bool_), True)
+    columns = (listed.value, 0.0), (level.clip(min=0).astype(np.uint8), 0), (np.zeros(len(row), np.bool_), True)
     lists = ScoredLists(*_padded(row, len(names), *columns))
     values = values_of_lists(Retrieval(lists, request, totals, None, num_ranks=lists.scores.shape[1]))
-    values[matched.num_judged :] = np.nan  # independent of the rules for queries without positives
-    counts = f"strict: as judged by {matched.sources[1]}; {unjudged_note}"
+    values[len(judged.queries) :] = np.nan  # independent of the rules for queries without positives
+    counts = f"strict: as judged by {judged.source}; {unjudged_note}"
     card = request.convention(
-        self_rule="every item as listed", ranked_by="ranked lists", details=matched.sources[0], counts=counts
+        self_rule="every item as listed", ranked_by="ranked lists", details=listed.source, counts=counts
     )
     return Evaluation(request.names, values, names, card)
-
-
-def _match_names(run: Triples, qrels: Triples, *, refuse: bool) -> Matched:
-    """The level of each listed item, by the number of its name; refuses unjudged items on request."""
-    _check_same_names(run, qrels)
-    names = [*dict.fromkeys([*qrels.queries, *run.queries])]
-    row = _renumbered(run.query, run.queries, {name: number for number, name in enumerate(names)})
-    level = _levels_of_listed(run, qrels, row)
-    if refuse:
-        advice = "pass unjudged='irrelevant' to count such items at level 0"
-        run.refuse(level < 0, "no judgment", expected="a level for every item", kind=PathError, remedy=advice)
-    levels, sources = qrels.value.astype(np.int64), (run.source, qrels.source)
-    return Matched(names, len(qrels.queries), row, run.value, level, qrels.query, levels, sources)
 
 
 def _check_same_names(run: Triples, qrels: Triples) -> None:
@@ -206,8 +195,8 @@ def _check_same_names(run: Triples, qrels: Triples) -> None:
         problem = f"run ({run.source}) and qrels ({qrels.source}) without a shared query: {examples}"
         raise OptionError(problem, expected="the same query names in both")
     kinds = [
-        {next((kind for kind in (str, Number) if isinstance(name, kind)), type(name)) for name in names}
-        for names in (run.items, qrels.items)
+        {next((kind for kind in (str, Number) if issubclass(name_type, kind)), name_type) for name_type in types}
+        for types in (set(map(type, run.items)), set(map(type, qrels.items)))
     ]
     if kinds[0] and kinds[1] and not kinds[0] & kinds[1]:
         problem = f"a run of items {_example(run.items)}"

@@ -16,7 +16,7 @@ from hiertree.jit import Floats, Ints, jit
 from ..ranking.ranked import Ranked, RankedLists, TieGroups, number_within, ratio
 from ..request import MOST_RANKS, Metric
 
-_RUN = 512  # ranks whose discounts are summed in advance
+_MANY = 256  # least ranks whose sum is taken as a difference
 
 
 def compute(lists: RankedLists, metric: Metric) -> Floats:
@@ -72,8 +72,7 @@ def level_sums(lists: RankedLists, metric: Metric) -> Floats:
 def _levels_as_gains(lists: RankedLists) -> tuple[Floats, _Discounts]:
     """A gain of l, the same at every rank."""
     ones = np.ones(max(lists.num_ranks, int(lists.num_positives(1).max(initial=0))))
-    discount = _Discounts(ones, np.full(len(ones) // _RUN, float(_RUN)))
-    return np.arange(lists.totals.shape[1], dtype=np.float64), discount
+    return np.arange(lists.totals.shape[1], dtype=np.float64), _summed(ones)
 
 
 def _top_sums(lists: RankedLists, metric: Metric, gains: Floats, discount: _Discounts) -> Floats:
@@ -97,42 +96,34 @@ def _normalized(
 
 
 class _Discounts(NamedTuple):
-    """1 / log2(1 + rank), read-only."""
+    """The discounts of ranks, read-only."""
 
     at: Floats  # (n,) of rank = 1 … n
-    of_run: Floats  # (n // _RUN,) sums over as many ranks
+    summed: Floats  # (n + 1,) over the first ranks
+
+
+def _summed(discount: Floats) -> _Discounts:
+    discounts = _Discounts(discount, np.concatenate([[0.0], np.cumsum(discount)]))
+    for values in discounts:
+        values.flags.writeable = False
+    return discounts
 
 
 @lru_cache(maxsize=1)
 def _discounts(num_items: int) -> _Discounts:
-    discount = 1.0 / np.log2(np.arange(2, num_items + 2))
-    of_run = discount[: num_items // _RUN * _RUN].reshape(-1, _RUN).sum(axis=1)
-    discount.flags.writeable = of_run.flags.writeable = False
-    return _Discounts(discount, of_run)
+    """1 / log2(1 + rank)."""
+    return _summed(1.0 / np.log2(np.arange(2, num_items + 2)))
 
 
 @jit
 def _total(discount: _Discounts, start: int, stop: int) -> float:
-    first, last = -(-start // _RUN), stop // _RUN
-    if last <= first:
-        return _sum(discount.at, start, stop)
-    ends = _sum(discount.at, start, first * _RUN) + _sum(discount.at, last * _RUN, stop)
-    return ends + _sum(discount.of_run, first, last)
-
-
-@jit
-def _sum(values: Floats, start: int, stop: int) -> float:
-    """The sum of a range, by four alternating sums, since each addition waits for the previous one."""
-    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
-    unrolled_stop = start + (stop - start) // 4 * 4
-    for place in range(start, unrolled_stop, 4):
-        first += values[place]
-        second += values[place + 1]
-        third += values[place + 2]
-        fourth += values[place + 3]
-    for place in range(unrolled_stop, stop):
-        first += values[place]
-    return first + second + (third + fourth)
+    """The sum of a range, for many ranks as a difference of two sums."""
+    total: float = discount.summed[stop] - discount.summed[start]
+    if stop - start <= _MANY:
+        total = 0.0
+        for place in range(start, stop):
+            total += discount.at[place]
+    return total
 
 
 @jit

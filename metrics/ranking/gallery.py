@@ -51,11 +51,6 @@ class Mask(NamedTuple):
         rows, item = _each(start, number)
         return rows, self.item[item]
 
-    def rows(self, queries: slice) -> Mask:
-        """The pairs of some queries as a mask of their own."""
-        start = self.start[queries.start : queries.stop + 1]
-        return self._replace(start=start - start[0], item=self.item[start[0] : start[-1]])
-
     def counts(self, query_paths: Ints, gallery_paths: Ints) -> Ints:
         """(Q, L+1) the number of excluded items of each level."""
         rows, items = self.pairs(slice(0, len(query_paths)))
@@ -193,21 +188,9 @@ def tree_order(query_paths: Ints, gallery_paths: Ints) -> TreeOrder:
 
 
 def _sorted(columns: list[Ints]) -> Ints:
-    """Sort rows by first column, then the next, 16 bits at a time, since numpy sorts these by counting."""
-    order = None
-    for column in reversed(columns):
-        lowest = column.min(initial=0)
-        left = int(column.max(initial=0)) - int(lowest)
-        digits_left = column.view(np.uint64) - lowest.view(np.uint64)
-        while left:
-            digits = digits_left.astype(np.uint16)
-            if order is None:
-                order = np.argsort(digits, kind="stable")
-            else:
-                order = order[np.argsort(digits[order], kind="stable")]
-            left >>= 16
-            digits_left >>= np.uint64(16)
-    return np.arange(len(columns[0])) if order is None else order
+    """Sort rows by first column, then the next; numpy sorts numbers of 16 bits by counting."""
+    digits = [column.view(np.uint64) - column.min(initial=0).view(np.uint64) for column in reversed(columns)]
+    return np.lexsort([part.astype(np.min_scalar_type(part.max(initial=0))) for part in digits])
 
 
 def mask_of(

@@ -16,9 +16,10 @@ from torch import Tensor
 from hiertree import level_counts
 from hiertree import levels as levels_of
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
-from hiertree.losses import HAPPIER, SupHAP, functional
+from hiertree.losses import HAPPIER, PairDecomposability, SupHAP, functional
 from hiertree.losses.kernels import all_pairs as _all_pairs
 from hiertree.losses.pairs import blocks as _blocks
+from hiertree.losses.pairs.pairs import ScoredPairs
 from hiertree.metrics import evaluate_scores
 from hiertree.relevance import gain, hap, linear
 
@@ -308,29 +309,24 @@ def test_pair_decomposability_equals_the_loops(reduction: str) -> None:
         reference.pair_decomposability(s[v].tolist(), lev[v].tolist(), 2)
         for s, lev, v in zip(scores, levels, valid, strict=True)
     ]
-    value = functional.pair_decomposability(scores, levels, level=2, valid=valid, reduction=reduction)
+
+    def value_of(leaf: Tensor) -> Tensor:
+        losses = PairDecomposability(level=2).losses_of(ScoredPairs(leaf, levels, valid, 3))
+        return losses.mean() if reduction == "mean" else losses.values
+
+    value = value_of(scores)
     given_values = [v for v in loops if v is not None]
     expected = [v or 0.0 for v in loops] if reduction == "none" else math.fsum(given_values) / len(given_values)
     torch.testing.assert_close(value, torch.tensor(expected, dtype=torch.float64))
-    assert torch.autograd.gradcheck(
-        lambda s: functional.pair_decomposability(s, levels, level=2, valid=valid, reduction=reduction),
-        scores.requires_grad_(),
-    )
+    assert torch.autograd.gradcheck(value_of, scores.requires_grad_())
 
 
 def test_avg_nonzero_divides_by_the_pairs_that_still_hurt() -> None:
     scores = torch.tensor([[0.95, 0.7, 0.5, 0.8], [0.3, 0.99, 0.1, 0.2]])
-    levels = torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0]])
-    value = functional.pair_decomposability(scores, levels, level=1, reduction="avg_nonzero")
+    levels = torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0]], dtype=torch.uint8)
+    pairs = ScoredPairs(scores, levels, torch.ones_like(levels, dtype=torch.bool), 1)
+    value = PairDecomposability(reduction="avg_nonzero").of_scores(pairs)
     assert float(value) == pytest.approx((0.2 + 0.6) / 2 + 0.2)
-
-
-def test_proxy_decomposability_equals_the_loops() -> None:
-    scores = torch.rand(4, 6, dtype=torch.float64) * 2 - 1
-    classes = torch.tensor([5, 0, 3, 3])
-    expected = [reference.proxy_decomposability(s.tolist(), c) for s, c in zip(scores, classes.tolist(), strict=True)]
-    values = functional.proxy_decomposability(scores, classes, reduction="none")
-    torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64))
 
 
 def test_transposed_scores_give_the_same_value() -> None:
@@ -340,22 +336,6 @@ def test_transposed_scores_give_the_same_value() -> None:
     assert functional.sup_hap(transposed, levels, table, valid=valid) == functional.sup_hap(
         scores, levels, table, valid=valid
     )
-
-
-def test_bad_arguments_of_the_decomposability_terms_are_refused() -> None:
-    scores, levels = torch.rand(2, 3), torch.tensor([[1, 0, 0], [1, 1, 0]])
-    with pytest.raises(OptionError, match="level=0"):
-        functional.pair_decomposability(scores, levels, level=0)
-    with pytest.raises(OptionError, match="alpha=nan"):
-        functional.pair_decomposability(scores, levels, level=1, alpha=math.nan)
-    with pytest.raises(OptionError, match="eta=0"):
-        functional.proxy_decomposability(scores, torch.tensor([0, 1]), eta=0)
-    with pytest.raises(PathError, match="finest id 3 in row 1"):
-        functional.proxy_decomposability(scores, torch.tensor([0, 3]))
-    with pytest.raises(ShapeError, match="scores, classes"):
-        functional.proxy_decomposability(scores, torch.tensor([0, 1, 1]))
-    with pytest.raises(EmbeddingError, match="first in row 1"):
-        functional.proxy_decomposability(torch.tensor([[0.5, 0.1], [0.2, math.nan]]), torch.tensor([0, 1]))
 
 
 BAD_CALLS = {
@@ -475,16 +455,11 @@ def test_more_levels_than_a_byte_counts_are_refused(name: str) -> None:
         getattr(functional, name)(scores, levels, torch.ones(1, 301))
 
 
-def test_hashing_losses_refuse_more_affinities_than_256_and_one_level_may_be_any() -> None:
+def test_hashing_losses_refuse_more_affinities_than_256() -> None:
     scores, levels, table = -torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[0, 299, 256]]), torch.ones(1, 301)
     for loss in (functional.tie_aware_ap, functional.tie_aware_ndcg):
         with pytest.raises(ShapeError, match="table of 300 levels"):
             loss(scores, levels, table, num_bits=4)
-    for loss in (functional.fast_ap, functional.blackbox_ap, functional.pair_decomposability):
-        torch.manual_seed(0)
-        value = loss(scores / 4, levels, level=257)
-        torch.manual_seed(0)
-        assert value == loss(scores / 4, torch.tensor([[0, 1, 0]]), level=1)
 
 
 def test_transforms_of_torch_func_differentiate_a_loss_and_do_not_map_it() -> None:

@@ -23,7 +23,6 @@ from hiertree.losses import (
     HAPPIER,
     CrossBatchMemory,
     DistributedLoss,
-    GrowingAlpha,
     HashNet,
     LevelSum,
     Loss,
@@ -346,10 +345,9 @@ def test_separated_classes_give_0() -> None:
 
 def test_alpha_grows_and_makes_codes_binary() -> None:
     embeddings, paths = batch()
-    loss, growth = TieAwareAP(), GrowingAlpha(initial=1.0, factor=10.0, every=2)
-    values = []
+    loss, values = TieAwareAP(alpha_factor=10.0, alpha_every=2), []
     for epoch in range(9):
-        loss.alpha = growth(epoch)
+        loss.start_epoch(epoch)
         values.append(float(loss(embeddings, paths)))
     assert loss.alpha == 10_000
     signs = torch.where(embeddings > 0, 1.0, -1.0).double()
@@ -413,7 +411,7 @@ def test_bad_input_is_refused() -> None:
         (lambda: TieAwareAP(level=0), "level=0"),
         (lambda: TieAwareNDCG(num_bins=0), "num_bins=0"),
         (lambda: TieAwareNDCG(alpha_factor=0.5), r"factor=0\.5"),
-        (lambda: GrowingAlpha(every=0), "every=0"),
+        (lambda: TieAwareAP(alpha_every=0), "alpha_every=0"),
         (lambda: HashNet(slope=0), "slope=0"),
         (lambda: HashNet(positive_weight=-1), "positive_weight=-1"),
         (lambda: DPSH(quantization=-1), "quantization=-1"),
@@ -457,7 +455,7 @@ def test_codes_learned_on_digits_retrieve_held_out_images(name: str, num_bits: i
     torch.manual_seed(0)
     images, paths = digits()
     network = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, num_bits))
-    loss, growth = {**LOSSES, **EARLIER}[name](), GrowingAlpha(factor=2.0, every=8)
+    loss = {**LOSSES, **EARLIER}[name]()
     train, test = slice(0, 1200), slice(1200, None)
 
     def retrieval() -> float:
@@ -471,7 +469,7 @@ def test_codes_learned_on_digits_retrieve_held_out_images(name: str, num_bits: i
     first_score = retrieval()
     optimizer = torch.optim.Adam(network.parameters(), lr=5e-3)
     for epoch in range(24):
-        loss.alpha = growth(epoch)
+        loss.alpha = 2.0 ** (epoch // 8)
         for rows in torch.randperm(1200).split(120):
             optimizer.zero_grad()
             loss(network(images[rows]), paths[rows]).backward()

@@ -64,7 +64,6 @@ LOSSES: dict[str, Callable[[], Loss]] = {
     "PairDecomposability": PairDecomposability,
     "PairDecomposability avg_nonzero": lambda: PairDecomposability(reduction="avg_nonzero"),
     "ProxyDecomposability": lambda: ProxyDecomposability(NUM_CLASSES, SIZE),
-    "ProxyDecomposability of 3 centers": lambda: ProxyDecomposability(NUM_CLASSES, SIZE, centers=3),
     "HAPPIER": lambda: HAPPIER(NUM_CLASSES, SIZE),
     "RODNDCG": lambda: RODNDCG(NUM_CLASSES, SIZE),
     "RODRecall": lambda: RODRecall(NUM_CLASSES, SIZE),
@@ -242,7 +241,7 @@ def test_lambda_weighs_the_two_terms() -> None:
 
 
 STEP = {"tau": 0.02, "rho": 30.0, "delta": 0.03, "start": 0.25, "offset": 0.9, "include_self": True}
-PROXY = {"eta": 0.1, "centers": 2, "sampled_classes": 7}
+PROXY = {"eta": 0.1, "sampled_classes": 7}
 COMBINED: dict[str, tuple[Loss, Loss]] = {
     "HAPPIER": (HAPPIER(NUM_CLASSES, SIZE, alpha=3.0, **STEP, **PROXY), SupHAP(alpha=3.0, **STEP)),
     "RODNDCG": (RODNDCG(NUM_CLASSES, SIZE, **STEP, **PROXY), SupNDCG(**STEP)),
