@@ -7,7 +7,7 @@ commands too. The classes of keywords beside them are what type checkers know of
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from .errors import OptionError
 from .options import CheckedFields
@@ -23,9 +23,21 @@ ProtocolName: TypeAlias = Literal[
     "sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "vehicleid-one-image", "ilias", "inshop"
 ]
 Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]  # of products
+IndexName: TypeAlias = Literal["hnsw", "ivf"]
 RelevanceName: TypeAlias = Literal["hap", "linear", "gain"]
 RelevanceFunction: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
 Relevance: TypeAlias = "RelevanceName | RelevanceFunction | NDArray[Any] | Sequence[float] | None"
+
+
+@runtime_checkable
+class NeighborSearch(Protocol):
+    """An index of the gallery, as of faiss: row i of its vectors is item i."""
+
+    def search(self, queries: "NDArray[np.float32]", k: int, /) -> Any:
+        """Find (n, k) items for (n, d) queries of unit length."""
+
+
+SearchEngine: TypeAlias = NeighborSearch | Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -146,12 +158,43 @@ class RetrievalConventions(Conventions):
     distractors: Any = None
 
 
+@dataclass(frozen=True)
+class Approximate(CheckedFields):
+    """How to search approximately.
+
+    Attributes:
+        index: ``"hnsw"``, a graph of neighbors (Malkov and Yashunin, 2016), without training, built slowly, that
+            differs each time if several threads build it; or ``"ivf"``, an inverted file (Sivic and Zisserman, 2003):
+            the gallery in lists by k-means, of which the nearest are searched, the same each time; or any engine that
+            holds the gallery: an object with ``search(queries, k)`` or a function of these, float32 queries of unit
+            length, that returns (n, k) gallery indices, −1 where it finds fewer, alone or after their scores. The
+            items are ranked by their cosines, computed here.
+        links: of the graph, for each item.
+        breadth: candidates kept while the graph is searched, or more where k is.
+        lists: of the inverted file; 4·√N unless given, and no more than N / 40.
+        probes: lists searched; searching all of them makes the search exact.
+        sample: queries on which recall is measured.
+        seed: of their draw, and of k-means.
+
+    Raises:
+        OptionError: an index that does not exist, or a number below 1.
+    """
+
+    index: IndexName | SearchEngine = "hnsw"
+    links: int = 32
+    breadth: int = 128
+    lists: int | None = None
+    probes: int = 32
+    sample: int = 200
+    seed: int = field(default=0, metadata={"least": 0})
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Search(CheckedFields):
     """How the nearest items are searched for; :func:`hiertree.metrics.evaluate` documents it.
 
     Raises:
-        OptionError: a value outside its range.
+        OptionError: a value outside its range, or an option of the exact search beside ``approximate``.
     """
 
     block_size: int | None = field(default=None, metadata={"help": "Queries at once; changes no number."})
@@ -161,10 +204,20 @@ class Search(CheckedFields):
         default=None, metadata={"help": "Precision of the products; default: that of the embeddings."}
     )
     distributed: bool = False
+    approximate: IndexName | SearchEngine | Approximate | None = field(
+        default=None, metadata={"help": "Search by a faiss index; metrics of a top k only."}
+    )
     resume: str | os.PathLike[str] | None = field(
         default=None, metadata={"help": "Folder that keeps finished queries, to go on from when interrupted."}
     )
     progress: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        exact = self.tile_size, self.device, self.precision, self.distributed or None, self.resume
+        if self.approximate is not None and any(value is not None for value in exact):
+            names = "tile_size=, device=, resume=, precision= or distributed="
+            raise OptionError(f"{names} with approximate=", expected="only one of them")
 
 
 class MetricOptions(TypedDict, total=False):
@@ -196,5 +249,6 @@ class SearchOptions(TypedDict, total=False):
     device: str | None
     precision: Precision | None
     distributed: bool
+    approximate: IndexName | SearchEngine | Approximate | None
     resume: str | os.PathLike[str] | None
     progress: bool

@@ -4,10 +4,12 @@
 * :func:`evaluate_scores`: a (Q, N) score matrix and its levels.
 * :func:`evaluate_codes`: binary codes, by Hamming distance.
 * :func:`evaluate_ranking`: ranked lists made elsewhere.
+* :class:`Approximate`: a faiss index in place of the exact search, for metrics of a top k.
 * :func:`overall`, :func:`revisitop_levels`: DyML's mean over results, and the labels of the revisited Oxford and Paris.
 * :mod:`hiertree.metrics.statistics`: whether systems differ, by paired randomization tests.
-* :mod:`hiertree.metrics.rerank`: PCA whitening, query expansion, database augmentation.
-* :class:`RetrievalMetric`: any of these metrics, batch by batch and across processes, as torchmetrics do.
+* :mod:`hiertree.metrics.rerank`: PCA whitening, query expansion, database augmentation, k-reciprocal re-ranking.
+* :class:`RetrievalMetric`: any of these metrics, batch by batch and across processes, as torchmetrics do;
+  :class:`HierarchicalAccuracyCalculator` for pytorch-metric-learning.
 * One function per metric, of (Q, N) scores and levels: ``h_ap``, ``ndcg``, ``asi``, ``average_precision``, …
 
 Names for ``metrics=``, which are also the columns of a result: ``H-AP``, ``H-AP(alpha=3)``, ``NDCG``, ``NDCG@k``,
@@ -33,11 +35,12 @@ A query without positives has no value: NaN where values are listed by query, le
 if __name__ != "hiertree.metrics":
     raise ImportError("import this package as hiertree.metrics (pip install the repository first)")
 
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import require_package
-from hiertree.evaluation_options import Compat, ProtocolName, Rules
+from hiertree.evaluation_options import Approximate, Compat, ProtocolName, Rules
 
 from . import statistics
 from .conventions import Convention
@@ -64,12 +67,15 @@ from .trec_reading import read_trec_qrels, read_trec_run
 from .trec_writing import write_trec_qrels, write_trec_run
 
 if TYPE_CHECKING:
-    from .retrieval_metric import RetrievalMetric
+    from .interop.accuracy_calculator import HierarchicalAccuracyCalculator
+    from .interop.retrieval_metric import RetrievalMetric
 
 __all__ = [
+    "Approximate",
     "Compat",
     "Convention",
     "Evaluation",
+    "HierarchicalAccuracyCalculator",
     "PrecisionRecall",
     "ProtocolName",
     "RetrievalMetric",
@@ -97,16 +103,20 @@ __all__ = [
     "write_trec_run",
 ]
 
-_TORCHMETRICS = "torchmetrics", "torch"
-if not all(map(find_spec, _TORCHMETRICS)):  # "import *" loads every name of __all__
-    __all__.remove("RetrievalMetric")
+
+_IN_LOOPS: dict[str, tuple[str, ...]] = {
+    "HierarchicalAccuracyCalculator": ("accuracy_calculator", "pytorch_metric_learning", "faiss"),
+    "RetrievalMetric": ("retrieval_metric", "torchmetrics"),
+}
+for _name, (_, *_libraries) in _IN_LOOPS.items():  # "import *" loads every name of __all__
+    if not all(map(find_spec, (*_libraries, "torch"))):
+        __all__.remove(_name)
 
 
 def __getattr__(name: str) -> Any:
-    """Load RetrievalMetric and the libraries it needs on first access."""
-    if name != "RetrievalMetric":
+    """Load the classes for other libraries, and these libraries, on first access."""
+    if name not in _IN_LOOPS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    require_package(*_TORCHMETRICS, extra="interop")
-    from .retrieval_metric import RetrievalMetric
-
-    return RetrievalMetric
+    module, *libraries = _IN_LOOPS[name]
+    require_package(*libraries, "torch", extra="interop")
+    return getattr(import_module(f".interop.{module}", __name__), name)

@@ -6,10 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import require_package
-from hiertree.evaluation_options import RetrievalOptions, Search, SearchOptions
+from hiertree.evaluation_options import Approximate, RetrievalOptions, Search, SearchOptions
 from hiertree.options import split_options, with_options_of
 
 from ..result import Evaluation
+from .approximate import evaluate_approximately
 from .inputs import CheckedRetrievalOptions, check_inputs
 
 if TYPE_CHECKING:
@@ -75,6 +76,11 @@ def evaluate(
         distributed: share the work among the processes of the ``torch.distributed`` group, as Fabric starts them. Each
             process is given all embeddings and returns all values, the same as one process alone. Of a gallery of more
             than 64 MiB it normalizes and holds its part alone; of a memory map it reads no more.
+        approximate: search through a faiss index, ``"hnsw"``, ``"ivf"`` or :class:`Approximate`, or through any engine
+            that holds the gallery (``search(queries, k)`` → indices), which may miss items; for metrics of a top k
+            (``R@k``, ``TR@k``, ``P@k``, ``MRR@k``, ``mAP@k``, ``HP@k``, ``NDCG@k``), in float32. The convention card
+            says how many of the best k were found on a sample of the queries. Of equal scores at the end of a list,
+            items that the search leaves out count as behind. An index of faiss holds the gallery in memory.
         resume: a folder that keeps the values of finished blocks of queries; after an interruption, the same call goes
             on from them. Processes that share the work share the folder.
         progress: show how many queries are done.
@@ -86,8 +92,8 @@ def evaluate(
         ShapeError: arrays that do not fit together, an empty gallery, or processes that were given different ones.
         EmbeddingError: NaN, infinite or zero-norm embeddings.
         PathError: ids that are neither integers ≥ 0 nor the −1 of an unknown rest.
-        OptionError: an unknown metric, an option outside its range, a retrieval that is not the protocol's, or
-            ``distributed`` without a process group.
+        OptionError: an unknown metric, an option outside its range, a retrieval that is not the protocol's, an
+            approximate search for metrics that need the whole ranking, or ``distributed`` without a process group.
         DeviceError: no such device, or one without that precision.
         CheckpointError: ``resume`` is the folder of another evaluation, or a file in it is damaged.
 
@@ -113,6 +119,9 @@ def evaluate(
     queries, items, labels, request = check_inputs(
         inputs, checked_options, reader=partial(as_vectors, distributed=search.distributed)
     )
+    if search.approximate is not None:
+        index = search.approximate if isinstance(search.approximate, Approximate) else Approximate(search.approximate)
+        return evaluate_approximately(queries, items, labels, request, index, progress=search.progress)
     ranked = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules)
     similarity_options: Any = {"tile_size": search.tile_size, "device": search.device, "precision": search.precision}
     share, numbers = None, (request, ranked.totals, ranked.counts, len(items))

@@ -66,6 +66,10 @@ class Labels(NamedTuple):
     mask: Mask  # the items that each list excludes
     names: LabelNames
 
+    def rows(self, queries: slice) -> Labels:
+        """The labels for some of the queries."""
+        return self._replace(query_paths=self.query_paths[queries], mask=self.mask.rows(queries))
+
     def evaluation(self, request: MetricRequest, values: Floats, *, ranked_by: RankedBy, **fields: Any) -> Evaluation:
         """The result from values (Q, M), with its card, which has the given fields."""
         names, classes = self.names

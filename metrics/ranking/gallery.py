@@ -51,6 +51,11 @@ class Mask(NamedTuple):
         rows, item = _each(start, number)
         return rows, self.item[item]
 
+    def rows(self, queries: slice) -> Mask:
+        """The pairs of some queries as a mask of their own."""
+        start = self.start[queries.start : queries.stop + 1]
+        return self._replace(start=start - start[0], item=self.item[start[0] : start[-1]])
+
     def counts(self, query_paths: Ints, gallery_paths: Ints) -> Ints:
         """(Q, L+1) the number of excluded items of each level."""
         rows, items = self.pairs(slice(0, len(query_paths)))

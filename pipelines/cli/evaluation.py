@@ -117,7 +117,7 @@ def evaluate(embeddings: Path, **options: Any) -> None:
     """
     from ..stored_embeddings.evaluating import evaluate_file
 
-    if options["codes"]:
+    if options["codes"] or options["approximate"]:
         continue_in_first(click.get_current_context())
     evaluate_file(embeddings, **options)
 

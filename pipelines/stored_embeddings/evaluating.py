@@ -71,7 +71,7 @@ def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack
         ranked_by_codes = run_options.pop("codes")
         if not any(map(arguments.get, _MEASURED_BY)):
             codes, arguments = codes or ranked_by_codes, arguments | run_options
-    with _launched(share_work=not codes) as share:
+    with _launched(share_work=not codes and arguments.get("approximate") is None) as share:
         with nullcontext() if share is None else share.agreeing():
             collection = read_embeddings(source, in_parts=share is not None, **columns)
         if share is not None:

@@ -9,6 +9,7 @@ import torch
 import hiertree as ht
 from hiertree.errors import CheckpointError, OptionError
 from hiertree.metrics import (
+    Approximate,
     Rules,
     evaluate,
     evaluate_codes,
@@ -113,6 +114,13 @@ def test_an_interrupted_evaluation_knows_its_table(retrieval, tmp_path):
     table[7, 1] = 0.4
     with pytest.raises(CheckpointError, match="metrics"):
         evaluate(embeddings, paths, metrics=["H-AP"], relevance=table, resume=tmp_path)
+
+
+def test_approximate_search_takes_a_table(retrieval):
+    embeddings, paths = retrieval
+    method = Approximate("ivf", lists=1, probes=1)
+    result = evaluate(embeddings, paths, metrics=["TR@5"], relevance=np.ones((60, 3)) * [0, 1, 2], approximate=method)
+    assert result.has_values
 
 
 @pytest.mark.parametrize(

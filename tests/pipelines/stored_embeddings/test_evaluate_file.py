@@ -325,6 +325,7 @@ def test_options_reach_evaluate(retrieval, tmp_path):
         ({"relevance": "gain"}, {"relevance": ht.relevance.gain}),
         ({"relevance": [0.25, 0.75]}, {"relevance": partial(ht.relevance.weighted_ap, weights=(0.25, 0.75))}),
         ({"device": "cpu", "precision": "bfloat16"}, {"device": "cpu", "precision": "bfloat16"}),
+        ({"approximate": "ivf", "metrics": ["R@1", "mAP@10"]}, {"approximate": "ivf", "metrics": ["R@1", "mAP@10"]}),
     ):
         result, expected = evaluate_file(tmp_path / "e.npz", **tables), evaluate(embeddings, paths, **options)
         np.testing.assert_array_equal(result.values, expected.values)
@@ -531,6 +532,7 @@ def test_files_that_do_not_fit_are_refused_and_nothing_is_written(retrieval, tmp
         (OptionError, "e.npy", {"labels": tmp_path / "labels.csv", "levels": ["kind", "kind"]}),
         (OptionError, "e.npy", {"labels": tmp_path / "labels.csv", "relevance": [0.5]}),
         (OptionError, "e.npy", {"labels": tmp_path / "labels.csv", "relevance": "exponential"}),
+        (OptionError, "e.npy", {"labels": tmp_path / "labels.csv", "approximate": "hnsw"}),
     ):
         with pytest.raises(error):
             evaluate_file(tmp_path / file, out=tmp_path / "result.json", **options)

@@ -21,9 +21,9 @@ from hiertree.arrays import MAX_LEVELS, refuse_containers, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.evaluation_options import Compat, Counts, ProtocolName, Relevance, RetrievalConventions, Rules, Ties
 
-from .evaluation.embeddings import evaluate
-from .request import parse_metrics
-from .result import Evaluation
+from ..evaluation.embeddings import evaluate
+from ..request import parse_metrics
+from ..result import Evaluation
 
 _NONE = -1
 _FRAMES = 5  # between this update, which torchmetrics wraps, and that of BootStrapper

@@ -52,7 +52,7 @@ def test_one_name_gives_a_number_and_none_the_default_ones(monkeypatch):
     every.update(embeddings, paths)
     calls = []
     monkeypatch.setattr(
-        "hiertree.metrics.retrieval_metric.evaluate", lambda *a, **o: calls.append(1) or evaluate(*a, **o)
+        "hiertree.metrics.interop.retrieval_metric.evaluate", lambda *a, **o: calls.append(1) or evaluate(*a, **o)
     )
     assert list(every.compute()) == list(every.evaluation().names) == list(evaluate(embeddings, paths).names)
     assert len(calls) == 1  # one ranking for all

@@ -1,0 +1,1 @@
+"""Metrics inside the loops of other libraries: torchmetrics and Lightning, pytorch-metric-learning."""
