@@ -121,7 +121,7 @@ USED = {
     "labels": (_command(_BUILD), _command("labels tree labels --out tree.html")),
     "interop": (
         "from hiertree.metrics import RetrievalMetric; RetrievalMetric('H-AP')",
-        "from hiertree.losses import SupHAP, as_pytorch_metric_learning; as_pytorch_metric_learning(SupHAP())",
+        "from hiertree.losses import PytorchMetricLearning; PytorchMetricLearning('TripletMarginLoss')",
         _HUGGING_FACE,
         _command("audit e.npz"),
     ),
