@@ -74,7 +74,7 @@ def evaluate(
             products summed in float32: more scores are equal). By default the embeddings' own type, never tf32.
         distributed: share the work among the processes of the ``torch.distributed`` group, as Fabric starts them. Each
             process is given all embeddings and returns all values, the same as one process alone. Of a gallery of more
-            than 64 MiB it normalizes and holds its part alone; of a memory map it reads no more.
+            than half a GiB it normalizes and holds its part alone; of a memory map it reads no more.
         resume: a folder that keeps the values of finished blocks of queries; after an interruption, the same call goes
             on from them. Processes that share the work share the folder.
         progress: show how many queries are done.
