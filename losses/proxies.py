@@ -28,7 +28,7 @@ from .pairs.inputs import (
     refuse_rows,
     unit_vectors,
 )
-from .pairs.one_batch import OneBatch, first_derivative, in_full_precision, whole_batch
+from .pairs.one_batch import OneBatch, first_derivative, in_full_precision
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 LOGITS_AT_ONCE = 1 << 20  # 4 MiB of float32
 
 
-def check_classes(classes: NDArray[np.int64], num_classes: int, *, expected_for: str = "proxy") -> None:
-    """Refuse, by row, classes that have no proxy, or nothing else that there is one of for each class."""
+def check_classes(classes: NDArray[np.int64], num_classes: int) -> None:
+    """Refuse, by row, classes that have no proxy."""
     bad = np.flatnonzero((classes < UNKNOWN) | (classes >= num_classes))
     if len(bad):
         row = int(bad[0])
         raise PathError(
             f"finest id {int(classes[row])} in row {row}",
-            expected=f"ids 0 to {num_classes - 1}, one for each {expected_for}",
+            expected=f"ids 0 to {num_classes - 1}, one for each proxy",
             remedy="take num_classes from the tree that made the paths",
         )
 
@@ -193,7 +193,7 @@ class _ProxyCrossEntropy(OneBatch):
         tensors = ctx.saved_tensors  # once, as checkpointing demands
         vectors, proxies = tensors[:2]
         with torch.no_grad(), in_full_precision(vectors.device):
-            to_vectors, to_proxies = _gradients(tensors, ctx.eta, whole_batch(upstream))
+            to_vectors, to_proxies = _gradients(tensors, ctx.eta, upstream)
         return first_derivative(to_vectors, vectors), first_derivative(to_proxies, proxies), None, None
 
 

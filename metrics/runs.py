@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ from hiertree.arrays import as_float64
 from hiertree.errors import InputError, OptionError, PathError, TableError
 from hiertree.io.reading import read_json, read_parquet_frame, reading_file
 from hiertree.io.tables import frame_columns, is_frame, is_missing, read_table
-from hiertree.jit import Ints, jit
 
 from .trec_reading import (
     QRELS,
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-_WORTH_COMPILING = 500  # queries
 _RUN_COLUMNS = {
     "query": ("query", "query_id", "qid", "q_id"),
     "item": ("item", "item_id", "doc", "doc_id", "docid", "docno", "document"),
@@ -84,7 +82,9 @@ def _triples(lists: Any, side: Side) -> Triples:
         return _from_records(lists, side)
     if not isinstance(lists, Mapping) and hasattr(lists, "to_dict"):
         source = f"{type(lists).__module__.partition('.')[0]} {type(lists).__name__}"
-        lists = _ranx_lists(lists) or lists.to_dict()
+        from .ranx_objects import lists_of  # takes numba with it
+
+        lists = lists_of(lists) or lists.to_dict()
     if not isinstance(lists, Mapping):
         raise OptionError(f"a {type(lists).__name__}", expected=side.forms, remedy="or mappings for both run and qrels")
     parts = [_entries(query, entries, side) for query, entries in lists.items()]
@@ -93,40 +93,6 @@ def _triples(lists: Any, side: Side) -> Triples:
     values = _floats([*chain.from_iterable(values for _, values in parts)], "value", side.kind)
     is_ranked = not all(isinstance(entries, Mapping) for entries in lists.values())
     return Triples([*lists], items, query, item, values, source, by="place" if is_ranked else side.field)
-
-
-def _ranx_lists(lists: Any) -> dict[str, dict[str, float]] | None:
-    """What ``to_dict`` of a ranx Run or Qrels gives, in a tenth of its time; None where compiling would take longer."""
-    typed_lists: Any = getattr(lists, "run", None) or getattr(lists, "qrels", None)
-    entries: Any = getattr(getattr(typed_lists, "_numba_type_", None), "value_type", None)
-    if not hasattr(getattr(entries, "key_type", None), "count") or len(typed_lists) < _WORTH_COMPILING:
-        return None
-    lengths = np.empty(len(typed_lists), np.int64)
-    names = np.empty(len(typed_lists), f"<U{_lengths(typed_lists, lengths)}")
-    items = np.empty(lengths.sum(), f"<U{entries.key_type.count}")
-    values = np.empty(len(items), str(entries.value_type))
-    _copy(typed_lists, names, items, values)
-    pairs = zip(items.tolist(), values.tolist(), strict=True)
-    return {name: dict(islice(pairs, length)) for name, length in zip(names.tolist(), lengths.tolist(), strict=True)}
-
-
-@jit
-def _lengths(lists: Any, lengths: Ints) -> int:
-    """Write the length of each list, and return that of the longest name of a query."""
-    name_length = 1
-    for number, (name, entries) in enumerate(lists.items()):
-        name_length, lengths[number] = max(name_length, len(name)), len(entries)
-    return name_length
-
-
-@jit
-def _copy(lists: Any, names: Any, items: Any, values: Any) -> None:
-    cell = 0
-    for number, (name, entries) in enumerate(lists.items()):
-        names[number] = name
-        for item, value in entries.items():
-            items[cell], values[cell] = item, value
-            cell += 1
 
 
 def is_records(values: Any) -> bool:

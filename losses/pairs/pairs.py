@@ -26,7 +26,6 @@ from ..kernels.sigmoid_grid import num_cells
 from ..kernels.sorted_pairs import SortedPairs
 from .inputs import (
     CheckedPaths,
-    GivenLevels,
     RowGrades,
     check_references,
     check_same_depth,
@@ -36,7 +35,7 @@ from .inputs import (
     full_mask,
     unit_vectors,
 )
-from .one_batch import OneBatch, in_full_precision, plain
+from .one_batch import OneBatch, in_full_precision
 
 PAIR, ITEM, LEVEL, CELL = 12.0, 110.0, 30.0, 200.0
 """Nanoseconds on a CPU, forward and backward: a pair; an item of a sorted row beyond that, for each level; a cell."""
@@ -59,7 +58,8 @@ class ScoredPairs(NamedTuple):
 
     def counts(self) -> Tensor:
         """(B, L+1) valid candidates at each level."""
-        return plain(_counts, self.levels, self.valid, self.num_levels)
+        counts = torch.zeros(len(self.levels), self.num_levels + 1, dtype=torch.int64, device=self.levels.device)
+        return counts.scatter_add_(1, self.levels.long(), self.valid.long())
 
     def positives(self) -> Tensor:
         """(B, M) booleans: the valid candidates of level 1 or finer."""
@@ -100,8 +100,8 @@ class VectorPairs(NamedTuple):
 
     queries: Tensor  # (B, d) vectors, with the graph that leads to them
     candidates: Tensor  # (M, d) vectors, with the graph that leads to them
-    query_paths: Tensor | GivenLevels  # (B, L), or the levels of the pairs
-    candidate_paths: Tensor | None  # (M, L), with (B, L) paths of the queries
+    query_paths: Tensor  # (B, L)
+    candidate_paths: Tensor  # (M, L)
     valid: Tensor | None  # booleans that broadcast to (B, M); None: every item is a candidate of every query
     excludes_self: bool  # whether candidate q is query q, which is no candidate of its own
     grades: RowGrades | None = None  # what compares the paths, unless common ancestors do
@@ -114,13 +114,11 @@ class VectorPairs(NamedTuple):
         mask = full_mask(valid, (scores.shape[0], scores.shape[1]), scores.device)
         if self.excludes_self:
             mask.diagonal(offset=rows.start or 0).fill_(False)
-        if isinstance(self.query_paths, GivenLevels):
-            return ScoredPairs(scores, self.query_paths.levels[rows].to(torch.uint8), mask, 1, COSINES)
         paths = self.query_paths[rows]
         compare = shared_levels if self.grades is None else self.grades.levels
         num_levels = paths.shape[1] if self.grades is None else self.grades.highest
         most_positives = self.most_positives if self.grades is None else ()
-        pair_levels = plain(compare, paths, self.candidate_paths)
+        pair_levels = compare(paths, self.candidate_paths)
         return ScoredPairs(scores, pair_levels, mask, num_levels, COSINES, most_positives)
 
 
@@ -142,8 +140,6 @@ def pairs_of(
     within_batch = ref_embeddings is None or ref_embeddings is embeddings
     queries = to_vectors(embeddings, name="embeddings")
     candidates = queries if within_batch else to_vectors(ref_embeddings, name="ref_embeddings")
-    if isinstance(paths, GivenLevels):
-        return VectorPairs(queries, candidates, paths, None, valid, excludes_self=False)
     query_paths = checked_paths(paths, queries)
     candidate_paths = query_paths if ref_paths is None else checked_paths(ref_paths, candidates, name="ref_paths")
     check_same_depth(query_paths.tensor, candidate_paths.tensor)
@@ -218,8 +214,3 @@ def span_and_targets(scores: Tensor, positive: Tensor) -> tuple[float, int]:
     if not scores.numel():
         return 0.0, 0
     return float((scores.amax(dim=1) - scores.amin(dim=1)).max()), int(positive.sum(dim=1).max())
-
-
-def _counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
-    counts = torch.zeros(len(levels), num_levels + 1, dtype=torch.int64, device=levels.device)
-    return counts.scatter_add_(1, levels.long(), valid.long())

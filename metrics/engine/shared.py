@@ -1,8 +1,8 @@
 """A gallery divided among processes: each holds some tiles, so that more processes hold a larger gallery.
 
 All processes work on the same block of queries. Each gathers the positives in its own tiles, receives those of the
-others, and counts its other items among all of them. Each product has the shape, and each item the column, that a
-single process would use, so values are equal bit for bit.
+others, and counts its other items among all of them. The tiles are those of a single process, so values are equal bit
+for bit.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ from hiertree.jit import Array, Ints, Words
 from ..ranking.gallery import Gallery
 from .blocks import num_threads, ranges
 from .processes import Share
-from .similarity import LONGEST_TILE, PRODUCT_ITEMS, Similarity
+from .similarity import LARGEST_COPY, Similarity
 from .vectors import Vectors, find_repeated, hashes_of
-
-LEAST_BYTES = 2**26  # of the smallest gallery that is divided; each process holds a smaller one whole
 
 
 def similarity_of(query: Vectors, items: Vectors, gallery: Gallery, share: Share, **options: Any) -> Similarity:
     """The similarity to use: of a divided gallery, or of a whole one if it is small or lists lose an item."""
     dtype = np.result_type(query.dtype, items.dtype)
-    if gallery.mask.place is None and len(items) * items.dimensions * dtype.itemsize > LEAST_BYTES:
+    if gallery.mask.place is None and len(items) * items.dimensions * dtype.itemsize > LARGEST_COPY:
         return SharedSimilarity(query, items, gallery, share, **options)
     with share.agreeing():
         query_vectors = query.whole("query")
@@ -45,34 +43,19 @@ class SharedSimilarity(Similarity):
         super().__init__(query, items, gallery, **options)
 
     @cached_property
-    def _cut_width(self) -> int:
-        """Items in one piece of the only tile of a single process; 0 if there are several tiles to divide."""
-        if len(self.tiles) > 1 or self.device is not None:
-            return 0
-        return max(min(self._piece, LONGEST_TILE) // PRODUCT_ITEMS, 1) * PRODUCT_ITEMS
-
-    @cached_property
-    def _cuts(self) -> list[slice]:
-        """The pieces that are divided among processes."""
-        return ranges(len(self.gallery), self._cut_width) if self._cut_width else self.tiles
-
-    def _standing(self, tile: slice) -> Ints:
-        return np.arange(tile.start, tile.stop) if self._cut_width else super()._standing(tile)
-
-    @cached_property
     def _own(self) -> Ints:
         """The places whose vectors this process holds, in ascending order."""
-        cuts = map(self._standing, self._cuts[self.share.part(len(self._cuts))])
-        return np.sort(np.concatenate([np.empty(0, np.int64), *cuts]))
+        tiles = map(self._standing, self.tiles[self.share.part(len(self.tiles))])
+        return np.sort(np.concatenate([np.empty(0, np.int64), *tiles]))
 
     @cached_property
     def _dealt(self) -> list[Ints]:
-        return self._divided(self._cuts)
+        return self._divided(self.tiles)
 
     @cached_property
     def parts(self) -> list[Ints]:
         """The parts of this process."""
-        return [places for places in self._dealt[self.share.part(len(self._cuts))] if len(places)]
+        return [places for places in self._dealt[self.share.part(len(self.tiles))] if len(places)]
 
     @cached_property
     def longest_part(self) -> int:
@@ -131,28 +114,13 @@ class SharedSimilarity(Similarity):
         return self.share.reduced(vectors)
 
     def items(self, places: Ints) -> Any:
-        """The vectors of some places of one part, with their columns unless these are consecutive."""
-        item_rows = places if self._first is None else self._first[places]
-        if not self._cut_width:
-            items = self._rows(item_rows)
-            return items if self._is_there or self.device is None else self.device.put(items)
-        start = int(item_rows[0]) // self._cut_width * self._cut_width
-        cut = np.arange(start, min(start + self._cut_width, len(self.gallery)))
-        return self._rows(cut), None if np.array_equal(places, cut) else item_rows - start
+        """The vectors of the items at some places of one part, on the device if there is one."""
+        items = self._rows(places if self._first is None else self._first[places])
+        return items if self._is_there or self.device is None else self.device.put(items)
 
     def _rows(self, places: Ints) -> Any:
         at = np.searchsorted(self._own, places)
-        return self._copy[slice(at[0], at[-1] + 1) if at[-1] - at[0] == len(at) - 1 else at]
-
-    def fill(self, queries: Array, items: Any, places: Ints, scores: Array, height: int, *, threads: int) -> None:
-        """Write the scores of padded queries against the items of a part."""
-        vectors, columns = items if isinstance(items, tuple) else (items, None)
-        if columns is None:
-            super().fill(queries, vectors, places, scores, height, threads=threads)
-            return
-        part_scores = np.empty((len(queries), len(vectors)), scores.dtype)
-        self.multiply(queries, vectors, part_scores, height, threads=threads)
-        np.take(part_scores, columns, axis=1, out=scores)
+        return self._copy[slice(at[0], at[-1] + 1) if (np.diff(at) == 1).all() else at]
 
     @cached_property
     def item_hashes(self) -> Words:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .device import Device
     from .processes import Share
 
-_LARGEST_COPY = 2**29  # bytes of the largest gallery that is copied in normalized form
+LARGEST_COPY = 2**29  # bytes of the largest gallery that is copied in normalized form
 _TILE, _TILE_ON_A_DEVICE = 2**25, 2**27  # bytes of a tile of a larger gallery
 LONGEST_TILE = 2**16  # items of a tile; for each tile the tables of positives are read again, and scores held
 PRODUCT_ITEMS = 2048  # items of a product: its scores stay in the cache while they are summed
@@ -62,7 +62,7 @@ class Similarity:
         num_items, row_bytes = len(gallery), items.dimensions * self.dtype.itemsize
         self._piece = max((_TILE if self.device is None else _TILE_ON_A_DEVICE) // row_bytes, 1024)
         if self.device is None:
-            self.held = not items.mapped and num_items * row_bytes <= _LARGEST_COPY
+            self.held = not items.mapped and num_items * row_bytes <= LARGEST_COPY
             width = num_items if self.held else min(self._piece, LONGEST_TILE)
         else:
             self.held = num_items * row_bytes <= self.device.gallery_bytes

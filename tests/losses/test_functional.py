@@ -157,15 +157,6 @@ def test_items_ranked_right_beyond_the_margin_get_no_gradient() -> None:
     assert scores.grad[0, 2] > 0 > scores.grad[0, 1]
 
 
-@pytest.mark.parametrize("name", RANK_LOSSES)
-def test_a_second_derivative_is_refused(name: str) -> None:
-    scores, levels, valid = random_batch(1, 2)
-    value = getattr(functional, name)(scores.requires_grad_(), levels, table_for(name, levels, valid, 2), valid=valid)
-    (gradient,) = torch.autograd.grad(value, scores, create_graph=True)
-    with pytest.raises(OptionError, match="second derivative"):
-        gradient.square().sum().backward()
-
-
 @pytest.mark.usefixtures("every_kernel")
 @pytest.mark.parametrize("name", ["sup_hap", "sup_ndcg", "sup_ap"])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -257,26 +248,6 @@ def test_neither_order_nor_blocks_nor_the_tables_scale_matter(name: str, monkeyp
 
 
 @pytest.mark.parametrize("name", RANK_LOSSES)
-def test_queries_without_a_positive_are_left_out_of_the_mean(name: str) -> None:
-    scores, levels, valid = random_batch(6, 2)
-    levels[1] = 0
-    table = table_for(name, levels, valid, 2)
-    values = getattr(functional, name)(scores, levels, table, valid=valid, reduction="none")
-    mean = getattr(functional, name)(scores, levels, table, valid=valid)
-    assert values[1] == 0
-    torch.testing.assert_close(mean, values.sum() / 4)
-
-
-@pytest.mark.parametrize("name", RANK_LOSSES)
-def test_without_any_positive_the_loss_is_zero_and_differentiable(name: str) -> None:
-    scores = torch.rand(2, 3, requires_grad=True)
-    value = getattr(functional, name)(scores, torch.zeros(2, 3, dtype=torch.uint8), torch.zeros(2, 3))
-    value.backward()
-    assert value.item() == 0
-    assert torch.equal(scores.grad, torch.zeros(2, 3)) if scores.grad is not None else False
-
-
-@pytest.mark.parametrize("name", RANK_LOSSES)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_scores_are_computed_with_in_float32(name: str, dtype: torch.dtype) -> None:
     scores, levels, valid = random_batch(8, 2)
@@ -298,27 +269,6 @@ def test_a_tree_of_255_levels_has_finite_ndcg() -> None:
     assert 0 < value.item() < 1
     assert scores.grad is not None
     assert bool(scores.grad.isfinite().all())
-
-
-@pytest.mark.parametrize("reduction", ["mean", "none"])
-def test_pair_decomposability_equals_the_loops(reduction: str) -> None:
-    scores, levels, valid = random_batch(9, 3)
-    scores = scores * 8 - 0.5
-    levels[2] = 0
-    loops = [
-        reference.pair_decomposability(s[v].tolist(), lev[v].tolist(), 2)
-        for s, lev, v in zip(scores, levels, valid, strict=True)
-    ]
-
-    def value_of(leaf: Tensor) -> Tensor:
-        losses = PairDecomposability(level=2).losses_of(ScoredPairs(leaf, levels, valid, 3))
-        return losses.mean() if reduction == "mean" else losses.values
-
-    value = value_of(scores)
-    given_values = [v for v in loops if v is not None]
-    expected = [v or 0.0 for v in loops] if reduction == "none" else math.fsum(given_values) / len(given_values)
-    torch.testing.assert_close(value, torch.tensor(expected, dtype=torch.float64))
-    assert torch.autograd.gradcheck(value_of, scores.requires_grad_())
 
 
 def test_avg_nonzero_divides_by_the_pairs_that_still_hurt() -> None:
@@ -460,13 +410,3 @@ def test_hashing_losses_refuse_more_affinities_than_256() -> None:
     for loss in (functional.tie_aware_ap, functional.tie_aware_ndcg):
         with pytest.raises(ShapeError, match="table of 300 levels"):
             loss(scores, levels, table, num_bits=4)
-
-
-def test_transforms_of_torch_func_differentiate_a_loss_and_do_not_map_it() -> None:
-    scores, levels, valid = random_batch(0, 2)
-    table = table_for("sup_hap", levels, valid, 2)
-    leaf = scores.clone().requires_grad_()
-    functional.sup_hap(leaf, levels, table, valid=valid).backward()
-    assert torch.equal(torch.func.grad(lambda x: functional.sup_hap(x, levels, table, valid=valid))(scores), leaf.grad)
-    with pytest.raises(OptionError, match=r"under torch.func.vmap: expected one batch a call; loop over the batches"):
-        torch.func.vmap(lambda x: functional.sup_hap(x, levels, table))(scores[None])

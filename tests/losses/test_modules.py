@@ -367,13 +367,6 @@ def test_degenerate_batches_give_a_finite_loss_with_a_graph(name: str, labels: s
         assert loss.last_num_skipped == 6
 
 
-def test_a_batch_of_one_gives_0() -> None:
-    embeddings = torch.ones(1, 3, requires_grad=True)
-    value = SupHAP()(embeddings, torch.tensor([[0, 1]]))
-    value.backward()
-    assert value.item() == 0
-
-
 @these_and_more
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("spread", [0.0, 0.05, 1.0])
@@ -423,23 +416,6 @@ def test_input_that_does_not_fit_is_refused() -> None:
         loss(torch.ones(24, 3, dtype=torch.int64), paths)
 
 
-def test_options_outside_their_range_are_refused() -> None:
-    for make in (
-        lambda: SupHAP(tau=0),
-        lambda: HAPPIER(3, 2, lambda_=1.5),
-        lambda: HAPPIER(0, 2),
-        lambda: HAPPIER(3, 2, alpha=-1.0),
-        lambda: SupAP(level=0),
-        lambda: PairDecomposability(beta=float("nan")),
-        lambda: ProxyDecomposability(3, 2, eta=-1),
-        lambda: PairDecomposability(reduction="sum"),
-        lambda: ROADMAP(decomposability="proxies"),
-        lambda: ROADMAP(decomposability="proxy"),
-    ):
-        with pytest.raises(OptionError):
-            make()
-
-
 def test_a_class_without_a_proxy_is_refused_by_row() -> None:
     with pytest.raises(PathError, match="finest id 9 in row 1"):
         HAPPIER(9, 2)(torch.eye(2), torch.tensor([[0, 8], [0, 9]]))
@@ -459,21 +435,6 @@ def test_proxies_learn_and_are_saved_with_the_loss() -> None:
     copy = HAPPIER(NUM_CLASSES, SIZE)
     copy.load_state_dict(loss.state_dict())
     assert copy(embeddings, paths).item() == loss(embeddings, paths).item()
-
-
-@pytest.mark.parametrize("name", RANK_LOSSES)
-def test_descending_the_gradient_improves_a_ranking(name: str) -> None:
-    embeddings, paths = batch(dtype=torch.float32)
-    embeddings.requires_grad_()
-    loss = LOSSES[name]()
-    first_value = loss(embeddings, paths).item()
-    optimizer = torch.optim.Adam([embeddings], lr=0.05)
-    for _ in range(60):
-        optimizer.zero_grad()
-        loss(embeddings, paths).backward()
-        optimizer.step()
-    reached = 0.9 if "Recall" in name else 0.7  # recall's second sigmoid leaves a floor
-    assert loss(embeddings, paths).item() < reached * first_value
 
 
 @pytest.mark.parametrize("name", RANK_LOSSES)
@@ -550,26 +511,6 @@ def test_products_on_a_gpu_are_not_tf32() -> None:
         assert matmul.fp32_precision == "ieee"
     assert matmul.fp32_precision == "tf32"
     torch.set_float32_matmul_precision(precision)
-
-
-@these_and_more
-def test_the_gradient_of_torch_func_is_that_of_autograd(name: str) -> None:
-    embeddings, paths = batch()
-    loss = made(name).double()
-    (expected,) = torch.autograd.grad(loss(embeddings.requires_grad_(), paths), embeddings)
-    assert torch.equal(torch.func.grad(lambda vectors: loss(vectors, paths))(embeddings.detach()), expected)
-    assert loss.last_num_skipped >= 0
-
-
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script:FutureWarning")  # of torch itself, in forward mode
-@pytest.mark.parametrize("transform", [torch.func.vmap, torch.func.jacrev, torch.func.jacfwd])
-@pytest.mark.parametrize("name", ["SupAP", "HAPPIER", "BlackboxAP"])
-def test_other_transforms_of_torch_func_are_refused_in_one_message(name: str, transform: Callable[..., Any]) -> None:
-    embeddings, paths = batch()
-    loss = made(name).double()
-    inputs = embeddings[None] if transform is torch.func.vmap else embeddings
-    with pytest.raises(OptionError, match=r"a loss under torch.func.(vmap|jvp): expected"):
-        transform(lambda vectors: loss(vectors, paths))(inputs)
 
 
 @pytest.mark.parametrize("make", [SupHAP, SmoothHAP, partial(HAPPIER, NUM_CLASSES, SIZE)])

@@ -53,7 +53,7 @@ def cases(folder: Path) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
 def make_small() -> None:
     """Small products and parts, so that few items are divided as millions are."""
     similarity.PRODUCT_ITEMS, similarity.LONGEST_TILE = 32, 64
-    shared.PRODUCT_ITEMS, shared.LONGEST_TILE, shared.LEAST_BYTES = 32, 64, 0
+    similarity.LARGEST_COPY = shared.LARGEST_COPY = 0
     compute.PRODUCT_ROWS = 16
 
 

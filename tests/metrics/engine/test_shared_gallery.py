@@ -27,10 +27,10 @@ def folder(tmp_path_factory):
 def single_process(folder):
     """What one process finds."""
     with pytest.MonkeyPatch.context() as patched:
-        for module, name in ((similarity, "PRODUCT_ITEMS"), (similarity, "LONGEST_TILE"), (compute, "PRODUCT_ROWS")):
-            patched.setattr(module, name, getattr(module, name))  # restored afterwards
-        for name in ("PRODUCT_ITEMS", "LONGEST_TILE", "LEAST_BYTES"):
-            patched.setattr(shared, name, getattr(shared, name))
+        for name in ("PRODUCT_ITEMS", "LONGEST_TILE", "LARGEST_COPY"):
+            patched.setattr(similarity, name, getattr(similarity, name))  # restored afterwards
+        patched.setattr(compute, "PRODUCT_ROWS", compute.PRODUCT_ROWS)
+        patched.setattr(shared, "LARGEST_COPY", shared.LARGEST_COPY)
         make_small()
         results = evaluate_all(folder)
         items, paths = next(cases(folder))[1]
