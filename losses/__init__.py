@@ -14,7 +14,8 @@ gives a scalar; ``valid`` masks candidates, or queries:
   :class:`SupCon`, :class:`HiMulCon`: contrastive losses of one level and of all;
   :class:`HierarchicalTriplet`: triplets of every level; :class:`Hyperbolic`: losses of pairs by Poincaré distance,
   :class:`HIER`: any loss, and a hierarchy of learned proxies there;
-* :class:`PytorchMetricLearning`: any loss of that library; :class:`TreeMiner`: any of its miners, at every level;
+* :class:`PytorchMetricLearning`: any loss of that library; :func:`as_pytorch_metric_learning`: the other way round;
+  :class:`TreeMiner`: any of its miners, at every level;
 * :class:`LevelSum` adds a flat loss over levels, :class:`CrossBatchMemory` ranks among earlier batches.
 
 :func:`large_batch_backward` backpropagates a batch in chunks; :class:`DistributedLoss` spreads one over processes,
@@ -46,7 +47,7 @@ from .baselines.contrastive import HiMulCon, SupCon
 from .baselines.csl import CSL
 from .baselines.hashing import DPSH, DTSH, HashNet, MIHash
 from .baselines.hyperbolic import HIER, Hyperbolic
-from .baselines.metric_learning import LevelSum, PytorchMetricLearning
+from .baselines.metric_learning import LevelSum, PytorchMetricLearning, as_pytorch_metric_learning
 from .baselines.tree_miner import TreeMiner
 from .baselines.triplets import HierarchicalTriplet
 from .batches.distributed import DistributedLoss, all_gather
@@ -107,6 +108,7 @@ __all__ = [
     "TieAwareNDCG",
     "TreeMiner",
     "all_gather",
+    "as_pytorch_metric_learning",
     "binary_codes",
     "decomposability_bound",
     "decomposability_bound_with_margins",

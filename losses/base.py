@@ -180,7 +180,7 @@ class Loss(nn.Module):
             ref_paths: (M, L) or (M,), with ``ref_embeddings``.
             valid: booleans that broadcast to (B, M); False where an item is no candidate of a query. (B, 1) says which
                 items of the batch are queries.
-            indices_tuple: refused: a loss of hiertree compares all pairs, not those of a miner.
+            indices_tuple: refused: :func:`as_pytorch_metric_learning` makes a loss that takes the pairs of a miner.
 
         Returns:
             Scalar, differentiable.

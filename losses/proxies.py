@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 LOGITS_AT_ONCE = 1 << 20  # 4 MiB of float32
 
 
-def check_classes(classes: NDArray[np.int64], num_classes: int) -> None:
-    """Refuse, by row, classes that have no proxy."""
+def check_classes(classes: NDArray[np.int64], num_classes: int, *, expected_for: str = "proxy") -> None:
+    """Refuse, by row, classes that have no proxy, or nothing else that there is one of for each class."""
     bad = np.flatnonzero((classes < UNKNOWN) | (classes >= num_classes))
     if len(bad):
         row = int(bad[0])
         raise PathError(
             f"finest id {int(classes[row])} in row {row}",
-            expected=f"ids 0 to {num_classes - 1}, one for each proxy",
+            expected=f"ids 0 to {num_classes - 1}, one for each {expected_for}",
             remedy="take num_classes from the tree that made the paths",
         )
 

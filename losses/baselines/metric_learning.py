@@ -1,21 +1,24 @@
-"""Losses of pytorch-metric-learning as losses of hiertree; flat losses summed over levels."""
+"""Losses of pytorch-metric-learning as losses of hiertree, and the other way round; flat losses summed over levels."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from torch import Tensor, nn
 
-from hiertree.errors import OptionError, ShapeError
+from hiertree.errors import OptionError, ShapeError, require_package
 from hiertree.options import check_choice, check_each, check_integer, require
 
-from ..base import LevelLosses, Loss
+from ..base import LevelLosses, Loss, check_loss
 from ..pairs.inputs import CheckedPaths, checked_paths, finite_vectors, full_mask, has_candidate
 from ..pairs.one_batch import in_full_precision
 from ..proxies import check_classes
-from .tree_miner import TreeMiner, built, library_class, own_if_unknown
+from .tree_miner import LIBRARY, TreeMiner, built, library_class, own_if_unknown
+
+if TYPE_CHECKING:
+    from .as_metric_learning import MetricLearningLoss
 
 LossFactory: TypeAlias = Callable[[int], nn.Module]
 """Makes a loss for so many classes."""
@@ -175,6 +178,34 @@ class LevelSum(LevelLosses):
 
 def _as_loss(module: nn.Module) -> Loss:
     return module if isinstance(module, Loss) else PytorchMetricLearning(module)
+
+
+def as_pytorch_metric_learning(loss: Loss, *, class_paths: Any = None) -> MetricLearningLoss:
+    """A loss of this package as one of pytorch-metric-learning: in its trainers and its wrappers.
+
+    It is called as ``loss(embeddings, labels=None, indices_tuple=None, ref_emb=None, ref_labels=None)``. Labels may be
+    (B, L) paths, and any numbers: those other than integers ≥ 0 are numbered, and have no proxies. Mined pairs or
+    triplets say which candidates each query has; without labels they also say which of them are positive, for losses
+    without proxies. Reducers do not act: a rank loss is the mean over queries.
+
+    The library's ``CrossBatchMemory``, and its ``DistributedLossWrapper(efficient=True)`` without an
+    ``indices_tuple``, take one label per item. Give them the finest one, and here the path of each class.
+
+    Args:
+        loss: any loss of :mod:`hiertree.losses`.
+        class_paths: (C, L), the path of each label 0 … C − 1; labels are then (B,). None: labels are paths.
+
+    >>> import torch
+    >>> from hiertree.losses import SupAP
+    >>> loss = as_pytorch_metric_learning(SupAP())
+    >>> loss(torch.eye(3), torch.tensor([0, 0, 1]), ref_emb=torch.eye(3), ref_labels=torch.tensor([0, 0, 1])).shape
+    torch.Size([])
+    """
+    check_loss(loss)
+    require_package(LIBRARY, extra="interop")
+    from .as_metric_learning import MetricLearningLoss
+
+    return MetricLearningLoss(loss, class_paths)
 
 
 def _learns_proxies(library_class: type) -> bool:

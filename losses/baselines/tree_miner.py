@@ -24,8 +24,8 @@ class TreeMiner(nn.Module):
 
     At each level a flat miner of pytorch-metric-learning chooses among items of the anchor's node, as positives, and of
     other nodes, as negatives; pairs become the triplets of their anchors. What the levels choose is put together, each
-    triplet once. ``miner(embeddings, labels)`` gives an ``indices_tuple`` for that library's losses and trainers;
-    :class:`PytorchMetricLearning` takes it as ``miner``.
+    triplet once. ``miner(embeddings, labels)`` gives an ``indices_tuple`` for that library's losses and trainers and
+    for :func:`as_pytorch_metric_learning`; :class:`PytorchMetricLearning` takes it as ``miner``.
 
     Args:
         miner: the name of a class in ``pytorch_metric_learning.miners``, or an object of one.

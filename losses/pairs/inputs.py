@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from hiertree.arrays import as_integer_paths, refuse_containers, to_numpy
-from hiertree.errors import EmbeddingError, PathError, ShapeError
+from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.metrics.engine.device import sent
 
 from .one_batch import OneBatch
@@ -154,7 +154,7 @@ def check_references(ref_embeddings: Any, ref_paths: Any, indices_tuple: object 
         raise ShapeError(
             as_references if indices_tuple is None else "indices_tuple, the pairs of a miner",
             expected="embeddings and their paths, or reference embeddings of shape (M, d) and theirs",
-            remedy="leave the miner out: all pairs are compared; PytorchMetricLearning takes one",
+            remedy="for these pairs call as_pytorch_metric_learning(loss)(embeddings, labels, indices_tuple)",
         )
     if (ref_embeddings is None) != (ref_paths is None):
         problem = "only one of ref_embeddings and ref_paths"
@@ -192,10 +192,18 @@ class RowGrades(NamedTuple):
         return torch.from_numpy(grades.astype(np.uint8)).to(queries.device)
 
 
+class GivenLevels(NamedTuple):
+    """Instead of paths: the level of each query and candidate, where only pairs are known."""
+
+    levels: Tensor  # (B, M) booleans, whether the candidate is a positive of the query
+
+
 def checked_paths(paths: Any, vectors: Tensor, *, name: str = "paths") -> CheckedPaths:
     """Checked (n, L) paths of these vectors: on the processor before they travel."""
     if isinstance(paths, CheckedPaths):
         return paths
+    if isinstance(paths, GivenLevels):
+        raise OptionError("labels=None", expected="labels, for a loss that compares with more than mined pairs")
     ids = as_integer_paths(paths, name=name, num_items=len(vectors))
     return CheckedPaths(sent(ids.copy(), vectors.device), ids)
 
@@ -209,11 +217,14 @@ def checked_batch(embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: A
     return *batch, batch[0] if within_batch else refs[0], refs[1]
 
 
-def _checked(embeddings: Any, paths: Any, prefix: str) -> tuple[CheckedEmbeddings, CheckedPaths]:
-    checked_embeddings, name = embeddings, f"{prefix}embeddings"
+def _checked(embeddings: Any, paths: Any, prefix: str) -> tuple[CheckedEmbeddings, CheckedPaths | GivenLevels]:
+    name = f"{prefix}embeddings"
+    checked_embeddings, is_known = embeddings, isinstance(paths, GivenLevels)
     if not isinstance(embeddings, CheckedEmbeddings):
         checked_embeddings = CheckedEmbeddings(float_vectors(embeddings, name=name), name)
-    return checked_embeddings, checked_paths(paths, checked_embeddings.tensor, name=f"{prefix}paths")
+    return checked_embeddings, paths if is_known else checked_paths(
+        paths, checked_embeddings.tensor, name=f"{prefix}paths"
+    )
 
 
 def checked_mask(valid: Any, shape: tuple[int, int], device: torch.device) -> Tensor:

@@ -26,6 +26,7 @@ from ..kernels.sigmoid_grid import num_cells
 from ..kernels.sorted_pairs import SortedPairs
 from .inputs import (
     CheckedPaths,
+    GivenLevels,
     RowGrades,
     check_references,
     check_same_depth,
@@ -100,8 +101,8 @@ class VectorPairs(NamedTuple):
 
     queries: Tensor  # (B, d) vectors, with the graph that leads to them
     candidates: Tensor  # (M, d) vectors, with the graph that leads to them
-    query_paths: Tensor  # (B, L)
-    candidate_paths: Tensor  # (M, L)
+    query_paths: Tensor | GivenLevels  # (B, L), or the levels of the pairs
+    candidate_paths: Tensor | None  # (M, L), with (B, L) paths of the queries
     valid: Tensor | None  # booleans that broadcast to (B, M); None: every item is a candidate of every query
     excludes_self: bool  # whether candidate q is query q, which is no candidate of its own
     grades: RowGrades | None = None  # what compares the paths, unless common ancestors do
@@ -114,6 +115,8 @@ class VectorPairs(NamedTuple):
         mask = full_mask(valid, (scores.shape[0], scores.shape[1]), scores.device)
         if self.excludes_self:
             mask.diagonal(offset=rows.start or 0).fill_(False)
+        if isinstance(self.query_paths, GivenLevels):
+            return ScoredPairs(scores, self.query_paths.levels[rows].to(torch.uint8), mask, 1, COSINES)
         paths = self.query_paths[rows]
         compare = shared_levels if self.grades is None else self.grades.levels
         num_levels = paths.shape[1] if self.grades is None else self.grades.highest
@@ -140,6 +143,8 @@ def pairs_of(
     within_batch = ref_embeddings is None or ref_embeddings is embeddings
     queries = to_vectors(embeddings, name="embeddings")
     candidates = queries if within_batch else to_vectors(ref_embeddings, name="ref_embeddings")
+    if isinstance(paths, GivenLevels):
+        return VectorPairs(queries, candidates, paths, None, valid, excludes_self=False)
     query_paths = checked_paths(paths, queries)
     candidate_paths = query_paths if ref_paths is None else checked_paths(ref_paths, candidates, name="ref_paths")
     check_same_depth(query_paths.tensor, candidate_paths.tensor)

@@ -78,7 +78,7 @@ def evaluate(
             than half a GiB it normalizes and holds its part alone; of a memory map it reads no more.
         approximate: search through a faiss index, ``"hnsw"``, ``"ivf"`` or :class:`Approximate`, or through any engine
             that holds the gallery (``search(queries, k)`` → indices), which may miss items; for metrics of a top k
-            (``R@k``, ``TR@k``, ``P@k``, ``MRR@k``, ``mAP@k``, ``HP@k``, ``HD@k``, ``NDCG@k``), in float32. The convention card
+            (``R@k``, ``TR@k``, ``P@k``, ``MRR@k``, ``mAP@k``, ``HP@k``, ``HD@k``, ``NDCG@k``), in float32. The card
             says how many of the best k were found on a sample of the queries. Of equal scores at the end of a list,
             items that the search leaves out count as behind. An index of faiss holds the gallery in memory.
         resume: a folder that keeps the values of finished blocks of queries; after an interruption, the same call goes

@@ -121,14 +121,24 @@ def test_a_mask_may_be_an_array_or_a_list_of_booleans_and_nothing_else(name: str
 
 @pytest.mark.parametrize("name", [name for name in LOSSES if name not in ("CrossBatchMemory", "DistributedLoss")])
 def test_pairs_of_a_miner_are_not_taken_for_references(name: str) -> None:
-    with pytest.raises(ShapeError, match="leave the miner out"):
+    with pytest.raises(ShapeError, match="as_pytorch_metric_learning"):
         LOSSES[name]()(EMBEDDINGS, PATHS, MINED)
 
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_pairs_of_a_miner_are_refused_by_name_too(name: str) -> None:
-    with pytest.raises(ShapeError, match="leave the miner out"):
+    with pytest.raises(ShapeError, match="as_pytorch_metric_learning"):
         LOSSES[name]()(EMBEDDINGS, PATHS, indices_tuple=MINED)
+
+
+def test_pairs_of_a_miner_must_be_pairs_of_the_batch() -> None:
+    pytest.importorskip("pytorch_metric_learning")
+    loss = losses.as_pytorch_metric_learning(losses.SupHAP())
+    assert loss(EMBEDDINGS, PATHS, MINED).ndim == 0
+    with pytest.raises(ShapeError, match="indices_tuple"):
+        loss(EMBEDDINGS, PATHS, MINED[:1])
+    with pytest.raises(ShapeError, match="indices_tuple"):
+        loss(EMBEDDINGS, PATHS, (torch.tensor([90]), *MINED[1:]))
 
 
 SCORES, LEVELS = torch.tensor([[0.5, 0.2, 0.1], [0.3, 0.2, 0.4]]), torch.tensor([[1, 0, 0], [1, 1, 0]])
@@ -240,6 +250,7 @@ def test_a_loss_of_another_library_is_told_from_one_of_hiertree() -> None:
         lambda: losses.decomposability_bound(LEVELS, [0, 0, 1], level="a"),  # type: ignore[arg-type]
         lambda: losses.decomposability_bound_with_margins(SCORES, LEVELS, [0, 0, 1], alpha="a"),  # type: ignore[arg-type]
         lambda: losses.large_batch_backward(torch.nn.Identity(), [EMBEDDINGS], PATHS, torch.nn.Identity()),  # type: ignore[arg-type]
+        lambda: losses.as_pytorch_metric_learning(None),  # type: ignore[arg-type]
     ],
 )
 def test_other_functions_refuse_what_they_cannot_use(call: Callable[[], object]) -> None:

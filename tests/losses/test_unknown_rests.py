@@ -8,6 +8,7 @@ from every_loss import CLASSES, LOSSES, SIZE
 from torch import Tensor
 
 from hiertree.losses import CrossBatchMemory, HiMulCon, Loss, PytorchMetricLearning, SupAP, TreeMiner
+from hiertree.losses.baselines.metric_learning import as_pytorch_metric_learning
 
 WITH_PROXIES = ("Proxy", "proxies", "CSL", "softmax", "HAPPIER", "ROD")
 OF_PAIRS = [
@@ -94,3 +95,9 @@ def test_a_memory_keeps_what_is_unknown() -> None:
         value, expected = remembered(embeddings[part], paths[part]), own(embeddings[part], unique[part])
     assert float(value) == pytest.approx(float(expected), rel=1e-12)
     assert (remembered.paths[:24] == paths).all()
+
+
+def test_as_a_loss_of_another_library_paths_keep_their_unknown_rest() -> None:
+    embeddings, paths, unique = in_part(7)
+    loss = as_pytorch_metric_learning(SupAP())
+    assert float(loss(embeddings, paths)) == pytest.approx(float(loss(embeddings, unique)), rel=1e-12)

@@ -22,6 +22,7 @@ from hiertree.losses import (
     SmoothRecall,
     SupAP,
     SupCon,
+    as_pytorch_metric_learning,
 )
 from hiertree.losses.baselines import hyperbolic as _hyperbolic
 from hiertree.metrics.rerank import poincare_vectors
@@ -241,6 +242,9 @@ def test_bad_input_is_refused() -> None:
         Hyperbolic(HAPPIER(5, SIZE))
     with pytest.raises(OptionError, match=r"loss=SmoothRecall.*pairs of images"):
         Hyperbolic(SmoothRecall(similarity_mixup=True))
+    mined = tuple(torch.tensor([row]) for row in (0, 1, 2))
+    with pytest.raises(OptionError, match="labels=None"):
+        as_pytorch_metric_learning(HIER(SupAP(), SIZE))(torch.randn(4, SIZE), None, mined)
     with pytest.raises(OptionError, match="loss of hiertree"):
         HIER(torch.nn.Linear(2, 2), SIZE)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="curvature=0"):

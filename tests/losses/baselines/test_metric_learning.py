@@ -11,12 +11,18 @@ from torch import Tensor
 
 from hiertree.errors import EmbeddingError, MissingResourceError, OptionError, PathError, ShapeError
 from hiertree.losses import (
+    HAPPIER,
+    ROADMAP,
+    FastAP,
     LevelSum,
     ProxyDecomposability,
     PytorchMetricLearning,
+    SmoothNDCG,
     SupAP,
     SupHAP,
+    TieAwareAP,
     TreeMiner,
+    as_pytorch_metric_learning,
 )
 
 library = pytest.importorskip("pytorch_metric_learning.losses")
@@ -191,8 +197,9 @@ def test_what_the_library_does_not_have_is_refused() -> None:
 
 def test_without_the_library_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pytorch_metric_learning", None)
-    with pytest.raises(MissingResourceError, match=r'pip install "hiertree\[interop\]"'):
-        PytorchMetricLearning("TripletMarginLoss")
+    for call in (lambda: PytorchMetricLearning("TripletMarginLoss"), lambda: as_pytorch_metric_learning(SupAP())):
+        with pytest.raises(MissingResourceError, match=r'pip install "hiertree\[interop\]"'):
+            call()
 
 
 def test_a_level_sum_adds_the_loss_of_every_level() -> None:
@@ -225,13 +232,132 @@ def test_a_level_sum_counts_the_queries_left_out_at_each_level() -> None:
         LevelSum(lambda _: SupAP(), level_sizes=())
 
 
-def test_a_loss_is_called_as_those_of_the_library() -> None:
+def test_our_losses_are_called_as_the_librarys() -> None:
     embeddings, paths = batch()
-    multiple = library.MultipleLosses([SupHAP(), library.TripletMarginLoss()])
+    references, other_paths = batch(1)
+    loss = as_pytorch_metric_learning(SupHAP())
+    torch.testing.assert_close(loss(embeddings, paths), SupHAP()(embeddings, paths))
+    torch.testing.assert_close(
+        loss(embeddings, paths, ref_emb=references, ref_labels=other_paths),
+        SupHAP()(embeddings, paths, references, other_paths),
+    )
+    assert isinstance(loss, library.BaseMetricLossFunction)
+    multiple = library.MultipleLosses([loss, library.TripletMarginLoss()])
     column = paths[:, 1]
     torch.testing.assert_close(
         multiple(embeddings, column), SupHAP()(embeddings, column) + library.TripletMarginLoss()(embeddings, column)
     )
+    with pytest.raises(OptionError, match="labels"):
+        loss(embeddings)
+
+
+CLASS_PATHS = torch.stack([torch.arange(6) // 2, torch.arange(6)], dim=1)
+
+
+def test_the_librarys_memory_takes_our_losses_with_labels_and_with_paths_of_classes() -> None:
+    (first, first_paths), (second, second_paths) = batch(), batch(1)
+    pair_of_batches, mask = torch.cat([first, second]), torch.cat([torch.ones(16, 16), 1 - torch.eye(16)], dim=1).bool()
+    for loss, class_paths, columns in ((SupAP(), None, [1]), (SupHAP(), CLASS_PATHS, [0, 1])):
+        memory = library.CrossBatchMemory(as_pytorch_metric_learning(loss, class_paths=class_paths), 5, memory_size=40)
+        memory(first, first_paths[:, 1])
+        value = memory(second, second_paths[:, 1])
+        every_path = torch.cat([first_paths, second_paths])[:, columns]
+        torch.testing.assert_close(
+            value, loss(second, second_paths[:, columns], pair_of_batches, every_path, valid=mask)
+        )
+    with pytest.raises(PathError, match="row of class_paths"):
+        as_pytorch_metric_learning(SupHAP(), class_paths=CLASS_PATHS[:2])(first, first_paths[:, 1])
+    with pytest.raises(ShapeError, match="with class_paths"):
+        as_pytorch_metric_learning(SupHAP(), class_paths=CLASS_PATHS)(first, first_paths)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_self_supervision_of_the_library_takes_our_losses(symmetric: bool) -> None:
+    (images, _), (augmented, _) = batch(), batch(1)
+    value = library.SelfSupervisedLoss(as_pytorch_metric_learning(SupAP()), symmetric=symmetric)(images, augmented)
+    labels = torch.arange(16)
+    expected = SupAP()(torch.cat([images, augmented]), labels.repeat(2))
+    torch.testing.assert_close(value, expected if symmetric else SupAP()(images, labels, augmented, labels))
+
+
+@pytest.mark.parametrize("efficient", [True, False])
+def test_the_librarys_wrapper_for_processes_takes_our_losses(efficient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytorch_metric_learning.utils import distributed
+
+    (embeddings, paths), (references, other_paths) = batch(), batch(1)
+    column, other_column = paths[:, 1], other_paths[:, 1]
+    monkeypatch.setattr(distributed, "is_distributed", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    monkeypatch.setattr(
+        distributed, "all_gather", lambda rows: references if rows.is_floating_point() else other_column
+    )
+    adapter = as_pytorch_metric_learning(SupHAP(), class_paths=CLASS_PATHS)
+    value = distributed.DistributedLossWrapper(adapter, efficient=efficient)(embeddings, column)
+    full_batch = torch.cat([embeddings, references]), torch.cat([paths, other_paths])
+    queries = (embeddings, paths) if efficient else full_batch
+    valid = ~torch.eye(len(queries[0]), 32, dtype=torch.bool)
+    torch.testing.assert_close(value, 2 * SupHAP()(*queries, *full_batch, valid=valid))
+
+
+def test_pairs_without_labels_say_which_are_positive() -> None:
+    embeddings, paths = batch()
+    references, other_paths = batch(1)
+    cross_positives = paths[:, None, 1] == other_paths[None, :, 1]
+    of_references = (*cross_positives.nonzero(as_tuple=True), *(~cross_positives).nonzero(as_tuple=True))
+    positives = paths[:, None, 1] == paths[None, :, 1]
+    pairs = (*positives.clone().fill_diagonal_(False).nonzero(as_tuple=True), *(~positives).nonzero(as_tuple=True))
+    for loss in (SupAP(), ROADMAP(), SmoothNDCG(), FastAP(), TieAwareAP()):
+        adapter = as_pytorch_metric_learning(loss)
+        torch.testing.assert_close(adapter(embeddings, None, pairs), loss(embeddings, paths[:, 1]))
+        expected = loss(embeddings, paths[:, 1], references, other_paths[:, 1])
+        torch.testing.assert_close(adapter(embeddings, None, of_references, references), expected)
+    with pytest.raises(OptionError, match="labels=None: expected labels"):
+        as_pytorch_metric_learning(HAPPIER(6, 5))(embeddings, None, pairs)
+
+
+def test_labels_may_be_what_the_librarys_may_be() -> None:
+    embeddings, paths = batch()
+    column = paths[:, 1]
+    loss, library_loss = as_pytorch_metric_learning(SupAP()), library.ContrastiveLoss()
+    for labels in (column.float(), column - 3, column.double() * 0.1, column.to(torch.uint8), -column.bfloat16()):
+        assert library_loss(embeddings, labels) == library_loss(embeddings, column)
+        torch.testing.assert_close(loss(embeddings, labels), SupAP()(embeddings, column))
+        value = loss(embeddings, labels, ref_emb=embeddings[3:], ref_labels=labels[3:])
+        torch.testing.assert_close(value, SupAP()(embeddings, column, embeddings[3:], column[3:]))
+    torch.testing.assert_close(loss(embeddings, column > 2), SupAP()(embeddings, (column > 2).long()))
+    torch.testing.assert_close(
+        as_pytorch_metric_learning(SupHAP())(embeddings, paths - 1.5), SupHAP()(embeddings, paths)
+    )
+    without_positives = loss(embeddings, torch.full((16,), float("nan")))  # not equal to itself
+    assert without_positives == 0
+    happier = HAPPIER(6, 5)
+    torch.testing.assert_close(
+        as_pytorch_metric_learning(happier)(embeddings, column.float()), happier(embeddings, column)
+    )
+    with pytest.raises(PathError, match="finest id 6"):
+        as_pytorch_metric_learning(happier)(embeddings, torch.where(column == 0, -1, column))
+
+
+def test_mined_tuples_are_the_candidates_of_our_losses() -> None:
+    embeddings, paths = batch()
+    column = paths[:, 1]
+    loss = as_pytorch_metric_learning(SupAP())
+    positives = column[:, None] == column[None, :]
+    pairs = (
+        *positives.fill_diagonal_(False).nonzero(as_tuple=True),
+        *(column[:, None] != column).nonzero(as_tuple=True),
+    )
+    torch.testing.assert_close(loss(embeddings, column, pairs), SupAP()(embeddings, column))
+    triplets = miners.TripletMarginMiner(type_of_triplets="hard")(embeddings, column)
+    valid = torch.zeros(16, 16, dtype=torch.bool)
+    valid[triplets[0], triplets[1]] = True
+    valid[triplets[0], triplets[2]] = True
+    torch.testing.assert_close(loss(embeddings, column, triplets), SupAP()(embeddings, column, valid=valid))
+
+
+def test_proxies_of_our_losses_are_parameters_of_the_librarys() -> None:
+    loss = as_pytorch_metric_learning(HAPPIER(6, 5))
+    assert [tuple(parameter.shape) for parameter in loss.parameters()] == [(6, 5)]
 
 
 def shared_levels(paths: Tensor, a: Tensor, b: Tensor) -> Tensor:
@@ -255,13 +381,18 @@ def test_triplets_of_a_tree_have_a_positive_nearer_in_the_tree_than_the_negative
         )
 
 
-def test_triplets_of_a_tree_fit_the_losses_of_the_library() -> None:
+def test_triplets_of_a_tree_fit_the_losses_of_both_libraries() -> None:
     embeddings, paths = batch(num_items=24)
     references, other_paths = batch(1)
     miner = TreeMiner("TripletMarginMiner", miner_options={"margin": 0.3})
     triplets = miner(embeddings, paths)
     expected = library.TripletMarginLoss()(embeddings, paths[:, 1], triplets)
     torch.testing.assert_close(PytorchMetricLearning("TripletMarginLoss", miner=miner)(embeddings, paths), expected)
+    valid = torch.zeros(24, 24, dtype=torch.bool)
+    valid[triplets[0], triplets[1]] = valid[triplets[0], triplets[2]] = True
+    torch.testing.assert_close(
+        as_pytorch_metric_learning(SupHAP())(embeddings, paths, triplets), SupHAP()(embeddings, paths, valid=valid)
+    )
     anchors, positives, negatives = miner(embeddings, paths, references, other_paths)
     assert positives.max() < len(references)
     all_paths = torch.cat([paths, other_paths])
@@ -280,5 +411,5 @@ def test_a_tree_without_triplets_and_levels_that_are_not_there() -> None:
         TreeMiner("TripletMarginMiner", levels=[3])(*batch())
     with pytest.raises(OptionError, match="did you mean 'TripletMarginMiner'"):
         TreeMiner("TripletMarginMine")
-    with pytest.raises(ShapeError, match="leave the miner out"):
+    with pytest.raises(ShapeError, match="as_pytorch_metric_learning"):
         SupHAP()(*batch(), TreeMiner("TripletMarginMiner")(*batch()))
