@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import HiertreeError, OptionError
+from ..io.files import AnyPath
 from ..io.progress import track
 from .description import Verify
 from .duplicate_images import duplicates
 from .readers.images import FileImages, damaged, map_sources, missing_files
-from .registry import entry_of
+from .registry import card_of, load_benchmark
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +57,7 @@ class SplitReport:
 
 def check(
     name: str,
-    root: str | os.PathLike[str],
+    root: AnyPath,
     *,
     splits: Iterable[str] = (),
     verify: Verify = "published",
@@ -77,14 +77,14 @@ def check(
     Raises:
         OptionError: an unknown name or split.
     """
-    entry = entry_of(name)
-    splits_to_check = tuple(splits) or tuple(entry.benchmark.splits)
+    card = card_of(name)
+    splits_to_check = tuple(splits) or tuple(card.splits)
     for split in splits_to_check:
-        entry.benchmark.check_options(split, verify)
+        card.check_options(split, verify)
     reports = []
     for split in splits_to_check:
         try:
-            dataset = entry.load(root, split, verify=verify)
+            dataset = load_benchmark(card, root, split, verify=verify)
         except OptionError:
             raise
         except HiertreeError as error:
@@ -96,7 +96,7 @@ def check(
         bad = tuple(dict.fromkeys(map(images.name, rows)))
         repeats = tuple(duplicates(dataset, content=content and not bad))
         sizes = tuple(len(np.unique(column)) for column in dataset.paths.T)
-        lists = entry.benchmark.lists_of(split, len(dataset), sizes[-1])
+        lists = card.lists_of(split, len(dataset), sizes[-1])
         reports.append(SplitReport(split, len(dataset), sizes, bad_images=bad, duplicates=repeats, lists=lists))
     return reports
 

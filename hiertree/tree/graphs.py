@@ -285,11 +285,7 @@ def _is_pair(edge: Any) -> bool:
 
 
 def _rows_of_graph(
-    graph: nx.DiGraph[Any],
-    root: Hashable,
-    label_of: Mapping[Hashable, Hashable],
-    *,
-    inner_leaves: Collection[Hashable],
+    graph: nx.DiGraph[Any], root: Hashable, label_of: Mapping[Hashable, Hashable], *, inner_leaves: Collection[Hashable]
 ) -> tuple[list[Row], list[Hashable]]:
     """The leaves in the order of the graph's edges; those of ``inner_leaves`` stand before those below them."""
     import networkx as nx

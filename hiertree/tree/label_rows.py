@@ -15,14 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import MAX_LEVELS, to_numpy
-from ..errors import (
-    DuplicateLeafError,
-    EmptyLabelError,
-    HierarchyError,
-    InputError,
-    NotATreeError,
-    UnevenDepthError,
-)
+from ..errors import DuplicateLeafError, EmptyLabelError, HierarchyError, InputError, NotATreeError, UnevenDepthError
 from ..io.tables import is_frame, is_missing
 from ..level_columns import UNKNOWN
 from ..options import check_choice

@@ -27,17 +27,7 @@ from ..io.reading import naming_file, reading_file
 from ..options import check_choice, with_options_of
 from . import formats, graphs
 from .graphs import Forest
-from .label_rows import (
-    Gaps,
-    Homonyms,
-    LeafKey,
-    Repeats,
-    Uneven,
-    Where,
-    check_row_policies,
-    check_rows,
-    filled_gaps,
-)
+from .label_rows import Gaps, Homonyms, LeafKey, Repeats, Uneven, Where, check_row_policies, check_rows, filled_gaps
 from .numbered_tree import NumberedTree
 
 if TYPE_CHECKING:
@@ -109,11 +99,7 @@ class LabelTree(NumberedTree):
     @classmethod
     @with_options_of(check_row_policies)
     def from_csv(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        levels: Sequence[str],
-        **policies: Unpack[RowPolicies],
+        cls, path: str | os.PathLike[str], *, levels: Sequence[str], **policies: Unpack[RowPolicies]
     ) -> LabelTree:
         """Build a tree from the named columns of a CSV or Parquet file, coarse → fine.
 
@@ -132,11 +118,7 @@ class LabelTree(NumberedTree):
     @classmethod
     @with_options_of(check_row_policies)
     def from_frame(
-        cls,
-        frame: Any,
-        *,
-        levels: Sequence[str] | None = None,
-        **policies: Unpack[RowPolicies],
+        cls, frame: Any, *, levels: Sequence[str] | None = None, **policies: Unpack[RowPolicies]
     ) -> LabelTree:
         """Build a tree from columns of a frame of pandas, polars, pyarrow or another library that narwhals reads.
 

@@ -8,18 +8,21 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...errors import TableError
+from ...io.files import AnyPath
 from ...io.reading import reading_file
 from ...io.tables import line_names, read_table
 from ..description import BENCHMARKS, Verify
 from ..image_dataset import ImageDataset
-from ..labels_to_paths import label_paths
-from ..readers.boxed_images import BoxedImages
-from ..readers.text_lists import read_words, refuse_first, text_lines
+from ..readers.text_lists import join_lists, read_words, refuse_first
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VGGFACE2, IJBC = BENCHMARKS["vggface2"], BENCHMARKS["ijb-c"]
 IJBC_LISTS = ("protocols/ijbc_metadata.csv", "protocols/ijbc_metadata_with_age.csv")
@@ -27,7 +30,7 @@ BOX = ("FACE_X", "FACE_Y", "FACE_WIDTH", "FACE_HEIGHT")
 FEWEST = 5  # images of a person of IJB-C
 
 
-def load_vggface2(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
+def load_vggface2(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
     """Read a split of VGGFace2 from ``train_list.txt`` or ``test_list.txt``, whose lines are ``n000002/0001_01.jpg``.
 
     Args:
@@ -41,24 +44,20 @@ def load_vggface2(root: str | os.PathLike[str], split: str = "train", *, verify:
         root,
         *((f"data/{name}", name, f"data/vggface2_{name}", f"vggface2_{name}") for name in (f"{split}_list.txt", split)),
     )
-    image_names = read_words(file, ("image",))["image"]
-    row_name, people = line_names(image_names.to_frame(), file), image_names.str.extract("^([^/]+)/[^/]+$")[0]
-    refuse_first(people.isna(), row_name, image_names, "<person>/<image>")
-    first = file.with_name(file.name.replace("test", "train"))
-    training_people = dict.fromkeys(line.partition("/")[0] for line in text_lines(first)) if first.is_file() else {}
-    earlier_rows = [] if split == "train" else list(training_people)
-
-    def labeled_row_name(row: int) -> str:
-        return first.name if row < len(earlier_rows) else row_name(row - len(earlier_rows))
-
-    columns = [[*earlier_rows, *people.tolist()]]
-    labeling = label_paths(columns, level_names=VGGFACE2.levels, where=labeled_row_name, earlier_rows=len(earlier_rows))
-    return VGGFACE2.dataset(split, labeling, VGGFACE2.image_files(folder, image_names, row_name), verify=verify)
+    rows = join_lists([file.with_name(file.name.replace("test", "train")), file][split == "train" :], _images_of_people)
+    people, names = (rows.table[column].tolist() for column in ("person", "image"))
+    return VGGFACE2.listed_dataset(split, rows, [people], folder, names, verify=verify)
 
 
-def load_ijbc(
-    root: str | os.PathLike[str], split: str = "test", *, margin: float = 0.3, verify: Verify = "published"
-) -> ImageDataset:
+def _images_of_people(file: Path) -> pd.DataFrame:
+    images = read_words(file, ("image",))
+    people = images["image"].str.extract("^([^/]+)/[^/]+$")[0]
+    refuse_first(people.isna(), line_names(images, file), images["image"], "<person>/<image>")
+    table: pd.DataFrame = images.assign(person=people)
+    return table
+
+
+def load_ijbc(root: AnyPath, split: str = "test", *, margin: float = 0.3, verify: Verify = "published") -> ImageDataset:
     """Read the faces of IJB-C from ``ijbc_metadata.csv``: every image of a person is a query, all others its gallery.
 
     As Smooth-AP has it (Brown et al., ECCV 2020, Sec. 5.1), people with fewer than 5 images are left out, and here so
@@ -84,6 +83,5 @@ def load_ijbc(
     row_name = line_names(faces, file)
     margin_x, margin_y = margin * width / 2, margin * height / 2
     boxes = np.stack([left - margin_x, upper - margin_y, left + width + margin_x, upper + height + margin_y], axis=1)
-    labeling = label_paths([faces["SUBJECT_ID"].tolist()], level_names=IJBC.levels, where=row_name)
-    files = IJBC.image_files(data_folder, "images/" + faces["FILENAME"], row_name)
-    return IJBC.dataset(split, labeling, BoxedImages(files, boxes), verify=verify)
+    images = IJBC.image_files(data_folder, "images/" + faces["FILENAME"], row_name, boxes=boxes)
+    return IJBC.dataset(split, [faces["SUBJECT_ID"].tolist()], images, where=row_name, verify=verify)

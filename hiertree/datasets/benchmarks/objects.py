@@ -8,16 +8,15 @@
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...io.files import AnyPath
 from ...io.reading import read_json, reading_file
-from ..description import BENCHMARKS, Verify
+from ..description import BENCHMARKS, Verify, query_and_gallery
 from ..image_dataset import ImageDataset
-from ..labels_to_paths import label_leaves, label_paths
 from ..readers.text_lists import join_lists, refuse_first, table_of_words, text_lines
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ MET_LISTS = {
 }
 
 
-def load_ilias(root: str | os.PathLike[str], split: str = "test", *, verify: Verify = "published") -> ImageDataset:
+def load_ilias(root: AnyPath, split: str = "test", *, verify: Verify = "published") -> ImageDataset:
     """Read the image queries of ILIAS and their positives, with the authors' taxonomy above the objects.
 
     The 100 million distractors have no labels: embed their archives, and give them to evaluate as distractors.
@@ -51,13 +50,12 @@ def load_ilias(root: str | os.PathLike[str], split: str = "test", *, verify: Ver
     images = lists.table["image"]
     objects, ancestors = images.str.partition("/")[0], _taxonomy(taxonomy)
     refuse_first(~np.isin(objects, list(ancestors)), lists.where, images, f"an image of an object in {taxonomy.name}")
-    labeling = label_leaves(objects.tolist(), ancestors, level_names=ILIAS.levels, where=lists.where)
-    image_files = ILIAS.image_files(data_folder, "ilias_core/" + images, lists.where)
-    rows = {"queries": np.arange(lists.earlier_rows), "gallery": np.arange(lists.earlier_rows, len(images))}
-    return ILIAS.dataset(split, labeling, image_files, verify=verify, **rows)
+    every, parts = lists._replace(earlier_rows=0), query_and_gallery(lists.earlier_rows, len(images))
+    options: Any = {"ancestors": ancestors, "parts": parts, "verify": verify}
+    return ILIAS.listed_dataset(split, every, [objects.tolist()], data_folder, "ilias_core/" + images, **options)
 
 
-def load_met(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
+def load_met(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
     """Read a split of the Met, whose label is the exhibit; a log line counts the queries of none, which are left out.
 
     Args:
@@ -69,15 +67,11 @@ def load_met(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
     MET.check_options(split, verify)
     names = [(f"ground_truth/{name}", name) for name in MET_LISTS[split]]
     _, *files, folder = MET.files(root, *names, ("images", "."))
-    lists = join_lists(files, _exhibits)
-
-    def row_name(row: int) -> str:
-        return "{}, entry {}".format(*lists.places[row])
-
-    labeling = label_paths([lists.table["exhibit"].tolist()], level_names=MET.levels, where=row_name)
-    count, number = lists.earlier_rows, len(lists.table)
-    rows = {"queries": np.arange(count, number), "gallery": np.arange(count)} if count else {}
-    return MET.dataset(split, labeling, MET.image_files(folder, lists.table["path"], row_name), verify=verify, **rows)
+    lists = join_lists(files, _exhibits, row_kind="entry")
+    table, count = lists.table, lists.earlier_rows
+    parts = {"queries": np.arange(count, len(table)), "gallery": np.arange(count)} if count else {}
+    every, exhibits = lists._replace(earlier_rows=0), [table["exhibit"].tolist()]
+    return MET.listed_dataset(split, every, exhibits, folder, table["path"], parts=parts, verify=verify)
 
 
 def _first_cells(file: Path) -> pd.DataFrame:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -21,6 +20,7 @@ from PIL import Image
 
 from ...errors import ImageError, OptionError
 from ...io.array_files import reading_arrays
+from ...io.files import AnyPath
 from ...io.reading import reading_file
 from ...options import check_choice, require
 from ...tree.label_tree import LabelTree
@@ -49,12 +49,7 @@ _DRAWING = re.compile(r"(?:^|/)images_(background|evaluation)[^/]*/([^/]+)/(char
 
 
 def load_omniglot(
-    root: str | os.PathLike[str],
-    split: str = "train",
-    *,
-    holdout: Holdout = "alphabets",
-    image_size: int = 28,
-    seed: int = 0,
+    root: AnyPath, split: str = "train", *, holdout: Holdout = "alphabets", image_size: int = 28, seed: int = 0
 ) -> ImageDataset:
     """Read one split of Omniglot: alphabet → character, gray images with bright ink on a dark ground.
 

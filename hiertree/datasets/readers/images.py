@@ -61,8 +61,8 @@ class ImageSource(Protocol):
         """The name of an image in error messages and retrieval grids, for instance its file name."""
 
 
-class PackedNames:
-    """A read-only list of strings, stored as one byte string and the offsets at which they end."""
+class NamedImages:
+    """The base of the sources that hold the names of their images: one byte string, and the offsets of their ends."""
 
     def __init__(self, names: Iterable[str]) -> None:
         encoded = [name.encode("utf-8", "surrogateescape") for name in names]
@@ -72,25 +72,10 @@ class PackedNames:
     def __len__(self) -> int:
         return len(self._ends) - 1
 
-    def __getitem__(self, index: int) -> str:
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"name {index} of {len(self)}")
-        index %= len(self)
-        return self._text[self._ends[index] : self._ends[index + 1]].decode("utf-8", "surrogateescape")
-
-
-class NamedImages:
-    """The base of the sources that hold the names of their images."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._names = PackedNames(names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
     def name(self, index: int) -> str:
         """The name of one image; for a file its path below the folder, or in its archive."""
-        return self._names[index]
+        row = range(len(self))[index]
+        return self._text[self._ends[row] : self._ends[row + 1]].decode("utf-8", "surrogateescape")
 
 
 class ArrayImages(NamedImages):
@@ -107,15 +92,26 @@ class ArrayImages(NamedImages):
 
 
 class FileImages(NamedImages):
-    """Images in files below a folder, decoded on request; the caller has checked that the names stay inside."""
+    """Images in files below a folder, decoded on request; the caller has checked that the names stay inside.
 
-    def __init__(self, root: Path, names: Iterable[str]) -> None:
+    With ``boxes`` (left, upper, right, lower) they are cropped, as far as the boxes lie inside.
+    """
+
+    def __init__(self, root: Path, names: Iterable[str], boxes: NDArray[np.float64] | None = None) -> None:
         super().__init__(names)
-        self.root = root
+        self.root, self.boxes = root, boxes
 
     def __getitem__(self, index: int) -> Image.Image:
         name = self.name(index)
-        return decode(self.root / name, name=name)
+        if self.boxes is None:
+            return decode(self.root / name, name=name)
+        with reading():  # not reduced, as boxes count pixels of the whole image
+            image = decode(self.root / name, name=name)
+        box = np.clip(self.boxes[index], 0, [*image.size, *image.size]).round().astype(int).tolist()
+        if box[0] >= box[2] or box[1] >= box[3]:
+            problem = f"image {name!r} of {image.width} × {image.height} pixels, box {self.boxes[index].tolist()}"
+            raise ImageError(problem, expected="a box inside the image")
+        return image.crop(tuple(box))
 
     def stamp(self, index: int) -> str:
         """See :func:`stamp_of`."""
@@ -331,7 +327,7 @@ def inside(names: Iterable[str], row_name: Callable[[int], str]) -> Iterator[str
         yield name
 
 
-def image_files(folder: str | os.PathLike[str]) -> list[str]:
+def image_files(folder: AnyPath) -> list[str]:
     """List the image files below a folder and the folders that links in it lead to, relative to it, sorted.
 
     Hidden ones are left out.

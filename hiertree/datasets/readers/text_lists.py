@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import TableError
 from ...io.reading import read_text
-from ...tree.label_rows import plain_label
+from ...tree.label_rows import Where, plain_label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,12 +47,12 @@ def table_of_words(path: Path, columns: Sequence[str], rows: Sequence[Sequence[s
     return table
 
 
-class JoinedLists(NamedTuple):
-    """The list of a split, after those of the splits whose classes are numbered first."""
+class SplitRows(NamedTuple):
+    """The rows of a split, after those of the splits whose classes are numbered first."""
 
     table: pd.DataFrame
-    places: list[tuple[str, int]]  # the file and the line of each row
-    earlier_rows: int  # rows before those of the split
+    where: Where  # the name of each row in messages
+    earlier_rows: int = 0  # rows before those of the split
 
     @property
     def own(self) -> pd.DataFrame:
@@ -60,24 +60,29 @@ class JoinedLists(NamedTuple):
         rows: pd.DataFrame = self.table.iloc[self.earlier_rows :]
         return rows
 
-    def where(self, row: int) -> str:
-        """The name of a row in messages."""
-        return "{}, line {}".format(*self.places[row])
 
-    def where_own(self, row: int) -> str:
-        """The name of a row of the split itself."""
-        return self.where(self.earlier_rows + row)
-
-
-def join_lists(files: Sequence[Path], read_list: Callable[[Path], pd.DataFrame]) -> JoinedLists:
+def join_lists(
+    files: Sequence[Path], read_list: Callable[[Path], pd.DataFrame], *, row_kind: str = "line"
+) -> SplitRows:
     """Read the list of a split, the last file, and before it those of earlier splits that are there."""
     import pandas as pd
 
-    *earlier_rows, last_file = files
-    tables = [read_list(file) for file in (*filter(Path.is_file, earlier_rows), last_file)]
-    names = [file.name for file in (*filter(Path.is_file, earlier_rows), last_file)]
-    places = [(name, int(line)) for name, table in zip(names, tables, strict=True) for line in table.index]
-    return JoinedLists(pd.concat(tables, ignore_index=True), places, sum(map(len, tables[:-1])))
+    *earlier_files, last_file = files
+    tables = {file.name: read_list(file) for file in (*filter(Path.is_file, earlier_files), last_file)}
+    table, own_rows = pd.concat(tables), tables[last_file.name]
+    places: list[tuple[str, int]] = table.index.tolist()  # file and line
+
+    def where(row: int) -> str:
+        return f"{places[row][0]}, {row_kind} {places[row][1]}"
+
+    return SplitRows(table.reset_index(drop=True), where, len(table) - len(own_rows))
+
+
+def divide_rows(table: pd.DataFrame, where: Where, is_test: NDArray[np.bool_], split: str) -> SplitRows:
+    """The rows of the training or test split, before the latter those of the former."""
+    train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
+    order = (train if split == "train" else np.concatenate([train, test])).tolist()
+    return SplitRows(table.iloc[order], lambda row: where(order[row]), 0 if split == "train" else len(train))
 
 
 def refuse_contradictions(keys: Any, values: Any, row_name: Callable[[int], str], name: str) -> None:
