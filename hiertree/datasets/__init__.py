@@ -38,13 +38,12 @@ from .benchmarks import (
 )
 from .benchmarks.hashing import GradedDataset
 from .benchmarks.pickled import RevisitedDataset
-from .checks import SplitReport, check, statistics
 from .description import Benchmark, Counts, Download, Verify
 from .duplicate_images import check_duplicates, duplicates
 from .huggingface import from_huggingface, load_huggingface
-from .image_dataset import ImageDataset
+from .image_dataset import ImageDataset, statistics
 from .readers.images import ImageSource
-from .registry import CARDS, card_of, load_benchmark
+from .registry import CARDS, SplitReport, card_of, check, load_benchmark
 from .resumable_download import download
 from .synthetic import load_synthetic
 from .user_images import load_folder, load_table

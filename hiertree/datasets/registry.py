@@ -1,20 +1,32 @@
-"""All benchmarks by name, and their loaders."""
+"""All benchmarks by name, their loaders, and a check that one is complete: lists, labels, sizes, every image."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..errors import OptionError, nearest_name
+import numpy as np
+
+from ..errors import HiertreeError, OptionError, nearest_name
+from ..io.files import AnyPath
+from ..io.progress import track
 from . import benchmarks
 from .archives import load_archives
-from .description import BENCHMARKS, Benchmark
+from .description import BENCHMARKS, Benchmark, Verify
+from .duplicate_images import duplicates
 from .huggingface import load_huggingface
 from .image_dataset import ImageDataset
+from .readers.images import FileImages, damaged, map_sources, missing_files
 from .synthetic import load_synthetic
 from .user_images import load_folder, load_table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .readers.images import ImageSource
 
 Loader = Callable[..., ImageDataset]
 
@@ -54,3 +66,88 @@ def card_of(name: str) -> Benchmark:
 def load_benchmark(card: Benchmark, root: Any, split: str, *, verify: str) -> ImageDataset:
     """Read one split of a benchmark."""
     return _function_of(card)(root, split, **card.options, **({"verify": verify} if card.verifiable else {}))
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """What :func:`check` found in one split.
+
+    Attributes:
+        split: its name.
+        images: number of images that it lists.
+        level_sizes: nodes at each level, coarse → fine.
+        problem: why it cannot be loaded, or None.
+        remedy: how to fix that, or None.
+        bad_images: names of images that are missing, or damaged if all were decoded.
+        duplicates: names of images that are listed more than once.
+        lists: whose lists these are, if several were published and these are not the usual ones.
+    """
+
+    split: str
+    images: int = 0
+    level_sizes: tuple[int, ...] = ()
+    problem: str | None = None
+    remedy: str | None = None
+    bad_images: tuple[str, ...] = ()
+    duplicates: tuple[str, ...] = ()
+    lists: str | None = None
+
+    @property
+    def sound(self) -> bool:
+        """Whether the split loads, no image is bad, and none is listed twice."""
+        return self.problem is None and not self.bad_images and not self.duplicates
+
+
+def check(
+    name: str,
+    root: AnyPath,
+    *,
+    splits: Iterable[str] = (),
+    verify: Verify = "published",
+    decode: bool = False,
+    content: bool = False,
+) -> list[SplitReport]:
+    """Load splits of a benchmark, look for every image, and for images that are listed more than once.
+
+    Args:
+        name: one of :func:`hiertree.datasets.available`.
+        root: the folder of its files.
+        splits: those to check; default: all.
+        verify: as in :func:`hiertree.datasets.load`.
+        decode: also decode every image.
+        content: also compare the content of the images, to find copies under other names.
+
+    Raises:
+        OptionError: an unknown name or split.
+    """
+    card = card_of(name)
+    splits_to_check = tuple(splits) or tuple(card.splits)
+    for split in splits_to_check:
+        card.check_options(split, verify)
+    reports = []
+    for split in splits_to_check:
+        try:
+            dataset = load_benchmark(card, root, split, verify=verify)
+        except OptionError:
+            raise
+        except HiertreeError as error:
+            reports.append(SplitReport(split, problem=error.given, remedy=error.remedy))
+            continue
+        images = dataset.images
+        missing = np.flatnonzero(map_sources(images, _absent)).tolist() if not decode else ()
+        rows = damaged(images, description="decoding images") if decode else missing
+        bad = tuple(dict.fromkeys(map(images.name, rows)))
+        repeats = tuple(duplicates(dataset, content=content and not bad))
+        sizes = tuple(len(np.unique(column)) for column in dataset.paths.T)
+        lists = card.lists_of(split, len(dataset), sizes[-1])
+        reports.append(SplitReport(split, len(dataset), sizes, bad_images=bad, duplicates=repeats, lists=lists))
+    return reports
+
+
+def _absent(images: ImageSource) -> NDArray[np.bool_]:
+    """The missing image files of a source; loading has already found images in archives and in memory."""
+    if not isinstance(images, FileImages):
+        return np.zeros(len(images), dtype=np.bool_)
+    names = list(map(images.name, range(len(images))))
+    missing = set(missing_files(images.root, track(names, description="looking for images")))
+    return np.array([name in missing for name in names], dtype=np.bool_)

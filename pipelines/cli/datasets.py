@@ -17,8 +17,7 @@ from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME, OUTPUT_
 from .options import NAMES, SEED, choice, flag, json_option, option, print_json, print_report
 
 if TYPE_CHECKING:
-    from hiertree.datasets import Benchmark
-    from hiertree.datasets.checks import SplitReport
+    from hiertree.datasets import Benchmark, SplitReport
     from hiertree.datasets.splits import HoldoutBy
 
 _SHOWN = ("name", "title", "levels", "protocol", "splits", "license", "url", "steps", "downloads")

@@ -28,8 +28,7 @@ from ...options import check_integer
 from ..description import BENCHMARKS, Benchmark, Verify, query_and_gallery
 from ..image_dataset import ImageDataset
 from ..readers.images import ArrayImages, SelectedImages
-from ..readers.matlab import read_matlab
-from ..readers.text_lists import flag_matrix, read_words, text_lines
+from ..readers.text_lists import flag_matrix, read_matlab, read_words, text_lines
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -28,8 +28,7 @@ from ...io.tables import integer_column, line_names
 from ...options import check_choice
 from ..description import BENCHMARKS, Verify
 from ..image_dataset import ImageDataset
-from ..readers.matlab import read_matlab
-from ..readers.text_lists import divide_rows, join_lists, read_words, refuse_contradictions, refuse_first
+from ..readers.text_lists import divide_rows, join_lists, read_matlab, read_words, refuse_contradictions, refuse_first
 
 if TYPE_CHECKING:
     import pandas as pd

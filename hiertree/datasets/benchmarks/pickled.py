@@ -27,9 +27,8 @@ from ...options import check_choice
 from ..description import BENCHMARKS, Benchmark, Verify, query_and_gallery
 from ..image_dataset import ImageDataset
 from ..readers.images import ArrayImages, FileImages, JoinedImages
-from ..readers.matlab import read_matlab
 from ..readers.plain_pickles import as_integers, as_texts, read_plain_pickle
-from ..readers.text_lists import read_words
+from ..readers.text_lists import read_matlab, read_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

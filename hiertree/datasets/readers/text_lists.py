@@ -1,20 +1,37 @@
-"""Published lists: text files with a fixed number of words per line, as tables whose index holds the lines' numbers."""
+"""Published lists: text files with a fixed number of words per line, as tables whose index holds the lines' numbers.
+
+And variables of MATLAB files, which hold data only, no code.
+"""
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...errors import TableError
-from ...io.reading import read_text
+from ...errors import TableError, require_package
+from ...io.reading import read_text, reading_file
 from ...tree.label_rows import Where, plain_label
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
+
+
+_SCRIPT = """
+import sys
+file, count = sys.argv[1], int(sys.argv[2])
+names, sys.path[:] = sys.argv[3 : 3 + count], sys.argv[3 + count :]
+import pickle
+from scipy.io import loadmat
+content = loadmat(file, squeeze_me=True, variable_names=names)
+pickle.dump([content[name] for name in names], sys.stdout.buffer)
+"""
 
 
 def read_words(path: Path, columns: Sequence[str], *, header: bool = False, count: bool = False) -> pd.DataFrame:
@@ -127,3 +144,18 @@ def text_lines(path: Path) -> list[str]:
     """The lines of a UTF-8 file without trailing empty ones."""
     text = read_text(path).rstrip()
     return text.split("\n") if text else []
+
+
+def read_matlab(file: Path, *variables: str) -> list[Any]:
+    """Variables, without axes of length 1 but with one axis at least; a TableError says what is wrong.
+
+    scipy reads them in a process of its own, because it crashes on some damaged files.
+    """
+    require_package("scipy", extra="train")
+    command = [sys.executable, "-c", _SCRIPT, str(file), str(len(variables)), *variables, *sys.path]
+    with reading_file(file, expected=f"a MATLAB file with {', '.join(variables)}"):
+        answer = subprocess.run(command, capture_output=True, check=False)
+        if answer.returncode:
+            lines = answer.stderr.decode(errors="replace").strip().splitlines()
+            raise ValueError(lines[-1] if lines else f"scipy crashes on it, status {answer.returncode}")
+        return [np.atleast_1d(value) for value in pickle.loads(answer.stdout)]  # noqa: S301 - of the process above
