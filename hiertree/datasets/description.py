@@ -20,7 +20,7 @@ from ..io.files import AnyPath
 from ..options import check_choice
 from .image_dataset import ImageDataset
 from .labels_to_paths import label_paths
-from .readers.images import FileImages, inside, missing_files
+from .readers.images import FileImages, inside
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -159,7 +159,7 @@ class Benchmark:
         """
         images = FileImages(folder, inside(names, row_name), boxes)
         rows = np.unique(np.linspace(0, len(images) - 1, LOOKED_FOR).astype(int)).tolist() if len(images) else []
-        missing = missing_files(folder, map(images.name, rows), listing=False)
+        missing = [name for name in map(images.name, rows) if not Path(folder, name).is_file()]
         if missing:
             problem = f"{len(missing)} of {len(rows)} images looked for are not in {folder} ({some_of(missing, 3)})"
             raise self.missing(problem, expected="every image of the list")

@@ -196,7 +196,7 @@ def from_huggingface(
         if place >= len(first_rows):
             return f"row {place - len(first_rows)}"
         part, row, _ = first_rows[place]
-        return f"row {row} of {part.split or 'the data set'}"
+        return f"row {row}" if part is rows else f"row {row} of {part.split or 'the data set'}"
 
     tree, paths = label_paths(
         columns,

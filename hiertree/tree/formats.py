@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -22,6 +22,9 @@ from ..io.tables import frame_columns, line_names, read_table, write_table
 from ..level_columns import ADDED
 from .label_rows import Nested, Numbered, Row, Where, check_depth, check_labels, first_rows, nest, trimmed
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 _log = logging.getLogger(__name__)
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
 JSON_FORMAT = "hiertree-label-tree-1"
@@ -32,6 +35,7 @@ _HEADER = re.compile(
 _SUPPORT = re.compile(r"\d+(?:\.\d*)?:(?=.)")
 _SHORTEST_INTEGER = re.compile("0|[1-9][0-9]*")
 _NOT_IN_XML = re.compile("[\0-\b\v\f\x0e-\x1f\ufffe\uffff]")
+_CARRIAGE_RETURN = {"\r": "&#13;"}  # which XML would read as a line feed
 _LISTS = ("level_names", "leaf_ids")  # held as JSON, because GraphML has no lists
 
 
@@ -313,25 +317,25 @@ def _attributes(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_graphml(path: AnyPath, numbered: Numbered, names: Sequence[str]) -> None:
-    """Write a tree as networkx writes its graph, which would take ten times the memory; nodes are numbered."""
+    """Write a tree in networkx's form of GraphML, which itself would take ten times the memory; nodes are numbered."""
     from networkx import GraphMLWriter, NetworkXError
 
-    nodes = _GraphNodes(numbered)
     writer: Any = GraphMLWriter()
     keys = {("level_names", "string"): "d0"}
 
-    def attributes(number: int) -> Iterator[tuple[str, str]]:
-        """The key of each attribute of a node, and its text."""
-        for name, value in nodes.attributes(number):
+    def data(attributes: Iterable[tuple[str, Hashable]]) -> Iterator[str]:
+        """The elements of a node's attributes."""
+        for name, value in attributes:
             kind, text = (name, writer.get_xml_type(type(value))), str(value)
             if _NOT_IN_XML.search(text):
                 raise ValueError(repr(value))
-            yield keys.setdefault(kind, f"d{len(keys)}"), escape(text, {"\r": "&#13;"})
+            key = keys.setdefault(kind, f"d{len(keys)}")
+            yield f'<data key="{key}">{escape(text, _CARRIAGE_RETURN)}</data>' if text else f'<data key="{key}" />'
 
     unwritable, expected = (TypeError, ValueError, LookupError, NetworkXError), "text, numbers or booleans"
     with raised_as(OptionError, "labels that GraphML cannot hold", expected=expected, on=unwritable):
-        for number in range(len(nodes)):
-            list(attributes(number))  # keys precede nodes
+        for attributes in _graph_nodes(numbered):
+            list(data(attributes))  # keys precede nodes
     with open_replacing(path) as file:
         schema = f'xsi:schemaLocation="{writer.SCHEMALOCATION}"'
         file.write(f"<?xml version='1.0' encoding='utf-8'?>\n<graphml xmlns=\"{writer.NS_GRAPHML}\" ")
@@ -340,57 +344,41 @@ def write_graphml(path: AnyPath, numbered: Numbered, names: Sequence[str]) -> No
             scope = "graph" if key == "d0" else "node"
             file.write(f'  <key id="{key}" for="{scope}" attr.name="{name}" attr.type="{kind}" />\n')
         file.write('  <graph edgedefault="directed">\n')
-        for number in range(len(nodes)):
-            data = (
-                f'<data key="{key}">{text}</data>' if text else f'<data key="{key}" />'
-                for key, text in attributes(number)
-            )
-            file.write("\n      ".join([f'    <node id="n{number}">', *data]) + "\n    </node>\n")
-        for parent, number in nodes.edges():
+        for number, attributes in enumerate(_graph_nodes(numbered)):
+            file.write("\n      ".join([f'    <node id="n{number}">', *data(attributes)]) + "\n    </node>\n")
+        for parent, number in _graph_edges(numbered):
             file.write(f'    <edge source="n{parent}" target="n{number}" />\n')
         levels = escape(json.dumps(names, ensure_ascii=False))
         file.write(f'    <data key="d0">{levels}</data>\n  </graph>\n</graphml>\n')
 
 
-class _GraphNodes:
-    """The nodes of all levels in order of first appearance, the root first."""
+def _graph_nodes(numbered: Numbered) -> Iterator[list[tuple[str, Hashable]]]:
+    """The names and values of the attributes of every node: of the root, then level by level, as they are numbered."""
+    yield [("label", ""), ("level", 0)]
+    starts, paths = _level_starts(numbered), numbered.paths
+    depth = (paths >= 0).sum(axis=1) - 1
+    ends = starts[depth] + paths[np.arange(len(paths)), depth]  # the node of each leaf
+    leaves = np.argsort(ends, kind="stable")
+    first_leaf = np.searchsorted(ends[leaves], np.arange(starts[-1] + 1)).tolist()
+    for level, labels in enumerate(numbered.labels):
+        for node, label in enumerate(labels, start=int(starts[level])):
+            attributes = [("label", label), ("level", level + 1), ("id", node - int(starts[level]))]
+            leaf_ids = [numbered.leaf_ids[leaf] for leaf in leaves[first_leaf[node] : first_leaf[node + 1]].tolist()]
+            yield [*attributes, *([("leaf_ids", json.dumps(leaf_ids, ensure_ascii=False))] if leaf_ids else [])]
 
-    def __init__(self, numbered: Numbered) -> None:
-        self._labels, self._leaf_ids, paths = numbered.labels, numbered.leaf_ids, numbered.paths
-        sizes = [len(labels) for labels in numbered.labels]
-        level = np.repeat(np.arange(len(sizes)), sizes)
-        node_id = np.concatenate([np.arange(size) for size in sizes])
-        row = np.concatenate([first_rows(column) for column in paths.T])  # the first below each
-        starts = np.cumsum([0, *sizes])
-        place = np.empty(len(row), np.int64)
-        order = np.lexsort((level, row))
-        place[order] = np.arange(1, len(row) + 1)
-        parent_place = place[starts[np.maximum(level - 1, 0)] + paths[row, level - 1]]
-        self._parent = np.where(level == 0, 0, parent_place)[order]
-        self._level, self._node_id = level[order], node_id[order]
-        finest = (paths >= 0).sum(axis=1) - 1
-        ends = starts[finest] + paths[np.arange(len(paths)), finest]
-        self._starts, self._leaves = starts, np.argsort(ends, kind="stable")
-        self._first_leaf = np.searchsorted(ends[self._leaves], np.arange(starts[-1] + 1))
 
-    def __len__(self) -> int:
-        return len(self._node_id) + 1
+def _graph_edges(numbered: Numbered) -> Iterator[tuple[int, int]]:
+    """Each node's parent and the node, where the root is 0."""
+    starts = [0, *(_level_starts(numbered) + 1).tolist()]
+    for level, column in enumerate(numbered.paths.T):
+        rows = first_rows(column)
+        parents = starts[level] + (numbered.paths[rows, level - 1] if level else 0 * rows)
+        yield from zip(parents.tolist(), range(starts[level + 1], starts[level + 2]), strict=True)
 
-    def attributes(self, number: int) -> Iterator[tuple[str, Hashable]]:
-        """The name and the value of each attribute of a node."""
-        if number == 0:
-            yield from (("label", ""), ("level", 0))
-            return
-        level, node_id = int(self._level[number - 1]), int(self._node_id[number - 1])
-        yield from (("label", self._labels[level][node_id]), ("level", level + 1), ("id", node_id))
-        node = self._starts[level] + node_id
-        if leaves := self._leaves[self._first_leaf[node] : self._first_leaf[node + 1]].tolist():
-            yield "leaf_ids", json.dumps([self._leaf_ids[leaf] for leaf in leaves], ensure_ascii=False)
 
-    def edges(self) -> Iterator[tuple[int, int]]:
-        """Each node's parent and the node, those of one parent after each other."""
-        children = np.argsort(self._parent, kind="stable")
-        return zip(self._parent[children].tolist(), (children + 1).tolist(), strict=True)
+def _level_starts(numbered: Numbered) -> NDArray[np.int64]:
+    """The number of nodes above each level, and at the end of all, without the root."""
+    return np.cumsum([0, *map(len, numbered.labels)])
 
 
 def read_edges(path: AnyPath, *, child_first: bool = False) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -118,35 +119,15 @@ class FileImages(NamedImages):
         return file_stamp(self.root / self.name(index))
 
 
-class SelectedImages:
-    """Some images of another source."""
+class DerivedImages(ABC):
+    """The base of the sources whose images are those of others."""
 
-    def __init__(self, source: ImageSource, rows: NDArray[np.int64]) -> None:
-        self.source, self.rows = source, rows
+    @abstractmethod
+    def __len__(self) -> int: ...
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: int) -> Image.Image:
-        return self.source[int(self.rows[index])]
-
-    def name(self, index: int) -> str:
-        """The image's name in the other source."""
-        return self.source.name(int(self.rows[index]))
-
-    def stamp(self, index: int) -> str:
-        """See :func:`stamp_of`."""
-        return stamp_of(self.source, int(self.rows[index]))
-
-
-class JoinedImages:
-    """The images of one source, followed by those of another."""
-
-    def __init__(self, first: ImageSource, second: ImageSource) -> None:
-        self.first, self.second = first, second
-
-    def __len__(self) -> int:
-        return len(self.first) + len(self.second)
+    @abstractmethod
+    def _place(self, index: int) -> tuple[ImageSource, int]:
+        """The source of an image, and its place there."""
 
     def __getitem__(self, index: int) -> Image.Image:
         source, place = self._place(index)
@@ -160,6 +141,29 @@ class JoinedImages:
     def stamp(self, index: int) -> str:
         """See :func:`stamp_of`."""
         return stamp_of(*self._place(index))
+
+
+class SelectedImages(DerivedImages):
+    """Some images of another source."""
+
+    def __init__(self, source: ImageSource, rows: NDArray[np.int64]) -> None:
+        self.source, self.rows = source, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def _place(self, index: int) -> tuple[ImageSource, int]:
+        return self.source, int(self.rows[index])
+
+
+class JoinedImages(DerivedImages):
+    """The images of one source, followed by those of another."""
+
+    def __init__(self, first: ImageSource, second: ImageSource) -> None:
+        self.first, self.second = first, second
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.second)
 
     def _place(self, index: int) -> tuple[ImageSource, int]:
         return (self.first, index) if index < len(self.first) else (self.second, index - len(self.first))
@@ -358,22 +362,11 @@ def _image_files(root: str, folder: str, real: str, ancestors: frozenset[str]) -
                 yield folder + entry.name
 
 
-def missing_files(folder: Path, names: Iterable[str], *, listing: bool = True) -> list[str]:
-    """The names that are not files below a folder.
-
-    ``listing`` lists each subfolder once, which is faster for many names, instead of looking for each file.
-    """
-    if not listing:
-        return [name for name in names if not os.path.isfile(f"{folder}/{name}")]  # noqa: PTH113 - ten times faster
-    folder_files: dict[str, set[str]] = {}
-    missing = []
-    for name in names:
-        parent, _, file_name = name.rpartition("/")
-        if parent not in folder_files:
-            folder_files[parent] = _files_of(f"{folder}/{parent}")
-        if file_name not in folder_files[parent]:
-            missing.append(name)
-    return missing
+def missing_files(folder: Path, names: Iterable[str]) -> list[str]:
+    """The names that are not files below a folder; each subfolder is listed once."""
+    files = cache(_files_of)
+    parts = ((name, *name.rpartition("/")[::2]) for name in names)
+    return [name for name, parent, file_name in parts if file_name not in files(f"{folder}/{parent}")]
 
 
 def _files_of(folder: str) -> set[str]:
