@@ -166,15 +166,6 @@ def test_a_json_tree_with_another_order_than_that_of_its_leaves_is_refused(order
         ht.LabelTree.from_json(file)
 
 
-def test_a_json_tree_whose_children_stand_twice_is_refused(tree, tmp_path):
-    file = tmp_path / "tree.json"
-    tree.to_json(file)
-    assert sorted(ht.LabelTree.from_json(file).leaves) == sorted(tree.leaves)
-    file.write_text(file.read_text().rstrip().removesuffix("}") + ', "children": [{"label": 3}]}')
-    with pytest.raises(TableError, match=r"tree\.json cannot be read \('.*' is listed twice"):
-        ht.LabelTree.from_json(file)
-
-
 def test_graphml_of_yed_and_of_other_types_is_read_as_networkx_reads_it(tmp_path):
     file, yed = tmp_path / "yed.graphml", "http://www.yworks.com/xml/graphml"
     node = '<node id="{0}"><data key="d6"><y:ShapeNode><y:NodeLabel>{1}</y:NodeLabel></y:ShapeNode></data></node>'
@@ -195,10 +186,6 @@ def test_graphml_of_yed_and_of_other_types_is_read_as_networkx_reads_it(tmp_path
         file.write_text(file.read_text().replace(*damage))
     with pytest.raises(TableError, match=r"yed\.graphml"):
         ht.LabelTree.from_graphml(file)
-
-
-def test_leaves_are_made_once(tree):
-    assert tree.leaves is tree.leaves
 
 
 def test_inaturalist_goes_through_graphml(shared_data, tmp_path):
