@@ -50,10 +50,11 @@ def label_paths(
     group, first_images, rows = _distinct_rows(columns)
     group, is_needed = group[earlier_rows:], np.zeros(len(rows), dtype=np.bool_)
     is_needed[group] = True
-    holds_enough = all if uneven == gaps == "error" else any
-    is_needed |= [holds_enough(not is_empty(label) for label in row) for row in rows]
-    group, first_images = (np.cumsum(is_needed) - 1)[group], first_images[is_needed]
-    rows = [row for row, needed in zip(rows, is_needed, strict=True) if needed]
+    if not is_needed.all():
+        holds_enough = all if uneven == gaps == "error" else any
+        is_needed |= [holds_enough(not is_empty(label) for label in row) for row in rows]
+        rows = [rows[number] for number in np.flatnonzero(is_needed)]
+        group, first_images = (np.cumsum(is_needed) - 1)[group], first_images[is_needed]
     if ancestors is not None:
         rows = [(*ancestors[leaf_id], leaf_id) for (leaf_id,) in rows]
     if gaps != "error":

@@ -85,14 +85,15 @@ def join_lists(
     import pandas as pd
 
     *earlier_files, last_file = files
-    tables = {file.name: read_list(file) for file in (*filter(Path.is_file, earlier_files), last_file)}
-    table, own_rows = pd.concat(tables), tables[last_file.name]
-    places: list[tuple[str, int]] = table.index.tolist()  # file and line
+    files = [*filter(Path.is_file, earlier_files), last_file]
+    tables = [read_list(file) for file in files]
+    lines, starts = [table.index for table in tables], np.cumsum([0, *map(len, tables)])
 
     def where(row: int) -> str:
-        return f"{places[row][0]}, {row_kind} {places[row][1]}"
+        number = int(np.searchsorted(starts, row, side="right")) - 1
+        return f"{files[number].name}, {row_kind} {lines[number][row - starts[number]]}"
 
-    return SplitRows(table.reset_index(drop=True), where, len(table) - len(own_rows))
+    return SplitRows(pd.concat(tables, ignore_index=True), where, int(starts[-2]))
 
 
 def divide_rows(table: pd.DataFrame, where: Where, is_test: NDArray[np.bool_], split: str) -> SplitRows:
