@@ -19,10 +19,10 @@ array([[0, 1, 1],
 
 from __future__ import annotations
 
-import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..io.files import AnyPath
 from ..io.reading import naming_file, reading_file
 from ..options import check_choice, with_options_of
 from . import formats, graphs
@@ -97,9 +97,7 @@ class LabelTree(NumberedTree):
 
     @classmethod
     @with_options_of(check_row_policies)
-    def from_csv(
-        cls, path: str | os.PathLike[str], *, levels: Sequence[str], **policies: Unpack[RowPolicies]
-    ) -> LabelTree:
+    def from_csv(cls, path: AnyPath, *, levels: Sequence[str], **policies: Unpack[RowPolicies]) -> LabelTree:
         """Build a tree from the named columns of a CSV or Parquet file, coarse → fine.
 
         Policies are ``leaf``, ``uneven``, ``repeats``, ``homonyms`` and ``gaps``, as for :meth:`from_paths`.
@@ -208,7 +206,7 @@ class LabelTree(NumberedTree):
     @with_options_of(graphs.leaves_of_graph)
     def from_graphml(
         cls,
-        path: str | os.PathLike[str],
+        path: AnyPath,
         *,
         labels: Mapping[Hashable, Hashable] | None = None,
         level_names: Sequence[str] | None = None,
@@ -228,7 +226,7 @@ class LabelTree(NumberedTree):
             return cls.from_networkx(graph, labels=labels, level_names=level_names, uneven=uneven, **policies)
 
     @classmethod
-    def from_json(cls, path: str | os.PathLike[str]) -> LabelTree:
+    def from_json(cls, path: AnyPath) -> LabelTree:
         """Read a tree that :meth:`to_json` wrote.
 
         Raises:
@@ -246,18 +244,18 @@ class LabelTree(NumberedTree):
         """
         return graphs.graph_of_rows(self._rows(), self._paths, self._leaf_ids, self.level_names)
 
-    def to_csv(self, path: str | os.PathLike[str]) -> None:
+    def to_csv(self, path: AnyPath) -> None:
         """Write one row per leaf with its labels, coarse → fine, under the level names.
 
         A last column ``leaf_id`` is added when ids and finest labels differ. Cells of unknown labels are empty.
         """
         formats.write_label_table(path, self._numbered, self.level_names)
 
-    def to_json(self, path: str | os.PathLike[str]) -> None:
+    def to_json(self, path: AnyPath) -> None:
         """Write the tree as nested JSON, readable by :meth:`from_json` and by drawing libraries (``children``)."""
         formats.write_json_tree(path, self._numbered, self.level_names)
 
-    def to_graphml(self, path: str | os.PathLike[str]) -> None:
+    def to_graphml(self, path: AnyPath) -> None:
         """Write the tree as GraphML, for :meth:`from_graphml` and for programs that draw graphs.
 
         Nodes have the attributes ``label``, ``level`` and ``id``, and those where leaves end ``leaf_ids``, a JSON list.
