@@ -50,8 +50,8 @@ def load_archives(root: AnyPath, split: str | None = None, *, levels: Sequence[s
         raise ImageError(f"{root} without archives{f' of {split}' if split else ''}", expected=".tar files")
     order = list(SPLIT_NAMES)
     place = next((place for place, name in enumerate(order) if split in SPLIT_NAMES[name]), 0)
-    earlier_parts = [LabeledArchives(files) for name in order[:place] if (files := named_archives(root, name))]
-    return LabeledArchives(archives).dataset(levels, split, earlier_parts)
+    earlier_archives = filter(None, (named_archives(root, name) for name in order[:place]))
+    return LabeledArchives(archives).dataset(levels, split, map(LabeledArchives, earlier_archives))
 
 
 class LabeledArchives:
@@ -69,10 +69,8 @@ class LabeledArchives:
             expected = f"files in {', '.join(IMAGE_SUFFIXES)}"
             raise ImageError(f"{some_of(archives, 2)} without images", expected=expected)
         rows = self._order[places]
-        archive_of = self._index.archives[rows].tolist()
-        image_names = [
-            f"{archives[number].name}/{names[place]}" for number, place in zip(archive_of, places, strict=True)
-        ]
+        files = [archives[number].name for number in self._index.archives[rows].tolist()]
+        image_names = [f"{file}/{names[place]}" for file, place in zip(files, places, strict=True)]
         self.images = TarImages(folder, self._index, image_names, rows=rows)
         self.members = {suffix: self._contents(names, suffix) for suffix in (CLASS, "json") if with_labels}
         stems = {stem for contents in self.members.values() for stem in contents}

@@ -5,7 +5,7 @@ A loader passes images and labels to :meth:`Benchmark.dataset`, which compares t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -25,6 +25,7 @@ from .readers.images import FileImages, inside
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..tree.label_rows import Where
     from .readers.images import ImageSource
     from .readers.text_lists import SplitRows
 
@@ -145,11 +146,7 @@ class Benchmark:
         return MissingResourceError(f"{self.title}: {problem}", expected=expected, remedy="; ".join(self.steps))
 
     def image_files(
-        self,
-        folder: Path,
-        names: Iterable[str],
-        row_name: Callable[[int], str],
-        boxes: NDArray[np.float64] | None = None,
+        self, folder: Path, names: Iterable[str], row_name: Where, boxes: NDArray[np.float64] | None = None
     ) -> FileImages:
         """The image files of these names below a folder, some of which are looked for; ``row_name`` names row i.
 

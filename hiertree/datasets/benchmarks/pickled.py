@@ -76,13 +76,11 @@ def load_cifar(
     check_choice("setting", setting, Setting)
     benchmark = BENCHMARKS[f"cifar{classes}"]
     benchmark.check_options(split, verify)
-    is_single = setting == "published" or (setting == "s2" and split == "train")
-    part_names = (split,) if is_single else ("train", "test")
+    is_joint = setting == "s1" or (setting == "s2" and split == "test")
+    part_names = ("train", "test") if is_joint else (split,)
     published_parts = [_part(benchmark, root, part, classes, verify) for part in part_names]
     contents = Part(*(np.concatenate(columns) for columns in zip(*published_parts, strict=True)))
-    earlier_rows, split_rows = contents.labels[:0], []
-    if setting == "published" and split == "test":
-        earlier_rows = _training_labels(benchmark, root, classes)
+    earlier_rows, parts = contents.labels[:0], {}
     if setting == "s1":
         rank = _rank_in_class(contents.labels[:, -1], seed)
         trains = (rank >= S1_QUERIES) & (rank < S1_QUERIES + S1_TRAINING)
@@ -90,11 +88,12 @@ def load_cifar(
             contents = Part(*(column[trains] for column in contents))
         else:
             earlier_rows = contents.labels[trains]
-            split_rows = [np.flatnonzero(rank < S1_QUERIES), np.flatnonzero(rank >= S1_QUERIES)]
-    elif not is_single:
-        num_training = len(published_parts[0].names)
-        split_rows = [np.arange(num_training, len(contents.names)), np.arange(num_training)]
-    parts = dict(zip(("queries", "gallery"), split_rows, strict=False))
+            parts = {"queries": np.flatnonzero(rank < S1_QUERIES), "gallery": np.flatnonzero(rank >= S1_QUERIES)}
+    elif is_joint:
+        gallery, queries = np.split(np.arange(len(contents.names)), [len(published_parts[0].names)])
+        parts = {"queries": queries, "gallery": gallery}
+    elif split == "test":
+        earlier_rows = _training_labels(benchmark, root, classes)
     labels, count = np.concatenate([earlier_rows, contents.labels]).T, len(earlier_rows)
     images = ArrayImages(contents.pixels, names=contents.names.tolist())
 
