@@ -93,7 +93,6 @@ class Benchmark:
         by_hand: the steps that remain after these downloads.
         loader: the loader's name without ``load_``, by default the benchmark's; None for what is no benchmark alone.
         options: of the loader, that stand for this benchmark.
-        verifiable: whether its loader compares sizes with the published ones.
         other_lists: sizes of the splits that others published, by whose they are; accepted like ``splits``.
     """
 
@@ -110,7 +109,6 @@ class Benchmark:
     by_hand: tuple[str, ...] = ()
     loader: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    verifiable: bool = True
     other_lists: Mapping[str, Mapping[str, Counts]] = field(default_factory=dict)
 
     def check_options(self, split: str, verify: str) -> None:

@@ -65,7 +65,7 @@ def card_of(name: str) -> Benchmark:
 
 def load_benchmark(card: Benchmark, root: Any, split: str, *, verify: str) -> ImageDataset:
     """Read one split of a benchmark."""
-    return _function_of(card)(root, split, **card.options, **({"verify": verify} if card.verifiable else {}))
+    return _function_of(card)(root, split, verify=verify, **card.options)
 
 
 @dataclass(frozen=True)

@@ -109,13 +109,8 @@ def draw_parts(
         rows_of[row_class].append(row)
     random = np.random.default_rng(seed)
     if by == "classes":
-        part_of_class = _named(random.permutation(len(rows_of)).tolist(), shares)
-        parts = {
-            row: part
-            for place, rows in enumerate(rows_of.values())
-            if (part := part_of_class.get(place))
-            for row in rows
-        }
+        part_of_class, class_rows = _named(random.permutation(len(rows_of)).tolist(), shares), list(rows_of.values())
+        parts = {row: part for number, part in part_of_class.items() for row in class_rows[number]}
         left = len(part_of_class) < len(rows_of)
     else:
         permutations = (random.permutation(rows).tolist() for rows in rows_of.values())
@@ -123,9 +118,7 @@ def draw_parts(
         left = True
     if not left or set(parts.values()) != set(shares):
         problem = " and ".join(f"{name}={share}" for name, share in shares.items())
-        problem += (
-            f" of {len(rows_of)} classes" if by == "classes" else f" of the images of each of {len(rows_of)} classes"
-        )
+        problem += f" of {'' if by == 'classes' else 'the images of each of '}{len(rows_of)} classes"
         raise OptionError(problem, expected=f"at least one {'class' if by == 'classes' else 'image'} in every split")
     return [parts.get(row, "train") for row in range(len(classes))]
 
