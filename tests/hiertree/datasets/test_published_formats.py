@@ -507,6 +507,11 @@ def test_cars_are_read_from_the_devkit_of_their_second_release(
         datasets.load("cars", root)
 
 
+def load_both(name: str, first: Path, second: Path, split: str = "test") -> list[Any]:
+    """A split of a benchmark from two folders."""
+    return [datasets.load(name, root, split, verify="structure") for root in (first, second)]
+
+
 NEW_LISTS = {"imagenet100": "**/*.txt", "nus-wide": "**/*.txt", "vggface2": "data/*.txt", "ijb-c": "protocols/*.csv"}
 
 
@@ -517,14 +522,10 @@ def test_lists_with_other_line_ends_are_the_same_lists(
     write_benchmark(name, tmp_path)
     for file in tmp_path.glob(NEW_LISTS[name]):
         file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
-    first, second = (
-        datasets.load(name, root, "test", verify="structure") for root in (benchmark_folders[name], tmp_path)
-    )
+    first, second = load_both(name, benchmark_folders[name], tmp_path)
     assert second.tree == first.tree
     assert np.array_equal(second.paths, first.paths)
-    assert [second.images.name(row) for row in range(len(second))] == [
-        first.images.name(row) for row in range(len(first))
-    ]
+    assert list(map(second.images.name, range(len(second)))) == list(map(first.images.name, range(len(first))))
 
 
 @pytest.mark.parametrize(
@@ -545,9 +546,7 @@ def test_other_layouts_of_a_benchmark_are_read(
         (folder / new).parent.mkdir(exist_ok=True)
         (folder / old).rename(folder / new)
     split = "train" if name == "vggface2" else "test"
-    first, second = (
-        datasets.load(name, root, split, verify="structure") for root in (benchmark_folders[name], tmp_path)
-    )
+    first, second = load_both(name, benchmark_folders[name], tmp_path, split)
     assert np.array_equal(first.paths, second.paths)
     assert first.images[5].tobytes() == second.images[5].tobytes()
 
@@ -557,13 +556,10 @@ def test_all_labels_of_nus_wide_may_stand_in_one_table(benchmark_folders: dict[s
     folder = tmp_path / "Groundtruth" / "AllLabels"
     columns = [file.read_text().split() for file in sorted(folder.iterdir())]
     (tmp_path / "AllLabels81.txt").write_text("".join(" ".join(row) + " \n" for row in zip(*columns, strict=True)))
-    first, second = (
-        load_nus_wide(root, "test", verify="structure") for root in (benchmark_folders["nus-wide"], tmp_path)
-    )
+    first, second = load_both("nus-wide", benchmark_folders["nus-wide"], tmp_path)
     assert np.array_equal(first.vectors, second.vectors)
-    assert (
-        second.drop_absent_classes().tree.leaves[second.drop_absent_classes().paths[0, 0]] == "2"
-    )  # clouds, sky, water
+    pruned = second.drop_absent_classes()
+    assert pruned.tree.leaves[pruned.paths[0, 0]] == "2"  # of clouds, sky, water
 
 
 def test_images_of_nus_wide_are_graded_by_the_labels_they_share(benchmark_folders: dict[str, Path]) -> None:
