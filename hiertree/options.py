@@ -132,11 +132,8 @@ def with_options_of(*sources: Callable[..., Any]) -> Callable[[Function], Functi
 
     def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
-        positional = [
-            parameter
-            for parameter in signature.parameters.values()
-            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
-        ]
+        parameters = signature.parameters.values()
+        positional = [parameter for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
         keywords = [parameter for source in sources for parameter in _keyword_only(source)]
         signature = signature.replace(parameters=[*positional, *keywords])
 

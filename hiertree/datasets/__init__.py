@@ -10,29 +10,43 @@ Every loader returns an :class:`ImageDataset`. Options of a single benchmark are
 
 from __future__ import annotations
 
-import os
-
 from ..errors import OptionError
-from .benchmarks.faces import load_ijbc, load_vggface2
-from .benchmarks.folders import load_inaturalist2021, load_rp2k
-from .benchmarks.gldv2 import load_gldv2
-from .benchmarks.hashing import GradedDataset, load_imagenet100, load_labelme, load_nus_wide
-from .benchmarks.lists import load_cars, load_cub, load_inshop, load_sop, load_vehicleid
-from .benchmarks.multilevel import load_dyml, load_inaturalist
-from .benchmarks.objects import load_ilias, load_met
-from .benchmarks.omniglot import load_omniglot
-from .benchmarks.pickled import RevisitedDataset, load_cifar, load_revisited, load_sfm120k
-from .checks import SplitReport, check, statistics
+from ..io.files import AnyPath
+from .archives import load_archives
+from .benchmarks import (
+    load_cars,
+    load_cifar,
+    load_cub,
+    load_dyml,
+    load_gldv2,
+    load_ijbc,
+    load_ilias,
+    load_imagenet100,
+    load_inaturalist,
+    load_inaturalist2021,
+    load_inshop,
+    load_labelme,
+    load_met,
+    load_nus_wide,
+    load_omniglot,
+    load_revisited,
+    load_rp2k,
+    load_sfm120k,
+    load_sop,
+    load_vehicleid,
+    load_vggface2,
+)
+from .benchmarks.hashing import GradedDataset
+from .benchmarks.pickled import RevisitedDataset
 from .description import Benchmark, Counts, Download, Verify
 from .duplicate_images import check_duplicates, duplicates
-from .huggingface import load_huggingface
-from .image_dataset import ImageDataset
-from .input_images import load_archives
+from .huggingface import from_huggingface, load_huggingface
+from .image_dataset import ImageDataset, statistics
 from .readers.images import ImageSource
-from .registry import ENTRIES, entry_of
+from .registry import CARDS, SplitReport, card_of, check, load_benchmark
 from .resumable_download import download
 from .synthetic import load_synthetic
-from .user_images import from_huggingface, load_folder, load_table
+from .user_images import load_folder, load_table
 
 __all__ = [
     "Benchmark",
@@ -82,7 +96,7 @@ __all__ = [
 
 
 def load(
-    name: str, root: str | os.PathLike[str] | None = None, split: str | None = "train", *, verify: Verify = "published"
+    name: str, root: AnyPath | None = None, split: str | None = "train", *, verify: Verify = "published"
 ) -> ImageDataset:
     """Load one split of a named benchmark with its loader's defaults.
 
@@ -103,12 +117,12 @@ def load(
         return load_synthetic(split or "train")
     if name == "folder" and root is not None:
         return load_folder(root, split)
-    entry = entry_of(name)
+    card = card_of(name)
     if split is None:
         raise OptionError(f"split=None for {name!r}", expected="the name of a split")
     if root is None:
         raise OptionError(f"no root for {name!r}", expected="the file or folder that holds it")
-    return entry.load(root, split, verify=verify)
+    return load_benchmark(card, root, split, verify=verify)
 
 
 def available() -> tuple[str, ...]:
@@ -117,7 +131,7 @@ def available() -> tuple[str, ...]:
     >>> "sop" in available(), "h-gldv2" in available()
     (True, True)
     """
-    return tuple(ENTRIES)
+    return tuple(CARDS)
 
 
 def describe(name: str) -> Benchmark:
@@ -129,4 +143,4 @@ def describe(name: str) -> Benchmark:
     >>> describe("sop").splits["train"]
     Counts(images=59551, classes=11318, within=0)
     """
-    return entry_of(name).benchmark
+    return card_of(name)

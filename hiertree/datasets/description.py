@@ -5,8 +5,7 @@ A loader passes images and labels to :meth:`Benchmark.dataset`, which compares t
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -17,13 +16,18 @@ import numpy as np
 import yaml
 
 from ..errors import MissingResourceError, OptionError, OtherLayoutError, TableError, some_of
+from ..io.files import AnyPath
 from ..options import check_choice
 from .image_dataset import ImageDataset
-from .readers.images import FileImages, inside, missing_files
+from .labels_to_paths import label_paths
+from .readers.images import FileImages, inside
 
 if TYPE_CHECKING:
-    from .labels_to_paths import Labeled
+    from numpy.typing import NDArray
+
+    from ..tree.label_rows import Where
     from .readers.images import ImageSource
+    from .readers.text_lists import SplitRows
 
 Verify = Literal["published", "structure"]
 LOOKED_FOR = 64  # images of a split that a loader looks for
@@ -87,7 +91,8 @@ class Benchmark:
         folder: the folder that its archive unpacks to. Loaders accept it or its parent as root.
         downloads: files that may be downloaded, by their license and from a stable address.
         by_hand: the steps that remain after these downloads.
-        verifiable: whether its loader compares sizes with the published ones.
+        loader: the loader's name without ``load_``, by default the benchmark's; None for what is no benchmark alone.
+        options: of the loader, that stand for this benchmark.
         other_lists: sizes of the splits that others published, by whose they are; accepted like ``splits``.
     """
 
@@ -102,7 +107,8 @@ class Benchmark:
     folder: str = "."
     downloads: tuple[Download, ...] = ()
     by_hand: tuple[str, ...] = ()
-    verifiable: bool = True
+    loader: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
     other_lists: Mapping[str, Mapping[str, Counts]] = field(default_factory=dict)
 
     def check_options(self, split: str, verify: str) -> None:
@@ -111,7 +117,7 @@ class Benchmark:
             raise OptionError(f"split={split!r} of {self.name}", expected=f"one of {', '.join(map(repr, self.splits))}")
         check_choice("verify", verify, Verify)
 
-    def files(self, root: str | os.PathLike[str], *names: str | tuple[str, ...]) -> tuple[Path, ...]:
+    def files(self, root: AnyPath, *names: str | tuple[str, ...]) -> tuple[Path, ...]:
         """The benchmark's folder, which is ``root`` or ``root / folder``, and the named files or folders in it.
 
         Of a tuple of names, the first that is there is taken.
@@ -137,40 +143,60 @@ class Benchmark:
         """The error for missing files, with the steps to get them."""
         return MissingResourceError(f"{self.title}: {problem}", expected=expected, remedy="; ".join(self.steps))
 
-    def image_files(self, folder: Path, names: Iterable[str], row_name: Callable[[int], str]) -> FileImages:
+    def image_files(
+        self, folder: Path, names: Iterable[str], row_name: Where, boxes: NDArray[np.float64] | None = None
+    ) -> FileImages:
         """The image files of these names below a folder, some of which are looked for; ``row_name`` names row i.
 
         Raises:
             TableError: a name leads out of the folder.
             MissingResourceError: some of the images looked for are missing.
         """
-        images = FileImages(folder, inside(names, row_name))
+        images = FileImages(folder, inside(names, row_name), boxes)
         rows = np.unique(np.linspace(0, len(images) - 1, LOOKED_FOR).astype(int)).tolist() if len(images) else []
-        missing = missing_files(folder, map(images.name, rows), listing=False)
+        missing = [name for name in map(images.name, rows) if not Path(folder, name).is_file()]
         if missing:
             problem = f"{len(missing)} of {len(rows)} images looked for are not in {folder} ({some_of(missing, 3)})"
             raise self.missing(problem, expected="every image of the list")
         return images
 
-    def dataset(self, split: str, labeled: Labeled, images: ImageSource, *, verify: str, **parts: Any) -> ImageDataset:
+    def dataset(
+        self,
+        split: str,
+        labels: Sequence[Any],
+        images: ImageSource,
+        *,
+        verify: str,
+        parts: Mapping[str, Any] = MappingProxyType({}),
+        **labeling: Any,
+    ) -> ImageDataset:
         """The data set of a split whose sizes were compared with the published ones.
 
-        ``parts`` are its index arrays; with ``queries`` and ``gallery``, the images are those of "test", of which the
-        splits "query" and "gallery" are parts with the same tree.
+        ``labels`` are columns, which :func:`label_paths` takes with the further options. ``parts`` are index arrays;
+        with ``queries`` and ``gallery``, the images are those of "test", of which the splits "query" and "gallery" are
+        parts with the same tree.
 
         Raises:
             TableError: the sizes differ, and ``verify`` is "published".
         """
+        tree, paths = label_paths(labels, **{"level_names": self.levels, **labeling})
         part = {"query": parts.get("queries"), "gallery": parts.get("gallery")}.get(split)
         full_split = split if part is None else "test"
-        self.verify(full_split, len(images), len(np.unique(labeled.paths[:, -1])), verify)
+        self.verify(full_split, len(images), len(np.unique(paths[:, -1])), verify)
         dataset = ImageDataset(
-            name=self.name, split=full_split, protocol=self.protocol, images=images, **labeled._asdict(), **parts
+            name=self.name, split=full_split, protocol=self.protocol, images=images, tree=tree, paths=paths, **parts
         )
         if part is None:
             return dataset
         self.verify(split, len(part), len(np.unique(dataset.paths[part, -1])), verify)
         return dataset.select(part, split=split)
+
+    def listed_dataset(
+        self, split: str, rows: SplitRows, labels: Sequence[Any], folder: Path, names: Any, **options: Any
+    ) -> ImageDataset:
+        """As :meth:`dataset`, of image files below a folder: ``labels`` and ``names`` are columns of all the rows."""
+        images = self.image_files(folder, names[rows.earlier_rows :], lambda row: rows.where(rows.earlier_rows + row))
+        return self.dataset(split, labels, images, where=rows.where, earlier_rows=rows.earlier_rows, **options)
 
     def verify(self, split: str, images: int, classes: int, verify: str) -> None:
         """Compare the sizes of a split with the published ones; a TableError says how they differ."""
@@ -190,19 +216,25 @@ class Benchmark:
         return next(matching, None)
 
 
+def query_and_gallery(num_queries: int, number: int) -> dict[str, NDArray[np.int64]]:
+    """The parts of a test whose images are the queries, then the gallery."""
+    rows = np.arange(number)
+    return {"queries": rows[:num_queries], "gallery": rows[num_queries:]}
+
+
 def _published() -> Mapping[str, Benchmark]:
     text = resources.files(__package__).joinpath("benchmarks").joinpath("benchmarks.yaml").read_text(encoding="utf-8")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
     entries: dict[str, dict[str, Any]] = loader(text).get_single_data()
-    return MappingProxyType({name: Benchmark(name=name, **_typed(values)) for name, values in entries.items()})
+    return MappingProxyType({name: _benchmark(name, values) for name, values in entries.items()})
 
 
-def _typed(values: dict[str, Any]) -> dict[str, Any]:
-    typed = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+def _benchmark(name: str, values: dict[str, Any]) -> Benchmark:
+    typed: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
     typed["splits"] = _counts(values["splits"])
     typed["downloads"] = tuple(Download(**file) for file in values.get("downloads", ()))
     typed["other_lists"] = {source: _counts(sizes) for source, sizes in values.get("other_lists", {}).items()}
-    return typed
+    return Benchmark(**{"name": name, "loader": name, **typed})
 
 
 def _counts(sizes: dict[str, Any]) -> Mapping[str, Counts]:

@@ -16,7 +16,6 @@ from ..errors import TableError
 from ..io.progress import track
 from ..io.provenance import sha256
 from ..options import check_choice
-from .readers.boxed_images import BoxedImages
 from .readers.images import FileImages, map_sources
 from .readers.tar_images import TarImages
 
@@ -125,8 +124,8 @@ def _file_keys(images: ImageSource) -> NDArray[np.int64]:
     if not isinstance(images, FILES):
         return np.arange(len(images), dtype=np.int64)
     folder = os.path.realpath(images.root)
-    boxes = images.boxes.tolist() if isinstance(images, BoxedImages) else repeat("")
-    names = zip(map(images.name, range(len(images))), boxes, strict=False)
+    boxes = getattr(images, "boxes", None)
+    names = zip(map(images.name, range(len(images))), repeat("") if boxes is None else boxes.tolist(), strict=False)
     return _hashes(
         f"{folder}/{posixpath.normpath(name) if '//' in name or './' in name else name}{box}" for name, box in names
     )
@@ -135,7 +134,7 @@ def _file_keys(images: ImageSource) -> NDArray[np.int64]:
 def _content_keys(images: ImageSource) -> NDArray[np.int64]:
     """Keys that are equal for equal content; only files of equal size are read."""
     rows = track(range(len(images)), description="comparing images")
-    if not isinstance(images, FileImages) or isinstance(images, BoxedImages):
+    if not isinstance(images, FileImages) or images.boxes is not None:
         return _hashes(hashlib.sha256(np.asarray(images[row]).tobytes()).hexdigest() for row in rows)
     paths = [images.root / images.name(row) for row in range(len(images))]
     sizes = [path.stat().st_size if path.is_file() else -1 for path in paths]

@@ -1,25 +1,35 @@
-"""Hugging Face data sets, by name, folder or file."""
+"""Hugging Face data sets: in memory, or by name, folder or file."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingResourceError, OptionError, raised_as, require_package
-from ..tree.label_rows import LeafKey
+import numpy as np
+
+from ..errors import ImageError, InputError, MissingResourceError, OptionError, raised_as, require_package, some_of
+from ..io.files import AnyPath
+from ..tree.formats import check_level_columns
+from ..tree.label_rows import Gaps, LeafKey, Row, Uneven
 from .image_dataset import ImageDataset
-from .split_names import name_in, split_to_measure
-from .user_images import from_huggingface
+from .labels_to_paths import label_paths
+from .readers.images import decode, file_stamp
+from .splits import name_in, split_to_measure, splits_before
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 HUB = "hf-hub:"
 _SAVED = ("state.json", "dataset_dict.json")  # of which ``datasets`` writes one
 
 
 def load_huggingface(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     split: str,
     *,
     levels: Sequence[str],
@@ -49,13 +59,11 @@ def load_huggingface(
         ``load_huggingface("cifar100", "train", levels=["coarse_label", "fine_label"], image="img")``
     """
     splits = open_huggingface(path, config=config, revision=revision)
-    options: dict[str, Any] = {"levels": levels, "image": image, "leaf": leaf, "split": split}
     if isinstance(splits, dict) and name_in(splits, split) is None:  # a part of one, or none of them
+        named_parts = {name: splits[name] for name in re.findall(r"\w+", split) if name in splits}
         rows = split_of(path, open_huggingface(path, split, config=config, revision=revision), split)
-        splits = type(splits)(
-            {**{name: part for name, part in splits.items() if name in re.findall(r"\w+", split)}, split: rows}
-        )
-    return from_huggingface(splits, **options)
+        splits = type(splits)({**named_parts, split: rows})
+    return from_huggingface(splits, levels=levels, image=image, leaf=leaf, split=split)
 
 
 def is_saved(folder: Path) -> bool:
@@ -64,7 +72,7 @@ def is_saved(folder: Path) -> bool:
 
 
 def open_huggingface(
-    source: str | os.PathLike[str], split: str | None = None, *, config: str | None = None, revision: str | None = None
+    source: AnyPath, split: str | None = None, *, config: str | None = None, revision: str | None = None
 ) -> Any:
     """Open a data set of the hub, or a folder or file of ``datasets``: one data set, or several by split name."""
     require_package("datasets", extra="interop")
@@ -85,7 +93,7 @@ def open_huggingface(
         return huggingface.load_dataset(name, config, split=split, revision=revision)
 
 
-def split_of(source: str | os.PathLike[str], data: Any, split: str | None) -> Any:
+def split_of(source: AnyPath, data: Any, split: str | None) -> Any:
     """One split of an opened data set: the named one, the only one, or ``test``."""
     if not isinstance(data, dict):
         return data
@@ -94,3 +102,158 @@ def split_of(source: str | os.PathLike[str], data: Any, split: str | None) -> An
     if key is None:
         raise OptionError(f"split={split_name!r} of {os.fspath(source)}", expected=f"one of {', '.join(data)}")
     return data[key]
+
+
+class HuggingFaceImages:
+    """The images of one column of a Hugging Face data set, decoded here on request, not by ``datasets``."""
+
+    def __init__(self, rows: Any, column: str) -> None:
+        import datasets as huggingface
+
+        encoded_images = rows.select_columns([column]).cast_column(column, huggingface.Image(decode=False))
+        self._rows, self._column = encoded_images.with_format(None), column
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        cell = self._rows[int(index)][self._column]
+        if cell is None:
+            raise ImageError(f"image {index} of column {self._column!r} is missing", expected="an image in every row")
+        content = cell["bytes"]
+        file = io.BytesIO(content) if content is not None else cell["path"]
+        return decode(file, name=self.name(index), upright=True)  # as ``datasets`` decodes it
+
+    def stamp(self, index: int) -> str:
+        """See :func:`hiertree.datasets.readers.images.stamp_of`."""
+        cell = self._rows[int(index)][self._column] or {}
+        content = cell.get("bytes")
+        return file_stamp(Path(cell.get("path") or "")) if content is None else hashlib.sha256(content).hexdigest()
+
+    def name(self, index: int) -> str:
+        """The image's file where the data set names it, with its row, which keeps names apart."""
+        cell = self._rows[int(index)][self._column]
+        file = (cell or {}).get("path")
+        return f"{index}" if not file else f"{index}: {file}"
+
+
+def from_huggingface(
+    rows: Any,
+    *,
+    levels: Sequence[str],
+    image: str = "image",
+    leaf: LeafKey = "label",
+    uneven: Uneven = "error",
+    gaps: Gaps = "error",
+    split: str | None = None,
+) -> ImageDataset:
+    """A data set of Hugging Face's ``datasets``, which is optional, with columns of labels, coarse → fine.
+
+    A column of class labels (``ClassLabel``) is read by the names of its classes; other labels are taken as they are.
+    Images stay where they are, and are decoded when asked for. Classes are numbered in the order of the class labels or
+    of their texts; give all splits where they differ in their classes, so that an id means the same in each.
+
+    Args:
+        rows: one split, a ``datasets.Dataset``; or all of them, a ``datasets.DatasetDict``, and the name of one.
+        levels: its columns of labels, coarse → fine.
+        image: its column of images.
+        leaf: what identifies a class, as in :func:`hiertree.datasets.load_table`, and so the next two.
+        uneven: see there.
+        gaps: see there.
+        split: a name for it, its own unless given; of several splits, the one that is read.
+
+    Raises:
+        MissingPackageError: ``datasets`` is not installed.
+        InputError: all splits at once, a stream, or something else.
+        OptionError: a column that is not there, or one without images.
+        HierarchyError: the labels do not form a tree; the message names the row.
+
+    Example:
+        ``from_huggingface(datasets.load_dataset("cifar100", split="train"), levels=["coarse_label", "fine_label"],
+        image="img")``
+    """
+    require_package("datasets", extra="interop")
+    import datasets as huggingface
+
+    check_level_columns(levels)
+    parts = []
+    if isinstance(rows, huggingface.DatasetDict):
+        split_name = name_in(rows, split or "")
+        if split_name is None:
+            problem, remedy = f"a DatasetDict, split={split!r}", f"pass split=, one of {', '.join(rows)}"
+            raise InputError(problem, expected="the name of a split", remedy=remedy)
+        earlier_parts = [rows[name] for name in splits_before(sorted(rows), split_name)]
+        parts, rows = [part for part in earlier_parts if set(levels) <= set(part.features)], rows[split_name]
+    _check_rows(rows, image, levels)
+    first_rows = [(part, row, labels) for part in (*parts, rows) for labels, row in _classes(part, levels).items()]
+    labels = [_labels(rows, level) for level in levels]
+    columns = [
+        np.array([*(row[level] for *_, row in first_rows), *column], dtype=object)
+        for level, column in enumerate(labels)
+    ]
+
+    def row_name(place: int) -> str:
+        if place >= len(first_rows):
+            return f"row {place - len(first_rows)}"
+        part, row, _ = first_rows[place]
+        return f"row {row}" if part is rows else f"row {row} of {part.split or 'the data set'}"
+
+    tree, paths = label_paths(
+        columns,
+        level_names=list(levels),
+        leaf=leaf,
+        uneven=uneven,
+        gaps=gaps,
+        where=row_name,
+        earlier_rows=len(first_rows),
+    )
+    name, split = str(rows.info.dataset_name or "huggingface"), split or str(rows.split or "all")
+    return ImageDataset(name=name, split=split, tree=tree, paths=paths, images=HuggingFaceImages(rows, image))
+
+
+def _check_rows(rows: Any, image: str, levels: Sequence[str]) -> None:
+    """Refuse what is no data set with rows, images and these labels."""
+    import datasets as huggingface
+
+    if not isinstance(rows, huggingface.Dataset):
+        remedy = "load it without streaming=True"
+        raise InputError(f"a {type(rows).__name__}", expected="a datasets.Dataset or DatasetDict", remedy=remedy)
+    missing = [name for name in (image, *levels) if name not in rows.column_names]
+    if missing:
+        problem = f"no column {some_of(missing)}"
+        raise OptionError(problem, expected=f"columns among {', '.join(rows.column_names)}")
+    if not isinstance(rows.features[image], huggingface.Image):
+        names = [repr(name) for name, kind in rows.features.items() if isinstance(kind, huggingface.Image)]
+        remedy = f"pass image={names[0]}" if names else f"cast it: rows.cast_column({image!r}, datasets.Image())"
+        raise OptionError(f"image={image!r} holds {rows.features[image]}", expected="images", remedy=remedy)
+    if not len(rows):
+        raise InputError("a data set without rows", expected="an image and its labels in every row")
+
+
+def _classes(rows: Any, levels: Sequence[str]) -> dict[Row, int]:
+    """The different rows of labels, and where they stand first, in an order that depends on the labels alone.
+
+    Of one column of class labels, all classes are taken.
+    """
+    names = {level: getattr(rows.features[level], "names", None) or () for level in levels}
+    places = {level: {name: place for place, name in enumerate(values)} for level, values in names.items()}
+
+    def key(row: Row) -> list[tuple[str, Any]]:
+        labels = [places[level].get(label, label) for level, label in zip(levels, row, strict=True)]
+        return [("", label) if isinstance(label, int | float) else ("text", str(label)) for label in labels]
+
+    first: dict[Row, int] = {}
+    for place, row in enumerate(zip(*(_labels(rows, level) for level in levels), strict=True)):
+        first.setdefault(row, place)
+    for name in names[levels[0]] if len(levels) == 1 else ():
+        first.setdefault((name,), 0)
+    return {row: first[row] for row in sorted(first, key=key)}
+
+
+def _labels(rows: Any, column: str) -> list[Any]:
+    """Read a column of labels: class labels by name, −1 and None as no label."""
+    values = rows.with_format(None)[column]
+    names = getattr(rows.features[column], "names", None)
+    if names is not None:
+        values = [names[value] if value is not None and value >= 0 else None for value in values]
+    return list(values)

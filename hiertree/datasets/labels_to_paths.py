@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..errors import ShapeError
 from ..options import check_choice
-from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, Where, filled_gaps, trimmed
+from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, Where, filled_gaps, is_empty, trimmed
 from ..tree.label_tree import LabelTree
 
 if TYPE_CHECKING:
@@ -32,13 +32,14 @@ def label_paths(
     uneven: Uneven = "error",
     gaps: Gaps = "error",
     earlier_rows: int = 0,
+    ancestors: Mapping[Any, Row] | None = None,
 ) -> Labeled:
     """The tree of the distinct rows of labels, in order of first appearance, and the images' paths in it.
 
-    ``columns`` are L sequences of n labels, coarse → fine. ``where`` names image i in messages. With a policy
-    ``uneven``, a path ends where the rest of a row has no label; ``leaf`` and ``gaps`` are as in
-    :meth:`LabelTree.from_paths`. The first ``earlier_rows`` labels are those of other splits, which are numbered, too,
-    but have no paths in the result.
+    ``columns`` are L sequences of n labels, coarse → fine; with ``ancestors``, the labels above each leaf, the leaves
+    alone. ``where`` names image i in messages. With a policy ``uneven``, a path ends where the rest of a row has no
+    label; ``leaf`` and ``gaps`` are as in :meth:`LabelTree.from_paths`. The first ``earlier_rows`` labels are those of
+    other splits: they are numbered, too, where they are complete, but have no paths in the result.
 
     >>> tree, paths = label_paths(
     ...     [["cat", "dog", "cat"], [7, 4, 7]], level_names=["kind", "pet"], where=lambda row: f"line {row + 2}")
@@ -47,6 +48,15 @@ def label_paths(
     """
     check_choice("gaps", gaps, Gaps)
     group, first_images, rows = _distinct_rows(columns)
+    group, is_needed = group[earlier_rows:], np.zeros(len(rows), dtype=np.bool_)
+    is_needed[group] = True
+    if not is_needed.all():
+        holds_enough = all if uneven == gaps == "error" else any
+        is_needed |= [holds_enough(not is_empty(label) for label in row) for row in rows]
+        rows = [rows[number] for number in np.flatnonzero(is_needed)]
+        group, first_images = (np.cumsum(is_needed) - 1)[group], first_images[is_needed]
+    if ancestors is not None:
+        rows = [(*ancestors[leaf_id], leaf_id) for (leaf_id,) in rows]
     if gaps != "error":
         rows = list(filled_gaps(rows, gaps))
     if uneven != "error":
@@ -60,7 +70,7 @@ def label_paths(
         repeats="merge",
         where=lambda row: where(int(first_images[row])),
     )
-    return Labeled(tree, tree.paths(rows if leaf == "path" else [row[-1] for row in rows])[group[earlier_rows:]])
+    return Labeled(tree, tree.paths(rows if leaf == "path" else [row[-1] for row in rows])[group])
 
 
 def _check_finest(rows: Sequence[Row], level_names: Sequence[str] | None) -> None:
@@ -69,21 +79,6 @@ def _check_finest(rows: Sequence[Row], level_names: Sequence[str] | None) -> Non
     if level_names is not None and 0 < depth < len(level_names):
         problem = f"the level {level_names[depth]!r} without any label"
         raise ShapeError(problem, expected="a label in some row", remedy="leave it out of the levels")
-
-
-def label_leaves(
-    leaves: Any,
-    ancestors: Mapping[Any, Sequence[Hashable]],
-    *,
-    level_names: Sequence[str],
-    where: Where,
-    earlier_rows: int = 0,
-) -> Labeled:
-    """As :func:`label_paths`, for n leaf ids; ``ancestors`` has the labels above each, coarse → fine."""
-    group, first_images, distinct_leaves = _distinct_rows([leaves])
-    rows = [(*ancestors[leaf], leaf) for (leaf,) in distinct_leaves]
-    tree = LabelTree.from_paths(rows, level_names=level_names, where=lambda row: where(int(first_images[row])))
-    return Labeled(tree, tree.paths(tree.leaves)[group[earlier_rows:]])
 
 
 def _distinct_rows(columns: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], list[Row]]:

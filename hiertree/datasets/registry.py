@@ -1,100 +1,47 @@
-"""All benchmarks by name, with their descriptions and loaders."""
+"""All benchmarks by name, their loaders, and a check that one is complete: lists, labels, sizes, every image."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ..errors import OptionError, nearest_name
-from .benchmarks.faces import IJBC, VGGFACE2, load_ijbc, load_vggface2
-from .benchmarks.folders import INATURALIST_2021, RP2K, load_inaturalist2021, load_rp2k
-from .benchmarks.gldv2 import GLDV2, load_gldv2
-from .benchmarks.hashing import (
-    IMAGENET100,
-    LABELME,
-    NUS_WIDE,
-    load_imagenet100,
-    load_labelme,
-    load_nus_wide,
-)
-from .benchmarks.lists import (
-    CARS,
-    CUB,
-    INSHOP,
-    SOP,
-    VEHICLEID,
-    load_cars,
-    load_cub,
-    load_inshop,
-    load_sop,
-    load_vehicleid,
-)
-from .benchmarks.multilevel import DYML, INATURALIST, load_dyml, load_inaturalist
-from .benchmarks.objects import ILIAS, MET, load_ilias, load_met
-from .benchmarks.omniglot import OMNIGLOT, load_omniglot
-from .benchmarks.pickled import CIFAR, REVISITED, SFM120K, load_cifar, load_revisited, load_sfm120k
-from .description import Benchmark, Verify
+import numpy as np
+
+from ..errors import HiertreeError, OptionError, nearest_name
+from ..io.files import AnyPath
+from ..io.progress import track
+from . import benchmarks
+from .archives import load_archives
+from .description import BENCHMARKS, Benchmark, Verify
+from .duplicate_images import duplicates
 from .huggingface import load_huggingface
 from .image_dataset import ImageDataset
-from .input_images import load_archives
+from .readers.images import FileImages, damaged, map_sources, missing_files
 from .synthetic import load_synthetic
 from .user_images import load_folder, load_table
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-class Entry(NamedTuple):
-    """A benchmark, its loader, and the loader's options for it."""
+    from .readers.images import ImageSource
 
-    benchmark: Benchmark
-    loader: Callable[..., ImageDataset]
-    options: Mapping[str, Any] = MappingProxyType({})
-
-    def load(self, root: str | os.PathLike[str], split: str, *, verify: Verify) -> ImageDataset:
-        """Read one split."""
-        verify_option = {"verify": verify} if self.benchmark.verifiable else {}
-        return self.loader(root, split, **self.options, **verify_option)
+Loader = Callable[..., ImageDataset]
 
 
-def _variants(cards: Mapping[Any, Benchmark], loader: Callable[..., ImageDataset], option: str) -> list[Entry]:
-    return [Entry(card, loader, MappingProxyType({option: value})) for value, card in cards.items()]
-
-
-def _index_by_name(*entries: Entry) -> Mapping[str, Entry]:
-    return MappingProxyType({entry.benchmark.name: entry for entry in entries})
-
-
-ENTRIES = _index_by_name(
-    Entry(SOP, load_sop),
-    *_variants(INATURALIST, load_inaturalist, "hierarchy"),
-    Entry(INATURALIST_2021, load_inaturalist2021),
-    *_variants(DYML, load_dyml, "collection"),
-    *_variants(GLDV2, load_gldv2, "hierarchy"),
-    *_variants(REVISITED, load_revisited, "city"),
-    Entry(SFM120K, load_sfm120k),
-    Entry(ILIAS, load_ilias),
-    Entry(MET, load_met),
-    Entry(RP2K, load_rp2k),
-    Entry(CUB, load_cub),
-    Entry(CARS, load_cars),
-    Entry(INSHOP, load_inshop),
-    *_variants(VEHICLEID, load_vehicleid, "test_classes"),
-    *_variants(CIFAR, load_cifar, "classes"),
-    Entry(IMAGENET100, load_imagenet100),
-    Entry(NUS_WIDE, load_nus_wide),
-    Entry(LABELME, load_labelme),
-    Entry(VGGFACE2, load_vggface2),
-    Entry(IJBC, load_ijbc),
-    Entry(OMNIGLOT, load_omniglot),
-)
+def _function_of(card: Benchmark) -> Loader:
+    function: Loader = getattr(benchmarks, f"load_{card.loader}")
+    return function
 
 
 # What a recipe's data.name may be: a benchmark, a loader with all of its options, or one's own images.
-LOADERS: Mapping[str, Callable[..., ImageDataset]] = MappingProxyType(
+CARDS: Mapping[str, Benchmark] = MappingProxyType({name: card for name, card in BENCHMARKS.items() if card.loader})
+LOADERS: Mapping[str, Loader] = MappingProxyType(
     {
-        **{name: partial(entry.loader, **entry.options) for name, entry in ENTRIES.items()},
-        **{entry.loader.__name__.removeprefix("load_"): entry.loader for entry in ENTRIES.values()},
+        **{name: partial(_function_of(card), **card.options) for name, card in CARDS.items()},
+        **{str(card.loader): _function_of(card) for card in CARDS.values()},
         "archives": load_archives,
         "folder": load_folder,
         "huggingface": load_huggingface,
@@ -104,13 +51,103 @@ LOADERS: Mapping[str, Callable[..., ImageDataset]] = MappingProxyType(
 )
 
 
-def entry_of(name: str) -> Entry:
+def card_of(name: str) -> Benchmark:
     """The benchmark of that name; an OptionError names a similar one."""
-    if not any(name == entry_name for entry_name in ENTRIES):
-        suggestion = nearest_name(name, ENTRIES)
+    if not any(name == card_name for card_name in CARDS):
+        suggestion = nearest_name(name, CARDS)
         raise OptionError(
             f"name={name!r}",
-            expected=f"one of {', '.join(map(repr, ENTRIES))}, 'synthetic', 'folder', or load_table for your own table",
+            expected=f"one of {', '.join(map(repr, CARDS))}, 'synthetic', 'folder', or load_table for your own table",
             remedy=f"did you mean {suggestion!r}?" if suggestion else None,
         )
-    return ENTRIES[name]
+    return CARDS[name]
+
+
+def load_benchmark(card: Benchmark, root: Any, split: str, *, verify: str) -> ImageDataset:
+    """Read one split of a benchmark."""
+    return _function_of(card)(root, split, verify=verify, **card.options)
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """What :func:`check` found in one split.
+
+    Attributes:
+        split: its name.
+        images: number of images that it lists.
+        level_sizes: nodes at each level, coarse → fine.
+        problem: why it cannot be loaded, or None.
+        remedy: how to fix that, or None.
+        bad_images: names of images that are missing, or damaged if all were decoded.
+        duplicates: names of images that are listed more than once.
+        lists: whose lists these are, if several were published and these are not the usual ones.
+    """
+
+    split: str
+    images: int = 0
+    level_sizes: tuple[int, ...] = ()
+    problem: str | None = None
+    remedy: str | None = None
+    bad_images: tuple[str, ...] = ()
+    duplicates: tuple[str, ...] = ()
+    lists: str | None = None
+
+    @property
+    def sound(self) -> bool:
+        """Whether the split loads, no image is bad, and none is listed twice."""
+        return self.problem is None and not self.bad_images and not self.duplicates
+
+
+def check(
+    name: str,
+    root: AnyPath,
+    *,
+    splits: Iterable[str] = (),
+    verify: Verify = "published",
+    decode: bool = False,
+    content: bool = False,
+) -> list[SplitReport]:
+    """Load splits of a benchmark, look for every image, and for images that are listed more than once.
+
+    Args:
+        name: one of :func:`hiertree.datasets.available`.
+        root: the folder of its files.
+        splits: those to check; default: all.
+        verify: as in :func:`hiertree.datasets.load`.
+        decode: also decode every image.
+        content: also compare the content of the images, to find copies under other names.
+
+    Raises:
+        OptionError: an unknown name or split.
+    """
+    card = card_of(name)
+    splits_to_check = tuple(splits) or tuple(card.splits)
+    for split in splits_to_check:
+        card.check_options(split, verify)
+    reports = []
+    for split in splits_to_check:
+        try:
+            dataset = load_benchmark(card, root, split, verify=verify)
+        except OptionError:
+            raise
+        except HiertreeError as error:
+            reports.append(SplitReport(split, problem=error.given, remedy=error.remedy))
+            continue
+        images = dataset.images
+        missing = np.flatnonzero(map_sources(images, _absent)).tolist() if not decode else ()
+        rows = damaged(images, description="decoding images") if decode else missing
+        bad = tuple(dict.fromkeys(map(images.name, rows)))
+        repeats = tuple(duplicates(dataset, content=content and not bad))
+        sizes = tuple(len(np.unique(column)) for column in dataset.paths.T)
+        lists = card.lists_of(split, len(dataset), sizes[-1])
+        reports.append(SplitReport(split, len(dataset), sizes, bad_images=bad, duplicates=repeats, lists=lists))
+    return reports
+
+
+def _absent(images: ImageSource) -> NDArray[np.bool_]:
+    """The missing image files of a source; loading has already found images in archives and in memory."""
+    if not isinstance(images, FileImages):
+        return np.zeros(len(images), dtype=np.bool_)
+    names = list(map(images.name, range(len(images))))
+    missing = set(missing_files(images.root, track(names, description="looking for images")))
+    return np.array([name in missing for name in names], dtype=np.bool_)

@@ -41,11 +41,7 @@ class Fetched(NamedTuple):
 
 
 def download(
-    benchmark: Benchmark,
-    root: Path,
-    *,
-    mirror: str | None = None,
-    sleep: Callable[[float], None] = time.sleep,
+    benchmark: Benchmark, root: Path, *, mirror: str | None = None, sleep: Callable[[float], None] = time.sleep
 ) -> list[Fetched]:
     """Download and unpack the files of a benchmark, except those that are there already.
 

@@ -36,7 +36,7 @@ before_replacing: ContextVar[Callable[[Path, Path], None] | None] = ContextVar("
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replacing(path: AnyPath) -> Iterator[Path]:
     """A temporary path of the same name; the file that is written there replaces ``path`` on success.
 
     On an exception an existing file stays as it was. Missing parent folders are created. A link stays, and the file
@@ -69,7 +69,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replacing_folder(path: AnyPath) -> Iterator[Path]:
     """As :func:`replacing`, for a folder of files that belong together; an existing folder is replaced as a whole."""
     target = end_of_links(path)
     with _naming(Path(path)), temporary_folder(target) as private:
@@ -155,19 +155,19 @@ def _swap(temporary: Path, target: Path, aside: Path) -> None:
 
 
 @contextmanager
-def open_replacing(path: str | os.PathLike[str], *, errors: str = "strict") -> Iterator[IO[str]]:
+def open_replacing(path: AnyPath, *, errors: str = "strict") -> Iterator[IO[str]]:
     """A UTF-8 text file, opened for writing, that replaces ``path`` on success. Lines end in a bare newline."""
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", errors=errors, newline="") as file:
         yield file
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
+def write_text(path: AnyPath, text: str) -> None:
     """Write UTF-8 text to ``path`` atomically; bytes of names that are not UTF-8 become escapes, as JSON reads them."""
     with open_replacing(path, errors="backslashreplace") as file:
         file.write(text)
 
 
-def write_json(path: str | os.PathLike[str], value: Any) -> None:
+def write_json(path: AnyPath, value: Any) -> None:
     """Write ``value`` as indented JSON atomically, names as :func:`write_text`; NaN and infinities are a ValueError."""
     encoder = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False)
     with open_replacing(path, errors="backslashreplace") as file:

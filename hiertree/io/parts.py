@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CheckpointError
-from .files import replacing, write_json
+from .files import AnyPath, replacing, write_json
 from .reading import read_json_object, reading_file
 
 _FINGERPRINT = "fingerprint.json"
@@ -28,7 +27,7 @@ class PartStore:
     what differs from the folder's.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], fingerprint: Mapping[str, str], *, rows: str = "rows") -> None:
+    def __init__(self, folder: AnyPath, fingerprint: Mapping[str, str], *, rows: str = "rows") -> None:
         self.folder, self._rows = Path(folder), rows
         file = self.folder / _FINGERPRINT
         if not file.exists():

@@ -45,7 +45,7 @@ _RECORDED_PACKAGES = (
 )
 
 
-def sha256(path: str | os.PathLike[str]) -> str:
+def sha256(path: AnyPath) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     return file_digest(path, hashlib.sha256())
 
@@ -62,8 +62,8 @@ def manifest(
     *,
     command: str,
     parameters: Mapping[str, Any],
-    inputs: Iterable[str | os.PathLike[str]] = (),
-    outputs: Iterable[str | os.PathLike[str]] = (),
+    inputs: Iterable[AnyPath] = (),
+    outputs: Iterable[AnyPath] = (),
     seed: int | None = None,
 ) -> dict[str, Any]:
     """What made some files: command, JSON-able parameters, seed, hashes of the files read and written, versions, time.
@@ -119,7 +119,7 @@ def recording(
         before_replacing.reset(token)
 
 
-def describe_file(path: str | os.PathLike[str]) -> dict[str, Any]:
+def describe_file(path: AnyPath) -> dict[str, Any]:
     """Name, size in bytes and SHA-256 of a file, as a manifest lists it."""
     return {"name": Path(path).name, "bytes": Path(path).stat().st_size, "sha256": sha256(path)}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import os
 import re
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import InputError, TableError, nearest_name, require_package, some_of
-from .files import open_replacing
+from .files import AnyPath, open_replacing
 from .reading import not_utf8, read_parquet, reading_file
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ DELIMITERS = ";\t|"  # other delimiters, for a hint
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
-def read_table(path: str | os.PathLike[str], *, required: Sequence[str] = (), needs_rows: bool = False) -> pd.DataFrame:
+def read_table(path: AnyPath, *, required: Sequence[str] = (), needs_rows: bool = False) -> pd.DataFrame:
     """Read a CSV or Parquet file (``.parquet``) into a table of strings; the module says what cells and index are.
 
     CSV is UTF-8 with or without a byte-order mark, packed by gzip if the name ends in ``.gz``, with lines that end in
@@ -58,7 +57,7 @@ def read_table(path: str | os.PathLike[str], *, required: Sequence[str] = (), ne
     return table
 
 
-def read_table_parts(path: str | os.PathLike[str], *, required: Sequence[str] = ()) -> Iterator[pd.DataFrame]:
+def read_table_parts(path: AnyPath, *, required: Sequence[str] = ()) -> Iterator[pd.DataFrame]:
     """As :func:`read_table`, some rows at a time (at least one part), so that a long CSV file takes little memory."""
     file = Path(path)
     for part in _csv_parts(file, _PART) if file.is_file() and file.suffix != ".parquet" else [read_table(file)]:
@@ -66,7 +65,7 @@ def read_table_parts(path: str | os.PathLike[str], *, required: Sequence[str] = 
         yield part
 
 
-def write_table(path: str | os.PathLike[str], header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def write_table(path: AnyPath, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Write a CSV file that :func:`read_table` reads, atomically; a cell of None is empty."""
     with open_replacing(path) as file:
         plain_writer = csv.writer(file, lineterminator="\n")
@@ -90,7 +89,7 @@ class TemporaryRows:
         return map(json.loads, self._file)
 
 
-def integer_column(table: pd.DataFrame, column: str, *, path: str | os.PathLike[str]) -> NDArray[np.int64]:
+def integer_column(table: pd.DataFrame, column: str, *, path: AnyPath) -> NDArray[np.int64]:
     """A column of a table of :func:`read_table` as int64; a TableError names file, line and value."""
     cells = table[column]
     for line, cell in zip(table.index, cells, strict=True):
@@ -99,7 +98,7 @@ def integer_column(table: pd.DataFrame, column: str, *, path: str | os.PathLike[
     return np.array([int(cell) for cell in cells], dtype=np.int64)
 
 
-def line_names(table: pd.DataFrame, path: str | os.PathLike[str]) -> Callable[[int], str]:
+def line_names(table: pd.DataFrame, path: AnyPath) -> Callable[[int], str]:
     """The name of row i in messages, for a table whose index holds its lines."""
     name, lines = Path(path).name, table.index
     return lambda row: f"{name}, line {lines[row]}"
@@ -195,7 +194,7 @@ def arrow_texts(column: Any) -> list[str]:
 
 
 def check_columns(
-    path: str | os.PathLike[str], column_names: Sequence[str], required: Sequence[str], *, remedy: str | None = None
+    path: AnyPath, column_names: Sequence[str], required: Sequence[str], *, remedy: str | None = None
 ) -> None:
     """Refuse a table that lacks a column or has two of one name.
 

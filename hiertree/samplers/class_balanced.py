@@ -67,12 +67,9 @@ class ClassBalancedSampler(PlannedBatches):
         super().__init__(ids_at(label_paths.shape[1], label_paths), **options)
         available, num_classes = len(self._class_sizes), self.classes_per_batch
         if available < num_classes:
-            problem, expected = (
-                f"batches of {num_classes} classes from {available}",
-                f"at most {available} classes a batch",
-            )
+            problem = f"batches of {num_classes} classes from {available}"
             remedy = self._remedy_for_more_classes(f"pass batch_size ≤ {available * self.images_per_class} or")
-            raise OptionError(problem, expected=expected, remedy=remedy)
+            raise OptionError(problem, expected=f"at most {available} classes a batch", remedy=remedy)
         self.visits, self._length = visits, super().__len__()
         if visits == "by_size":
             self._visits = np.maximum(1, self._shown_of_class // self.images_per_class)
@@ -164,12 +161,9 @@ class SuperCategoryPairSampler(PlannedBatches):
         super().__init__(ids_at(label_paths.shape[1], label_paths), **options)
         half = self.classes_per_batch // 2
         if self.classes_per_batch % 2:
-            problem, expected = (
-                f"batches of {self.classes_per_batch} classes",
-                "an even number, half from each super-category",
-            )
-            remedy = f"pass batch_size={self.batch_size + self.images_per_class}"
-            raise OptionError(problem, expected=expected, remedy=remedy)
+            problem, remedy = f"{self.classes_per_batch} classes", f"{self.batch_size + self.images_per_class}"
+            expected = "an even number, half from each super-category"
+            raise OptionError(f"batches of {problem}", expected=expected, remedy=f"pass batch_size={remedy}")
         check_integer("batches_per_pair", batches_per_pair)
         check_integer("super_level", super_level)
         if super_level >= label_paths.shape[1]:

@@ -251,12 +251,7 @@ class DistributedBatches(BatchSampler):
     """
 
     def __init__(
-        self,
-        sampler: PlannedBatches,
-        *,
-        share: Share = "split",
-        rank: int | None = None,
-        world_size: int | None = None,
+        self, sampler: PlannedBatches, *, share: Share = "split", rank: int | None = None, world_size: int | None = None
     ) -> None:
         own_rank, own_size = _rank_and_size()
         self.rank = own_rank if rank is None else rank

@@ -173,11 +173,8 @@ class ClosedChoice:
         """Draw a child of cost ≤ ``budget``, but not that at ``besides``; its chance is its number of classes."""
         classes_before = self.tree.classes_before[node]
         count = bisect_right(self.tree.child_costs[node], budget)
-        start, stop = (
-            (classes_before[besides], classes_before[besides + 1])
-            if 0 <= besides < count
-            else (classes_before[count],) * 2
-        )
+        first, after = (besides, besides + 1) if 0 <= besides < count else (count, count)
+        start, stop = classes_before[first], classes_before[after]
         ticket = int(next(self._draws) * (classes_before[count] - (stop - start)))
         return self.tree.children[node][bisect_right(classes_before, ticket + (stop - start) * (ticket >= start)) - 1]
 

@@ -1,4 +1,4 @@
-"""The files that hold trees: tables with a column for each level, nested JSON, Newick, GraphML, and lists of edges."""
+"""The files that hold trees: tables with a column for each level, nested JSON, GraphML, and lists of edges."""
 
 from __future__ import annotations
 
@@ -9,29 +9,31 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 import numpy as np
 from typing_extensions import override
 
-from ..errors import OptionError, TableError, raised_as, require_package
-from ..io.files import AnyPath, open_replacing, write_text
+from ..errors import OptionError, TableError, raised_as
+from ..io.files import AnyPath, open_replacing
 from ..io.reading import read_json, read_text, reading_file
 from ..io.tables import frame_columns, line_names, read_table, write_table
 from ..level_columns import ADDED
-from .label_rows import Nested, Numbered, Row, Where, check_depth, check_labels, first_rows, nest, trimmed
+from .label_rows import Numbered, Row, Where, check_labels, first_rows, trimmed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _log = logging.getLogger(__name__)
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
 JSON_FORMAT = "hiertree-label-tree-1"
-_PLAIN = re.compile(r"[\w.+\\-]+")  # a name that Newick holds without quotes
 _HEADER = re.compile(
     r"(?i)parent|child|source|target|hyp(er|o)nym|(super|sub)_?class|broader|narrower|^from to$|^to from$"
 )
-_SUPPORT = re.compile(r"\d+(?:\.\d*)?:(?=.)")
 _SHORTEST_INTEGER = re.compile("0|[1-9][0-9]*")
 _NOT_IN_XML = re.compile("[\0-\b\v\f\x0e-\x1f\ufffe\uffff]")
+_CARRIAGE_RETURN = {"\r": "&#13;"}  # which XML would read as a line feed
 _LISTS = ("level_names", "leaf_ids")  # held as JSON, because GraphML has no lists
 
 
@@ -170,97 +172,6 @@ def _as_tuple(value: Any) -> Hashable:
     return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
 
 
-def read_newick(path: AnyPath, *, join: bool, inner_names: bool) -> list[Row]:
-    """The row of every leaf, coarse → fine, without the root.
-
-    ``join`` makes several trees the nodes of level 1; ``inner_names`` reads the names of inner nodes. A file that is
-    not Newick, several trees or none, or two children of one name are a TableError.
-    """
-    require_package("newick", extra="newick")
-    import newick
-
-    text = read_text(path).strip()
-    with reading_file(path, expected="a tree in the Newick format"):
-        trees = newick.loads(text)
-    if not trees or (len(trees) > 1 and not join):
-        remedy = "pass forest='join' to make them the nodes of level 1" if trees else None
-        raise TableError(f"{path} holds {len(trees)} trees", expected="one", remedy=remedy)
-    roots = trees if join and len(trees) > 1 else trees[0].descendants
-    if not roots:
-        raise TableError(f"{path}: {trees[0].name!r} has nothing below it", expected="a root and its leaves")
-    rows = list(_newick_rows(roots, path, inner_names))
-    leaves = as_integers([str(row[-1]) for row in rows])
-    return [(*row[:-1], leaf) for row, leaf in zip(rows, leaves, strict=True)]
-
-
-def _newick_rows(roots: Sequence[Any], path: AnyPath, inner_names: bool) -> Iterator[Row]:
-    unnamed = 0
-    stack: list[tuple[Any, Row]] = [(node, ()) for node in reversed(roots)]
-    _refuse_equal_names(roots, path, inner_names)
-    while stack:
-        node, parent_row = stack.pop()
-        children = node.descendants
-        name = _newick_name(node, path, inner_names or not children)
-        if children and not name:
-            unnamed += 1
-            name = f"node {unnamed}"
-        row = (*parent_row, name)
-        check_depth(row)
-        if not children:
-            yield row
-        _refuse_equal_names(children, path, inner_names)
-        stack.extend((child, row) for child in reversed(children))
-
-
-def _newick_name(node: Any, path: AnyPath, is_read: bool) -> str:
-    """The name of a node, without the support of its branch, which programs write before it: ``'95:Homo'``."""
-    try:
-        _ = node.length
-    except ValueError:
-        problem = f"{path}: {node.name or ''}:{node._length} has no number after the colon"
-        raise TableError(problem, expected="the length of a branch", remedy="put names with colons in quotes") from None
-    name = node.unquoted_name if is_read else None
-    return _SUPPORT.sub("", name) if name and node.descendants else name or ""
-
-
-def _refuse_equal_names(nodes: Sequence[Any], path: AnyPath, inner_names: bool) -> None:
-    """Inner nodes of one name under one parent would become one node."""
-    node_names = [
-        _newick_name(node, path, inner_names) for node in nodes if node.descendants and node.name and inner_names
-    ]
-    if len(set(node_names)) < len(node_names):
-        repeated_name = next(name for name in node_names if node_names.count(name) > 1)
-        problem = f"{path}: two children of one node are called {repeated_name!r}"
-        remedy = "pass inner_names=False if the names of inner nodes are the support of their branches"
-        raise TableError(problem, expected="different names", remedy=remedy)
-
-
-def write_newick(path: AnyPath, rows: Sequence[Row], leaf_ids: Sequence[Hashable]) -> None:
-    """Write the tree of rows, below a root without a name; ids other than finest labels or rows are an OptionError."""
-    for row, leaf in zip(rows, leaf_ids, strict=True):
-        if leaf not in (row[-1], row):
-            problem = f"the leaf {leaf!r} with the finest label {row[-1]!r}"
-            raise OptionError(problem, expected="ids that are the labels", remedy="use to_json, which holds both")
-    write_text(path, f"({_joined(nest(rows, leaf_ids))});\n")
-
-
-def _joined(nested: Nested) -> str:
-    return ",".join(
-        (f"({_joined(children)})" if isinstance(children, dict) else "") + _quoted(label)
-        for label, children in nested.items()
-    )
-
-
-def _quoted(label: Hashable) -> str:
-    text = str(label)
-    if _PLAIN.fullmatch(text):
-        return text
-    if "\\" in text:  # which some programs take for an escape, in quotes
-        problem = f"the label {text!r}, with a backslash beside signs that need quotes"
-        raise OptionError(problem, expected="labels that Newick can hold", remedy="use to_json")
-    return "'" + text.replace("'", "''") + "'"
-
-
 def read_graphml(path: AnyPath) -> Any:
     """A graph whose nodes are known by the texts of their ids; a TableError names a file that is not GraphML.
 
@@ -313,25 +224,25 @@ def _attributes(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_graphml(path: AnyPath, numbered: Numbered, names: Sequence[str]) -> None:
-    """Write a tree as networkx writes its graph, which would take ten times the memory; nodes are numbered."""
+    """Write a tree in networkx's form of GraphML, which itself would take ten times the memory; nodes are numbered."""
     from networkx import GraphMLWriter, NetworkXError
 
-    nodes = _GraphNodes(numbered)
     writer: Any = GraphMLWriter()
     keys = {("level_names", "string"): "d0"}
 
-    def attributes(number: int) -> Iterator[tuple[str, str]]:
-        """The key of each attribute of a node, and its text."""
-        for name, value in nodes.attributes(number):
+    def data(attributes: Iterable[tuple[str, Hashable]]) -> Iterator[str]:
+        """The elements of a node's attributes."""
+        for name, value in attributes:
             kind, text = (name, writer.get_xml_type(type(value))), str(value)
             if _NOT_IN_XML.search(text):
                 raise ValueError(repr(value))
-            yield keys.setdefault(kind, f"d{len(keys)}"), escape(text, {"\r": "&#13;"})
+            key = keys.setdefault(kind, f"d{len(keys)}")
+            yield f'<data key="{key}">{escape(text, _CARRIAGE_RETURN)}</data>' if text else f'<data key="{key}" />'
 
     unwritable, expected = (TypeError, ValueError, LookupError, NetworkXError), "text, numbers or booleans"
     with raised_as(OptionError, "labels that GraphML cannot hold", expected=expected, on=unwritable):
-        for number in range(len(nodes)):
-            list(attributes(number))  # keys precede nodes
+        for attributes in _graph_nodes(numbered):
+            list(data(attributes))  # keys precede nodes
     with open_replacing(path) as file:
         schema = f'xsi:schemaLocation="{writer.SCHEMALOCATION}"'
         file.write(f"<?xml version='1.0' encoding='utf-8'?>\n<graphml xmlns=\"{writer.NS_GRAPHML}\" ")
@@ -340,57 +251,41 @@ def write_graphml(path: AnyPath, numbered: Numbered, names: Sequence[str]) -> No
             scope = "graph" if key == "d0" else "node"
             file.write(f'  <key id="{key}" for="{scope}" attr.name="{name}" attr.type="{kind}" />\n')
         file.write('  <graph edgedefault="directed">\n')
-        for number in range(len(nodes)):
-            data = (
-                f'<data key="{key}">{text}</data>' if text else f'<data key="{key}" />'
-                for key, text in attributes(number)
-            )
-            file.write("\n      ".join([f'    <node id="n{number}">', *data]) + "\n    </node>\n")
-        for parent, number in nodes.edges():
+        for number, attributes in enumerate(_graph_nodes(numbered)):
+            file.write("\n      ".join([f'    <node id="n{number}">', *data(attributes)]) + "\n    </node>\n")
+        for parent, number in _graph_edges(numbered):
             file.write(f'    <edge source="n{parent}" target="n{number}" />\n')
         levels = escape(json.dumps(names, ensure_ascii=False))
         file.write(f'    <data key="d0">{levels}</data>\n  </graph>\n</graphml>\n')
 
 
-class _GraphNodes:
-    """The nodes of all levels in order of first appearance, the root first."""
+def _graph_nodes(numbered: Numbered) -> Iterator[list[tuple[str, Hashable]]]:
+    """The names and values of the attributes of every node: of the root, then level by level, as they are numbered."""
+    yield [("label", ""), ("level", 0)]
+    starts, paths = _level_starts(numbered), numbered.paths
+    depth = (paths >= 0).sum(axis=1) - 1
+    ends = starts[depth] + paths[np.arange(len(paths)), depth]  # the node of each leaf
+    leaves = np.argsort(ends, kind="stable")
+    first_leaf = np.searchsorted(ends[leaves], np.arange(starts[-1] + 1)).tolist()
+    for level, labels in enumerate(numbered.labels):
+        for node, label in enumerate(labels, start=int(starts[level])):
+            attributes = [("label", label), ("level", level + 1), ("id", node - int(starts[level]))]
+            leaf_ids = [numbered.leaf_ids[leaf] for leaf in leaves[first_leaf[node] : first_leaf[node + 1]].tolist()]
+            yield [*attributes, *([("leaf_ids", json.dumps(leaf_ids, ensure_ascii=False))] if leaf_ids else [])]
 
-    def __init__(self, numbered: Numbered) -> None:
-        self._labels, self._leaf_ids, paths = numbered.labels, numbered.leaf_ids, numbered.paths
-        sizes = [len(labels) for labels in numbered.labels]
-        level = np.repeat(np.arange(len(sizes)), sizes)
-        node_id = np.concatenate([np.arange(size) for size in sizes])
-        row = np.concatenate([first_rows(column) for column in paths.T])  # the first below each
-        starts = np.cumsum([0, *sizes])
-        place = np.empty(len(row), np.int64)
-        order = np.lexsort((level, row))
-        place[order] = np.arange(1, len(row) + 1)
-        parent_place = place[starts[np.maximum(level - 1, 0)] + paths[row, level - 1]]
-        self._parent = np.where(level == 0, 0, parent_place)[order]
-        self._level, self._node_id = level[order], node_id[order]
-        finest = (paths >= 0).sum(axis=1) - 1
-        ends = starts[finest] + paths[np.arange(len(paths)), finest]
-        self._starts, self._leaves = starts, np.argsort(ends, kind="stable")
-        self._first_leaf = np.searchsorted(ends[self._leaves], np.arange(starts[-1] + 1))
 
-    def __len__(self) -> int:
-        return len(self._node_id) + 1
+def _graph_edges(numbered: Numbered) -> Iterator[tuple[int, int]]:
+    """Each node's parent and the node, where the root is 0."""
+    starts = [0, *(_level_starts(numbered) + 1).tolist()]
+    for level, column in enumerate(numbered.paths.T):
+        rows = first_rows(column)
+        parents = starts[level] + (numbered.paths[rows, level - 1] if level else 0 * rows)
+        yield from zip(parents.tolist(), range(starts[level + 1], starts[level + 2]), strict=True)
 
-    def attributes(self, number: int) -> Iterator[tuple[str, Hashable]]:
-        """The name and the value of each attribute of a node."""
-        if number == 0:
-            yield from (("label", ""), ("level", 0))
-            return
-        level, node_id = int(self._level[number - 1]), int(self._node_id[number - 1])
-        yield from (("label", self._labels[level][node_id]), ("level", level + 1), ("id", node_id))
-        node = self._starts[level] + node_id
-        if leaves := self._leaves[self._first_leaf[node] : self._first_leaf[node + 1]].tolist():
-            yield "leaf_ids", json.dumps([self._leaf_ids[leaf] for leaf in leaves], ensure_ascii=False)
 
-    def edges(self) -> Iterator[tuple[int, int]]:
-        """Each node's parent and the node, those of one parent after each other."""
-        children = np.argsort(self._parent, kind="stable")
-        return zip(self._parent[children].tolist(), (children + 1).tolist(), strict=True)
+def _level_starts(numbered: Numbered) -> NDArray[np.int64]:
+    """The number of nodes above each level, and at the end of all, without the root."""
+    return np.cumsum([0, *map(len, numbered.labels)])
 
 
 def read_edges(path: AnyPath, *, child_first: bool = False) -> list[tuple[str, str]]:

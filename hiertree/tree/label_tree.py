@@ -19,25 +19,14 @@ array([[0, 1, 1],
 
 from __future__ import annotations
 
-import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..io.files import AnyPath
 from ..io.reading import naming_file, reading_file
 from ..options import check_choice, with_options_of
 from . import formats, graphs
-from .graphs import Forest
-from .label_rows import (
-    Gaps,
-    Homonyms,
-    LeafKey,
-    Repeats,
-    Uneven,
-    Where,
-    check_row_policies,
-    check_rows,
-    filled_gaps,
-)
+from .label_rows import Gaps, Homonyms, LeafKey, Repeats, Uneven, Where, check_row_policies, check_rows, filled_gaps
 from .numbered_tree import NumberedTree
 
 if TYPE_CHECKING:
@@ -108,13 +97,7 @@ class LabelTree(NumberedTree):
 
     @classmethod
     @with_options_of(check_row_policies)
-    def from_csv(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        levels: Sequence[str],
-        **policies: Unpack[RowPolicies],
-    ) -> LabelTree:
+    def from_csv(cls, path: AnyPath, *, levels: Sequence[str], **policies: Unpack[RowPolicies]) -> LabelTree:
         """Build a tree from the named columns of a CSV or Parquet file, coarse → fine.
 
         Policies are ``leaf``, ``uneven``, ``repeats``, ``homonyms`` and ``gaps``, as for :meth:`from_paths`.
@@ -132,11 +115,7 @@ class LabelTree(NumberedTree):
     @classmethod
     @with_options_of(check_row_policies)
     def from_frame(
-        cls,
-        frame: Any,
-        *,
-        levels: Sequence[str] | None = None,
-        **policies: Unpack[RowPolicies],
+        cls, frame: Any, *, levels: Sequence[str] | None = None, **policies: Unpack[RowPolicies]
     ) -> LabelTree:
         """Build a tree from columns of a frame of pandas, polars, pyarrow or another library that narwhals reads.
 
@@ -227,7 +206,7 @@ class LabelTree(NumberedTree):
     @with_options_of(graphs.leaves_of_graph)
     def from_graphml(
         cls,
-        path: str | os.PathLike[str],
+        path: AnyPath,
         *,
         labels: Mapping[Hashable, Hashable] | None = None,
         level_names: Sequence[str] | None = None,
@@ -247,42 +226,7 @@ class LabelTree(NumberedTree):
             return cls.from_networkx(graph, labels=labels, level_names=level_names, uneven=uneven, **policies)
 
     @classmethod
-    def from_newick(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        level_names: Sequence[str] | None = None,
-        leaf: LeafKey = "label",
-        uneven: Uneven = "error",
-        forest: Forest = "error",
-        inner_names: bool = True,
-    ) -> LabelTree:
-        """Read a tree in the Newick format of phylogenetics; lengths of branches and comments are left out.
-
-        The support of a branch before a name, ``'95:Homo'``, is left out, too. An inner node without a name is called
-        ``node 1``, ``node 2`` … in the order of the file. Leaf ids become integers when every one of them is written as
-        one. The outermost node is the root, which belongs to no level.
-
-        Args:
-            path: a UTF-8 text file.
-            level_names: as for :meth:`from_paths`.
-            leaf: as for :meth:`from_paths`.
-            uneven: as for :meth:`from_paths`.
-            forest: what several trees in the file are: an ``"error"``, or with ``"join"`` the nodes of level 1.
-            inner_names: False leaves the names of inner nodes out, where programs write the support of a branch there.
-
-        Raises:
-            MissingPackageError: the extra ``newick`` is not installed.
-            TableError: the file is not Newick, or two children of a node share a name.
-            HierarchyError: as :meth:`from_paths`.
-        """
-        check_choice("forest", forest, Forest)
-        rows = formats.read_newick(path, join=forest == "join", inner_names=inner_names)
-        with naming_file(path):
-            return cls.from_paths(rows, level_names=level_names, leaf=leaf, uneven=uneven)
-
-    @classmethod
-    def from_json(cls, path: str | os.PathLike[str]) -> LabelTree:
+    def from_json(cls, path: AnyPath) -> LabelTree:
         """Read a tree that :meth:`to_json` wrote.
 
         Raises:
@@ -300,18 +244,18 @@ class LabelTree(NumberedTree):
         """
         return graphs.graph_of_rows(self._rows(), self._paths, self._leaf_ids, self.level_names)
 
-    def to_csv(self, path: str | os.PathLike[str]) -> None:
+    def to_csv(self, path: AnyPath) -> None:
         """Write one row per leaf with its labels, coarse → fine, under the level names.
 
         A last column ``leaf_id`` is added when ids and finest labels differ. Cells of unknown labels are empty.
         """
         formats.write_label_table(path, self._numbered, self.level_names)
 
-    def to_json(self, path: str | os.PathLike[str]) -> None:
+    def to_json(self, path: AnyPath) -> None:
         """Write the tree as nested JSON, readable by :meth:`from_json` and by drawing libraries (``children``)."""
         formats.write_json_tree(path, self._numbered, self.level_names)
 
-    def to_graphml(self, path: str | os.PathLike[str]) -> None:
+    def to_graphml(self, path: AnyPath) -> None:
         """Write the tree as GraphML, for :meth:`from_graphml` and for programs that draw graphs.
 
         Nodes have the attributes ``label``, ``level`` and ``id``, and those where leaves end ``leaf_ids``, a JSON list.
@@ -320,11 +264,3 @@ class LabelTree(NumberedTree):
             OptionError: labels that are neither text, numbers nor booleans.
         """
         formats.write_graphml(path, self._numbered, self.level_names)
-
-    def to_newick(self, path: str | os.PathLike[str]) -> None:
-        """Write the tree in the Newick format, without the names of its levels; :meth:`from_newick` reads it back.
-
-        Raises:
-            OptionError: ids of leaves that are neither their finest labels nor their whole paths.
-        """
-        formats.write_newick(path, self._rows(), self._leaf_ids)

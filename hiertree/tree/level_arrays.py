@@ -12,14 +12,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from ..arrays import (
-    MAX_LEVELS,
-    array_library,
-    as_array,
-    is_on_host,
-    shared_paths,
-    unmatched,
-)
+from ..arrays import MAX_LEVELS, array_library, as_array, is_on_host, shared_paths, unmatched
 from ..errors import InputError, PathError, ShapeError
 from ..level_columns import PATH_IDS, UNKNOWN
 from ..options import check_integer, require

@@ -17,9 +17,8 @@ from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME, OUTPUT_
 from .options import NAMES, SEED, choice, flag, json_option, option, print_json, print_report
 
 if TYPE_CHECKING:
-    from hiertree.datasets import Benchmark
-    from hiertree.datasets.checks import SplitReport
-    from hiertree.datasets.split_rows import HoldoutBy
+    from hiertree.datasets import Benchmark, SplitReport
+    from hiertree.datasets.splits import HoldoutBy
 
 _SHOWN = ("name", "title", "levels", "protocol", "splits", "license", "url", "steps", "downloads")
 split_option = click.option(
@@ -194,7 +193,7 @@ def split(
     TABLE is a CSV or Parquet file of images. By classes, no class is in two splits, as in retrieval of classes that
     were never seen in training. By images, every class is divided, and train holds some of its images.
     """
-    from hiertree.datasets.split_rows import draw_parts
+    from hiertree.datasets.splits import draw_parts
     from hiertree.io.tables import read_table, write_table
 
     if out.suffix.lower() != ".csv":

@@ -197,10 +197,6 @@ def test_paths_must_match_their_items():
         as_paths([1, 2], num_items=3)
 
 
-def test_bfloat16_scores_become_numpy():
-    assert to_numpy(torch.ones(2, dtype=torch.bfloat16)).dtype == np.float32
-
-
 @pytest.mark.parametrize("values", [[[1, 2], [3]], [[1, [2]]], [[1.0], [[2.0]]]])
 def test_ragged_lists_are_refused(values):
     for function in (as_embeddings, as_paths, to_numpy):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,14 @@ Sampler = ClassBalancedSampler | SuperCategoryPairSampler | TreeSampler
 LABELS = np.repeat(np.arange(30), 6)
 PATHS = np.stack([LABELS // 10, LABELS], axis=1)
 TREE = np.stack([LABELS // 15, LABELS // 5, LABELS], axis=1)
+
+
+def assert_classes_are_whole(batch: list[int], labels: NDArray[np.int64], m: int) -> None:
+    """Exactly m items of each class, distinct where the class has so many."""
+    sizes, items = Counter(labels.tolist()), Counter(batch)
+    assert set(Counter(labels[batch].tolist()).values()) == {m}
+    for item, times in items.items():
+        assert times <= -(-m // sizes[labels[item]])
 
 
 @st.composite

@@ -11,7 +11,6 @@ With the hierarchy, the clean list has 970,981 images of 46,593 landmarks accord
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
@@ -20,11 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...errors import TableError, raised_as, require_package
+from ...io.files import AnyPath
 from ...io.tables import integer_column, line_names, read_columns, read_table
 from ...tree import H_GLDV2_LEVELS
-from ..description import BENCHMARKS, Benchmark, Verify
+from ..description import BENCHMARKS, Benchmark, Verify, query_and_gallery
 from ..image_dataset import ImageDataset
-from ..labels_to_paths import label_leaves, label_paths
 from ..readers.images import JoinedImages
 from ..readers.tar_images import TarImages, tar_index
 from ..readers.text_lists import refuse_contradictions
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-
-GLDV2 = {False: BENCHMARKS["gldv2"], True: BENCHMARKS["h-gldv2"]}
 INDEX, SOLUTION = "index_image_to_landmark.csv", "retrieval_solution_v2.1.csv"
 LISTS = {
     "train": ("train_clean.csv",),
@@ -60,7 +57,7 @@ class LandmarkImages(NamedTuple):
 
 
 def load_gldv2(
-    root: str | os.PathLike[str], split: str = "train", *, hierarchy: bool = False, verify: Verify = "published"
+    root: AnyPath, split: str = "train", *, hierarchy: bool = False, verify: Verify = "published"
 ) -> ImageDataset:
     """Read a split of Google Landmarks v2.
 
@@ -76,7 +73,7 @@ def load_gldv2(
             ``load("gldv2")`` does.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    benchmark = GLDV2[hierarchy]
+    benchmark = BENCHMARKS["h-gldv2" if hierarchy else "gldv2"]
     benchmark.check_options(split, verify)
     part = "train" if split.startswith("train") else "index"
     labels = [f"{part}_label_to_hierarchical.csv"] if hierarchy else []
@@ -99,21 +96,19 @@ def load_gldv2(
     if split == "query":
         del parts[part]
     every = LandmarkImages(*(np.concatenate(column) for column in zip(*earlier_rows, *parts.values(), strict=True)))
-    options: Any = {
-        "level_names": benchmark.levels,
-        "where": every.where,
-        "earlier_rows": sum(len(part_images.ids) for part_images in earlier_rows),
-    }
-    labeling = (
-        label_paths([every.landmarks], **options)
-        if ancestors is None
-        else label_leaves(every.landmarks, ancestors, **options)
+    sources = [_images(benchmark, data_folder, name, part_images) for name, part_images in parts.items()]
+    images = reduce(JoinedImages, sources)
+    rows = query_and_gallery(count, len(images)) if split == "test" else {}
+    return benchmark.dataset(
+        split,
+        [every.landmarks],
+        images,
+        where=every.where,
+        earlier_rows=len(every.ids) - len(images),
+        ancestors=ancestors,
+        parts=rows,
+        verify="structure",
     )
-    images = reduce(
-        JoinedImages, (_images(benchmark, data_folder, name, part_images) for name, part_images in parts.items())
-    )
-    rows = {"queries": np.arange(count), "gallery": np.arange(count, len(images))} if split == "test" else {}
-    return benchmark.dataset(split, labeling, images, verify="structure", **rows)
 
 
 def _clean(path: Path) -> LandmarkImages:

@@ -12,7 +12,6 @@ Splits and grades are those of He et al., *Hashing as Tie-Aware Learning to Rank
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,14 +22,13 @@ from typing_extensions import override
 
 from ...arrays import unit_rows
 from ...errors import TableError, require_package
+from ...io.files import AnyPath
 from ...io.reading import reading_file
 from ...options import check_integer
-from ..description import BENCHMARKS, Benchmark, Verify
+from ..description import BENCHMARKS, Benchmark, Verify, query_and_gallery
 from ..image_dataset import ImageDataset
-from ..labels_to_paths import label_paths
 from ..readers.images import ArrayImages, SelectedImages
-from ..readers.matlab import read_matlab
-from ..readers.text_lists import flag_matrix, read_words, text_lines
+from ..readers.text_lists import flag_matrix, read_matlab, read_words, text_lines
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -112,9 +110,7 @@ class GradedDataset(ImageDataset):
         return grades
 
 
-def load_imagenet100(
-    root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published"
-) -> ImageDataset:
+def load_imagenet100(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
     """Read a split of ImageNet100 from HashNet's lists, whose lines are a path and 100 zeros and ones.
 
     Args:
@@ -135,13 +131,11 @@ def load_imagenet100(
     def row_name(row: int) -> str:
         return f"{' and '.join(names)}, image {images[row]}"
 
-    columns = [np.concatenate([earlier_rows, classes])]
-    labeling = label_paths(columns, level_names=IMAGENET100.levels, where=str, earlier_rows=len(earlier_rows))
-    image_source = IMAGENET100.image_files(data_folder, images.tolist(), row_name)
-    if split == "train":
-        return IMAGENET100.dataset(split, labeling, image_source, verify=verify)
-    queries, gallery = np.split(np.arange(len(images)), [len(lists[0][0])])
-    return IMAGENET100.dataset(split, labeling, image_source, verify=verify, queries=queries, gallery=gallery)
+    labels = [np.concatenate([earlier_rows, classes])]
+    parts = {} if split == "train" else query_and_gallery(len(lists[0][0]), len(images))
+    options: Any = {"where": str, "earlier_rows": len(earlier_rows), "parts": parts, "verify": verify}
+    files = IMAGENET100.image_files(data_folder, images.tolist(), row_name)
+    return IMAGENET100.dataset(split, labels, files, **options)
 
 
 def _parts_of_list(name: str) -> tuple[str, ...]:
@@ -167,7 +161,7 @@ def _one_hot(first: Path) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
 
 
 def load_nus_wide(
-    root: str | os.PathLike[str],
+    root: AnyPath,
     split: str = "train",
     *,
     queries_per_label: int = 100,
@@ -213,7 +207,7 @@ def load_nus_wide(
     images = NUS_WIDE.image_files(data_folder, paths, row_name)
     rows = _drawn_by_label(labels, queries_per_label, training_per_label, seed)
     leaves = [" + ".join(names[label] for label in frequent[image_labels]) for image_labels in labels]
-    return _graded(NUS_WIDE, split, leaves, images, labels, rows, verify=verify)
+    return _graded(NUS_WIDE, split, leaves, images, labels, rows, verify)
 
 
 def _labels(source: Path) -> tuple[list[str], NDArray[np.bool_]]:
@@ -248,9 +242,7 @@ def _drawn_by_label(
     return {"query": query, "gallery": gallery, "train": gallery if num_training is None else train}
 
 
-def load_labelme(
-    root: str | os.PathLike[str], split: str = "train", *, seed: int = 0, verify: Verify = "published"
-) -> GradedDataset:
+def load_labelme(root: AnyPath, split: str = "train", *, seed: int = 0, verify: Verify = "published") -> GradedDataset:
     """Read a split of 22K LabelMe from ``LabelMe_gist.mat``: tiny images, and GIST features that grade their relevance.
 
     Grades are 1, 2, 5 and 10 for the nearest 5 %, 1 %, 0.2 % and 0.1 % of pairs of training images (He et al., CVPR
@@ -284,7 +276,7 @@ def load_labelme(
     names = [f"{number:05d}" for number in range(1, len(gist) + 1)]
     images = ArrayImages(np.ascontiguousarray(pixels.transpose(3, 0, 1, 2).astype(np.uint8)), names=names)
     rows = {"query": query, "gallery": gallery, "train": train}
-    graded = _graded(LABELME, split, names, images, vectors, rows, verify=verify)
+    graded = _graded(LABELME, split, names, images, vectors, rows, verify)
     return replace(graded, farthest=dict(zip(LABELME_GRADES, farthest.tolist(), strict=True)))
 
 
@@ -294,16 +286,15 @@ def _graded(
     leaves: Sequence[str],
     images: ImageSource,
     vectors: NDArray[Any],
-    rows: Mapping[str, NDArray[np.int64]],
-    *,
+    rows: Mapping[str, Any],
     verify: str,
 ) -> GradedDataset:
     """A split of images with one leaf each, whose parts have these rows."""
-    trains, split_rows = split == "train", rows.get(split, np.arange(len(images)))
-    earlier_rows = [] if trains else [leaves[row] for row in rows["train"]]
-    columns = [[*earlier_rows, *([leaves[row] for row in split_rows] if trains else leaves)]]
-    labeling = label_paths(columns, level_names=benchmark.levels, where=str, earlier_rows=len(earlier_rows))
-    split_images = SelectedImages(images, split_rows) if trains else images
-    parts = {} if trains else {"queries": rows["query"], "gallery": rows["gallery"]}
-    dataset = benchmark.dataset(split, labeling, split_images, verify=verify, **parts)
-    return GradedDataset(**vars(dataset), vectors=vectors[split_rows], farthest={})
+    options: Any = {"where": str, "verify": verify}
+    training_leaves = [leaves[row] for row in rows["train"]]
+    if split == "train":
+        dataset = benchmark.dataset(split, [training_leaves], SelectedImages(images, rows[split]), **options)
+    else:
+        columns, parts = [[*training_leaves, *leaves]], {"queries": rows["query"], "gallery": rows["gallery"]}
+        dataset = benchmark.dataset(split, columns, images, earlier_rows=len(training_leaves), parts=parts, **options)
+    return GradedDataset(**vars(dataset), vectors=vectors[rows.get(split, slice(None))], farthest={})

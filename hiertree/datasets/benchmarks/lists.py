@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -23,14 +22,13 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from ...errors import TableError
+from ...io.files import AnyPath
 from ...io.reading import reading_file
 from ...io.tables import integer_column, line_names
 from ...options import check_choice
 from ..description import BENCHMARKS, Verify
 from ..image_dataset import ImageDataset
-from ..labels_to_paths import label_paths
-from ..readers.matlab import read_matlab
-from ..readers.text_lists import join_lists, read_words, refuse_contradictions, refuse_first
+from ..readers.text_lists import divide_rows, join_lists, read_matlab, read_words, refuse_contradictions, refuse_first
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,9 +38,10 @@ SOP, CUB, INSHOP = (BENCHMARKS[name] for name in ("sop", "cub", "inshop"))
 CUB_TRAINING_CLASSES = 100
 INSHOP_LISTS = tuple(f"{folder}list_eval_partition.txt" for folder in ("Anno/", "Eval/", ""))
 INSHOP_IMAGES = ("img", "Img/img", "img_highres", "Img/img_highres")  # where the archives of images are unpacked to
+INSHOP_PARTS = {"queries": "query", "gallery": "gallery"}
 TestClasses = Literal[800, 1600, 2400]
 TestGallery = Literal["list", "one-image"]
-VEHICLEID = {classes: BENCHMARKS[f"vehicleid-{classes}"] for classes in get_args(TestClasses)}
+VEHICLEID_SIZES = get_args(TestClasses)
 CARS = BENCHMARKS["cars"]
 CARS_TRAINING_CLASSES = 98
 CARS_DEVKIT = (  # the second release: images by the split of a classifier, which retrieval does not use
@@ -51,7 +50,7 @@ CARS_DEVKIT = (  # the second release: images by the split of a classifier, whic
 )
 
 
-def load_sop(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
+def load_sop(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
     """Read a split of Stanford Online Products from ``Ebay_train.txt``, ``Ebay_test.txt`` or ``Ebay_info.txt``.
 
     Args:
@@ -67,8 +66,7 @@ def load_sop(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
     for key, value in permutations(("super_class_id", "folder")):
         refuse_contradictions(table[key], table[value], lists.where, key)
     columns = [table["folder"].str.removesuffix("_final").tolist(), table["class_id"].to_numpy()]
-    labeling = label_paths(columns, level_names=SOP.levels, where=lists.where, earlier_rows=lists.earlier_rows)
-    return SOP.dataset(split, labeling, SOP.image_files(data_folder, lists.own["path"], lists.where_own), verify=verify)
+    return SOP.listed_dataset(split, lists, columns, data_folder, table["path"], verify=verify)
 
 
 def _sop_list(file: Path) -> pd.DataFrame:
@@ -78,7 +76,7 @@ def _sop_list(file: Path) -> pd.DataFrame:
     return table
 
 
-def load_cub(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
+def load_cub(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
     """Read a retrieval split of CUB-200-2011 from ``images.txt``, ``image_class_labels.txt`` and ``classes.txt``.
 
     Args:
@@ -97,29 +95,16 @@ def load_cub(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
         refuse_contradictions(classes[key], classes[value], line_names(classes, files[2]), key)
     names = labels["class_id"].map(dict(zip(classes["class_id"], classes["name"], strict=True)))
     refuse_first(names.isna(), line_names(labels, files[1]), labels["class_id"], f"a class of {files[2].name}")
-    refuse_contradictions(images["path"].str.partition("/")[0], names, line_names(images, files[0]), "the folder")
+    row_name = line_names(images, files[0])
+    refuse_contradictions(images["path"].str.partition("/")[0], names, row_name, "the folder")
     class_ids = integer_column(labels, "class_id", path=files[1])
-    earlier_rows, rows = _rows_by_class(class_ids > CUB_TRAINING_CLASSES, split)
-    every = np.concatenate([earlier_rows, rows])
-    labeling = label_paths(
-        [names.iloc[every].tolist()],
-        level_names=CUB.levels,
-        where=line_names(images.iloc[every], files[0]),
-        earlier_rows=len(earlier_rows),
-    )
-    row_name = line_names(images.iloc[rows], files[0])
-    image_source = CUB.image_files(data_folder, "images/" + images["path"].iloc[rows], row_name)
-    return CUB.dataset(split, labeling, image_source, verify=verify)
-
-
-def _rows_by_class(of_test: NDArray[np.bool_], split: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows of the splits before this one, and its own."""
-    train, test = np.flatnonzero(~of_test), np.flatnonzero(of_test)
-    return (train[:0], train) if split == "train" else (train, test)
+    rows = divide_rows(images.assign(name=names.tolist()), row_name, class_ids > CUB_TRAINING_CLASSES, split)
+    class_names, paths = rows.table["name"].tolist(), "images/" + rows.table["path"]
+    return CUB.listed_dataset(split, rows, [class_names], data_folder, paths, verify=verify)
 
 
 def load_inshop(
-    root: str | os.PathLike[str], split: str = "train", *, hierarchy: bool = True, verify: Verify = "published"
+    root: AnyPath, split: str = "train", *, hierarchy: bool = True, verify: Verify = "published"
 ) -> ImageDataset:
     """Read a split of In-shop clothes from ``list_eval_partition.txt``.
 
@@ -139,30 +124,26 @@ def load_inshop(
     status = table["evaluation_status"]
     is_valid = status.isin(("train", "query", "gallery"))
     refuse_first(~is_valid, line_names(table, file), status, "train, query or gallery")
-    earlier_rows, rows = _rows_by_class((status != "train").to_numpy(), split)
-    every = table.iloc[np.concatenate([earlier_rows, rows])]
-    row_name, names, columns = line_names(every, file), every["image_name"], [every["item_id"].tolist()]
+    rows = divide_rows(table, line_names(table, file), (status != "train").to_numpy(), split)
+    table, row_name = rows.table, rows.where
+    names, columns = table["image_name"], [table["item_id"].tolist()]
     folders = names.str.extract("^[^/]*/([^/]*)/([^/]*)/(?:(id_[0-9]+)/)?")  # gender, category and item
     if hierarchy:
         refuse_first(folders[0].isna(), row_name, names, "img/<gender>/<category>/<item>/<image>")
         columns = [folders[0].tolist(), folders[1].tolist(), *columns]
-    is_misfiled = folders[2].notna() & (folders[2] != every["item_id"])
+    is_misfiled = folders[2].notna() & (folders[2] != table["item_id"])
     refuse_first(is_misfiled, row_name, names, "the folder of its item_id")
-    labeling = label_paths(
-        columns, level_names=INSHOP.levels[-len(columns) :], where=row_name, earlier_rows=len(earlier_rows)
-    )
-    table = table.iloc[rows]
-    row_name, names = line_names(table, file), table["image_name"]
     folder = next((folder for folder in INSHOP_IMAGES if (data_folder / folder).is_dir()), INSHOP_IMAGES[0])
-    images = INSHOP.image_files(data_folder, names.str.replace("^img/", f"{folder}/", regex=True), row_name)
-    if split == "train":
-        return INSHOP.dataset(split, labeling, images, verify=verify)
-    queries, gallery = (np.flatnonzero(table["evaluation_status"] == part) for part in ("query", "gallery"))
-    return INSHOP.dataset(split, labeling, images, verify=verify, queries=queries, gallery=gallery)
+    names, levels = names.str.replace("^img/", f"{folder}/", regex=True), INSHOP.levels[-len(columns) :]
+    status = rows.own["evaluation_status"]
+    parts = {} if split == "train" else {name: np.flatnonzero(status == part) for name, part in INSHOP_PARTS.items()}
+    return INSHOP.listed_dataset(
+        split, rows, columns, data_folder, names, level_names=levels, parts=parts, verify=verify
+    )
 
 
 def load_vehicleid(
-    root: str | os.PathLike[str],
+    root: AnyPath,
     split: str = "train",
     *,
     test_classes: TestClasses | Literal["all"] = 800,
@@ -189,28 +170,27 @@ def load_vehicleid(
         check_choice("gallery", gallery, Literal["list"])
         first, *larger_splits = (
             replace(load_vehicleid(root, split, test_classes=size, verify=verify), split=f"test_{size}")
-            for size in VEHICLEID
+            for size in VEHICLEID_SIZES
         )
         return replace(first, beside=tuple(larger_splits))
     test_classes = 800 if test_classes == "all" else test_classes
     check_choice("test_classes", test_classes, TestClasses)
     check_choice("gallery", gallery, TestGallery)
-    benchmark = VEHICLEID[test_classes]
+    benchmark = BENCHMARKS[f"vehicleid-{test_classes}"]
     benchmark.check_options(split, verify)
-    names = ["train_list", *(f"test_list_{size}" for size in VEHICLEID if size <= test_classes and split != "train")]
+    names = ["train_list", *(f"test_list_{size}" for size in VEHICLEID_SIZES if size <= test_classes)]
+    names = names[:1] if split == "train" else names
     data_folder, file = benchmark.files(root, f"train_test_split/{names[-1]}.txt")
     lists = join_lists([file.with_name(f"{name}.txt") for name in names], _vehicles)
-    table, vehicles = lists.own, lists.table["vehicle"].to_numpy()
-    labeling = label_paths([vehicles], level_names=benchmark.levels, where=lists.where, earlier_rows=lists.earlier_rows)
-    paths = [f"image/{image.zfill(7)}.jpg" for image in table["image"]]
-    images = benchmark.image_files(data_folder, paths, lists.where_own)
-    if split == "train" or (split == "test" and gallery == "list"):
-        return benchmark.dataset(split, labeling, images, verify=verify)
-    order = np.random.default_rng(seed).permutation(len(table))
-    one_each = np.sort(order[np.unique(labeling.paths[order, 0], return_index=True)[1]])
-    queries = np.setdiff1d(np.arange(len(table)), one_each)
-    with_gallery = replace(benchmark, protocol="vehicleid-one-image")
-    return with_gallery.dataset(split, labeling, images, verify=verify, queries=queries, gallery=one_each)
+    vehicles = lists.table["vehicle"].to_numpy()
+    paths, parts = [f"image/{image.zfill(7)}.jpg" for image in lists.table["image"]], {}
+    if split != "train" and not (split == "test" and gallery == "list"):
+        benchmark = replace(benchmark, protocol="vehicleid-one-image")
+        own_vehicles = vehicles[lists.earlier_rows :]
+        order = np.random.default_rng(seed).permutation(len(own_vehicles))
+        one_each = np.sort(order[np.unique(own_vehicles[order], return_index=True)[1]])
+        parts = {"queries": np.setdiff1d(order, one_each), "gallery": one_each}
+    return benchmark.listed_dataset(split, lists, [vehicles], data_folder, paths, parts=parts, verify=verify)
 
 
 def _vehicles(file: Path) -> pd.DataFrame:
@@ -219,7 +199,7 @@ def _vehicles(file: Path) -> pd.DataFrame:
     return table
 
 
-def load_cars(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
+def load_cars(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
     """Read a retrieval split of Cars196 from ``cars_annos.mat``, or from the devkit of its second release.
 
     The first names files ``car_ims/000001.jpg``; the second ``cars_train/00001.jpg`` and ``cars_test/00001.jpg``, the
@@ -231,22 +211,19 @@ def load_cars(root: str | os.PathLike[str], split: str = "train", *, verify: Ver
         split: "train", classes 1 to 98, or "test", classes 99 to 196.
         verify: as in :func:`hiertree.datasets.load`.
     """
+    import pandas as pd
+
     CARS.check_options(split, verify)
     data_folder, paths, class_ids, class_names = _cars(root)
     refuse_contradictions(class_names, range(len(class_names)), lambda row: f"class {row + 1}", "the name")
-    earlier_rows, rows = _rows_by_class(class_ids > CARS_TRAINING_CLASSES, split)
-    every = np.concatenate([earlier_rows, rows]).tolist()
-
-    def row_name(row: int) -> str:
-        return f"the annotation of {paths[every[row]]}"
-
-    names = [class_names[class_ids[row] - 1] for row in every]
-    labeling = label_paths([names], level_names=CARS.levels, where=row_name, earlier_rows=len(earlier_rows))
-    images = CARS.image_files(data_folder, [paths[row] for row in rows], lambda row: row_name(len(earlier_rows) + row))
-    return CARS.dataset(split, labeling, images, verify=verify)
+    table = pd.DataFrame({"path": paths, "name": [class_names[class_id - 1] for class_id in class_ids]})
+    is_test = class_ids > CARS_TRAINING_CLASSES
+    rows = divide_rows(table, lambda row: f"the annotation of {paths[row]}", is_test, split)
+    names = [rows.table["name"].tolist()]
+    return CARS.listed_dataset(split, rows, names, data_folder, rows.table["path"].tolist(), verify=verify)
 
 
-def _cars(root: str | os.PathLike[str]) -> tuple[Path, list[str], NDArray[np.int64], list[str]]:
+def _cars(root: AnyPath) -> tuple[Path, list[str], NDArray[np.int64], list[str]]:
     """The folder; paths, class numbers from 1, and the names of the classes."""
     second_release = Path(root, "stanford_cars")
     data_folder, meta = CARS.files(

@@ -19,20 +19,20 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ...errors import TableError
+from ...io.files import AnyPath
 from ...io.provenance import sha256
 from ...io.reading import read_text, reading_file
 from ...io.tables import integer_column, line_names
 from ...options import check_choice
-from ..description import BENCHMARKS, Benchmark, Verify
+from ..description import BENCHMARKS, Benchmark, Verify, query_and_gallery
 from ..image_dataset import ImageDataset
-from ..labels_to_paths import label_leaves, label_paths
 from ..readers.images import FileImages
-from ..readers.text_lists import join_lists, read_words, refuse_first, table_of_words, text_lines
+from ..readers.text_lists import SplitRows, join_lists, read_words, refuse_first, table_of_words, text_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,15 +41,10 @@ Hierarchy = Literal["full", "base"]
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
 INATURALIST_LISTS = {split: f"Inat_dataset_splits/Inaturalist_{split}_set1.txt" for split in ("train", "test")}
 CATEGORIES = ("categories.json", "train2018.json", "val2018.json")
-INATURALIST = {hierarchy: BENCHMARKS[f"inaturalist-{hierarchy}"] for hierarchy in get_args(Hierarchy)}
 
 
 def load_inaturalist(
-    root: str | os.PathLike[str],
-    split: str = "train",
-    *,
-    hierarchy: Hierarchy = "full",
-    verify: Verify = "published",
+    root: AnyPath, split: str = "train", *, hierarchy: Hierarchy = "full", verify: Verify = "published"
 ) -> ImageDataset:
     """Read a retrieval split of iNaturalist-2018.
 
@@ -65,25 +60,20 @@ def load_inaturalist(
         verify: as in :func:`hiertree.datasets.load`.
     """
     check_choice("hierarchy", hierarchy, Hierarchy)
-    benchmark = INATURALIST[hierarchy]
+    benchmark = BENCHMARKS[f"inaturalist-{hierarchy}"]
     benchmark.check_options(split, verify)
     data_folder, file = benchmark.files(root, INATURALIST_LISTS[split])
-    splits = list(INATURALIST_LISTS)
-    files = [data_folder / INATURALIST_LISTS[name] for name in splits[: splits.index(split)]]
-    lists = join_lists([*files, file], partial(read_words, columns=("path",)))
+    files = [data_folder / INATURALIST_LISTS["train"], file][split == "train" :]
+    lists = join_lists(files, partial(read_words, columns=("path",)))
     row_name, paths = lists.where, lists.table["path"]
     folders = paths.str.extract(r"([^/]*)/(\d+)/[^/]*$")
     refuse_first(folders[1].isna(), row_name, paths, "train_val2018/<super>/<category id>/<image>.jpg")
     species = list(map(int, folders[1]))
-    numbering: Any = {"level_names": benchmark.levels, "where": row_name, "earlier_rows": lists.earlier_rows}
-    if hierarchy == "base":
-        labeling = label_paths([folders[0].tolist(), species], **numbering)
-    else:
-        ranks = _taxonomy(benchmark, data_folder)
+    ranks = _taxonomy(benchmark, data_folder) if hierarchy == "full" else None
+    if ranks is not None:
         refuse_first(~np.isin(species, list(ranks)), row_name, "category " + folders[1], "one with a taxonomy")
-        labeling = label_leaves(species, ranks, **numbering)
-    images = benchmark.image_files(data_folder, lists.own["path"], lists.where_own)
-    return benchmark.dataset(split, labeling, images, verify=verify)
+    labels = [species] if ranks else [folders[0].tolist(), species]
+    return benchmark.listed_dataset(split, lists, labels, data_folder, paths, ancestors=ranks, verify=verify)
 
 
 def _taxonomy(benchmark: Benchmark, data_folder: Path) -> dict[int, tuple[str, ...]]:
@@ -114,20 +104,14 @@ def _categories(path: Path) -> Any:
 
 
 Collection = Literal["vehicle", "animal", "product"]
-DYML_LEVELS = ("coarse", "middle", "fine")
 SCALES = ("fine", "middle", "coarse")
 _HEADER = re.compile(r"\s*fname((?:\s*,\s*(?:(?:coarse|middle|fine)_id|labels))+)(.*)")
 
 _TESTS = tuple(f"test_{scale}" for scale in SCALES)
-DYML = {collection: BENCHMARKS[f"dyml-{collection}"] for collection in get_args(Collection)}
 
 
 def load_dyml(
-    root: str | os.PathLike[str],
-    split: str = "train",
-    *,
-    collection: Collection = "vehicle",
-    verify: Verify = "published",
+    root: AnyPath, split: str = "train", *, collection: Collection = "vehicle", verify: Verify = "published"
 ) -> ImageDataset:
     """Read a split of one of the three DyML collections.
 
@@ -143,7 +127,7 @@ def load_dyml(
         verify: as in :func:`hiertree.datasets.load`.
     """
     check_choice("collection", collection, Collection)
-    benchmark = DYML[collection]
+    benchmark = BENCHMARKS[f"dyml-{collection}"]
     if split == "test" and collection != "product":
         benchmark.check_options(_TESTS[0], verify)
         data_folder, _ = benchmark.files(root, f"bmk_{SCALES[0]}/query.csv")
@@ -154,38 +138,28 @@ def load_dyml(
     part = "train" if split == "train" else "mini-bmk_all_in_one"
     data_folder, file = benchmark.files(root, f"{part}/label.csv")
     table = read_glued(file)
-    row_name = line_names(table, file)
-    columns = [integer_column(table, f"{level}_id", path=file) for level in DYML_LEVELS]
-    labeling = label_paths(columns, level_names=DYML_LEVELS, where=row_name, leaf="path")
-    images = benchmark.image_files(data_folder, [f"{part}/imgs/{name}" for name in table["fname"]], row_name)
-    return benchmark.dataset(split, labeling, images, verify=verify)
+    rows, names = SplitRows(table, line_names(table, file)), f"{part}/imgs/" + table["fname"]
+    columns = [integer_column(table, f"{level}_id", path=file) for level in benchmark.levels]
+    return benchmark.listed_dataset(split, rows, columns, data_folder, names, leaf="path", verify=verify)
 
 
-def _pair(benchmark: Benchmark, root: str | os.PathLike[str], split: str, verify: str) -> ImageDataset:
+def _pair(benchmark: Benchmark, root: AnyPath, split: str, verify: str) -> ImageDataset:
     """Queries followed by the gallery, with one tree for both."""
-    import pandas as pd
+    level = split.removeprefix("test_")
+    data_folder, *files = benchmark.files(root, f"bmk_{level}/query.csv", f"bmk_{level}/gallery.csv")
+    lists = join_lists(files, _labels_of_part)
+    every, table = lists._replace(earlier_rows=0), lists.table
+    parts = {**query_and_gallery(lists.earlier_rows, len(table)), "ids": np.array(table["fname"].tolist())}
+    labels, names = [table["labels"].to_numpy()], f"bmk_{level}/" + table["path"]
+    options: Any = {"level_names": (level,), "parts": parts, "verify": verify}
+    return benchmark.listed_dataset(split, every, labels, data_folder, names, **options)
 
-    folder = f"bmk_{split.removeprefix('test_')}"
-    data_folder, *files = benchmark.files(root, f"{folder}/query.csv", f"{folder}/gallery.csv")
-    tables = {file.stem: read_glued(file) for file in files}
-    labels = [integer_column(tables[file.stem], "labels", path=file) for file in files]
-    table = pd.concat(tables)
-    places: list[tuple[str, int]] = table.index.tolist()  # part and line
 
-    def row_name(row: int) -> str:
-        return "{}.csv, line {}".format(*places[row])
-
-    names = [f"{folder}/{part}/{name}" for (part, _), name in zip(places, table["fname"], strict=True)]
-    count = len(tables["query"])
-    return benchmark.dataset(
-        split,
-        label_paths([np.concatenate(labels)], level_names=(split.removeprefix("test_"),), where=row_name),
-        benchmark.image_files(data_folder, names, row_name),
-        verify=verify,
-        queries=np.arange(count),
-        gallery=np.arange(count, len(table)),
-        ids=np.array(table["fname"].tolist()),
-    )
+def _labels_of_part(file: Path) -> pd.DataFrame:
+    part = read_glued(file)
+    labels, paths = integer_column(part, "labels", path=file), f"{file.stem}/" + part["fname"]
+    table: pd.DataFrame = part.assign(labels=labels, path=paths)
+    return table
 
 
 def _beside_each_other(data_folder: Path, pairs: Sequence[ImageDataset]) -> ImageDataset:

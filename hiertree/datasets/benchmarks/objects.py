@@ -1,24 +1,29 @@
-"""Benchmarks of particular objects: ``ilias`` and ``met``.
+"""Benchmarks of particular objects, ``ilias`` and ``met``, and of people, ``vggface2`` and ``ijb-c``.
 
 * Kordopatis-Zilos et al., *ILIAS: Instance-Level Image retrieval At Scale* (CVPR 2025): 1,000 objects of all kinds.
 * Ypsilantis et al., *The Met Dataset: Instance-level Recognition for Artworks* (NeurIPS 2021): exhibits of a museum, as
   it photographs them and as its visitors do.
+* Cao, Shen, Xie, Parkhi and Zisserman, *VGGFace2: A Dataset for Recognising Faces across Pose and Age* (FG 2018): 3.31
+  million photographs of 9,131 people, of whom 8,631 train.
+* Maze et al., *IARPA Janus Benchmark – C: Face Dataset and Protocol* (ICB 2018): photographs and frames of videos, with
+  a box around each face.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...errors import TableError
+from ...io.files import AnyPath
 from ...io.reading import read_json, reading_file
-from ..description import BENCHMARKS, Verify
+from ...io.tables import line_names, read_table
+from ..description import BENCHMARKS, Verify, query_and_gallery
 from ..image_dataset import ImageDataset
-from ..labels_to_paths import label_leaves, label_paths
-from ..readers.text_lists import join_lists, refuse_first, table_of_words, text_lines
+from ..readers.text_lists import join_lists, read_words, refuse_first, table_of_words, text_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,9 +38,13 @@ MET_LISTS = {
     "val": (DATABASE, "valset.json"),
     **dict.fromkeys(("test", "query", "gallery"), TESTS),
 }
+VGGFACE2, IJBC = BENCHMARKS["vggface2"], BENCHMARKS["ijb-c"]
+IJBC_LISTS = ("protocols/ijbc_metadata.csv", "protocols/ijbc_metadata_with_age.csv")
+BOX = ("FACE_X", "FACE_Y", "FACE_WIDTH", "FACE_HEIGHT")
+FEWEST = 5  # images of a person of IJB-C
 
 
-def load_ilias(root: str | os.PathLike[str], split: str = "test", *, verify: Verify = "published") -> ImageDataset:
+def load_ilias(root: AnyPath, split: str = "test", *, verify: Verify = "published") -> ImageDataset:
     """Read the image queries of ILIAS and their positives, with the authors' taxonomy above the objects.
 
     The 100 million distractors have no labels: embed their archives, and give them to evaluate as distractors.
@@ -51,13 +60,12 @@ def load_ilias(root: str | os.PathLike[str], split: str = "test", *, verify: Ver
     images = lists.table["image"]
     objects, ancestors = images.str.partition("/")[0], _taxonomy(taxonomy)
     refuse_first(~np.isin(objects, list(ancestors)), lists.where, images, f"an image of an object in {taxonomy.name}")
-    labeling = label_leaves(objects.tolist(), ancestors, level_names=ILIAS.levels, where=lists.where)
-    image_files = ILIAS.image_files(data_folder, "ilias_core/" + images, lists.where)
-    rows = {"queries": np.arange(lists.earlier_rows), "gallery": np.arange(lists.earlier_rows, len(images))}
-    return ILIAS.dataset(split, labeling, image_files, verify=verify, **rows)
+    every, parts = lists._replace(earlier_rows=0), query_and_gallery(lists.earlier_rows, len(images))
+    options: Any = {"ancestors": ancestors, "parts": parts, "verify": verify}
+    return ILIAS.listed_dataset(split, every, [objects.tolist()], data_folder, "ilias_core/" + images, **options)
 
 
-def load_met(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
+def load_met(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
     """Read a split of the Met, whose label is the exhibit; a log line counts the queries of none, which are left out.
 
     Args:
@@ -69,15 +77,11 @@ def load_met(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
     MET.check_options(split, verify)
     names = [(f"ground_truth/{name}", name) for name in MET_LISTS[split]]
     _, *files, folder = MET.files(root, *names, ("images", "."))
-    lists = join_lists(files, _exhibits)
-
-    def row_name(row: int) -> str:
-        return "{}, entry {}".format(*lists.places[row])
-
-    labeling = label_paths([lists.table["exhibit"].tolist()], level_names=MET.levels, where=row_name)
-    count, number = lists.earlier_rows, len(lists.table)
-    rows = {"queries": np.arange(count, number), "gallery": np.arange(count)} if count else {}
-    return MET.dataset(split, labeling, MET.image_files(folder, lists.table["path"], row_name), verify=verify, **rows)
+    lists = join_lists(files, _exhibits, row_kind="entry")
+    table, count = lists.table, lists.earlier_rows
+    parts = {"queries": np.arange(count, len(table)), "gallery": np.arange(count)} if count else {}
+    every, exhibits = lists._replace(earlier_rows=0), [table["exhibit"].tolist()]
+    return MET.listed_dataset(split, every, exhibits, folder, table["path"], parts=parts, verify=verify)
 
 
 def _first_cells(file: Path) -> pd.DataFrame:
@@ -115,3 +119,60 @@ def _exhibits(file: Path) -> pd.DataFrame:
         _log.info("%s: %d of %d photographs show no exhibit and are left out", file.name, left_out, len(entries))
     table: pd.DataFrame = pd.DataFrame(rows, columns=["exhibit", "path"], index=numbers)
     return table
+
+
+def load_vggface2(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
+    """Read a split of VGGFace2 from ``train_list.txt`` or ``test_list.txt``, whose lines are ``n000002/0001_01.jpg``.
+
+    Args:
+        root: the folder that holds the lists and the folders ``train`` and ``test``, or all of these in ``data``; or
+            its parent, if it is called ``VGG-Face2``.
+        split: "train" or "test", of other people.
+        verify: as in :func:`hiertree.datasets.load`.
+    """
+    VGGFACE2.check_options(split, verify)
+    _, file, folder = VGGFACE2.files(
+        root,
+        *((f"data/{name}", name, f"data/vggface2_{name}", f"vggface2_{name}") for name in (f"{split}_list.txt", split)),
+    )
+    rows = join_lists([file.with_name(file.name.replace("test", "train")), file][split == "train" :], _images_of_people)
+    people, names = (rows.table[column].tolist() for column in ("person", "image"))
+    return VGGFACE2.listed_dataset(split, rows, [people], folder, names, verify=verify)
+
+
+def _images_of_people(file: Path) -> pd.DataFrame:
+    images = read_words(file, ("image",))
+    people = images["image"].str.extract("^([^/]+)/[^/]+$")[0]
+    refuse_first(people.isna(), line_names(images, file), images["image"], "<person>/<image>")
+    table: pd.DataFrame = images.assign(person=people)
+    return table
+
+
+def load_ijbc(root: AnyPath, split: str = "test", *, margin: float = 0.3, verify: Verify = "published") -> ImageDataset:
+    """Read the faces of IJB-C from ``ijbc_metadata.csv``: every image of a person is a query, all others its gallery.
+
+    As Smooth-AP has it (Brown et al., ECCV 2020, Sec. 5.1), people with fewer than 5 images are left out, and here so
+    are rows without a box. Each frame is an image, as Smooth-AP's Tab. 1 counts them; its text averages a video.
+
+    Args:
+        root: the folder that holds ``protocols`` and ``images``, or its parent, if it is called ``IJB-C``.
+        split: "test"; nothing trains.
+        margin: by what share of its sides a box grows, 0.3 as VGGFace2's own networks are trained.
+        verify: as in :func:`hiertree.datasets.load`.
+    """
+    IJBC.check_options(split, verify)
+    data_folder, file = IJBC.files(root, IJBC_LISTS)
+    faces = read_table(file, required=("SUBJECT_ID", "FILENAME", *BOX), needs_rows=True)
+    faces = faces.drop_duplicates(["SUBJECT_ID", "FILENAME"])
+    with reading_file(file, expected=f"numbers in {', '.join(BOX)}"):
+        numbers = faces[list(BOX)].replace("", "nan").to_numpy(dtype=np.float64)
+    faces, numbers = faces[boxed := np.isfinite(numbers).all(axis=1)], numbers[boxed]
+    often = (faces.groupby("SUBJECT_ID")["FILENAME"].transform("size") >= FEWEST).to_numpy(dtype=np.bool_)
+    if not often.any():
+        raise TableError(f"{file}: no person has {FEWEST} images with a box", expected=f"numbers in {', '.join(BOX)}")
+    faces, (left, upper, width, height) = faces[often], numbers[often].T
+    row_name = line_names(faces, file)
+    margin_x, margin_y = margin * width / 2, margin * height / 2
+    boxes = np.stack([left - margin_x, upper - margin_y, left + width + margin_x, upper + height + margin_y], axis=1)
+    images = IJBC.image_files(data_folder, "images/" + faces["FILENAME"], row_name, boxes=boxes)
+    return IJBC.dataset(split, [faces["SUBJECT_ID"].tolist()], images, where=row_name, verify=verify)

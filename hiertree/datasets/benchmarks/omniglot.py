@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -21,12 +20,13 @@ from PIL import Image
 
 from ...errors import ImageError, OptionError
 from ...io.array_files import reading_arrays
+from ...io.files import AnyPath
 from ...io.reading import reading_file
 from ...options import check_choice, require
-from ...tree.label_tree import LabelTree
-from ..description import BENCHMARKS
+from ..description import BENCHMARKS, Verify
 from ..image_dataset import ImageDataset
 from ..readers.images import ArrayImages, decode
+from ..readers.text_lists import divide_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,12 +49,13 @@ _DRAWING = re.compile(r"(?:^|/)images_(background|evaluation)[^/]*/([^/]+)/(char
 
 
 def load_omniglot(
-    root: str | os.PathLike[str],
+    root: AnyPath,
     split: str = "train",
     *,
     holdout: Holdout = "alphabets",
     image_size: int = 28,
     seed: int = 0,
+    verify: Verify = "published",
 ) -> ImageDataset:
     """Read one split of Omniglot: alphabet → character, gray images with bright ink on a dark ground.
 
@@ -72,21 +73,18 @@ def load_omniglot(
             characters of every alphabet, so that training sees the test alphabets but not the test characters.
         image_size: height and width in pixels; the published drawings of 105 pixels are averaged by area.
         seed: of the draw of what is held out. The draw in an alphabet does not depend on which others are present.
+        verify: as in :func:`hiertree.datasets.load`; no sizes are published for all of these draws.
     """
-    OMNIGLOT.check_options(split, "structure")
+    OMNIGLOT.check_options(split, verify)
     check_choice("holdout", holdout, Holdout)
     require(4 <= image_size <= 105, "image_size", image_size, "4 to 105, the size of the published drawings")
     table, images = read_drawings(Path(root), image_size=image_size)
     held_out = _alphabets_held_out(table, seed) if holdout == "alphabets" else _characters_held_out(table, seed)
-    rows = np.flatnonzero(held_out == (split == "test"))
-    numbered = [table.iloc[np.flatnonzero(~held_out)], table.iloc[rows]]  # classes of training first
-    pairs = [pair for part in numbered for pair in zip(part["alphabet"], part["character"], strict=True)]
-    tree = LabelTree.from_paths(dict.fromkeys(pairs), level_names=OMNIGLOT.levels)
-    table = table.iloc[rows]
-    leaves = table["character"].tolist()
-    names = (f"{leaf}/{drawer:02d}" for leaf, drawer in zip(leaves, table["drawer"], strict=True))
-    images_of_split = ArrayImages(images[rows], names=names)
-    return ImageDataset(name="omniglot", split=split, tree=tree, paths=tree.paths(leaves), images=images_of_split)
+    rows = divide_rows(table, str, held_out, split)
+    names = [f"{leaf}/{drawer:02d}" for leaf, drawer in zip(rows.own["character"], rows.own["drawer"], strict=True)]
+    labels = [rows.table[level].tolist() for level in OMNIGLOT.levels]
+    source = ArrayImages(images[rows.own.index], names=names)
+    return OMNIGLOT.dataset(split, labels, source, where=str, earlier_rows=rows.earlier_rows, verify=verify)
 
 
 def _alphabets_held_out(table: pd.DataFrame, seed: int) -> NDArray[np.bool_]:
@@ -95,11 +93,8 @@ def _alphabets_held_out(table: pd.DataFrame, seed: int) -> NDArray[np.bool_]:
         return evaluation
     alphabets = sorted(set(table["alphabet"]))
     if len(alphabets) < 2:
-        raise OptionError(
-            f"holdout='alphabets' with one alphabet, {alphabets[0]}",
-            expected="at least two alphabets",
-            remedy="pass holdout='characters'",
-        )
+        problem, remedy = f"holdout='alphabets' with one alphabet, {alphabets[0]}", "pass holdout='characters'"
+        raise OptionError(problem, expected="at least two alphabets", remedy=remedy)
     return table["alphabet"].isin(_chosen(alphabets, SHARE_OF_ALPHABETS, seed)).to_numpy()
 
 
@@ -194,4 +189,4 @@ def _read_npz(path: Path, image_size: int) -> tuple[pd.DataFrame, NDArray[np.uin
         images = file["images"]
         table = pd.DataFrame({"part": file["split"], **{name: file[name] for name in DRAWING_COLUMNS}})
     table = table.sort_values(["part", *DRAWING_COLUMNS], kind="stable")
-    return table, images[table.index]
+    return table.reset_index(drop=True), images[table.index]

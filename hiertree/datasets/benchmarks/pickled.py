@@ -11,32 +11,30 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from ...errors import TableError
+from ...io.files import AnyPath
 from ...io.reading import reading_file
 from ...io.tables import line_names
 from ...options import check_choice
-from ..description import BENCHMARKS, Benchmark, Verify
+from ..description import BENCHMARKS, Benchmark, Verify, query_and_gallery
 from ..image_dataset import ImageDataset
-from ..labels_to_paths import label_paths
-from ..readers.boxed_images import BoxedImages
 from ..readers.images import ArrayImages, FileImages, JoinedImages
-from ..readers.matlab import read_matlab
 from ..readers.plain_pickles import as_integers, as_texts, read_plain_pickle
-from ..readers.text_lists import read_words
+from ..readers.text_lists import read_matlab, read_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..readers.images import ImageSource
+
 
 Classes = Literal[10, 100]
 Setting = Literal["published", "s1", "s2"]
@@ -51,11 +49,8 @@ _NAMES = {10: ("batches.meta", ("label_names",)), 100: ("meta", ("coarse_label_n
 _LABELS = {10: ("labels",), 100: ("coarse_labels", "fine_labels")}
 
 
-CIFAR = {classes: BENCHMARKS[f"cifar{classes}"] for classes in get_args(Classes)}
-
-
 def load_cifar(
-    root: str | os.PathLike[str],
+    root: AnyPath,
     split: str = "train",
     *,
     classes: Classes = 100,
@@ -79,15 +74,13 @@ def load_cifar(
     """
     check_choice("classes", classes, Classes)
     check_choice("setting", setting, Setting)
-    benchmark = CIFAR[classes]
+    benchmark = BENCHMARKS[f"cifar{classes}"]
     benchmark.check_options(split, verify)
-    is_single = setting == "published" or (setting == "s2" and split == "train")
-    parts = [_part(benchmark, root, part, classes, verify) for part in ((split,) if is_single else ("train", "test"))]
-    contents = Part(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    queries = gallery = None
-    earlier_rows = contents.labels[:0]
-    if setting == "published" and split == "test":
-        earlier_rows = _training_labels(benchmark, root, classes)
+    is_joint = setting == "s1" or (setting == "s2" and split == "test")
+    part_names = ("train", "test") if is_joint else (split,)
+    published_parts = [_part(benchmark, root, part, classes, verify) for part in part_names]
+    contents = Part(*(np.concatenate(columns) for columns in zip(*published_parts, strict=True)))
+    earlier_rows, parts = contents.labels[:0], {}
     if setting == "s1":
         rank = _rank_in_class(contents.labels[:, -1], seed)
         trains = (rank >= S1_QUERIES) & (rank < S1_QUERIES + S1_TRAINING)
@@ -95,20 +88,19 @@ def load_cifar(
             contents = Part(*(column[trains] for column in contents))
         else:
             earlier_rows = contents.labels[trains]
-            queries, gallery = np.flatnonzero(rank < S1_QUERIES), np.flatnonzero(rank >= S1_QUERIES)
-    elif not is_single:
-        num_training = len(parts[0].names)
-        queries, gallery = np.arange(num_training, len(contents.names)), np.arange(num_training)
-    columns = np.concatenate([earlier_rows, contents.labels]).T
-    names = [
-        *(f"training image {row}" for row in range(len(earlier_rows))),
-        *(f"image {name}" for name in contents.names),
-    ]
-    labeling = label_paths(
-        columns, level_names=benchmark.levels, where=names.__getitem__, earlier_rows=len(earlier_rows)
-    )
+            parts = {"queries": np.flatnonzero(rank < S1_QUERIES), "gallery": np.flatnonzero(rank >= S1_QUERIES)}
+    elif is_joint:
+        gallery, queries = np.split(np.arange(len(contents.names)), [len(published_parts[0].names)])
+        parts = {"queries": queries, "gallery": gallery}
+    elif split == "test":
+        earlier_rows = _training_labels(benchmark, root, classes)
+    labels, count = np.concatenate([earlier_rows, contents.labels]).T, len(earlier_rows)
     images = ArrayImages(contents.pixels, names=contents.names.tolist())
-    return benchmark.dataset(split, labeling, images, verify="structure", queries=queries, gallery=gallery)
+
+    def row_name(row: int) -> str:
+        return f"training image {row}" if row < count else f"image {images.name(row - count)}"
+
+    return benchmark.dataset(split, labels, images, where=row_name, earlier_rows=count, parts=parts, verify="structure")
 
 
 class Part(NamedTuple):
@@ -119,7 +111,7 @@ class Part(NamedTuple):
     labels: NDArray[Any]
 
 
-def _training_labels(benchmark: Benchmark, root: str | os.PathLike[str], classes: Classes) -> NDArray[Any]:
+def _training_labels(benchmark: Benchmark, root: AnyPath, classes: Classes) -> NDArray[Any]:
     """(n, L) names of labels of the published training part, as far as it is there."""
     data_folder, meta_file = benchmark.files(root, _NAMES[classes][0])
     files = [data_folder / name for name in _BATCHES[classes, "train"] if (data_folder / name).is_file()]
@@ -136,7 +128,7 @@ def _named_labels(file: Path, numbers: NDArray[np.int64], classes: Classes) -> N
         return np.stack([np.array(texts[key])[column] for key, column in zip(keys, numbers.T, strict=True)], axis=1)
 
 
-def _part(benchmark: Benchmark, root: str | os.PathLike[str], part: str, classes: Classes, verify: str) -> Part:
+def _part(benchmark: Benchmark, root: AnyPath, part: str, classes: Classes, verify: str) -> Part:
     """The published training or test part."""
     _, meta_file, *files = benchmark.files(root, _NAMES[classes][0], *_BATCHES[classes, part])
     batches = [_batch(file, classes) for file in files]
@@ -170,8 +162,6 @@ def _rank_in_class(labels: NDArray[Any], seed: int) -> NDArray[np.int64]:
 
 City = Literal["roxford5k", "rparis6k"]
 LISTS = ("easy", "hard", "junk")
-REVISITED = {city: BENCHMARKS[city] for city in get_args(City)}
-DISTRACTORS = BENCHMARKS["revisitop1m"]
 DISTRACTOR = "distractor"  # tag of every image of R1M
 
 
@@ -190,11 +180,11 @@ class RevisitedDataset(ImageDataset):
 
 
 def load_revisited(
-    root: str | os.PathLike[str],
+    root: AnyPath,
     split: str = "test",
     *,
     city: City = "roxford5k",
-    distractors: str | os.PathLike[str] | None = None,
+    distractors: AnyPath | None = None,
     verify: Verify = "published",
 ) -> RevisitedDataset:
     """Read ROxford5k or RParis6k from ``gnd_roxford5k.pkl`` or ``gnd_rparis6k.pkl`` and the folder ``jpg``.
@@ -212,39 +202,39 @@ def load_revisited(
         verify: as in :func:`hiertree.datasets.load`.
     """
     check_choice("city", city, City)
-    benchmark = REVISITED[city]
+    benchmark = BENCHMARKS[city]
     benchmark.check_options(split, verify)
     data_folder, file = benchmark.files(root, f"gnd_{city}.pkl")
     queries, gallery, boxes, truth = read_ground_truth(file)
-    names = {
-        part: part_names for part, part_names in (("query", queries), ("gallery", gallery)) if split in (part, "test")
-    }
-    earlier_rows = queries if split == "gallery" else []
 
     def row_name(row: int) -> str:
         return f"{file.name}, image {row}"
 
     sources: list[ImageSource] = []
-    for part, part_names in names.items():
-        files = benchmark.image_files(data_folder, [f"jpg/{name}.jpg" for name in part_names], row_name)
-        sources.append(BoxedImages(files, boxes) if part == "query" else files)
-    tags = [name.rpartition("_")[0] or name for part_names in (earlier_rows, *names.values()) for name in part_names]
-    benchmark.verify(split, len(tags) - len(earlier_rows), 0, verify)
+    names: list[str] = []
+    for part, part_names, part_boxes in (("query", queries, boxes), ("gallery", gallery, None)):
+        if split in (part, "test"):
+            files = [f"jpg/{name}.jpg" for name in part_names]
+            sources.append(benchmark.image_files(data_folder, files, row_name, part_boxes))
+            names += part_names
+    benchmark.verify(split, len(names), 0, verify)
+    earlier_names = queries if split == "gallery" else []
+    tags = [name.rpartition("_")[0] or name for name in (*earlier_names, *names)]
     if split != "query" and distractors is not None:
         sources.append(_distractors(distractors))
         tags += [DISTRACTOR] * len(sources[-1])
-    labeling = label_paths([tags], level_names=benchmark.levels, where=row_name, earlier_rows=len(earlier_rows))
-    parts = np.split(np.arange(len(tags)), [len(queries)])
-    rows = dict(zip(("queries", "gallery"), parts, strict=True)) if split == "test" else {}
-    dataset = benchmark.dataset(split, labeling, reduce(JoinedImages, sources), verify="structure", **rows)
+    parts = query_and_gallery(len(queries), len(tags)) if split == "test" else {}
+    options: Any = {"where": row_name, "earlier_rows": len(earlier_names), "parts": parts, "verify": "structure"}
+    dataset = benchmark.dataset(split, [tags], reduce(JoinedImages, sources), **options)
     return RevisitedDataset(**vars(dataset), ground_truth=() if split == "gallery" else truth)
 
 
-def _distractors(folder: str | os.PathLike[str]) -> FileImages:
+def _distractors(folder: AnyPath) -> FileImages:
     """The images of R1M in the order of its list, whose lines name files below ``jpg``."""
-    data_folder, file = DISTRACTORS.files(folder, "revisitop1m.txt")
+    benchmark = BENCHMARKS["revisitop1m"]
+    data_folder, file = benchmark.files(folder, "revisitop1m.txt")
     table = read_words(file, ("image",))
-    return DISTRACTORS.image_files(data_folder, [f"jpg/{name}" for name in table["image"]], line_names(table, file))
+    return benchmark.image_files(data_folder, "jpg/" + table["image"], line_names(table, file))
 
 
 def read_ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.float64], tuple[Any, ...]]:
@@ -272,7 +262,7 @@ SFM120K = BENCHMARKS["sfm120k"]
 SFM120K_PARTS = {"train": "train", "test": "val"}  # our name of a split → the file's
 
 
-def load_sfm120k(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
+def load_sfm120k(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
     """Read a split of SfM-120k from ``retrieval-SfM-120k.pkl``, whose label is the cluster of an image.
 
     Clusters are large: two images of one need not show the same part of a scene. The published pairs of queries and
@@ -301,6 +291,6 @@ def load_sfm120k(root: str | os.PathLike[str], split: str = "train", *, verify: 
     def row_name(row: int) -> str:
         return f"{file.name}, image {images[row]}"
 
-    labeling = label_paths([clusters], level_names=SFM120K.levels, where=row_name)
     paths = [f"ims/{image[-2:]}/{image[-4:-2]}/{image[-6:-4]}/{image}" for image in images]
-    return SFM120K.dataset(split, labeling, SFM120K.image_files(data_folder, paths, row_name), verify=verify)
+    files = SFM120K.image_files(data_folder, paths, row_name)
+    return SFM120K.dataset(split, [clusters], files, where=row_name, verify=verify)

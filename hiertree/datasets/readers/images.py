@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -61,8 +62,8 @@ class ImageSource(Protocol):
         """The name of an image in error messages and retrieval grids, for instance its file name."""
 
 
-class PackedNames:
-    """A read-only list of strings, stored as one byte string and the offsets at which they end."""
+class NamedImages:
+    """The base of the sources that hold the names of their images: one byte string, and the offsets of their ends."""
 
     def __init__(self, names: Iterable[str]) -> None:
         encoded = [name.encode("utf-8", "surrogateescape") for name in names]
@@ -72,25 +73,10 @@ class PackedNames:
     def __len__(self) -> int:
         return len(self._ends) - 1
 
-    def __getitem__(self, index: int) -> str:
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"name {index} of {len(self)}")
-        index %= len(self)
-        return self._text[self._ends[index] : self._ends[index + 1]].decode("utf-8", "surrogateescape")
-
-
-class NamedImages:
-    """The base of the sources that hold the names of their images."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._names = PackedNames(names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
     def name(self, index: int) -> str:
         """The name of one image; for a file its path below the folder, or in its archive."""
-        return self._names[index]
+        row = range(len(self))[index]
+        return self._text[self._ends[row] : self._ends[row + 1]].decode("utf-8", "surrogateescape")
 
 
 class ArrayImages(NamedImages):
@@ -107,50 +93,41 @@ class ArrayImages(NamedImages):
 
 
 class FileImages(NamedImages):
-    """Images in files below a folder, decoded on request; the caller has checked that the names stay inside."""
+    """Images in files below a folder, decoded on request; the caller has checked that the names stay inside.
 
-    def __init__(self, root: Path, names: Iterable[str]) -> None:
+    With ``boxes`` (left, upper, right, lower) they are cropped, as far as the boxes lie inside.
+    """
+
+    def __init__(self, root: Path, names: Iterable[str], boxes: NDArray[np.float64] | None = None) -> None:
         super().__init__(names)
-        self.root = root
+        self.root, self.boxes = root, boxes
 
     def __getitem__(self, index: int) -> Image.Image:
         name = self.name(index)
-        return decode(self.root / name, name=name)
+        if self.boxes is None:
+            return decode(self.root / name, name=name)
+        with reading():  # not reduced, as boxes count pixels of the whole image
+            image = decode(self.root / name, name=name)
+        box = np.clip(self.boxes[index], 0, [*image.size, *image.size]).round().astype(int).tolist()
+        if box[0] >= box[2] or box[1] >= box[3]:
+            problem = f"image {name!r} of {image.width} × {image.height} pixels, box {self.boxes[index].tolist()}"
+            raise ImageError(problem, expected="a box inside the image")
+        return image.crop(tuple(box))
 
     def stamp(self, index: int) -> str:
         """See :func:`stamp_of`."""
         return file_stamp(self.root / self.name(index))
 
 
-class SelectedImages:
-    """Some images of another source."""
+class DerivedImages(ABC):
+    """The base of the sources whose images are those of others."""
 
-    def __init__(self, source: ImageSource, rows: NDArray[np.int64]) -> None:
-        self.source, self.rows = source, rows
+    @abstractmethod
+    def __len__(self) -> int: ...
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: int) -> Image.Image:
-        return self.source[int(self.rows[index])]
-
-    def name(self, index: int) -> str:
-        """The image's name in the other source."""
-        return self.source.name(int(self.rows[index]))
-
-    def stamp(self, index: int) -> str:
-        """See :func:`stamp_of`."""
-        return stamp_of(self.source, int(self.rows[index]))
-
-
-class JoinedImages:
-    """The images of one source, followed by those of another."""
-
-    def __init__(self, first: ImageSource, second: ImageSource) -> None:
-        self.first, self.second = first, second
-
-    def __len__(self) -> int:
-        return len(self.first) + len(self.second)
+    @abstractmethod
+    def _place(self, index: int) -> tuple[ImageSource, int]:
+        """The source of an image, and its place there."""
 
     def __getitem__(self, index: int) -> Image.Image:
         source, place = self._place(index)
@@ -164,6 +141,29 @@ class JoinedImages:
     def stamp(self, index: int) -> str:
         """See :func:`stamp_of`."""
         return stamp_of(*self._place(index))
+
+
+class SelectedImages(DerivedImages):
+    """Some images of another source."""
+
+    def __init__(self, source: ImageSource, rows: NDArray[np.int64]) -> None:
+        self.source, self.rows = source, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def _place(self, index: int) -> tuple[ImageSource, int]:
+        return self.source, int(self.rows[index])
+
+
+class JoinedImages(DerivedImages):
+    """The images of one source, followed by those of another."""
+
+    def __init__(self, first: ImageSource, second: ImageSource) -> None:
+        self.first, self.second = first, second
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.second)
 
     def _place(self, index: int) -> tuple[ImageSource, int]:
         return (self.first, index) if index < len(self.first) else (self.second, index - len(self.first))
@@ -331,7 +331,7 @@ def inside(names: Iterable[str], row_name: Callable[[int], str]) -> Iterator[str
         yield name
 
 
-def image_files(folder: str | os.PathLike[str]) -> list[str]:
+def image_files(folder: AnyPath) -> list[str]:
     """List the image files below a folder and the folders that links in it lead to, relative to it, sorted.
 
     Hidden ones are left out.
@@ -362,22 +362,11 @@ def _image_files(root: str, folder: str, real: str, ancestors: frozenset[str]) -
                 yield folder + entry.name
 
 
-def missing_files(folder: Path, names: Iterable[str], *, listing: bool = True) -> list[str]:
-    """The names that are not files below a folder.
-
-    ``listing`` lists each subfolder once, which is faster for many names, instead of looking for each file.
-    """
-    if not listing:
-        return [name for name in names if not os.path.isfile(f"{folder}/{name}")]  # noqa: PTH113 - ten times faster
-    folder_files: dict[str, set[str]] = {}
-    missing = []
-    for name in names:
-        parent, _, file_name = name.rpartition("/")
-        if parent not in folder_files:
-            folder_files[parent] = _files_of(f"{folder}/{parent}")
-        if file_name not in folder_files[parent]:
-            missing.append(name)
-    return missing
+def missing_files(folder: Path, names: Iterable[str]) -> list[str]:
+    """The names that are not files below a folder; each subfolder is listed once."""
+    files = cache(_files_of)
+    parts = ((name, *name.rpartition("/")[::2]) for name in names)
+    return [name for name, parent, file_name in parts if file_name not in files(f"{folder}/{parent}")]
 
 
 def _files_of(folder: str) -> set[str]:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import io
 import logging
-import math
-import os
 import re
 import tarfile
 from collections.abc import Sequence
@@ -18,20 +16,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from ...errors import HiertreeError, ImageError, some_of
+from ...errors import HiertreeError, ImageError
 from ...io.array_files import reading_arrays
 from ...io.files import replacing
 from ...io.progress import track
 from ...io.reading import reading_file
-from ..split_names import SPLIT_NAMES, names_of_split, split_to_measure
 from .images import NamedImages, decode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 INDEX = ".hiertree-index.npz"
-MOST_ARCHIVES = 100_000
-_RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 _HIDDEN = re.compile(r"(?:^|/)\.[^/]")  # macOS adds ._0001.jpg to an archive with 0001.jpg
 _log = logging.getLogger(__name__)
 
@@ -87,53 +82,6 @@ class TarImages(NamedImages):
         """See :func:`hiertree.datasets.readers.images.stamp_of`."""
         archive = self._stamps[self._archive_of[index]]
         return f"{self.root.absolute()} {archive} {self._offsets[index]} {self._sizes[index]}"
-
-
-def named_archives(source: str, split: str | None = None) -> list[Path]:
-    """The ``.tar`` files that a text stands for: a file, a range ``images-{000..015}.tar``, a pattern, or a folder.
-
-    Of a folder, a split has those in its folder of that name, or those whose names begin with it; unless one is named,
-    a folder with archives of ``train`` and ``test`` stands for those of ``test``. Nothing of the kind gives none.
-    """
-    path = Path(source)
-    if path.is_dir():
-        folder = next((path / name for name in names_of_split(split or "") if name and (path / name).is_dir()), None)
-        if folder is not None:
-            return named_archives(os.fspath(folder))
-        archives = sorted(path.glob("[!.]*.tar"))
-        of_split = {
-            part: next(filter(None, ([file for file in archives if file.name.startswith(name)] for name in names)), [])
-            for part, names in {**SPLIT_NAMES, **({} if split is None else {split: names_of_split(split)})}.items()
-        }
-        split_name = split or split_to_measure([part for part, files in of_split.items() if files])
-        return archives if split_name is None else of_split[split_name]
-    if not source.endswith(".tar"):
-        return []
-    if not path.exists() and any(sign in source for sign in "*?["):
-        return sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
-    number = math.prod(max(int(last) - int(first) + 1, 0) for first, last in _RANGE.findall(source))
-    if number > MOST_ARCHIVES:
-        raise ImageError(f"{source} stands for {number} archives", expected=f"at most {MOST_ARCHIVES}")
-    archives = [Path(name) for name in _expanded(source)]
-    missing = [archive for archive in archives if not archive.is_file()]
-    if missing:
-        problem = f"{len(missing)} of {len(archives)} archives are missing ({some_of(map(str, missing), 3)})"
-        raise ImageError(problem, expected="every archive of the range")
-    return archives
-
-
-def _expanded(text: str) -> list[str]:
-    """The names in a range, ``{000..015}`` with zeros in front.
-
-    >>> _expanded("a-{08..10}.tar")
-    ['a-08.tar', 'a-09.tar', 'a-10.tar']
-    """
-    match = _RANGE.search(text)
-    if match is None:
-        return [text]
-    first, last = match.groups()
-    numbers = [f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
-    return [name for number in numbers for name in _expanded(text[: match.start()] + number + text[match.end() :])]
 
 
 def tar_index(folder: Path, archives: Sequence[Path]) -> TarIndex:

@@ -1,20 +1,37 @@
-"""Published lists: text files with a fixed number of words per line, as tables whose index holds the lines' numbers."""
+"""Published lists: text files with a fixed number of words per line, as tables whose index holds the lines' numbers.
+
+And variables of MATLAB files, which hold data only, no code.
+"""
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...errors import TableError
-from ...io.reading import read_text
-from ...tree.label_rows import plain_label
+from ...errors import TableError, require_package
+from ...io.reading import read_text, reading_file
+from ...tree.label_rows import Where, plain_label
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
+
+
+_SCRIPT = """
+import sys
+file, count = sys.argv[1], int(sys.argv[2])
+names, sys.path[:] = sys.argv[3 : 3 + count], sys.argv[3 + count :]
+import pickle
+from scipy.io import loadmat
+content = loadmat(file, squeeze_me=True, variable_names=names)
+pickle.dump([content[name] for name in names], sys.stdout.buffer)
+"""
 
 
 def read_words(path: Path, columns: Sequence[str], *, header: bool = False, count: bool = False) -> pd.DataFrame:
@@ -47,12 +64,12 @@ def table_of_words(path: Path, columns: Sequence[str], rows: Sequence[Sequence[s
     return table
 
 
-class JoinedLists(NamedTuple):
-    """The list of a split, after those of the splits whose classes are numbered first."""
+class SplitRows(NamedTuple):
+    """The rows of a split, after those of the splits whose classes are numbered first."""
 
     table: pd.DataFrame
-    places: list[tuple[str, int]]  # the file and the line of each row
-    earlier_rows: int  # rows before those of the split
+    where: Where  # the name of each row in messages
+    earlier_rows: int = 0  # rows before those of the split
 
     @property
     def own(self) -> pd.DataFrame:
@@ -60,24 +77,30 @@ class JoinedLists(NamedTuple):
         rows: pd.DataFrame = self.table.iloc[self.earlier_rows :]
         return rows
 
-    def where(self, row: int) -> str:
-        """The name of a row in messages."""
-        return "{}, line {}".format(*self.places[row])
 
-    def where_own(self, row: int) -> str:
-        """The name of a row of the split itself."""
-        return self.where(self.earlier_rows + row)
-
-
-def join_lists(files: Sequence[Path], read_list: Callable[[Path], pd.DataFrame]) -> JoinedLists:
+def join_lists(
+    files: Sequence[Path], read_list: Callable[[Path], pd.DataFrame], *, row_kind: str = "line"
+) -> SplitRows:
     """Read the list of a split, the last file, and before it those of earlier splits that are there."""
     import pandas as pd
 
-    *earlier_rows, last_file = files
-    tables = [read_list(file) for file in (*filter(Path.is_file, earlier_rows), last_file)]
-    names = [file.name for file in (*filter(Path.is_file, earlier_rows), last_file)]
-    places = [(name, int(line)) for name, table in zip(names, tables, strict=True) for line in table.index]
-    return JoinedLists(pd.concat(tables, ignore_index=True), places, sum(map(len, tables[:-1])))
+    *earlier_files, last_file = files
+    files = [*filter(Path.is_file, earlier_files), last_file]
+    tables = [read_list(file) for file in files]
+    lines, starts = [table.index for table in tables], np.cumsum([0, *map(len, tables)])
+
+    def where(row: int) -> str:
+        number = int(np.searchsorted(starts, row, side="right")) - 1
+        return f"{files[number].name}, {row_kind} {lines[number][row - starts[number]]}"
+
+    return SplitRows(pd.concat(tables, ignore_index=True), where, int(starts[-2]))
+
+
+def divide_rows(table: pd.DataFrame, where: Where, is_test: NDArray[np.bool_], split: str) -> SplitRows:
+    """The rows of the training or test split, before the latter those of the former."""
+    train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
+    order = (train if split == "train" else np.concatenate([train, test])).tolist()
+    return SplitRows(table.iloc[order], lambda row: where(order[row]), 0 if split == "train" else len(train))
 
 
 def refuse_contradictions(keys: Any, values: Any, row_name: Callable[[int], str], name: str) -> None:
@@ -122,3 +145,18 @@ def text_lines(path: Path) -> list[str]:
     """The lines of a UTF-8 file without trailing empty ones."""
     text = read_text(path).rstrip()
     return text.split("\n") if text else []
+
+
+def read_matlab(file: Path, *variables: str) -> list[Any]:
+    """Variables, without axes of length 1 but with one axis at least; a TableError says what is wrong.
+
+    scipy reads them in a process of its own, because it crashes on some damaged files.
+    """
+    require_package("scipy", extra="train")
+    command = [sys.executable, "-c", _SCRIPT, str(file), str(len(variables)), *variables, *sys.path]
+    with reading_file(file, expected=f"a MATLAB file with {', '.join(variables)}"):
+        answer = subprocess.run(command, capture_output=True, check=False)
+        if answer.returncode:
+            lines = answer.stderr.decode(errors="replace").strip().splitlines()
+            raise ValueError(lines[-1] if lines else f"scipy crashes on it, status {answer.returncode}")
+        return [np.atleast_1d(value) for value in pickle.loads(answer.stdout)]  # noqa: S301 - of the process above

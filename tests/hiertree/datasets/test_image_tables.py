@@ -52,12 +52,6 @@ def test_byte_order_marks_crlf_and_quoted_commas_are_read(tmp_path: Path, photos
     assert (dataset.name, dataset.split, dataset.left_out) == ("images", "test", ())
 
 
-def test_parquet_is_read_like_csv(tmp_path: Path, photos: Path) -> None:
-    path = tmp_path / "images.parquet"
-    pd.DataFrame(ROWS, columns=["file", *LEVELS, "split"]).to_parquet(path)
-    assert load(path, "test", photos).paths.tolist() == [[0, 0], [1, 1], [1, 2]]
-
-
 def test_without_a_split_all_rows_are_taken(tmp_path: Path, photos: Path) -> None:
     dataset = load(write(tmp_path / "images.csv"), None, photos, split_column=None)
     assert (len(dataset), dataset.split) == (4, "all")
@@ -81,11 +75,6 @@ def test_other_splits_are_left_out_in_silence(tmp_path: Path, photos: Path, capl
     rows = [*(row for row in ROWS if row[0] != "b.png"), ("b.png", "lake", "Blue, Lake", "test_fine")]
     assert len(load(write(tmp_path / "images.csv", rows), "test", photos)) == 2
     assert not caplog.text
-
-
-def test_a_missing_column_is_named(tmp_path: Path, photos: Path) -> None:
-    with pytest.raises(TableError, match="species"):
-        load(write(tmp_path / "images.csv"), "test", photos, levels=["kind", "species"])
 
 
 @pytest.mark.parametrize(
@@ -139,12 +128,6 @@ def test_nothing_left_after_skipping_is_an_error(tmp_path: Path, photos: Path) -
     (photos / "a.png").write_text("no image")
     with pytest.raises(ImageError, match="none of 1 images"):
         load(write(tmp_path / "images.csv"), "train", photos, on_bad_image="skip")
-
-
-def test_an_empty_label_is_named_by_line(tmp_path: Path, photos: Path) -> None:
-    path = write(tmp_path / "images.csv", [ROWS[0], ("b.png", "", "Blue, Lake", "train")])
-    with pytest.raises(EmptyLabelError, match=r"images\.csv, line 3"):
-        load(path, "train", photos)
 
 
 def test_one_leaf_text_under_two_parents_needs_to_be_asked_for(tmp_path: Path, photos: Path) -> None:
@@ -209,11 +192,6 @@ def test_a_path_that_ends_early_or_has_a_gap_is_read_by_the_policy_that_the_erro
     assert [table.tree.labels_of(path) for path in table.paths] == expected
 
 
-def test_a_table_of_semicolons_says_so(tmp_path: Path, photos: Path) -> None:
-    with pytest.raises(TableError, match="separate the cells by commas"):
-        load(write(tmp_path / "images.csv", sep=";"), "test", photos)
-
-
 def test_a_table_without_a_column_of_splits_holds_out_a_share_as_a_folder_does(tmp_path: Path, photos: Path) -> None:
     table = write(tmp_path / "images.csv")
     parts = [load(table, split, photos, split_column=None, holdout=0.34, seed=1) for split in ("train", "test")]
@@ -224,7 +202,3 @@ def test_a_table_without_a_column_of_splits_holds_out_a_share_as_a_folder_does(t
     assert by_image.drop_absent_classes().tree.leaves == ("Blue, Lake",)  # the only class of two images
     with pytest.raises(OptionError, match=r"holdout=0\.5 with the split column 'split'"):
         load(table, "test", photos, holdout=0.5)
-    with pytest.raises(OptionError, match=r"split='test' without split_column.*holdout=0\.5"):
-        load(table, "test", photos, split_column=None)
-    with pytest.raises(OptionError, match="seed"):
-        load(table, "test", photos, split_column=None, holdout=0.5, seed=-1)

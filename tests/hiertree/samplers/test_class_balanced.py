@@ -8,19 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from numpy.typing import NDArray
-from sampler_cases import LABELS, class_balanced
+from sampler_cases import LABELS, assert_classes_are_whole, class_balanced
 
 from hiertree.errors import OptionError
 from hiertree.samplers import ClassBalancedSampler, RandomSampler, SuperCategoryPairSampler
-
-
-def assert_classes_are_whole(batch: list[int], labels: NDArray[np.int64], m: int) -> None:
-    """Exactly m items of each class, distinct where the class has so many."""
-    sizes, items = Counter(labels.tolist()), Counter(batch)
-    assert set(Counter(labels[batch].tolist()).values()) == {m}
-    for item, times in items.items():
-        assert times <= -(-m // sizes[labels[item]])
 
 
 @given(class_balanced())
@@ -114,14 +105,6 @@ def test_batches_within_an_epoch_group_classes_differently_in_each_round() -> No
     groups = [frozenset(LABELS[batch].tolist()) for batch in sampler]
     assert len(groups) == 18
     assert len(set(groups)) == 18
-
-
-def test_small_classes_are_filled_up_or_left_out() -> None:
-    labels = [0, 1, 1, 2, 2]
-    sampler = ClassBalancedSampler(labels, batch_size=6, images_per_class=2)
-    assert Counter(next(iter(sampler)))[0] == 2
-    dropped = ClassBalancedSampler(labels, batch_size=4, images_per_class=2, small_classes="drop")
-    assert sorted(next(iter(dropped))) == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(

@@ -33,27 +33,6 @@ def test_epochs_and_seeds_differ_but_each_is_the_same_every_time(kind: int) -> N
     assert epoch(3) != epoch(3, seed=1)
 
 
-@pytest.mark.parametrize("kind", [0, 1, 2])
-def test_the_state_counts_the_batches_yielded(kind: int) -> None:
-    sampler, fresh = samplers()[kind], samplers()[kind]
-    sampler.set_epoch(2)
-    batches = iter(sampler)
-    first = [next(batches) for _ in range(3)]
-    assert sampler.state_dict() == {"epoch": 2, "batch": 3}
-    fresh.load_state_dict(sampler.state_dict())
-    assert fresh.state_dict() == {"epoch": 2, "batch": 3}
-    other_rest = list(fresh)
-    fresh.set_epoch(2)
-    assert first + other_rest == list(fresh)
-
-
-def test_a_data_loader_takes_the_batches_as_they_are() -> None:
-    sampler = samplers()[0]
-    loader = DataLoader(TensorDataset(torch.arange(len(LABELS))), batch_sampler=sampler)
-    assert len(loader) == len(sampler)
-    assert [items.tolist() for (items,) in loader] == list(samplers()[0])
-
-
 def test_negative_labels_and_no_items_are_refused() -> None:
     with pytest.raises(PathError, match="negative"):
         ClassBalancedSampler([-1, 0], batch_size=1, images_per_class=1)
@@ -186,14 +165,6 @@ def test_epochs_resumed_at_any_batch_go_on_as_if_uninterrupted(build_one: Callab
     resumed.load_state_dict(sampler.state_dict())
     rest = chain.from_iterable(iter(lambda: resumed, None))
     assert list(islice(rest, len(uninterrupted) - done)) == uninterrupted[done:]
-
-
-def test_the_state_after_a_whole_epoch_leads_to_the_next_one() -> None:
-    sampler, expected = samplers()[1], epochs_of(samplers()[1], 2)
-    list(sampler)
-    resumed = samplers()[1]
-    resumed.load_state_dict(sampler.state_dict())
-    assert list(resumed) == expected[1]
 
 
 @pytest.mark.parametrize("option", ["batch_size", "images_per_class", "seed", "reduce_per_class"])

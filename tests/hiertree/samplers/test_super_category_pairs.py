@@ -9,19 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from numpy.typing import NDArray
-from sampler_cases import PATHS, super_pairs
+from sampler_cases import PATHS, assert_classes_are_whole, super_pairs
 
 from hiertree.errors import OptionError, PathError
 from hiertree.samplers import SuperCategoryPairSampler
-
-
-def assert_classes_are_whole(batch: list[int], labels: NDArray[np.int64], m: int) -> None:
-    """Exactly m items of each class, distinct where the class has so many."""
-    sizes, items = Counter(labels.tolist()), Counter(batch)
-    assert set(Counter(labels[batch].tolist()).values()) == {m}
-    for item, times in items.items():
-        assert times <= -(-m // sizes[labels[item]])
 
 
 @given(super_pairs())

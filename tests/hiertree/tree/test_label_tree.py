@@ -40,10 +40,6 @@ def test_ids_number_the_nodes_of_a_level_in_order_of_first_appearance(tree):
     assert tree.paths([4]).dtype == np.int32
 
 
-def test_paths_accept_arrays_with_repeats(tree):
-    np.testing.assert_array_equal(tree.paths(np.array([4, 4])), [[1, 2, 2], [1, 2, 2]])
-
-
 def test_lca_level_is_the_number_of_shared_ancestors(tree):
     assert [tree.lca_level(17, leaf) for leaf in (17, 9, 5, 4)] == [3, 2, 1, 0]
 
@@ -58,11 +54,6 @@ def test_same_text_under_two_parents_can_be_refused():
     rows = [("natural", "island", 1), ("human-made", "island", 2)]
     with pytest.raises(NotATreeError, match=r"'island' stands under \('natural',\) and \('human-made',\)"):
         ht.LabelTree.from_paths(rows, homonyms="error")
-
-
-def test_leaves_may_be_known_by_their_whole_path():
-    tree = ht.LabelTree.from_paths([("Greek", "character01"), ("Latin", "character01")], leaf="path")
-    assert tree.lca_level(("Greek", "character01"), ("Latin", "character01")) == 0
 
 
 def test_leaf_with_two_paths_is_refused_with_both_rows_named():
@@ -129,8 +120,6 @@ def test_edges_make_the_tree_that_the_rows_make(tree):
     ("edges", "error", "message"),
     [
         ([("a", "b"), ("b", "c"), ("c", "b")], NotATreeError, "'b' → 'c' → 'b'"),
-        ([("a", "b"), ("b", "a")], NotATreeError, "→"),
-        ([("a", "b"), ("c", "d")], NotATreeError, "2 roots: 'a', 'c'"),
         ([("r", "a"), ("r", "b"), ("a", "x"), ("b", "x")], NotATreeError, "'x' has the parents 'a', 'b'"),
         ([("r", "a"), ("r", "b"), ("b", "x")], UnevenDepthError, "has 1 levels"),
         ([("r", "a"), ("r", "")], EmptyLabelError, "level 1"),
@@ -140,11 +129,6 @@ def test_edges_make_the_tree_that_the_rows_make(tree):
 def test_graph_that_is_no_tree_is_refused(edges, error, message):
     with pytest.raises(error, match=message):
         ht.LabelTree.from_edges(edges)
-
-
-def test_undirected_graph_is_refused():
-    with pytest.raises(HierarchyError, match="undirected"):
-        ht.LabelTree.from_networkx(nx.Graph([("a", "b")]))
 
 
 def test_networkx_graph_is_an_arborescence_and_reads_back(tree):
@@ -181,12 +165,6 @@ def test_summary_counts_nodes_and_children(tree):
     assert summary["nodes"].tolist() == [2, 3, 4]
     assert summary["most_children"].tolist() == [2, 2, 2]
     assert summary["least_children"].tolist() == [2, 1, 1]
-
-
-def test_drawing_cuts_long_families_and_says_so(tree):
-    wide_tree = ht.LabelTree.from_paths([("a", i) for i in range(9)])
-    assert wide_tree.to_text(most_children=3).splitlines() == ["└── a", "    ├── 0", "    ├── 1", "    └── … 7 more"]
-    assert tree.to_text().splitlines()[0] == "├── natural"
 
 
 def test_csv_and_json_read_back_as_the_same_tree(tree, tmp_path):
@@ -240,10 +218,6 @@ def test_the_rest_of_a_path_may_be_unknown(tmp_path):
     assert tree.lca_level("owl", "o") == 2
     assert tree.subtree("bird").leaves == ("w", "o", "owl")
     assert tree.restrict(["bird"]).summary()["nodes"].tolist() == [1, 0, 0]
-    assert tree.to_text().splitlines() == [
-        *("├── bird", "│   ├── wren", "│   │   └── w", "│   └── owl", "│       └── o"),
-        *("└── mammal", "    ├── cat", "    └── bat", "        └── b"),
-    ]
     tree.to_json(tmp_path / "tree.json")
     assert ht.LabelTree.from_json(tmp_path / "tree.json") == tree
     tree.to_csv(tmp_path / "tree.csv")
@@ -255,8 +229,6 @@ def test_the_rest_of_a_path_may_be_unknown(tmp_path):
     assert [branches.labels_of(path) for path in branches.paths(["bird", "w", "cat", "owl"])] == [
         *map(tree.labels_of, paths)
     ]
-    with pytest.raises(OptionError, match="to_json"):
-        tree.to_newick(tmp_path / "tree.nwk")
     with pytest.raises(EmptyLabelError, match="no label"):
         ht.LabelTree.from_paths([(), ("bird",)], uneven="unknown")
 
@@ -280,12 +252,6 @@ def test_csv_errors_name_file_and_line(tmp_path):
         ht.LabelTree.from_csv(tmp_path / "labels.csv", levels=["kind", "leaf"])
     with pytest.raises(TableError, match="leef"):
         ht.LabelTree.from_csv(tmp_path / "labels.csv", levels=["kind", "leef"])
-
-
-def test_csv_cells_that_end_early_follow_the_policy(tmp_path):
-    (tmp_path / "labels.csv").write_text("a,b,c\nx,y,z\nx,w,\n")
-    tree = ht.LabelTree.from_csv(tmp_path / "labels.csv", levels=["a", "b", "c"], uneven="pad")
-    assert tree.labels_of(tree.paths(["w"])[0]) == ("x", "w", "w")
 
 
 def test_csv_leaf_ids_with_leading_zeros_stay_text(tmp_path):
@@ -318,15 +284,10 @@ def _same_tree(a: ht.LabelTree, b: ht.LabelTree) -> bool:
     return a.level_names == b.level_names and rows[0] == rows[1]
 
 
-def test_equal_numbers_of_an_array_are_one_label() -> None:
-    rows = [[0, 1], [0, 2], [3, 1]]
-    assert ht.LabelTree.from_paths(np.array(rows), leaf="path") == ht.LabelTree.from_paths(rows, leaf="path")
-
-
-def test_equal_numbers_of_a_tensor_are_one_label() -> None:
+def test_equal_numbers_of_an_array_or_tensor_are_one_label() -> None:
     torch, rows = pytest.importorskip("torch"), [[0, 1], [0, 2], [3, 1]]
-    for tensors in (torch.tensor(rows), list(map(torch.tensor, rows))):
-        assert ht.LabelTree.from_paths(tensors, leaf="path") == ht.LabelTree.from_paths(rows, leaf="path")
+    for arrays in (np.array(rows), torch.tensor(rows), list(map(torch.tensor, rows))):
+        assert ht.LabelTree.from_paths(arrays, leaf="path") == ht.LabelTree.from_paths(rows, leaf="path")
 
 
 def test_labels_are_those_of_a_path_that_exists() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import networkx as nx
 import pandas as pd
 import pytest
 
@@ -27,10 +26,18 @@ def test_inaturalist_2018_has_8142_species_at_depth_7(semantic):
     assert tree.labels_of(tree.paths(["4088"])[0])[-1] == "Felis catus"
 
 
-def test_cifar_100_has_100_classes(semantic):
-    edges = read_edges(semantic / "Cifar-Hierarchy__cifar.parent-child.txt")
-    tree = ht.LabelTree.from_edges(edges, uneven="pad")
-    assert len(tree) == 100
+@pytest.mark.parametrize(
+    ("file", "leaves"),
+    [
+        ("Cifar-Hierarchy__cifar", 100),
+        ("CUB-Hierarchy__cub_balanced", 200),
+        ("CUB-Hierarchy__cub_flat", 200),
+        ("CUB-Hierarchy__cub_wikispecies", 200),
+    ],
+)
+def test_lists_of_edges_hold_every_class(semantic, file, leaves):
+    edges = read_edges(semantic / f"{file}.parent-child.txt")
+    assert len(ht.LabelTree.from_edges(edges, uneven="pad")) == leaves
 
 
 def test_nabirds_has_555_leaves_and_uneven_depths(semantic):
@@ -38,12 +45,6 @@ def test_nabirds_has_555_leaves_and_uneven_depths(semantic):
     with pytest.raises(UnevenDepthError):
         ht.LabelTree.from_edges(edges)
     assert len(ht.LabelTree.from_edges(edges, uneven="pad")) == 555
-
-
-@pytest.mark.parametrize("name", ["balanced", "flat", "wikispecies"])
-def test_cub_trees_have_200_species(semantic, name):
-    edges = read_edges(semantic / f"CUB-Hierarchy__cub_{name}.parent-child.txt")
-    assert len(ht.LabelTree.from_edges(edges, uneven="pad")) == 200
 
 
 @pytest.mark.parametrize(
@@ -66,21 +67,6 @@ def test_family_published_under_two_orders_is_found(shared_data):
     assert ht.LabelTree.from_paths(rows).summary()["homonyms"].tolist() == [0, 1, 0]
     with pytest.raises(NotATreeError, match=r"'Laridae' stands under \('Charadriiformes',\) and \('Coraciiformes',\)"):
         ht.LabelTree.from_paths(rows, homonyms="error")
-
-
-@pytest.mark.parametrize("name", ["CIFAR100", "TinyImagenet200"])
-def test_wordnet_graphs_are_read_or_refused_by_name(shared_data, name):
-    content = json.loads(
-        (shared_data / "taxonomies" / "nbdt" / f"nbdt__hierarchies__{name}__graph-wordnet.json").read_text()
-    )
-    graph = nx.node_link_graph(content, edges="links")
-    if nx.is_arborescence(graph):
-        assert len(ht.LabelTree.from_networkx(graph, uneven="pad", homonyms="rename")) == int(
-            "".join(filter(str.isdigit, name))
-        )
-    else:
-        with pytest.raises(NotATreeError):
-            ht.LabelTree.from_networkx(graph, uneven="pad")
 
 
 def test_washington_landmarks_are_844_leaves(shared_data):

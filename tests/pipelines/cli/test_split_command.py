@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hiertree.datasets.split_rows import draw_parts
+from hiertree.datasets.splits import draw_parts
 from hiertree.io.tables import read_table
 from hiertree.pipelines.cli.application import main
 

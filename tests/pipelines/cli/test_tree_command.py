@@ -29,8 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("repeats.csv").write_text("kind,type\nnatural,lake\nnatural,lake\n")
     Path("homonyms.csv").write_text("kind,type,id\nnatural,stone,1\nbuilt,stone,2\n")
     Path("two_paths.csv").write_text("kind,type\nnatural,cave\nbuilt,cave\n")
-    Path("deep.nwk").write_text("((a,b)x,c)root;")
-    Path("support.nwk").write_text("((a,b)90,(c,d)90)root;")
+    Path("deep.txt").write_text("root x\nx a\nx b\nroot c\n")
     return tmp_path
 
 
@@ -68,8 +67,7 @@ def test_a_graph_with_several_parents_becomes_a_table_that_python_reads_as_the_s
         ("repeats.csv --levels kind,type", "--repeats merge"),
         ("homonyms.csv --levels kind,type,id --homonyms error", "--homonyms separate"),
         ("two_paths.csv --levels kind,type", "--leaf path"),
-        ("deep.nwk", "--uneven pad"),
-        ("support.nwk", "--no-inner-names"),
+        ("deep.txt", "--uneven pad"),
     ],
 )
 def test_the_error_for_each_defect_names_the_option_that_mends_it(
@@ -95,7 +93,7 @@ def test_the_error_for_each_defect_names_the_option_that_mends_it(
         "gaps.csv",
         "gaps.csv --levels kind --edges kind,type",
         "is_a.csv --edges of",
-        "deep.nwk --direction child-parent",
+        "deep.txt --gaps above",
     ],
 )
 def test_options_of_other_files_are_refused(folder: Path, typed: str, capsys: pytest.CaptureFixture[str]):
