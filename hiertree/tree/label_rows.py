@@ -22,6 +22,7 @@ from ..options import check_choice
 
 Row: TypeAlias = tuple[Hashable, ...]
 Where: TypeAlias = Callable[[int], str]
+Nested: TypeAlias = "dict[Hashable, Nested | list[Hashable]]"
 Uneven = Literal["error", "pad", "truncate", "unknown"]
 Repeats = Literal["error", "merge"]
 Homonyms = Literal["separate", "error"]
@@ -241,3 +242,14 @@ def refuse_homonyms(rows: Sequence[Row]) -> None:
                 problem = f"{row[level]!r} stands under {first!r} and {row[:level]!r}"
                 remedy = "rename one, or pass homonyms='separate' if they are different things"
                 raise NotATreeError(problem, expected="one parent for every label", remedy=remedy)
+
+
+def nest(rows: Iterable[Row], leaf_ids: Iterable[Hashable]) -> Nested:
+    """Rows as nested dictionaries of labels; the finest labels hold lists of leaf ids, below None where unknown."""
+    nested: dict[Hashable, Any] = {}
+    for row, leaf in zip(rows, leaf_ids, strict=True):
+        node = nested
+        for label in row[:-1]:
+            node = node.setdefault(label, {})
+        node.setdefault(row[-1], []).append(leaf)
+    return nested

@@ -14,7 +14,7 @@ from hiertree.errors import HiertreeError, OptionError
 from hiertree.io.reading import naming_file
 
 from .checked_paths import INPUT_FILE, OUTPUT_FILE, command
-from .options import NAMES, choice, option
+from .options import NAMES, choice, flag, option
 
 if TYPE_CHECKING:
     from hiertree import LabelTree
@@ -35,8 +35,8 @@ _POLICIES = {
     "repeats": (("error", "merge"), "Merge equal rows of a table."),
     "leaf": (("label", "path"), "A leaf is its last label, or its whole path."),
 }
-_NAMES = {"level_names": "--levels"}  # options of other names than the readers'
-_WRITERS = {".csv": "to_csv", ".json": "to_json", ".graphml": "to_graphml"}
+_NAMES = {"level_names": "--levels", "inner_names": "--no-inner-names"}  # options of other names than the readers'
+_WRITERS = {".csv": "to_csv", ".json": "to_json", ".graphml": "to_graphml", ".nwk": "to_newick", ".newick": "to_newick"}
 
 
 def _typed(name: str) -> str:
@@ -52,23 +52,25 @@ def _policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @command(example="hiertree tree edges.txt --direction child-parent --multiple-parents shortest --out labels.csv")
 @click.argument("source", type=INPUT_FILE)
-@option("--out", OUTPUT_FILE, "The tree: .csv, .json or .graphml.", required=True)
+@option("--out", OUTPUT_FILE, "The tree: .csv, .json, .graphml or .nwk.", required=True)
 @option("--levels", NAMES, "Columns of a table, coarse → fine; else names for levels.")
 @option("--edges", NAMES, "Instead, the two columns of a table of edges.", metavar="PARENT,CHILD")
 @_policy_options
 @option("--inner-leaves", NAMES, "Inner nodes that items carry too, or 'all'.")
+@flag("--no-inner-names", "Ignore inner names in Newick that hold the support of branches.")
 def tree(
     source: Path,
     out: Path,
     levels: tuple[str, ...] | None,
     edges: tuple[str, ...] | None,
+    no_inner_names: bool,
     inner_leaves: tuple[str, ...] | None,
     **policies: Any,
 ) -> None:
     """Turn the hierarchy in SOURCE into a tree: a table of labels for the other commands, or another format.
 
-    SOURCE is a CSV or Parquet table with --levels or --edges, GraphML, a tree.json, or a text file with a parent and
-    its child on each line. Each defect is an error, unless its option says what to do.
+    SOURCE is a CSV or Parquet table with --levels or --edges, GraphML, Newick (.nwk), a tree.json, or a text file with
+    a parent and its child on each line. Each defect is an error, unless its option says what to do.
     """
     write = _WRITERS.get(out.suffix.lower())
     if write is None:
@@ -76,6 +78,8 @@ def tree(
     options = {name: value for name, value in policies.items() if value is not None}
     if inner_leaves is not None:
         options["inner_leaves"] = "all" if inner_leaves == ("all",) else inner_leaves
+    if no_inner_names:
+        options["inner_names"] = False
     try:
         with naming_file(source):
             read = _reader(source, levels or (), edges or ())
@@ -109,8 +113,8 @@ def _reader(source: Path, levels: tuple[str, ...], edges: tuple[str, ...]) -> Ca
     if kind == ".json":
         _check_options(names, LabelTree.from_json, source)
         return partial(LabelTree.from_json, source)
-    if kind == ".graphml":
-        return partial(LabelTree.from_graphml, source, **names)
+    if kind in (".nwk", ".newick", ".graphml"):
+        return partial(LabelTree.from_graphml if kind == ".graphml" else LabelTree.from_newick, source, **names)
     return partial(LabelTree.from_edges, read_edges(source), **names)
 
 

@@ -62,7 +62,7 @@ class LabelColumns:
         """The columns of labels among those of a table."""
         levels = list(self.levels) or [name for name in names if name not in (self.id_column(names), *ADDED)]
         if not levels:
-            remedy = "hiertree tree makes such a table of edges or GraphML"
+            remedy = "hiertree tree makes such a table of edges, GraphML or Newick"
             raise OptionError("a table without labels", expected="columns besides that of the names", remedy=remedy)
         if len(set(levels)) < len(levels):
             raise OptionError(f"levels {', '.join(levels)}", expected="different columns, coarse → fine")

@@ -1,4 +1,4 @@
-"""Trees of frames, rows with gaps and GraphML, and back again."""
+"""Trees of frames, rows with gaps, GraphML and Newick, and back again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hiertree as ht
-from hiertree.errors import EmptyLabelError, HierarchyError, OptionError, TableError
+from hiertree.errors import DuplicateLeafError, EmptyLabelError, HierarchyError, NotATreeError, OptionError, TableError
 from hiertree.tree import read_edges
 
 ROWS = [("natural", "lake", 17), ("natural", "peak", 5), ("human-made", "it's (a) church", 4), ("natural", "lake", 9)]
@@ -117,6 +117,66 @@ def test_what_is_no_graphml_is_refused(tree, tmp_path):
     assert file.read_text() == text_before
 
 
+def test_newick_keeps_labels_with_quotes_brackets_and_spaces(tree, tmp_path):
+    file = tmp_path / "tree.nwk"
+    tree.to_newick(file)
+    assert "'it''s (a) church'" in file.read_text()
+    assert set(ht.LabelTree.from_newick(file, level_names=NAMES).leaves) == {17, 5, 4, 9}
+    reordered = ht.LabelTree.from_paths([ROWS[0], ROWS[3], ROWS[1], ROWS[2]], level_names=NAMES)
+    assert ht.LabelTree.from_newick(file, level_names=NAMES) == reordered
+    label_tree = ht.LabelTree.from_paths([("[x]", "a:b;c"), ("[x]", "ü_1"), ("''", "new\nline")])
+    label_tree.to_newick(file)
+    assert ht.LabelTree.from_newick(file) == label_tree
+    alphabets = ht.LabelTree.from_paths([("Greek", "character01"), ("Latin", "character01")], leaf="path")
+    alphabets.to_newick(file)
+    assert ht.LabelTree.from_newick(file, leaf="path") == alphabets
+
+
+def test_newick_of_phylogenetics_is_read(tmp_path):
+    file = tmp_path / "cats.nwk"
+    file.write_text(
+        "(('Felis catus':0.1,Felis_lybica:0.2)[&rate=1]:0.3,(Panthera_leo,Panthera_tigris)Panthera:1e-3);\n"
+    )
+    tree = ht.LabelTree.from_newick(file)
+    assert [tree.labels_of(path) for path in tree.paths(["Felis catus", "Panthera_leo"])] == [
+        ("node 1", "Felis catus"),
+        ("Panthera", "Panthera_leo"),
+    ]
+    file.write_text("((a,b)100,(c,d)100)root;")  # the support of branches
+    with pytest.raises(TableError, match="inner_names=False"):
+        ht.LabelTree.from_newick(file)
+    assert ht.LabelTree.from_newick(file, inner_names=False).level_sizes == (2, 4)
+    file.write_text("(a,b)first;(c,d)second;")
+    with pytest.raises(TableError, match=r"2 trees.*forest='join'"):
+        ht.LabelTree.from_newick(file)
+    forest = ht.LabelTree.from_newick(file, forest="join")
+    assert forest.labels_of(forest.paths(["c"])[0]) == ("second", "c")
+
+
+def test_newick_reads_the_names_after_the_support_of_branches(tmp_path):
+    file = tmp_path / "bacteria.nwk"
+    file.write_text("((a:1,b)'100.0:g__X':0.2,(c,d)'99:g__Y',('5:e',f)'7:')root;")
+    tree = ht.LabelTree.from_newick(file)
+    assert [tree.labels_of(path) for path in tree.paths(["a", "c", "5:e"])] == [
+        ("g__X", "a"),
+        ("g__Y", "c"),
+        ("7:", "5:e"),
+    ]
+    for content in ("((a,b)95:Homo,c);", "((a,b)0.9:g__X:0.2,c);", "(a:x,b);"):
+        file.write_text(content)
+        for inner_names in (True, False):
+            with pytest.raises(TableError, match=r"no number after the colon.*quotes"):
+                ht.LabelTree.from_newick(file, inner_names=inner_names, uneven="pad")
+
+
+def test_newick_holds_backslashes_or_refuses_them(tmp_path):
+    tree = ht.LabelTree.from_paths([("a\\b", "x"), ("c", "y\\")])
+    tree.to_newick(tmp_path / "tree.nwk")
+    assert ht.LabelTree.from_newick(tmp_path / "tree.nwk") == tree
+    with pytest.raises(OptionError, match=r"backslash.*to_json"):
+        ht.LabelTree.from_paths([("a\\b c", "x")]).to_newick(tmp_path / "tree.nwk")
+
+
 @pytest.mark.parametrize("header", ["parent child", "child parent", "Source Target", "parent_id taxon"])
 def test_a_header_of_two_words_is_no_edge(header, tmp_path, caplog):
     file = tmp_path / "edges.txt"
@@ -188,10 +248,42 @@ def test_graphml_of_yed_and_of_other_types_is_read_as_networkx_reads_it(tmp_path
         ht.LabelTree.from_graphml(file)
 
 
-def test_inaturalist_goes_through_graphml(shared_data, tmp_path):
+def test_leaves_are_made_once(tree):
+    assert tree.leaves is tree.leaves
+
+
+@pytest.mark.parametrize(
+    "content", ["", "a;", "(a,b", "(a,b));", "(a b,c);", "('a,b);", "(" * 1500 + "a" + ")" * 1500 + ";"]
+)
+def test_what_is_no_newick_is_refused(content, tmp_path):
+    file = tmp_path / "bad.nwk"
+    file.write_text(content)
+    with pytest.raises(TableError, match=r"bad\.nwk"):
+        ht.LabelTree.from_newick(file)
+
+
+def test_newick_refuses_what_it_cannot_say(tmp_path):
+    file = tmp_path / "bad.nwk"
+    for content, error in [
+        ("(a,b,);", EmptyLabelError),
+        ("(a,a);", DuplicateLeafError),
+        ("((a)x,(a)y);", NotATreeError),
+    ]:
+        file.write_text(content)
+        with pytest.raises(error):
+            ht.LabelTree.from_newick(file)
+    with pytest.raises(OptionError, match="to_json"):
+        ht.LabelTree.from_paths([("a", "b", 1), ("a", "c")], uneven="truncate").to_newick(tmp_path / "cut.nwk")
+    assert not (tmp_path / "cut.nwk").exists()
+
+
+def test_inaturalist_goes_through_both_formats(shared_data, tmp_path):
     file = shared_data / "taxonomies" / "semantic_embeddings" / "iNaturalist-Hierarchy__hierarchy_inat2019.txt"
     tree = ht.LabelTree.from_edges(ht.tree.read_edges(file), uneven="pad")
+    tree.to_newick(tmp_path / "inat.nwk")
     tree.to_graphml(tmp_path / "inat.graphml")
+    newick = ht.LabelTree.from_newick(tmp_path / "inat.nwk")
+    assert (sorted(newick.leaves), newick.level_sizes) == (sorted(map(int, tree.leaves)), tree.level_sizes)
     assert ht.LabelTree.from_graphml(tmp_path / "inat.graphml") == tree
 
 
@@ -199,9 +291,10 @@ def test_inaturalist_goes_through_graphml(shared_data, tmp_path):
     "reader",
     [
         lambda file: ht.LabelTree.from_edges(read_edges(file)),
+        ht.LabelTree.from_newick,
         ht.LabelTree.from_json,
     ],
-    ids=["edges", "json"],
+    ids=["edges", "newick", "json"],
 )
 def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path, reader):
     file = tmp_path / "tree.txt"

@@ -29,7 +29,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("repeats.csv").write_text("kind,type\nnatural,lake\nnatural,lake\n")
     Path("homonyms.csv").write_text("kind,type,id\nnatural,stone,1\nbuilt,stone,2\n")
     Path("two_paths.csv").write_text("kind,type\nnatural,cave\nbuilt,cave\n")
-    Path("deep.txt").write_text("root x\nx a\nx b\nroot c\n")
+    Path("deep.nwk").write_text("((a,b)x,c)root;")
+    Path("support.nwk").write_text("((a,b)90,(c,d)90)root;")
     return tmp_path
 
 
@@ -67,7 +68,8 @@ def test_a_graph_with_several_parents_becomes_a_table_that_python_reads_as_the_s
         ("repeats.csv --levels kind,type", "--repeats merge"),
         ("homonyms.csv --levels kind,type,id --homonyms error", "--homonyms separate"),
         ("two_paths.csv --levels kind,type", "--leaf path"),
-        ("deep.txt", "--uneven pad"),
+        ("deep.nwk", "--uneven pad"),
+        ("support.nwk", "--no-inner-names"),
     ],
 )
 def test_the_error_for_each_defect_names_the_option_that_mends_it(
@@ -93,7 +95,7 @@ def test_the_error_for_each_defect_names_the_option_that_mends_it(
         "gaps.csv",
         "gaps.csv --levels kind --edges kind,type",
         "is_a.csv --edges of",
-        "deep.txt --gaps above",
+        "deep.nwk --direction child-parent",
     ],
 )
 def test_options_of_other_files_are_refused(folder: Path, typed: str, capsys: pytest.CaptureFixture[str]):
