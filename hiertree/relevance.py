@@ -20,13 +20,14 @@ from array_api_compat import device
 from .arrays import array_library, as_array, is_on_host
 from .errors import InputError, ShapeError
 from .options import check_choice, check_number, check_shares
+from .tree.label_rows import Uneven
 from .tree.label_tree import LabelTree
 
 if TYPE_CHECKING:
     import networkx as nx
     from numpy.typing import NDArray
 
-Measure = Literal["lca_height", "resnik"]
+Measure = Literal["lca_height", "unpadded_lca_height", "resnik"]
 
 
 def hap(counts: Any, *, alpha: float = 1.0) -> Any:
@@ -114,6 +115,10 @@ def from_networkx(
 
     * ``"lca_height"``: 1 − height(c) / height(root) = l / L (Barz & Denzler, *Hierarchy-based Image Embeddings for
       Semantic Image Retrieval*, WACV 2019, Eq. 2);
+    * ``"unpadded_lca_height"``: the same in the tree before ``uneven="pad"`` repeated labels, in which height(c) counts
+      the levels down to the deepest leaf below c, and a shallow leaf is no higher for its repetitions. A graph with
+      leaves at several depths is taken as it is; of a LabelTree, a label whose only child has the same text counts as
+      repeated;
     * ``"resnik"``: the information content IC(c) = −log(leaves under c / all leaves), divided by log(all leaves) so
       that it lies in [0, 1] (Resnik, IJCAI 1995, with leaf counts for probabilities).
 
@@ -138,11 +143,43 @@ def from_networkx(
            [0.        , 0.33333333, 0.66666667, 1.        ]])
     """
     check_choice("measure", measure, Measure)
-    label_tree = tree if isinstance(tree, LabelTree) else LabelTree.from_networkx(tree)
+    uneven: Uneven = "pad" if measure == "unpadded_lca_height" else "error"
+    label_tree = tree if isinstance(tree, LabelTree) else LabelTree.from_networkx(tree, uneven=uneven)
     paths = label_tree.paths(query_leaves)
+    if measure == "unpadded_lca_height":
+        if isinstance(tree, LabelTree):
+            depths = _unpadded_depths(tree)
+        else:
+            import networkx as nx
+
+            depths = np.array([len(nx.ancestors(tree, leaf)) for leaf in label_tree.leaves])
+        return _unpadded_heights(label_tree, depths, paths)
     if measure == "resnik":
         return _information_content(label_tree, paths)
     return np.tile(np.arange(label_tree.num_levels + 1) / label_tree.num_levels, (len(paths), 1))
+
+
+def _unpadded_depths(tree: LabelTree) -> NDArray[np.int64]:
+    """(n,) the depth of each leaf without its repetitions: the only children of nodes of the same label."""
+    paths = tree.paths(tree.leaves)
+    leaves_below = [np.bincount(column) for column in paths.T]
+    depths = np.full(len(paths), tree.num_levels)
+    for leaf, path in enumerate(paths.tolist()):
+        row, depth = tree.labels_of(path), tree.num_levels
+        while depth > 1 and row[depth - 1] == row[depth - 2] and leaves_below[depth - 2][path[depth - 2]] == 1:
+            depth -= 1
+        depths[leaf] = depth
+    return depths
+
+
+def _unpadded_heights(tree: LabelTree, depths: NDArray[np.int64], paths: NDArray[np.int32]) -> NDArray[np.float64]:
+    all_paths, num_levels = tree.paths(tree.leaves), tree.num_levels
+    table = np.zeros((len(paths), num_levels + 1))
+    for level in range(1, num_levels + 1):
+        height = np.zeros(tree.level_sizes[level - 1])
+        np.maximum.at(height, all_paths[:, level - 1], depths - level)
+        table[:, level] = 1.0 - height[paths[:, level - 1]] / depths.max()
+    return table
 
 
 def _information_content(tree: LabelTree, paths: NDArray[np.int32]) -> NDArray[np.float64]:
