@@ -159,7 +159,7 @@ def scrape(
         subjects.add_to(database)
         if failed_too:
             database.forget_failures()
-        client = Client(transport, settings=settings, clock=clock, memory=database, log=log)
+        client = Client(transport, settings=settings, clock=clock, log=log)
         try:
             ask_missing(database, client, cutoff=cutoff)
         finally:

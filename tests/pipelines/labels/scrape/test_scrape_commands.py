@@ -2,12 +2,7 @@
 
 import csv
 import json
-import os
-import shutil
-import tempfile
 import time
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from wikimedia import Wikimedia, World
@@ -261,48 +256,6 @@ def test_pages_may_be_read_faster_than_the_api_is_asked():
     assert ScrapeSettings(source="html", requests_per_minute=1000).source == "html"
     with pytest.raises(OptionError, match="fewer than 1200"):
         ScrapeSettings(source="html", requests_per_minute=1200)
-
-
-@contextmanager
-def read_only(folder):
-    """The folder as on a disk that is mounted read-only; root may write everywhere and becomes nobody."""
-    for path in (folder, *folder.iterdir()):
-        path.chmod(0o555)
-    if os.geteuid() == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if os.getuid() == 0:
-            os.seteuid(0)
-        folder.chmod(0o755)
-
-
-@pytest.fixture
-def shared_folder():
-    """A folder that everybody may read, unlike pytest's own."""
-    folder = Path(tempfile.mkdtemp(prefix="hiertree-"))
-    yield folder
-    shutil.rmtree(folder)
-
-
-def test_a_store_on_a_read_only_disk_is_read(table, shared_folder, capsys):
-    with Wikimedia(World.numbered(60)) as wikimedia:
-        assert run("scrape", table, "--store", shared_folder / "s.sqlite", *web_options(wikimedia)) == 0
-    expected = capsys.readouterr().out
-    with read_only(shared_folder):
-        assert run("status", shared_folder / "s.sqlite") == 0
-        with pytest.raises(ScrapeError, match=r"readonly|read-only|unable to open"), Store(shared_folder / "s.sqlite"):
-            pass
-    assert capsys.readouterr().out.startswith(expected.rstrip())
-
-
-def test_a_read_only_store_with_a_log_that_was_not_merged_is_refused(shared_folder):
-    with Store(shared_folder / "s.sqlite"):
-        pass
-    (shared_folder / "s.sqlite-wal").write_bytes(b"something")
-    with read_only(shared_folder), pytest.raises(ScrapeError, match=r"was not merged.*copy both to a folder"):
-        Store(shared_folder / "s.sqlite", create=False)
 
 
 def test_a_store_of_another_version_is_refused_and_stays_as_it_is(tmp_path):

@@ -120,7 +120,7 @@ def test_bzip2_is_unpacked_alike_by_either_library_whole_and_broken(world, tmp_p
 
     def blocks(content):
         path.write_bytes(content)
-        return b"".join(shown_blocks(path, cores=2, note=str))
+        return b"".join(shown_blocks(path, cores=2, note=lambda: ""))
 
     assert blocks(packed) == text
     assert blocks(bz2.compress(text[:half]) + bz2.compress(text[half:])) == text  # as pbzip2 packs
