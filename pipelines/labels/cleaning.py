@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import AnyPath, write_json
@@ -46,7 +46,6 @@ from .scrape.outcomes import read_stored, stored_hypernyms
 from .scrape.titles import item_id_of
 from .steps import HYPERNYMS, LABELS, REPORT, LabelStep, Settings, StepRecord, option
 
-Item = TypeVar("Item")
 Multi: TypeAlias = Literal["drop", "first", "all"]
 Unnamed: TypeAlias = Literal["drop", "keep"]
 
@@ -69,8 +68,8 @@ _MENDED_SHOWN = 3
 class Cleaned:
     """The outcome: landmarks kept and dropped, and the texts that were corrected (as scraped → label)."""
 
-    kept: Collection[KeptLandmark]
-    dropped: Collection[DroppedLandmark]
+    kept: Sequence[KeptLandmark]
+    dropped: Sequence[DroppedLandmark]
     mended: dict[str, str]
 
     @cached_property
@@ -98,13 +97,8 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
     ([('lake',)], ['no label', 'not scraped'])
     """
     CleanSettings(multi=multi, unnamed=unnamed)  # checks them
-    cleaning = _cleaned(list(landmarks), multi, unnamed)
-    return Cleaned(list(cleaning.kept), list(cleaning.dropped), cleaning.mended)
-
-
-def _cleaned(landmarks: Iterable[Landmark], multi: Multi, unnamed: Unnamed) -> Cleaned:
-    """Clean landmarks, which each iteration over the result reads again, so that none is held in memory."""
-    counts = Counter(landmark.values for landmark in landmarks)  # most landmarks share theirs
+    rows = list(landmarks)
+    counts = Counter(landmark.values for landmark in rows)  # most landmarks share theirs
     named_values_of = _put_names(counts)
     texts: Counter[str] = Counter()
     for values, named_values in named_values_of.items():
@@ -114,43 +108,18 @@ def _cleaned(landmarks: Iterable[Landmark], multi: Multi, unnamed: Unnamed) -> C
     verdicts = {
         values: _verdict(named_values, spelling, multi, unnamed) for values, named_values in named_values_of.items()
     }
-    number = sum(count for values, count in counts.items() if verdicts[values].reason is None)
-    kept_landmarks = _Each(partial(_each_kept, landmarks, verdicts), number)
-    dropped_landmarks = _Each(partial(_each_dropped, landmarks, verdicts), counts.total() - number)
-    mended_labels = {text: label for text in sorted(texts) if (label := spelling[text]) and label != text}
-    return Cleaned(kept_landmarks, dropped_landmarks, mended_labels)
-
-
-class _Each(Collection[Item]):
-    """A collection whose items are made anew for each iteration."""
-
-    def __init__(self, make: Callable[[], Iterator[Item]], length: int) -> None:
-        self._make, self._length = make, length
-
-    def __iter__(self) -> Iterator[Item]:
-        return self._make()
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __contains__(self, item: object) -> bool:
-        return any(element == item for element in self)
-
-
-def _each_kept(landmarks: Iterable[Landmark], verdicts: Verdicts) -> Iterator[KeptLandmark]:
-    for landmark in landmarks:
-        reason, labels, item_ids, texts, _ = verdicts[landmark.values]
+    kept: list[KeptLandmark] = []
+    dropped: list[DroppedLandmark] = []
+    for landmark in rows:
+        reason, labels, item_ids, label_texts, scraped = verdicts[landmark.values]
+        fields, origin = (landmark.landmark_id, landmark.category), landmark.origin
         if reason is None:
-            fields = (landmark.landmark_id, landmark.category, labels, item_ids)
-            yield KeptLandmark(*fields, origin=landmark.origin, scraped=texts)
-
-
-def _each_dropped(landmarks: Iterable[Landmark], verdicts: Verdicts) -> Iterator[DroppedLandmark]:
-    for landmark in landmarks:
-        reason, *_, scraped_texts = verdicts[landmark.values]
-        if reason is not None:
-            origin = _add_cause(landmark.origin, scraped_texts)
-            yield DroppedLandmark(landmark.landmark_id, landmark.category, scraped_texts, reason, origin)
+            kept.append(KeptLandmark(*fields, labels, item_ids, origin=origin, scraped=label_texts))
+        else:
+            dropped.append(DroppedLandmark(*fields, scraped, reason, _add_cause(origin, scraped)))
+    return Cleaned(
+        kept, dropped, {text: label for text in sorted(texts) if (label := spelling[text]) not in ("", text)}
+    )
 
 
 class _Verdict(NamedTuple):
@@ -161,9 +130,6 @@ class _Verdict(NamedTuple):
     item_ids: tuple[str, ...]
     label_texts: str  # of the labels, as scraped
     scraped: tuple[str, ...]
-
-
-Verdicts: TypeAlias = "Mapping[Values | None, _Verdict]"
 
 
 def _put_names(values: Iterable[Values | None]) -> dict[Values | None, Values | None]:
@@ -295,14 +261,13 @@ class CleanStep(LabelStep[tuple[Cleaned, dict[str, Any]]]):
 
     def _compute(self) -> tuple[Cleaned, dict[str, Any]]:
         columns, separator = self.columns, self.settings.separator
-        landmarks: Iterable[Landmark]
         if self.store is None:
             landmarks, unknown_ids = read_landmarks(
                 self.landmarks, self.instances, columns=columns, separator=separator
             )
         else:
             landmarks, unknown_ids = read_stored(self.landmarks, self.store, columns=columns)
-        cleaning = _cleaned(landmarks, self.settings.multi, self.settings.unnamed)
+        cleaning = clean_landmarks(landmarks, multi=self.settings.multi, unnamed=self.settings.unnamed)
         report = cleaning_report(cleaning, unknown_ids=unknown_ids)
         joined_values, ids = _joined_values(cleaning.labels, separator), _own_ids(cleaning)
         report |= {"joined_values": joined_values} if joined_values else {}

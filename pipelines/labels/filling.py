@@ -33,7 +33,7 @@ from .cleaning import COMMAND as CLEAN_COMMAND
 from .cleaning import Cleaned, describe_cleaning, landmark_counts, read_report, write_cleaned
 from .encode.encoders import ClipSettings
 from .landmark_images import EncodedImages, ImageFolderSettings, StoredVectors
-from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, each_dropped, label_counts, read_kept
+from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, label_counts, read_dropped, read_kept
 from .steps import REPORT, Count, LabelStep, StepRecord, hypernyms_of, option
 
 NEIGHBORS, TEMPERATURE, THRESHOLD = 5, 100.0, 0.5
@@ -167,7 +167,7 @@ class FillStep(LabelStep[Votes]):
     def record(self) -> StepRecord:
         """The cleaned landmarks, and the images that are looked at."""
         settings, by_texts = self.settings, self.settings.method == "clip"
-        looked_at = _unlabeled(each_dropped(self.source))
+        looked_at = _unlabeled(read_dropped(self.source))
         looked_at += [] if by_texts else list(_label_of(read_kept(self.source)))
         parameters = {
             **{name: getattr(settings, name) for name in ("method", "threshold", "neighbors", "temperature")},
@@ -178,7 +178,7 @@ class FillStep(LabelStep[Votes]):
         return StepRecord(COMMAND, parameters, (*self.read_files, *hypernyms_of(self.source), *files))
 
     def _compute(self) -> Votes:
-        kept_landmarks, dropped = read_kept(self.source), list(each_dropped(self.source))
+        kept_landmarks, dropped = read_kept(self.source), read_dropped(self.source)
         if not kept_landmarks:
             raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labeled landmarks")
         votes = list(self._filled(kept_landmarks, dropped))

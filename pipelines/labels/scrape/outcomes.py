@@ -236,8 +236,7 @@ def read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> 
     ids, categories = read_listed(landmarks, columns=columns)
     with Store(store, create=False) as database:
         stored_ids = (row[0] for row in database.connection.execute("SELECT landmark_id FROM landmarks"))
-        joined_landmarks, unknown_ids = join_landmarks(ids, categories, stored_ids, partial(_values_of, database))
-        return list(joined_landmarks), unknown_ids
+        return join_landmarks(ids, categories, stored_ids, partial(_values_of, database))
 
 
 def _values_of(store: Store, landmark_id: str) -> tuple[Values | None, Origin]:
