@@ -34,12 +34,12 @@ PathKind = Literal["file", "folder", "either"]
 class DeclaredPath(click.Path):
     """The path of a file or folder that a command reads (``"input"``), replaces or adds to (``"grows"``).
 
-    One that need not exist is looked for by the command itself; ``siblings`` are suffixes of further outputs.
+    One that need not exist is looked for by the command itself.
     """
 
-    def __init__(self, role: Role, kind: PathKind, *, exists: bool = False, siblings: tuple[str, ...] = ()) -> None:
+    def __init__(self, role: Role, kind: PathKind, *, exists: bool = False) -> None:
         super().__init__(exists=exists, file_okay=kind != "folder", dir_okay=kind != "file", path_type=Path)
-        self.role, self.siblings = role, siblings
+        self.role = role
         self.is_output_file = role == "output" and kind == "file"
 
     @override
@@ -51,7 +51,6 @@ class DeclaredPath(click.Path):
     def paths(self, value: Path) -> Iterator[Path]:
         """The files or folders that a value names."""
         yield value
-        yield from (value.with_suffix(suffix) for suffix in self.siblings)
 
 
 class Name(click.types.StringParamType):

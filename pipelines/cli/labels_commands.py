@@ -34,7 +34,6 @@ from .checked_paths import (
     LOG_FILE,
     OUTPUT_FILE,
     OUTPUT_FOLDER,
-    DeclaredPath,
 )
 from .checked_paths import command as checked_command
 from .options import json_option, no_browser_option, port_option, print_report, settings_options, typed_options
@@ -47,7 +46,6 @@ OUT = click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to m
 INSTANCES = click.option(
     "--instances", type=INPUT_FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself."
 )
-PAGE = DeclaredPath("output", "file", siblings=(".svg", ".png"))
 FAILED = 3  # the status with which a command ends that left landmarks without an answer
 
 
@@ -215,10 +213,10 @@ def export(clustered: Path, review: Path | None, settings: ExportSettings, out: 
 
 @command(example="hiertree labels tree exported --out tree.html")
 @click.argument("export", type=INPUT_FOLDER)
-@click.option("--out", type=PAGE, required=True, help="HTML file; a drawing, .svg and .png, is put beside it.")
+@click.option("--out", type=OUTPUT_FILE, required=True, help="HTML file.")
 @settings_options("settings", TreeSettings)
 def tree(export: Path, out: Path, settings: TreeSettings) -> None:
-    """Show the tree of EXPORT as a page to explore and search, and as a drawing.
+    """Show the tree of EXPORT as a page to explore and search.
 
     EXPORT is a folder made by 'labels export' or 'labels build'. The page is one file that needs nothing else.
     """

@@ -97,15 +97,13 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
     CleanSettings(multi=multi, unnamed=unnamed)  # checks them
     rows = list(landmarks)
     counts = Counter(landmark.values for landmark in rows)  # most landmarks share theirs
-    named_values_of = _put_names(counts)
+    names_of = _put_names(counts)
     texts: Counter[str] = Counter()
-    for values, named_values in named_values_of.items():
-        for value in _places(named_values):
+    for values, names in names_of.items():
+        for value in _places(names):
             texts[value.text] += counts[values]
     spelling = _common_spellings(texts)
-    verdicts = {
-        values: _verdict(named_values, spelling, multi, unnamed) for values, named_values in named_values_of.items()
-    }
+    verdicts = {values: _verdict(names, spelling, multi, unnamed) for values, names in names_of.items()}
     kept: list[KeptLandmark] = []
     dropped: list[DroppedLandmark] = []
     for landmark in rows:
@@ -115,9 +113,8 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
             kept.append(KeptLandmark(*fields, labels, item_ids, origin=origin, scraped=label_texts))
         else:
             dropped.append(DroppedLandmark(*fields, scraped, reason, _add_cause(origin, scraped)))
-    return Cleaned(
-        kept, dropped, {text: label for text in sorted(texts) if (label := spelling[text]) not in ("", text)}
-    )
+    mended = {text: label for text in sorted(texts) if (label := spelling[text]) not in ("", text)}
+    return Cleaned(kept, dropped, mended)
 
 
 class _Verdict(NamedTuple):
@@ -135,10 +132,8 @@ def _put_names(values: Iterable[Values | None]) -> dict[Values | None, Values | 
     rows = list(values)
     items = {value: item for row in rows for value in row or () if (item := item_id_of(value.text))}
     names = read_hypernyms().names if items else {}
-    named_value_of = {
-        value: InstanceValue(names.get(item, item), value.item_id or item) for value, item in items.items()
-    }
-    return {row: row and tuple(named_value_of.get(value, value) for value in row) for row in rows}
+    named = {value: InstanceValue(names.get(item, item), value.item_id or item) for value, item in items.items()}
+    return {row: row and tuple(named.get(value, value) for value in row) for row in rows}
 
 
 def _places(values: Values | None) -> list[InstanceValue]:
@@ -260,9 +255,8 @@ class CleanStep(LabelStep[tuple[Cleaned, dict[str, Any]]]):
     def _compute(self) -> tuple[Cleaned, dict[str, Any]]:
         columns, separator = self.columns, self.settings.separator
         if self.store is None:
-            landmarks, unknown_ids = read_landmarks(
-                self.landmarks, self.instances, columns=columns, separator=separator
-            )
+            tables = self.landmarks, self.instances
+            landmarks, unknown_ids = read_landmarks(*tables, columns=columns, separator=separator)
         else:
             landmarks, unknown_ids = read_stored(self.landmarks, self.store, columns=columns)
         cleaning = clean_landmarks(landmarks, multi=self.settings.multi, unnamed=self.settings.unnamed)
@@ -319,9 +313,7 @@ def describe_cleaning(report: Mapping[str, Any]) -> str:
     if ids := report.get("own_ids"):
         lines.append((ids["landmarks"], f"have one Wikidata id each, perhaps their own: {_ask_with(ids['column'])}"))
     elif unnamed_landmarks := report["because"].get("no label", {}).get(_ONLY_ID):
-        lines.append(
-            (unnamed_landmarks, "of these --unnamed keep can keep; 'labels hypernyms' asks for their classes' names")
-        )
+        lines.append((unnamed_landmarks, "of these --unnamed keep can keep; 'labels hypernyms' asks for their names"))
     lines.append((report["kept"], f"kept, with {report['distinct_labels']} distinct labels"))
     if mended_labels := report.get("mended_labels"):
         first = ", ".join(f"{text!r} → {label!r}" for text, label in list(mended_labels.items())[:_MENDED_SHOWN])

@@ -173,12 +173,11 @@ def read_listed(
     categories: list[str] = []
     first: dict[str, int] = {}
     for table in read_table_parts(path):
-        expects_category = (
-            needs_category or columns.category in table.columns or columns.category != GLDV2_COLUMNS.category
-        )
-        _check_columns(path, table, [columns.landmark_id, *([columns.category] if expects_category else [])])
+        column = columns.category
+        expects_category = needs_category or column in table.columns or column != GLDV2_COLUMNS.category
+        _check_columns(path, table, [columns.landmark_id, *([column] if expects_category else [])])
         ids += unique_ids(table, columns.landmark_id, path, first=first)
-        categories += table[columns.category].tolist() if expects_category else [""] * len(table)
+        categories += table[column].tolist() if expects_category else [""] * len(table)
     if not ids:
         raise TableError(f"{path} lists no landmark", expected="a row for each landmark below the header")
     return ids, categories

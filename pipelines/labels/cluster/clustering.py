@@ -235,10 +235,8 @@ def _distances(vectors: Vectors) -> Distances:
 def _run(vectors: Vectors, starts: Integers, weights: Floats, seed: int) -> Integers:
     import faiss
 
-    kmeans = faiss.Kmeans(
-        vectors.shape[1], len(starts), niter=ITERATIONS, spherical=True, seed=seed % 2**31, min_points_per_centroid=1
-    )
-    start = np.ascontiguousarray(vectors[starts])
+    options = {"niter": ITERATIONS, "spherical": True, "seed": seed % 2**31, "min_points_per_centroid": 1}
+    kmeans, start = faiss.Kmeans(vectors.shape[1], len(starts), **options), np.ascontiguousarray(vectors[starts])
     kmeans.train(vectors, weights=weights.astype(np.float32), init_centroids=start)
     return np.asarray(kmeans.index.search(vectors, 1)[1][:, 0], dtype=np.int64)
 

@@ -185,7 +185,5 @@ def describe_proposal(proposal: Proposal) -> str:
 def _line(cluster: Cluster) -> str:
     labels = [place.label for place in cluster.labels]
     ending = f", … {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else ""
-    mark = "?" if cluster.doubt else " "
-    return (
-        f"{cluster.landmarks:6d} {mark} {cluster.kind:10s} {cluster.name}: {', '.join(labels[:_LABELS_SHOWN])}{ending}"
-    )
+    beginning = f"{cluster.landmarks:6d} {'?' if cluster.doubt else ' '} {cluster.kind:10s} {cluster.name}"
+    return f"{beginning}: {', '.join(labels[:_LABELS_SHOWN])}{ending}"

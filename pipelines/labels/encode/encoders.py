@@ -59,9 +59,7 @@ class EncoderSettings(ClipSettings):
     @model_validator(mode="after")
     def _fit_the_encoder(self) -> EncoderSettings:
         if self.reader and self.encoder != "place-nouns":
-            raise OptionError(
-                f"reader={self.reader}, encoder={self.encoder}", expected="a reader for place-nouns alone"
-            )
+            raise OptionError(f"reader={self.reader}, encoder={self.encoder}", expected="encoder=place-nouns")
         network = self.reader or self.encoder
         if network in ("place-nouns", "vectors") and self.prompts:
             raise OptionError(f"prompts={list(self.prompts)}", expected=f"none with the encoder {network}")

@@ -184,13 +184,11 @@ def _counted(review: Reviewed) -> dict[str, int]:
 def _proposal_report(proposal: Proposal, clusters_of_landmarks: Sequence[Cluster]) -> dict[str, Any]:
     """Clusters, doubts, and clusters and landmarks of each kind."""
     clusters = proposal.clusters
-    clusters_of_kind, landmarks_of_kind = (
-        Counter(cluster.kind for cluster in group) for group in (clusters, clusters_of_landmarks)
-    )
+    counts = [Counter(cluster.kind for cluster in group) for group in (clusters, clusters_of_landmarks)]
     return {
         "clusters": len(clusters),
         "clusters_in_doubt": sum(bool(cluster.doubt) for cluster in clusters),
         "labels_in_doubt": sum(bool(place.doubt) for cluster in clusters for place in cluster.labels),
-        "kinds": {kind: {"clusters": clusters_of_kind[kind], "landmarks": landmarks_of_kind[kind]} for kind in KINDS},
+        "kinds": {kind: {"clusters": counts[0][kind], "landmarks": counts[1][kind]} for kind in KINDS},
         "silhouette_by_k": {str(k): round(score, 4) for k, score in proposal.silhouettes.items()},
     }

@@ -138,11 +138,8 @@ def match_clusters(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
 
     shared_counts = pd.Series(Counter(pairs), dtype="int64").unstack(fill_value=0) if pairs else pd.DataFrame()
     matched_cells = zip(*linear_sum_assignment(shared_counts.to_numpy(), maximize=True), strict=True)
-    return {
-        int(shared_counts.index[row]): int(shared_counts.columns[column])
-        for row, column in matched_cells
-        if shared_counts.iloc[row, column]
-    }
+    cells = [(row, column) for row, column in matched_cells if shared_counts.iloc[row, column]]
+    return {int(shared_counts.index[row]): int(shared_counts.columns[column]) for row, column in cells}
 
 
 def _kind_of(label: str, cluster: ReviewCluster) -> str:

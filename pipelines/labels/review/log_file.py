@@ -221,17 +221,10 @@ def _leveled(clusters: list[ReviewCluster]) -> list[ReviewCluster]:
         return replace(cluster, above=cluster.above + (name,) * (depth - len(cluster.above)))
 
     full_depth_state = State.of(cluster for cluster in clusters if len(cluster.above) == depth)
-    level = [filled(cluster, cluster.name) for cluster in clusters]
-    elsewhere = {
-        cluster.number
-        for cluster in full_depth_state.misplaced(
-            cluster for cluster in level if cluster.number not in full_depth_state.clusters
-        )
-    }
-    return [
-        filled(cluster, f"{cluster.name} ({cluster.kind})") if cluster.number in elsewhere else leveled_cluster
-        for cluster, leveled_cluster in zip(clusters, level, strict=True)
-    ]
+    shallow_clusters = (cluster for cluster in clusters if len(cluster.above) < depth)
+    misplaced = full_depth_state.misplaced(filled(cluster, cluster.name) for cluster in shallow_clusters)
+    suffix_of = {cluster.number: f" ({cluster.kind})" for cluster in misplaced}
+    return [filled(cluster, cluster.name + suffix_of.get(cluster.number, "")) for cluster in clusters]
 
 
 def _replayed(proposal: Proposal, log: AnyPath) -> tuple[History, bytes]:
@@ -252,13 +245,12 @@ def _but_kind(doubt: str) -> str:
 
 
 def _cluster(cluster: ReviewCluster, places: Mapping[str, LabelPlace], proposal: Proposal) -> Cluster:
-    members = [places[label] for label in cluster.relevant]
+    members = {label: places[label] for label in cluster.relevant}
+    for label in cluster.relevant & cluster.either:
+        members[label] = replace(members[label], doubt=_but_kind(members[label].doubt))
     if cluster.approved:
-        members = [replace(place, doubt="", target="") for place in members]
-    members = [
-        replace(place, doubt=_but_kind(place.doubt)) if place.label in cluster.either else place for place in members
-    ]
-    label_places = tuple(sorted(members, key=lambda place: (-place.landmarks, place.label)))
+        members = {label: replace(place, doubt="", target="") for label, place in members.items()}
+    label_places = tuple(sorted(members.values(), key=lambda place: (-place.landmarks, place.label)))
     origin = proposal.clusters[cluster.number] if cluster.number < len(proposal.clusters) else None
     if origin is not None and {place.label for place in origin.labels} == cluster.relevant:
         margin, doubt = origin.margin, "" if cluster.approved else origin.doubt

@@ -124,9 +124,7 @@ class Review:
     async def listed(self, request: Request) -> Response:
         """The landmarks of a label, at most 2,000, and how many it has."""
         landmarks = self.landmarks.get(request.query_params.get("label", ""), [])
-        return JSONResponse(
-            {"of": len(landmarks), "landmarks": [_example(landmark) for landmark in landmarks[:MOST_LISTED]]}
-        )
+        return JSONResponse({"of": len(landmarks), "landmarks": list(map(_example, landmarks[:MOST_LISTED]))})
 
     async def image(self, request: Request) -> Response:
         """A small image of a landmark."""

@@ -197,9 +197,8 @@ class _QueryAnswer:
                 raise KeyError("pageid")
             if page is not None and self.pages and _is_there(page) != _is_there(self.pages[page["title"]]):
                 raise KeyError(f"{title!r} as before")
-        return replace(
-            answer, pages={key: _merged(self.pages.get(key, {}), page) for key, page in answer.pages.items()}
-        )
+        merged = {key: _merged(self.pages.get(key, {}), page) for key, page in answer.pages.items()}
+        return replace(answer, pages=merged)
 
     def follow(self, title: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
         """The page behind a title and the redirects followed; no page if they form a circle."""
@@ -219,10 +218,8 @@ def _is_there(page: Mapping[str, Any]) -> bool:
 
 def _merged(page: dict[str, Any], continuation: dict[str, Any]) -> dict[str, Any]:
     """Merge two answers: lists are concatenated, of other values the later one counts."""
-    lists = {
-        name: [*page[name], *value] for name, value in continuation.items() if isinstance(value, list) and name in page
-    }
-    return {**page, **continuation, **lists}
+    lists = [name for name, value in continuation.items() if isinstance(value, list) and name in page]
+    return {**page, **continuation, **{name: [*page[name], *continuation[name]] for name in lists}}
 
 
 def _page(title: str, answer: _QueryAnswer) -> Page:

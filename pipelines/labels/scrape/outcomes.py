@@ -103,9 +103,8 @@ def _outcome(store: Store, landmark: LandmarkRow) -> ScrapeOutcome:
             return _unanswered(store, outcome, "page", keys[-1])
         page: Page = record.fact
         way += [*page.redirects, *([page.target] if page.target else [])]
-        outcome = outcome.sourced(
-            record, item=page.item or "", redirects=json.dumps(way, ensure_ascii=False) if way else ""
-        )
+        redirects = json.dumps(way, ensure_ascii=False) if way else ""
+        outcome = outcome.sourced(record, item=page.item or "", redirects=redirects)
         if page.target is None:
             return _follow_page(store, outcome, page)
         if page.target in keys:

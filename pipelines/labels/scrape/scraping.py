@@ -227,13 +227,8 @@ def dump_step(landmarks: Path, *, settings: ScrapeSettings, columns: ColumnNames
     """
     dump, note = dump_file(settings.dump or ""), folder / DUMP_READ
     landmark_table = landmarks / LANDMARKS if landmarks.is_dir() else landmarks
-    dump_stat = dump.stat()
-    record = {
-        "dump": dump.name,
-        "bytes": dump_stat.st_size,
-        "modified": dump_stat.st_mtime_ns,
-        "landmarks": sha256(landmark_table),
-    }
+    size, modified = dump.stat().st_size, dump.stat().st_mtime_ns
+    record = {"dump": dump.name, "bytes": size, "modified": modified, "landmarks": sha256(landmark_table)}
     if (folder / STORE).exists() and read_record(note) == record:  # where it cannot be read, the dump is read again
         return None
     tally, reading = scrape_dump(landmarks, store=folder / STORE, settings=settings, columns=columns)
