@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import hiertree as ht
-from hiertree.errors import OptionError, RecipeError, TableError
+from hiertree.errors import OptionError, TableError
 from hiertree.pipelines.labels import (
     FillSettings,
     ImagesSettings,
@@ -93,12 +93,6 @@ def test_a_small_table_end_to_end(small, tmp_path):
     }
     assert rows(result.exported / "dropped.csv")[0]["reason"] == "several labels"
     assert rows(result.exported / "dropped.csv")[0]["instance_of"] == "castle|palace"
-
-
-def test_the_table_and_the_tree_are_read_back_alike(small, tmp_path):
-    result = build(small(), out=tmp_path / "out")
-    from_csv = ht.LabelTree.from_csv(result.exported / "hierarchical.csv", levels=H_GLDV2_LEVELS)
-    assert from_csv == ht.LabelTree.from_json(result.exported / "tree.json") == result.tree
 
 
 def test_all_labels_of_a_landmark_vote_for_its_cluster(small, tmp_path):
@@ -205,12 +199,6 @@ def test_a_label_unlike_others_is_not_put_with_them(washington, label):
     assert cluster_of[label].name not in {cluster_of[second_label].name for second_label in labels}
 
 
-def test_unlike_washington_labels_are_apart(washington):
-    cluster_of = read_proposal(washington[0].folder / "clustered").cluster_of()
-    names = [cluster_of[label].name for label in ("lake", "mountain", "museum", "park", "dam", "hotel", "island")]
-    assert len(set(names)) == len(names)
-
-
 def test_the_files_of_washington_agree_with_each_other(washington):
     result, plan = washington
     hierarchical = rows(result.exported / "hierarchical.csv")
@@ -260,13 +248,6 @@ def test_an_earlier_build_is_brought_up_to_date_and_other_files_stay(small, land
     for folder_of_one_step in (landmarks, out / "clustered"):
         with pytest.raises(OptionError, match="holds other files"):
             build(small(), out=folder_of_one_step)
-
-
-@pytest.mark.parametrize("section", [{"clean": {"multi": "some"}}, {"clean": {"separator": ""}}, {"cluster": {"k": 1}}])
-def test_a_refused_setting_leaves_nothing_behind(small, tmp_path, section):
-    with pytest.raises(RecipeError):
-        build(small(**section), out=tmp_path / "made" / "out")
-    assert not (tmp_path / "made").exists()
 
 
 def test_more_clusters_than_labels_leave_the_cleaned_landmarks_alone(small, tmp_path):

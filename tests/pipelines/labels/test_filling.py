@@ -68,14 +68,6 @@ def test_neighbors_are_exactly_those_of_a_loop():
         assert filling.confidence == pytest.approx(np.mean([row[filling.label] for row in label_weights]), abs=1e-5)
 
 
-def test_a_landmark_gets_one_label_whatever_the_split_of_its_images():
-    """Three images say lake, two say church: all five landmarks-in-splits are one landmark with one label."""
-    axes = np.eye(3, dtype=np.float32)
-    train, index, query = axes[[1, 0]], axes[[1, 0]], axes[[1]]
-    (filling,) = fill_by_texts([(7, np.concatenate([train, index, query]))], axes, LABELS)
-    assert (filling.label, filling.votes) == ("lake", 0.6)
-
-
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ShapeError, match="4 dimensions"):
         list(fill_by_texts([(7, unit(0, 2, 4))], unit(1, 3, 8), LABELS))

@@ -137,16 +137,6 @@ def test_a_review_is_carried_out_and_told_row_by_row(proposal_folder, log, tmp_p
     assert manifest["inputs"][-1]["name"] == "anna.jsonl"
 
 
-def test_the_same_proposal_and_log_give_the_same_bytes(proposal_folder, log, tmp_path):
-    first, two = (
-        export_step(proposal_folder, out=tmp_path / name, review=log, settings=ExportSettings(split="train")).folder
-        for name in ("a", "b")
-    )
-    assert {path.name for path in first.iterdir()} == FILES
-    for name in FILES - {"manifest.json"}:
-        assert (first / name).read_bytes() == (two / name).read_bytes(), name
-
-
 def test_what_cannot_be_exported_or_listed_is_refused(proposal_folder, log, tmp_path):
     with pytest.raises(TableError, match=r"holds no proposal\.json"):
         export_step(tmp_path, out=tmp_path / "out")

@@ -10,11 +10,10 @@ from wikimedia.dump import dump_text
 from wikimedia.tools import CONTACT
 from wikimedia.world import entity, statement
 
-from hiertree.errors import OptionError, ScrapeError
+from hiertree.errors import ScrapeError
 from hiertree.io.tables import read_table
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import build
-from hiertree.pipelines.labels.scrape import ScrapeSettings, count_failed, scrape
 from hiertree.pipelines.labels.scrape.store import Store
 
 URL = "http://commons.wikimedia.org/wiki/Category:Place_"
@@ -61,14 +60,6 @@ def test_a_log_that_breaks_off_does_not_swallow_the_next_line(table, tmp_path):
     first, half, *lines = log.read_text().splitlines()
     assert (first, half) == ('{"event": "end"}', '{"event": "bat')
     assert [json.loads(line)["event"] for line in lines][-1] == "end"
-
-
-def test_status_of_a_store_without_pages_says_nothing_of_their_time(tmp_path, capsys):
-    table, store = tmp_path / "landmarks.csv", tmp_path / "s.sqlite"
-    table.write_text("landmark_id,category\n1,no://category\n")
-    assert run("scrape", table, "--store", store, "--contact", CONTACT) == 0
-    assert run("status", store) == 0
-    assert "0 failures\n" in capsys.readouterr().out
 
 
 def test_status_says_what_is_there_and_retry_asks_for_what_failed(table, tmp_path, capsys):
@@ -123,23 +114,6 @@ def test_bad_options_end_with_status_2_and_no_store(table, tmp_path, capsys, opt
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (f"1,{URL}1\n", "no column"),
-        (f"landmark_id,category\n1,{URL}1\n1,{URL}2\n", "landmark_id '1' again"),
-        (f"landmark_id,category\n,{URL}1\n", "expected an id"),
-        (f"landmark_id,category\n1,{'x' * 10_000_000}\n", "line 2: field larger than"),
-    ],
-    ids=["no header", "duplicate", "no id", "10 MB"],
-)
-def test_bad_tables_end_with_status_2_and_no_store(tmp_path, capsys, text, message):
-    (tmp_path / "t.csv").write_text(text)
-    assert run("scrape", tmp_path / "t.csv", "--store", tmp_path / "s.sqlite", "--contact", CONTACT) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "s.sqlite").exists()
-
-
 def test_other_files_are_not_taken_for_stores(tmp_path, capsys, table):
     assert run("status", tmp_path / "absent.sqlite") == 2
     assert "expected an existing store" in capsys.readouterr().err
@@ -148,34 +122,6 @@ def test_other_files_are_not_taken_for_stores(tmp_path, capsys, table):
     assert run("scrape", table, "--store", second_store, "--contact", CONTACT) == 2
     assert "expected a store of 'labels scrape'" in capsys.readouterr().err
     assert second_store.read_bytes() == table.read_bytes()
-
-
-def test_no_table_or_log_takes_the_place_of_an_input(table, tmp_path, capsys):
-    store, link, content = tmp_path / "s.sqlite", tmp_path / "link.csv", table.read_bytes()
-    link.symlink_to(table)
-    with Wikimedia(World.numbered(60), fault=lambda index: "HTML") as wikimedia:  # every request fails
-        options = ["--store", store, *web_options(wikimedia)]
-        for output in (table, link, tmp_path / "." / "landmarks.csv", store):
-            assert run("scrape", table, *options, "--table", output, "--force") == 2
-            assert run("scrape", table, *options, "--json-lines", output) == 2
-        assert "is also an input" in capsys.readouterr().err
-        assert wikimedia.asked == []
-    (tmp_path / "dump.json").write_text("[\n]\n")
-    dump = ["--dump", tmp_path / "dump.json", "--table", tmp_path / "dump.json", "--force"]
-    assert run("scrape", table, "--store", store, *dump) == 2
-    assert table.read_bytes() == content
-    assert (tmp_path / "dump.json").read_text() == "[\n]\n"
-
-
-def test_what_failed_is_asked_again_on_request_alone(table, tmp_path):
-    with Wikimedia(World.numbered(60)) as wikimedia:
-        wikimedia.refuse = lambda asked: "Category:Place 7" in asked.keys
-        settings = ScrapeSettings(contact=CONTACT, requests_per_minute=100_000, **wikimedia.options)
-        arguments = {"settings": settings, "store": tmp_path / "store.sqlite"}
-        assert count_failed(scrape(table, **arguments)) == (1, 60)
-        wikimedia.refuse = lambda asked: False
-        assert count_failed(scrape(table, **arguments)) == (1, 60)
-        assert count_failed(scrape(table, **arguments, failed_too=True)) == (0, 60)
 
 
 def test_a_table_of_somebody_else_is_replaced_only_by_force(table, tmp_path, capsys):
@@ -250,12 +196,6 @@ def test_a_client_that_is_not_welcome_stops_at_once(table, tmp_path, capsys):
         assert run("scrape", table, "--store", tmp_path / "s.sqlite", *web_options(wikimedia)) == 2
         assert len(wikimedia.asked) == 1
     assert "HTTP 403" in capsys.readouterr().err
-
-
-def test_pages_may_be_read_faster_than_the_api_is_asked():
-    assert ScrapeSettings(source="html", requests_per_minute=1000).source == "html"
-    with pytest.raises(OptionError, match="fewer than 1200"):
-        ScrapeSettings(source="html", requests_per_minute=1200)
 
 
 def test_a_store_of_another_version_is_refused_and_stays_as_it_is(tmp_path):

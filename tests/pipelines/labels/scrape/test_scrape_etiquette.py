@@ -149,15 +149,6 @@ def test_every_fault_is_outlived_with_a_wait_and_changes_nothing(store, calm, fa
         assert waited <= 8
 
 
-def test_nobody_is_asked_faster_or_side_by_side(store):
-    time = FakeTime()
-    with Wikimedia(World.numbered(120), clock=time.monotonic) as wikimedia:
-        scrape(store, wikimedia, time, requests_per_minute=60)
-        times = [request.time for request in wikimedia.asked]
-        assert wikimedia.most_at_once == 1
-    assert all(next_time - first_time >= 1 - 1e-9 for first_time, next_time in pairwise(times))
-
-
 def test_slow_answers_over_the_wire_are_followed_by_a_rest(store):
     time = FakeTime()
 
@@ -269,14 +260,6 @@ def test_redirects_within_are_followed_at_the_same_pace_and_circles_end():
     assert min(next_time - first_time for first_time, next_time in pairwise(times)) >= 0.3 - 1e-9
 
 
-def test_endless_redirects_end_the_run(store):
-    with Wikimedia(World.numbered(120)) as wikimedia:
-        wikimedia.moved = {"/commons/api.php": "/commons/api.php?again"}
-        with pytest.raises(ScrapeError, match="endless HTTP redirects"):
-            scrape(store, wikimedia, FakeTime())
-        assert len(wikimedia.asked) == 3 * 6
-
-
 def test_without_a_connection_the_scrape_ends_at_once_and_says_how_to_go_on(store):
     time = FakeTime()
     with Wikimedia(World.numbered(120)) as wikimedia:
@@ -349,11 +332,3 @@ def test_a_huge_answer_is_cut_off_by_size(monkeypatch):
 def test_a_retry_after_beyond_the_calendar_is_an_error_of_ours_or_none(header):
     with pytest.raises((TryAgain, ScrapeError)):
         check_status(answer(503, {"retry-after": header}), NOON)
-
-
-def test_a_redirect_to_what_is_no_url_is_tried_again():
-    with Wikimedia(World()) as wikimedia:
-        wikimedia.moved = {"/wiki/A": "http://[::1"}
-        settings = ScrapeSettings(contact=CONTACT, max_retries=0, **wikimedia.options)
-        with pytest.raises(Unanswered, match="Invalid IPv6 URL"):
-            Client(Transport(settings), settings=settings).ask(f"{wikimedia.url}/wiki/A", None, lambda answer: answer)

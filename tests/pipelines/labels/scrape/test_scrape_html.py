@@ -14,7 +14,6 @@ from hiertree.pipelines.labels.scrape.category_page import read_page
 from hiertree.pipelines.labels.scrape.client import TryAgain
 from hiertree.pipelines.labels.scrape.dump import read_dump
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
-from hiertree.pipelines.labels.scrape.scraping import read_subjects
 from hiertree.pipelines.labels.scrape.store import Store
 
 TITLE = "<title>Category:A - Wikimedia Commons</title>"
@@ -162,20 +161,6 @@ def test_one_world_by_api_html_and_dump_gives_one_store(tmp_path, noted):
         13: "redirect loop",
         14: "Wikimedia page",
     }
-
-
-def test_washington_costs_a_page_a_landmark_and_one_for_each_move_and_a_few_for_the_classes(shared_data, tmp_path):
-    path = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
-    with Wikimedia(World.washington(path)) as wikimedia, Store(tmp_path / "store.sqlite") as store:
-        read_subjects(path).add_to(store)
-        scrape(store, wikimedia, FakeTime(), source="html")
-        assert tally(store)["labeled", ""] == 841
-        paths = [request.path for request in wikimedia.asked if "ids" not in request.parameters]
-        assert len(wikimedia.asked) - len(paths) <= 30
-        assert all(outcome.values[0].item_id for outcome in outcomes(store) if outcome.status == "labeled")
-    assert len(paths) == 844 + 18
-    assert all(path.startswith("/wiki/Category:") for path in paths)
-    assert len(set(paths)) == len(paths)
 
 
 def test_faults_are_outlived(tmp_path):
