@@ -39,9 +39,7 @@ class ColumnNames(Settings):
     landmark_id: str = option("landmark_id", "Column of the landmark ids.", name="id-column")
     category: str = option("category", "Column of the Commons categories.", name="category-column")
     instance_of: str = option("instance_of", "Column of the 'instance of' values.", name="instance-column")
-    item_ids: str | None = option(
-        None, "Column of the values' Wikidata ids; default: item_ids, if there is one.", name="item-column"
-    )
+    item_ids: str | None = option(None, "Column of the values' Wikidata ids; default: item_ids.", name="item-column")
 
 
 GLDV2_COLUMNS = ColumnNames()
@@ -276,8 +274,7 @@ def read_kept(path: AnyPath) -> list[KeptLandmark]:
 def write_dropped(path: AnyPath, dropped: Iterable[DroppedLandmark]) -> None:
     """Write landmarks that were left out, whole or not at all."""
     rows = (
-        (landmark.landmark_id, landmark.category, SEPARATOR.join(landmark.values), landmark.reason, *landmark.origin)
-        for landmark in dropped
+        (drop.landmark_id, drop.category, SEPARATOR.join(drop.values), drop.reason, *drop.origin) for drop in dropped
     )
     write_table(path, DROPPED_COLUMNS, rows)
 

@@ -19,9 +19,7 @@ class ClipSettings(Settings):
 
     clip_model: str = option(ClipEncoder.model, "An open_clip model.")
     clip_weights: FileOrName = option(ClipEncoder.weights, "Its weights: a name of open_clip, or a local file.")
-    prompts: tuple[str, ...] = option(
-        (), "Template with {label}; several are averaged. Only for networks.", name="prompt"
-    )
+    prompts: tuple[str, ...] = option((), "Template with {label}; several are averaged. For networks.", name="prompt")
     batch_size: Count = option(ClipEncoder.batch_size, "Texts or images per batch.")
     device: str = option(ClipEncoder.device, "Where the encoder runs: cpu, cuda or cuda:N.")
 

@@ -64,9 +64,7 @@ _ONE_RUN = f"{PROPOSAL} and {LANDMARKS} of one run"
 class ExportSettings(Settings):
     """The name of the exported table."""
 
-    split: str = option(
-        "", "Call the table SPLIT_label_to_hierarchical.csv, as GLDv2 does.", pattern=r"^[A-Za-z0-9_-]*$"
-    )
+    split: str = option("", "Call it SPLIT_label_to_hierarchical.csv, as GLDv2 does.", pattern=r"^[A-Za-z0-9_-]*$")
 
 
 DEFAULTS = ExportSettings()

@@ -97,9 +97,7 @@ def compare(first: History, second: History) -> Adjudication:
     if first.state.labels != second.state.labels:
         raise ReviewError("two reviews of different labels", expected="two reviews of one proposal")
     all_labels, states = sorted(first.state.labels), (first.state, second.state)
-    placements = [
-        {label: cluster for cluster in state.clusters.values() for label in cluster.relevant} for state in states
-    ]
+    placements = [{label: home for home in state.clusters.values() for label in home.relevant} for state in states]
     common_labels = [label for label in all_labels if all(label in placement for placement in placements)]
     numbers_by_label = [{label: cluster.number for label, cluster in placement.items()} for placement in placements]
     numbers = [[place[label] for label in common_labels] for place in numbers_by_label]

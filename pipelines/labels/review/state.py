@@ -155,14 +155,10 @@ class State:
 
     def misplaced(self, changed: Iterable[ReviewCluster]) -> list[ReviewCluster]:
         """The changed clusters whose groups above have another place in the tree of the unchanged clusters."""
-        new = list(changed)
-        numbers = {cluster.number for cluster in new}
-        places = _places(cluster for number, cluster in self.clusters.items() if number not in numbers)
-        return [
-            cluster
-            for cluster in new
-            if any(len(places.get(key, {path}) | {path}) > 1 for key, path in _groups_above(cluster))
-        ]
+        new = {cluster.number: cluster for cluster in changed}
+        places = _places(cluster for number, cluster in self.clusters.items() if number not in new)
+        groups = ((cluster, *group) for cluster in new.values() for group in _groups_above(cluster))
+        return [cluster for cluster, key, path in groups if places.get(key, {path}) != {path}]
 
     def check_above(self, changed: Iterable[ReviewCluster]) -> None:
         """Refuse clusters whose groups above would have two places in the tree."""

@@ -133,11 +133,10 @@ class Found:
 
 @dataclass
 class DumpReading:
-    """How a dump was read: entities, unreadable lines, bytes of JSON, facts kept."""
+    """How a dump was read: entities, unreadable lines, facts kept."""
 
     entities: int = 0
     unreadable: int = 0
-    bytes: int = 0
     kept: int = 0
 
     def __str__(self) -> str:
@@ -157,8 +156,7 @@ def read_dump(path: AnyPath, store: Store, *, processes: int | None = None) -> D
     ):
         waiting.connection.execute("PRAGMA synchronous = OFF")
         try:
-            for size, content in parsed:
-                reading.bytes += size
+            for content in parsed:
                 reading.entities += content.entities
                 reading.unreadable += content.unreadable
                 reading.kept += len(content.facts)
@@ -216,23 +214,22 @@ def _take(entity: dict[str, Any], targets: Wanted, content: Found) -> None:
         content.waiting.append(superclasses_fact(key, entity))
 
 
-def _parsed(blocks: Iterator[bytes], targets: Wanted, processes: int) -> Generator[tuple[int, Found], None, None]:
-    """Yield the size and the content of each block; several processes parse a few at a time."""
+def _parsed(blocks: Iterator[bytes], targets: Wanted, processes: int) -> Generator[Found, None, None]:
+    """Yield the content of each block; several processes parse a few at a time."""
     if processes == 1:
-        yield from ((len(block), parse_lines(block, targets)) for block in blocks)
+        yield from (parse_lines(block, targets) for block in blocks)
         return
-    running: deque[tuple[int, AsyncResult[Found]]] = deque()
+    running: deque[AsyncResult[Found]] = deque()
     broken: ScrapeError | None = None
     with multiprocessing.get_context("spawn").Pool(processes, _remember, (targets,)) as pool:
         try:
             for block in blocks:
-                running.append((len(block), pool.apply_async(_parse_remembered, (block,))))
+                running.append(pool.apply_async(_parse_remembered, (block,)))
                 if len(running) == 2 * processes:
-                    size, result = running.popleft()
-                    yield size, result.get()
+                    yield running.popleft().get()
         except ScrapeError as error:
             broken = error  # what was read before is good
-        yield from ((size, result.get()) for size, result in running)
+        yield from (result.get() for result in running)
     if broken is not None:
         raise broken
 

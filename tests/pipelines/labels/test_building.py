@@ -223,18 +223,6 @@ def test_the_same_inputs_give_the_same_bytes(washington, tmp_path):
             assert file.read_bytes() == (second.folder / file.relative_to(first.folder)).read_bytes(), file
 
 
-def test_the_built_in_landmarks_show_the_cleaning_and_both_kinds(tmp_path):
-    from importlib.resources import files
-
-    plan = {"landmarks": str(files("hiertree.pipelines") / "landmarks.csv"), "cluster": {"clusters": 36}}
-    result = build(plan, out=tmp_path / "out")
-    assert result.report["landmarks"] >= 160
-    assert set(result.report["dropped"]) == {"Wikimedia page", "no label", "several labels"}
-    assert min(kind["clusters"] for kind in result.report["kinds"].values()) >= 10
-    names = {cluster.name for cluster in read_proposal(result.folder / "clustered").clusters}
-    assert {"lake", "bridge", "museum", "castle and fortification"} <= names
-
-
 def test_an_earlier_build_is_brought_up_to_date_and_other_files_stay(small, landmarks, tmp_path):
     out = tmp_path / "out"
     build(small(), out=out)

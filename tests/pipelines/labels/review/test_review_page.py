@@ -202,34 +202,6 @@ def test_a_comment_that_was_not_saved_is_there_again(page):
     assert page.run("return document.querySelector('#dialog textarea').value") == "ask\nBert"
 
 
-@pytest.mark.parametrize("width", [360, 1300])
-def test_long_names_without_spaces_wrap(browser, tmp_path, width):
-    long = 2 * "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
-    proposal = proposal_of({(long, "natural"): {long[1:]: 3, "lake": 1}, ("pond", "natural"): {"pond": 2}})
-    doubtful = [replace(cluster, doubt=f"between {long} and lake") for cluster in proposal.clusters]
-    landmarks = [KeptLandmark("1", long, (long[1:],))]
-    with running(tmp_path / "log.jsonl", replace(proposal, clusters=tuple(doubtful)), landmarks=landmarks) as server:
-        server.act({"do": "above", "clusters": [0], "above": [long]})
-        server.act({"do": "comment", "cluster": 0, "text": long})
-        view = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", view)
-        page = Page(browser, server)
-        outside = """
-            const inside = (e, box) => e.getBoundingClientRect().right <= box.getBoundingClientRect().right;
-            return [...document.querySelectorAll('.card *, dialog *')].filter((e) => e.checkVisibility())
-                .filter((e) => !inside(e, e.closest('.card, dialog'))).map((e) => e.outerHTML.slice(0, 80));
-        """
-        assert page.run(outside) == []
-        page.focus_card(long)
-        for key in ("m", "l"):
-            page.keys(Keys.ENTER, key)
-            page.until(lambda: page.find("#dialog").get_attribute("open"))
-            assert page.run(outside) == []
-            page.keys(Keys.ESCAPE)
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        browser.get("about:blank")
-
-
 def test_labels_are_moved_by_keyboard_to_a_cluster_found_by_typing(page):
     page.focus_card("museum")
     page.keys(Keys.ENTER)

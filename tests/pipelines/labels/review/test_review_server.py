@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import json
 import os
@@ -25,7 +24,7 @@ from hiertree.errors import OptionError, TableError
 from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
 from hiertree.pipelines.labels.landmarks import KeptLandmark
 from hiertree.pipelines.labels.review.serving import MOST_BYTES, ImageFolder, examples, group_by_label
-from hiertree.pipelines.local_pages.local_server import listening, local_app, served_in_background
+from hiertree.pipelines.local_pages.local_server import listening, served_in_background
 
 RENAME = json.dumps({"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "crossing"}}).encode()
 
@@ -155,26 +154,6 @@ def test_a_request_that_is_no_http_leaves_no_trace(server, caplog, request_text)
     time.sleep(0.2)
     assert server.ask("GET", "/")[0] == 200
     assert not caplog.records
-
-
-@pytest.mark.parametrize(
-    ("port", "host", "status"),
-    [(80, "127.0.0.1", 200), (80, "localhost:80", 200), (81, "127.0.0.1", 421), (80, "evil.example", 421)],
-)
-def test_browsers_leave_out_the_port_of_http_itself(port, host, status):
-    app = local_app("hiertree.pipelines.labels.review", [], token="secret", port=port)
-    headers = [(b"host", host.encode()), (b"cookie", f"hiertree-{port}=secret".encode())]
-    request = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": headers}
-    sent = []
-
-    async def receive():
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message):
-        sent.append(message)
-
-    asyncio.run(app(request, receive, send))
-    assert sent[0]["status"] == status
 
 
 def test_images_are_served_small(server):

@@ -124,25 +124,6 @@ def test_other_files_are_not_taken_for_stores(tmp_path, capsys, table):
     assert second_store.read_bytes() == table.read_bytes()
 
 
-def test_a_table_of_somebody_else_is_replaced_only_by_force(table, tmp_path, capsys):
-    store, foreign_table, types = tmp_path / "s.sqlite", tmp_path / "mine.csv", tmp_path / "scraped.csv"
-    foreign_table.write_text("name\nlake\n")
-    with Wikimedia(World.numbered(60)) as wikimedia:
-        options = ["--store", store, *web_options(wikimedia)]
-        assert run("scrape", table, *options, "--table", foreign_table) == 2
-        assert "--force" in capsys.readouterr().err
-        assert wikimedia.asked == []
-        for _ in range(2):
-            assert run("scrape", table, *options, "--table", types) == 0
-        assert run("retry", store, *web_options(wikimedia), "--table", foreign_table) == 2
-    assert run("status", store, "--table", store) == run("status", store, "--table", foreign_table) == 2
-    assert foreign_table.read_text() == "name\nlake\n"
-    assert (
-        run("status", store, "--table", foreign_table, "--force") == run("status", store, "--table", foreign_table) == 0
-    )
-    assert foreign_table.read_bytes() == types.read_bytes()
-
-
 @pytest.mark.parametrize("by", ["api", "dump"])
 def test_a_disk_that_is_full_midway_is_one_line_and_a_later_run_goes_on(table, tmp_path, capsys, monkeypatch, by):
     world, store, open_store = World.numbered(60), tmp_path / "s.sqlite", Store.__init__

@@ -1,14 +1,10 @@
 """The html source: the recorded page, every shape of infobox, and the same labels as by the api."""
 
-from functools import partial
-from itertools import pairwise
-
 import pytest
 from wikimedia import Wikimedia, World
 from wikimedia.answers import page_answer
 from wikimedia.dump import dump_text
-from wikimedia.server import FAULTS
-from wikimedia.tools import FakeTime, facts, places, scrape
+from wikimedia.tools import FakeTime, places, scrape
 
 from hiertree.pipelines.labels.scrape.category_page import read_page
 from hiertree.pipelines.labels.scrape.client import TryAgain
@@ -161,26 +157,3 @@ def test_one_world_by_api_html_and_dump_gives_one_store(tmp_path, noted):
         13: "redirect loop",
         14: "Wikimedia page",
     }
-
-
-def test_faults_are_outlived(tmp_path):
-    results = []
-    kinds = [fault for fault in FAULTS if fault not in ("utf-16", "other shape", "incomplete")]
-    for faults in ([None], [fault for kind in kinds for fault in (None, kind)]):
-        time = FakeTime()
-        with Store(tmp_path / f"{len(faults)}.sqlite") as store:
-            store.add_landmarks(places(40))
-            every = {"fault": partial(_turn, faults), "clock": time.monotonic, "now": time.now}
-            with Wikimedia(World.numbered(40), **every) as wikimedia:
-                scrape(store, wikimedia, time, source="html")
-                requests = wikimedia.asked
-            results.append(facts(store))
-    assert results[0] == results[1]
-    assert all(
-        next_request.time - request.time >= (5 if request.fault else 0.3) - 1e-9
-        for request, next_request in pairwise(requests)
-    )
-
-
-def _turn(faults, index):
-    return faults[index % len(faults)]
