@@ -108,18 +108,13 @@ def _images_by_stem(root: Path, folder: Path) -> Mapping[str, Sequence[Path]]:
     return files
 
 
-def image_column(names: Iterable[str], path: AnyPath) -> str:
-    """The column of image ids: ``image_id`` or ``id``, or ``images``, with several in a cell, as in train_clean.csv."""
-    column = next((name for name in ("image_id", "id", "images") if name in names), None)
-    if column is None:
-        raise TableError(f"{path}: no column of images", expected="image_id, id or images")
-    return column
-
-
 def _image_ids(path: AnyPath) -> Mapping[str, list[str]]:
+    """The images of landmarks: ``image_id`` or ``id``, or ``images``, with several in a cell, as in train_clean.csv."""
     images: defaultdict[str, list[str]] = defaultdict(list)
     for table in read_table_parts(path, required=["landmark_id"]):
-        column = image_column(table.columns, path)
+        column = next((name for name in ("image_id", "id", "images") if name in table.columns), None)
+        if column is None:
+            raise TableError(f"{path}: no column of images", expected="image_id, id or images")
         for line, landmark, cell in zip(table.index, table["landmark_id"], table[column], strict=True):
             for image in cell.split() if column == "images" else [cell.strip()]:
                 if not _SIMPLE.fullmatch(image) or ".." in image:

@@ -101,7 +101,7 @@ def compare(first: History, second: History) -> Adjudication:
     common_labels = [label for label in all_labels if all(label in placement for placement in placements)]
     numbers_by_label = [{label: cluster.number for label, cluster in placement.items()} for placement in placements]
     numbers = [[place[label] for label in common_labels] for place in numbers_by_label]
-    kinds = [[_kind_of(label, placement[label]) for label in common_labels] for placement in placements]
+    kinds = [[_kind_of(label, homes[label]) for label in common_labels] for homes in placements]
     matches = match_clusters(list(zip(*numbers, strict=True)))
     pairs = [(first.state.cluster(a), second.state.cluster(b)) for a, b in sorted(matches.items())]
     # in the second's numbers; a cluster of the first that has no match keeps one that the second cannot have
@@ -154,7 +154,7 @@ def agreement_report(
 ) -> dict[str, Any]:
     """Compare two reviews of one proposal: :meth:`Adjudication.as_json`, written to ``out`` with its provenance."""
     proposal = read_proposal(clusters_path)
-    report = compare(replayed(proposal, log_a), replayed(proposal, log_b)).as_json()
+    report = compare(*(replayed(proposal, log)[0] for log in (log_a, log_b))).as_json()
     if out is not None:
         proposal_file = Path(clusters_path) / PROPOSAL if Path(clusters_path).is_dir() else Path(clusters_path)
         record = manifest(command=COMMAND, parameters={}, inputs=[proposal_file, log_a, log_b])

@@ -210,7 +210,7 @@ def open_review(
     proposal = read_proposal(clusters_path)
     landmark_table = Path(clusters_path) / LANDMARKS
     landmarks = group_by_label(read_kept(landmark_table) if landmark_table.is_file() else [])
-    two = tuple(replayed(proposal, path) for path in adjudicate or ())
+    two = tuple(replayed(proposal, path)[0] for path in adjudicate or ())
     session = Session(proposal, log or default_log(clusters_path, annotator), annotator, encoder=encoder)
     adjudication = compare(*two) if two else None
     if adjudication:
