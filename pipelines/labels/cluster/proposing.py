@@ -144,7 +144,7 @@ def propose_for(
     if is_known.any():
         vectors, known_weights = embedding.vectors[is_known], weights[is_known]
         k, scores = choose_k(vectors, weights=known_weights, **runs) if clusters == "auto" else (clusters, scores)
-        assignment[is_known] = spherical_kmeans(vectors, k, weights=known_weights, **runs).assignment
+        assignment[is_known] = spherical_kmeans(vectors, k, weights=known_weights, **runs)
         if clusters == "auto":
             assignment[is_known] = settle_senses(vectors, assignment[is_known], embedding.senses[is_known])
         joined = join_parents(assignment, embedding.parents, embedding.senses)[is_known]

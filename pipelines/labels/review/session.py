@@ -59,7 +59,7 @@ def two_means(cluster: ReviewCluster, counts: Mapping[str, int], encoder: TextEn
     error = ReviewError(f"2-means finds no two groups in {cluster.name!r}", remedy="select labels and split them off")
     try:
         with np.errstate(divide="ignore", invalid="ignore"):  # labels without any variance
-            assignment = spherical_kmeans(encoder.encode(labels), 2, weights=weights).assignment
+            assignment = spherical_kmeans(encoder.encode(labels), 2, weights=weights)
     except OptionError:
         raise error from None
     halves = [tuple(label for label, half in zip(labels, assignment, strict=True) if half == side) for side in (0, 1)]
