@@ -28,7 +28,7 @@ def one_draw(classes: dict[str, str], hypernyms: Hypernyms, seed: int) -> tuple[
     drawn = np.random.default_rng(seed).choice(labels, round(SHARE * len(labels)), replace=False)
     embedding = embed(drawn.tolist(), PlaceNounEncoder(), hypernyms=hypernyms)
     k, _ = choose_k(embedding.vectors, seed=seed)
-    clusters = spherical_kmeans(embedding.vectors, k, seed=seed).assignment.tolist()
+    clusters = spherical_kmeans(embedding.vectors, k, seed=seed).tolist()
     true = [classes[label] for label in embedding.labels]
     found = agreement(clusters, true)
     return k, found["ari"], found["nmi"], b_cubed(clusters, true)

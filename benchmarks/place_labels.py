@@ -42,7 +42,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from hiertree.io.tables import write_table
 from hiertree.pipelines.labels import PlaceNounEncoder, spherical_kmeans
 from hiertree.pipelines.labels.cluster import clustering, proposing
-from hiertree.pipelines.labels.cluster.clustering import Clustering, Vectors, choose_k
+from hiertree.pipelines.labels.cluster.clustering import Integers, Vectors, choose_k
 from hiertree.pipelines.labels.cluster.embedding import Embedding, embed
 from hiertree.pipelines.labels.cluster.proposing import Cluster, propose_for
 from hiertree.pipelines.labels.encode.phrases import parse
@@ -137,9 +137,8 @@ def joined_or_ward(data: Path, part: str, nouns: Path | None, encoders: Encoders
                     write_measures(name, features + above, k, way, groupings=groupings, true=true)
 
 
-def ward_clustering(vectors: Vectors, k: int, **_: Any) -> Clustering:
-    assignment = np.array(ward(vectors, k)) - 1
-    return Clustering(assignment, vectors[:k])
+def ward_clustering(vectors: Vectors, k: int, **_: Any) -> Integers:
+    return np.array(ward(vectors, k)) - 1
 
 
 def choose_k_of_ward(vectors: Vectors, **_: Any) -> tuple[int, dict[int, float]]:

@@ -122,7 +122,7 @@ def measure_dump(folder: Path, gigabytes: float, count: int, packed: str) -> Non
             store.add_landmarks(landmarks(count))
             before = processor_seconds()
             reading = read_dump(path, store, processes=processes)
-            rate = reading.bytes / (processor_seconds() - before) / 1e6
+            rate = gigabytes * 1e3 / (processor_seconds() - before)
             print(f"{processes} processes: {reading}, {rate:.0f} MB a second of processor time; peak {peak():.0f} MB")
 
 

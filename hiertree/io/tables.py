@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 import re
 import sys
-import tempfile
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
@@ -73,20 +69,6 @@ def write_table(path: AnyPath, header: Sequence[str], rows: Iterable[Sequence[ob
         for row in chain([header], rows):  # before Python 3.13 csv does not quote a carriage return
             writer = quoting_writer if any("\r" in cell for cell in row if isinstance(cell, str)) else plain_writer
             writer.writerow(row)
-
-
-class TemporaryRows:
-    """Rows of plain values in a temporary file, for one reader at a time: read again and again, they take no memory."""
-
-    def __init__(self, rows: Iterable[Sequence[object]]) -> None:
-        with ExitStack() as stack:
-            self._file = stack.enter_context(tempfile.TemporaryFile("w+", encoding="ascii"))
-            weakref.finalize(self, stack.pop_all().close)
-        self._file.writelines(f"{json.dumps(row)}\n" for row in rows)
-
-    def __iter__(self) -> Iterator[list[Any]]:
-        self._file.seek(0)
-        return map(json.loads, self._file)
 
 
 def integer_column(table: pd.DataFrame, column: str, *, path: AnyPath) -> NDArray[np.int64]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shlex
 import traceback
 from collections.abc import Callable, Iterator
@@ -34,12 +33,12 @@ PathKind = Literal["file", "folder", "either"]
 class DeclaredPath(click.Path):
     """The path of a file or folder that a command reads (``"input"``), replaces or adds to (``"grows"``).
 
-    One that need not exist is looked for by the command itself; ``siblings`` are suffixes of further outputs.
+    One that need not exist is looked for by the command itself.
     """
 
-    def __init__(self, role: Role, kind: PathKind, *, exists: bool = False, siblings: tuple[str, ...] = ()) -> None:
+    def __init__(self, role: Role, kind: PathKind, *, exists: bool = False) -> None:
         super().__init__(exists=exists, file_okay=kind != "folder", dir_okay=kind != "file", path_type=Path)
-        self.role, self.siblings = role, siblings
+        self.role = role
         self.is_output_file = role == "output" and kind == "file"
 
     @override
@@ -51,7 +50,6 @@ class DeclaredPath(click.Path):
     def paths(self, value: Path) -> Iterator[Path]:
         """The files or folders that a value names."""
         yield value
-        yield from (value.with_suffix(suffix) for suffix in self.siblings)
 
 
 class Name(click.types.StringParamType):
@@ -79,21 +77,6 @@ class NameOrInput(Name):
         yield from (Path(name) for name in names if name and Path(name).exists())
 
 
-class LogPath(click.File):
-    """A text file to append whole lines to, opened when the first is written; ``-`` is the terminal."""
-
-    role: Role = "grows"
-    is_output_file = False
-
-    def __init__(self) -> None:
-        super().__init__("a", encoding="utf-8", lazy=True)
-
-    def paths(self, value: Any) -> Iterator[Path]:
-        """The file."""
-        if value.name != "-":
-            yield Path(value.name)
-
-
 INPUT_FILE = DeclaredPath("input", "file")
 INPUT_FOLDER = DeclaredPath("input", "folder")
 INPUT_PATH = DeclaredPath("input", "either")
@@ -103,8 +86,7 @@ GROWING_FILE = DeclaredPath("grows", "file")
 GROWING_FOLDER = DeclaredPath("grows", "folder")
 NAME = Name()
 NAME_OR_INPUT = NameOrInput()
-LOG_FILE = LogPath()
-DECLARED = (DeclaredPath, NameOrInput, LogPath)
+DECLARED = (DeclaredPath, NameOrInput)
 LONGEST = 200  # letters of the sentence that a list of commands shows of each
 
 
@@ -180,8 +162,6 @@ class CheckedCommand(click.Command):
         # Whether a folder is its own, each pipeline knows best: unfinished work has no manifest.
         check_outputs([*outputs, *manifests], inputs=inputs, folders=grow, force=True)
         check_outputs([*files, *manifests], force=force)
-        for log in self._paths(ctx, lambda kind: isinstance(kind, LogPath)):
-            _end_last_line(log)
         parameters = json.loads(json.dumps(ctx.params, default=str))
         input_files = [path for path in inputs if path.is_file()]
         with recording(files, command=ctx.command_path, parameters=parameters, inputs=input_files):
@@ -282,12 +262,3 @@ def continue_in_first(ctx: click.Context) -> None:
     message = f"{ctx.command_path} runs in one process: rank 0 of {size} runs it; other ranks exit"
     click.echo(f"{message} (hiertree train, embed and evaluate share theirs)", err=True)
     leave_launch()
-
-
-def _end_last_line(log: Path) -> None:
-    """End a line of a log that a killed process left without its end."""
-    if log.is_file() and log.stat().st_size:
-        with log.open("rb+") as file:
-            file.seek(-1, os.SEEK_END)
-            if file.read() != b"\n":
-                file.write(b"\n")

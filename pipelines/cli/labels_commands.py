@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import click
 
@@ -16,7 +16,6 @@ from ..labels import scrape as pipeline
 from ..labels.cleaning import CleanSettings, check_kept, clean_step, describe_cleaning
 from ..labels.cluster.step import ClusterSettings, cluster_step, describe_clustered
 from ..labels.encode.encoders import EncoderSettings
-from ..labels.export.differences import compare_exports, describe_differences
 from ..labels.export.images import ImagesSettings, describe_images, images_step
 from ..labels.export.step import ExportSettings, describe_exported, export_step
 from ..labels.export.tree_page import TreeSettings, show_tree
@@ -32,10 +31,8 @@ from .checked_paths import (
     INPUT_FILE,
     INPUT_FOLDER,
     INPUT_PATH,
-    LOG_FILE,
     OUTPUT_FILE,
     OUTPUT_FOLDER,
-    DeclaredPath,
 )
 from .checked_paths import command as checked_command
 from .options import json_option, no_browser_option, port_option, print_report, settings_options, typed_options
@@ -43,12 +40,10 @@ from .options import json_option, no_browser_option, port_option, print_report, 
 command = partial(checked_command, check_packages=check_packages)
 TABLE = click.option("--table", type=OUTPUT_FILE, help="CSV to write for 'labels build --instances'.")
 STORE = click.option("--store", type=GROWING_FILE, required=True, help="SQLite file; made if it does not exist.")
-LOG = click.option("--json-lines", "log", type=LOG_FILE, help="Log to append to; - for the terminal.")
 OUT = click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
 INSTANCES = click.option(
     "--instances", type=INPUT_FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself."
 )
-PAGE = DeclaredPath("output", "file", siblings=(".svg", ".png"))
 FAILED = 3  # the status with which a command ends that left landmarks without an answer
 
 
@@ -61,7 +56,6 @@ FAILED = 3  # the status with which a command ends that left landmarks without a
 @settings_options("columns", ColumnNames, leave_out=("instance_of", "item_ids"))
 @TABLE
 @settings_options("settings", ScrapeSettings)
-@LOG
 def scrape(**options: Any) -> None:
     """Ask Wikimedia what the landmarks of LANDMARKS are instances of; an interrupted run continues where it stopped.
 
@@ -77,7 +71,6 @@ def scrape(**options: Any) -> None:
 @click.argument("landmarks", metavar="CLEANED", type=INPUT_FOLDER)
 @STORE
 @settings_options("settings", ScrapeSettings, leave_out=("source",))
-@LOG
 def hypernyms(**options: Any) -> None:
     """Ask Wikidata what stands above the labels of CLEANED, as far as STORE does not know: what they are subclasses of.
 
@@ -99,7 +92,6 @@ def status(store: Path, table: Path | None, as_json: bool) -> None:
 @click.argument("store", type=GROWING_FILE)
 @TABLE
 @settings_options("settings", ScrapeSettings, leave_out=("refresh_older_than", "dump", "processes"))
-@LOG
 def retry(**options: Any) -> None:
     """Ask again for what failed in STORE, and for what it still lacks."""
     _report(pipeline.scrape(None, failed_too=True, **options), options["store"])
@@ -167,11 +159,6 @@ def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) 
 @click.option(
     "--adjudicate", type=INPUT_FILE, nargs=2, metavar="LOG LOG", help="Decide where two annotators' logs differ."
 )
-@click.option(
-    "--accept-targets",
-    is_flag=True,
-    help="Begin a new log by moving all labels to the clusters proposed for them, in one action that Undo takes back.",
-)
 @port_option
 @no_browser_option
 @settings_options("embedding", EncoderSettings, leave_out=("reader",))
@@ -219,25 +206,12 @@ def export(clustered: Path, review: Path | None, settings: ExportSettings, out: 
     click.echo(describe_exported(export_step(clustered, out=out, review=review, settings=settings)))
 
 
-@command(example="hiertree labels diff proposed exported")
-@click.argument("a", type=INPUT_PATH)
-@click.argument("b", type=INPUT_PATH)
-@click.option("--out", type=OUTPUT_FILE, help="CSV of the landmarks that differ.")
-@json_option
-def diff(a: Path, b: Path, out: Path | None, as_json: bool) -> None:
-    """Say what changed from A to B, two exports: landmarks, labels, supercategories, kinds.
-
-    A and B are folders made by 'labels export' or 'labels build', or tables in GLDv2's published columns.
-    """
-    print_report(compare_exports(a, b, table=out), describe_differences, as_json=as_json)
-
-
 @command(example="hiertree labels tree exported --out tree.html")
 @click.argument("export", type=INPUT_FOLDER)
-@click.option("--out", type=PAGE, required=True, help="HTML file; a drawing, .svg and .png, is put beside it.")
+@click.option("--out", type=OUTPUT_FILE, required=True, help="HTML file.")
 @settings_options("settings", TreeSettings)
 def tree(export: Path, out: Path, settings: TreeSettings) -> None:
-    """Show the tree of EXPORT as a page to explore and search, and as a drawing.
+    """Show the tree of EXPORT as a page to explore and search.
 
     EXPORT is a folder made by 'labels export' or 'labels build'. The page is one file that needs nothing else.
     """
@@ -294,9 +268,9 @@ def build(source: Path, out: Path | None, **settings: Any) -> None:
         click.get_current_context().exit(FAILED)
 
 
-def _scrape(landmarks: Path, store: Path, settings: ScrapeSettings, log: IO[str] | None, **options: Any) -> None:
+def _scrape(landmarks: Path, store: Path, settings: ScrapeSettings, **options: Any) -> None:
     if settings.dump is None:
-        _report(pipeline.scrape(landmarks, store=store, settings=settings, log=log, **options), store)
+        _report(pipeline.scrape(landmarks, store=store, settings=settings, **options), store)
     else:
         outcomes, reading = pipeline.scrape_dump(landmarks, store=store, settings=settings, **options)
         _report(outcomes, store, str(reading))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import AnyPath, write_json
@@ -22,7 +22,6 @@ from hiertree.io.reading import reading_json
 from hiertree.io.tables import write_table
 
 from .encode.hypernyms import EDGE_COLUMNS, read_hypernyms
-from .encode.phrases import parse
 from .label_texts import is_wikimedia_page, normalize_label, spelling_key
 from .landmarks import (
     DROPPED,
@@ -46,13 +45,11 @@ from .scrape.outcomes import read_stored, stored_hypernyms
 from .scrape.titles import item_id_of
 from .steps import HYPERNYMS, LABELS, REPORT, LabelStep, Settings, StepRecord, option
 
-Item = TypeVar("Item")
 Multi: TypeAlias = Literal["drop", "first", "all"]
 Unnamed: TypeAlias = Literal["drop", "keep"]
 
 _ONLY_ID = "only a Wikidata id"
 _URL = re.compile(r"https?://\S+")
-_JOINED_BY = (";", ",")  # what may stand between values instead of the separator
 _NO_VALUE = {"unknown", "unknown value", "no value", "novalue", "somevalue", "nan", "none", "null", "na", "n/a"}
 COMMAND = "hiertree labels clean"
 _REMEDIES: dict[Reason, str] = {
@@ -69,8 +66,8 @@ _MENDED_SHOWN = 3
 class Cleaned:
     """The outcome: landmarks kept and dropped, and the texts that were corrected (as scraped → label)."""
 
-    kept: Collection[KeptLandmark]
-    dropped: Collection[DroppedLandmark]
+    kept: Sequence[KeptLandmark]
+    dropped: Sequence[DroppedLandmark]
     mended: dict[str, str]
 
     @cached_property
@@ -98,59 +95,26 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
     ([('lake',)], ['no label', 'not scraped'])
     """
     CleanSettings(multi=multi, unnamed=unnamed)  # checks them
-    cleaning = _cleaned(list(landmarks), multi, unnamed)
-    return Cleaned(list(cleaning.kept), list(cleaning.dropped), cleaning.mended)
-
-
-def _cleaned(landmarks: Iterable[Landmark], multi: Multi, unnamed: Unnamed) -> Cleaned:
-    """Clean landmarks, which each iteration over the result reads again, so that none is held in memory."""
-    counts = Counter(landmark.values for landmark in landmarks)  # most landmarks share theirs
-    named_values_of = _put_names(counts)
+    rows = list(landmarks)
+    counts = Counter(landmark.values for landmark in rows)  # most landmarks share theirs
+    names_of = _put_names(counts)
     texts: Counter[str] = Counter()
-    for values, named_values in named_values_of.items():
-        for value in _places(named_values):
+    for values, names in names_of.items():
+        for value in _places(names):
             texts[value.text] += counts[values]
     spelling = _common_spellings(texts)
-    verdicts = {
-        values: _verdict(named_values, spelling, multi, unnamed) for values, named_values in named_values_of.items()
-    }
-    number = sum(count for values, count in counts.items() if verdicts[values].reason is None)
-    kept_landmarks = _Each(partial(_each_kept, landmarks, verdicts), number)
-    dropped_landmarks = _Each(partial(_each_dropped, landmarks, verdicts), counts.total() - number)
-    mended_labels = {text: label for text in sorted(texts) if (label := spelling[text]) and label != text}
-    return Cleaned(kept_landmarks, dropped_landmarks, mended_labels)
-
-
-class _Each(Collection[Item]):
-    """A collection whose items are made anew for each iteration."""
-
-    def __init__(self, make: Callable[[], Iterator[Item]], length: int) -> None:
-        self._make, self._length = make, length
-
-    def __iter__(self) -> Iterator[Item]:
-        return self._make()
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __contains__(self, item: object) -> bool:
-        return any(element == item for element in self)
-
-
-def _each_kept(landmarks: Iterable[Landmark], verdicts: Verdicts) -> Iterator[KeptLandmark]:
-    for landmark in landmarks:
-        reason, labels, item_ids, texts, _ = verdicts[landmark.values]
+    verdicts = {values: _verdict(names, spelling, multi, unnamed) for values, names in names_of.items()}
+    kept: list[KeptLandmark] = []
+    dropped: list[DroppedLandmark] = []
+    for landmark in rows:
+        reason, labels, item_ids, label_texts, scraped = verdicts[landmark.values]
+        fields, origin = (landmark.landmark_id, landmark.category), landmark.origin
         if reason is None:
-            fields = (landmark.landmark_id, landmark.category, labels, item_ids)
-            yield KeptLandmark(*fields, origin=landmark.origin, scraped=texts)
-
-
-def _each_dropped(landmarks: Iterable[Landmark], verdicts: Verdicts) -> Iterator[DroppedLandmark]:
-    for landmark in landmarks:
-        reason, *_, scraped_texts = verdicts[landmark.values]
-        if reason is not None:
-            origin = _add_cause(landmark.origin, scraped_texts)
-            yield DroppedLandmark(landmark.landmark_id, landmark.category, scraped_texts, reason, origin)
+            kept.append(KeptLandmark(*fields, labels, item_ids, origin=origin, scraped=label_texts))
+        else:
+            dropped.append(DroppedLandmark(*fields, scraped, reason, _add_cause(origin, scraped)))
+    mended = {text: label for text in sorted(texts) if (label := spelling[text]) not in ("", text)}
+    return Cleaned(kept, dropped, mended)
 
 
 class _Verdict(NamedTuple):
@@ -163,18 +127,13 @@ class _Verdict(NamedTuple):
     scraped: tuple[str, ...]
 
 
-Verdicts: TypeAlias = "Mapping[Values | None, _Verdict]"
-
-
 def _put_names(values: Iterable[Values | None]) -> dict[Values | None, Values | None]:
     """Map values to values with the names of known classes in place of their Wikidata ids."""
     rows = list(values)
     items = {value: item for row in rows for value in row or () if (item := item_id_of(value.text))}
     names = read_hypernyms().names if items else {}
-    named_value_of = {
-        value: InstanceValue(names.get(item, item), value.item_id or item) for value, item in items.items()
-    }
-    return {row: row and tuple(named_value_of.get(value, value) for value in row) for row in rows}
+    named = {value: InstanceValue(names.get(item, item), value.item_id or item) for value, item in items.items()}
+    return {row: row and tuple(named.get(value, value) for value in row) for row in rows}
 
 
 def _places(values: Values | None) -> list[InstanceValue]:
@@ -295,17 +254,14 @@ class CleanStep(LabelStep[tuple[Cleaned, dict[str, Any]]]):
 
     def _compute(self) -> tuple[Cleaned, dict[str, Any]]:
         columns, separator = self.columns, self.settings.separator
-        landmarks: Iterable[Landmark]
         if self.store is None:
-            landmarks, unknown_ids = read_landmarks(
-                self.landmarks, self.instances, columns=columns, separator=separator
-            )
+            tables = self.landmarks, self.instances
+            landmarks, unknown_ids = read_landmarks(*tables, columns=columns, separator=separator)
         else:
             landmarks, unknown_ids = read_stored(self.landmarks, self.store, columns=columns)
-        cleaning = _cleaned(landmarks, self.settings.multi, self.settings.unnamed)
+        cleaning = clean_landmarks(landmarks, multi=self.settings.multi, unnamed=self.settings.unnamed)
         report = cleaning_report(cleaning, unknown_ids=unknown_ids)
-        joined_values, ids = _joined_values(cleaning.labels, separator), _own_ids(cleaning)
-        report |= {"joined_values": joined_values} if joined_values else {}
+        ids = _own_ids(cleaning)
         return cleaning, report | ({"own_ids": {"landmarks": ids, "column": columns.instance_of}} if ids else {})
 
     def _write(self, result: tuple[Cleaned, dict[str, Any]], folder: Path) -> None:
@@ -326,17 +282,6 @@ def cleaning_report(cleaning: Cleaned, *, unknown_ids: int) -> dict[str, Any]:
         "scraped_ids_without_landmark": unknown_ids,
         "mended_labels": cleaning.mended,
     }
-
-
-def _joined_values(labels: Collection[str], separator: str) -> dict[str, list[str]]:
-    """Labels that look like several joined values, by separator: every value is a label too, or a known noun."""
-    labels_by_separator: dict[str, list[str]] = {}
-    for sign in _JOINED_BY:
-        for label in sorted(labels):
-            parts = [normalize_label(part) for part in label.split(sign)]
-            if sign != separator and len(parts) > 1 and all(part in labels or parse(part).certain for part in parts):
-                labels_by_separator.setdefault(sign, []).append(label)
-    return labels_by_separator
 
 
 def _own_ids(cleaning: Cleaned) -> int:
@@ -368,18 +313,12 @@ def describe_cleaning(report: Mapping[str, Any]) -> str:
     if ids := report.get("own_ids"):
         lines.append((ids["landmarks"], f"have one Wikidata id each, perhaps their own: {_ask_with(ids['column'])}"))
     elif unnamed_landmarks := report["because"].get("no label", {}).get(_ONLY_ID):
-        lines.append(
-            (unnamed_landmarks, "of these --unnamed keep can keep; 'labels hypernyms' asks for their classes' names")
-        )
+        lines.append((unnamed_landmarks, "of these --unnamed keep can keep; 'labels hypernyms' asks for their names"))
     lines.append((report["kept"], f"kept, with {report['distinct_labels']} distinct labels"))
     if mended_labels := report.get("mended_labels"):
         first = ", ".join(f"{text!r} → {label!r}" for text, label in list(mended_labels.items())[:_MENDED_SHOWN])
         ellipsis = ", …" if len(mended_labels) > _MENDED_SHOWN else ""
         lines.append((len(mended_labels), f"texts normalized: {first}{ellipsis}"))
-    for sign, labels in report.get("joined_values", {}).items():
-        lines.append(
-            (len(labels), f"labels look like several values, {labels[0]!r} for instance: --separator {sign!r}")
-        )
     return "\n".join(f"{number:8d} {text}" for number, text in lines)
 
 

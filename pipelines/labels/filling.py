@@ -33,7 +33,7 @@ from .cleaning import COMMAND as CLEAN_COMMAND
 from .cleaning import Cleaned, describe_cleaning, landmark_counts, read_report, write_cleaned
 from .encode.encoders import ClipSettings
 from .landmark_images import EncodedImages, ImageFolderSettings, StoredVectors
-from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, each_dropped, label_counts, read_kept
+from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, label_counts, read_dropped, read_kept
 from .steps import REPORT, Count, LabelStep, StepRecord, hypernyms_of, option
 
 NEIGHBORS, TEMPERATURE, THRESHOLD = 5, 100.0, 0.5
@@ -167,7 +167,7 @@ class FillStep(LabelStep[Votes]):
     def record(self) -> StepRecord:
         """The cleaned landmarks, and the images that are looked at."""
         settings, by_texts = self.settings, self.settings.method == "clip"
-        looked_at = _unlabeled(each_dropped(self.source))
+        looked_at = _unlabeled(read_dropped(self.source))
         looked_at += [] if by_texts else list(_label_of(read_kept(self.source)))
         parameters = {
             **{name: getattr(settings, name) for name in ("method", "threshold", "neighbors", "temperature")},
@@ -178,7 +178,7 @@ class FillStep(LabelStep[Votes]):
         return StepRecord(COMMAND, parameters, (*self.read_files, *hypernyms_of(self.source), *files))
 
     def _compute(self) -> Votes:
-        kept_landmarks, dropped = read_kept(self.source), list(each_dropped(self.source))
+        kept_landmarks, dropped = read_kept(self.source), read_dropped(self.source)
         if not kept_landmarks:
             raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labeled landmarks")
         votes = list(self._filled(kept_landmarks, dropped))
@@ -194,18 +194,15 @@ class FillStep(LabelStep[Votes]):
             labels = sorted(label_counts(kept_landmarks))
             return fill_by_texts(images, settings.clip().encode(labels), labels, temperature=settings.temperature)
         label_of = _label_of(kept_landmarks)
-        labeled_images, temperature = self.vectors.of(label_of), settings.temperature
-        return fill_by_neighbors(
-            images, labeled_images, label_of, neighbors=settings.neighbors, temperature=temperature
-        )
+        options: Any = settings.model_dump(include={"neighbors", "temperature"})
+        return fill_by_neighbors(images, self.vectors.of(label_of), label_of, **options)
 
     def _write(self, result: Votes, folder: Path) -> None:
         write_cleaned(folder, result.cleaned, result.report)
-        decisions = ("yes" if vote.landmark_id in result.taken else "no" for vote in result.found)
-        votes = (
-            vote._replace(votes=round(vote.votes, 4), confidence=round(vote.confidence, 4)) for vote in result.found
+        rows = (
+            (*vote[:3], round(vote.votes, 4), round(vote.confidence, 4), "yes" if vote[0] in result.taken else "no")
+            for vote in result.found
         )
-        rows = ((*vote, decision) for vote, decision in zip(votes, decisions, strict=True))
         write_table(folder / FILLED, (*Filled._fields, "taken"), rows)
 
 
@@ -228,11 +225,9 @@ def _label_landmarks(
     kept_landmarks: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark], accepted_votes: dict[str, Filled]
 ) -> Cleaned:
     """The kept landmarks, followed by newly labeled ones in the order of their ids."""
-    id_of = {
-        label: item
-        for landmark in kept_landmarks
-        for label, item in zip(landmark.labels, landmark.item_ids, strict=True)
-    }
+    id_of: dict[str, str] = {}
+    for landmark in kept_landmarks:
+        id_of |= zip(landmark.labels, landmark.item_ids, strict=True)
     new = []
     for drop in dropped:
         if vote := accepted_votes.get(drop.landmark_id):

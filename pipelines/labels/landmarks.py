@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from shlex import quote
 from sys import intern
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
-from hiertree.errors import OptionError, TableError
+from hiertree.errors import OptionError, TableError, raised_as
 from hiertree.io.files import AnyPath
 from hiertree.io.tables import check_columns, read_table_parts, write_table
 
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 Reason: TypeAlias = Literal["not scraped", "no label", "Wikimedia page", "several labels", "irrelevant label"]
 ITEM_IDS = "item_ids"
 _ID = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
-_PLACE = re.compile(r"Category:|wikidata\.org/|^\s*(wd:)?Q[1-9][0-9]*\s*$")
-_CELLS_READ = 20
+_NO_TYPES = "name the column of types with --instance-column, or ask Wikimedia with 'hiertree labels scrape'"
+_NO_COLUMN = "name it: --id-column, --category-column, --instance-column, or columns=ColumnNames(…)"
 _QUOTED = re.compile(r"""(["'])(.{0,300}?)\1(?=\s*[,\]])""")
 LANDMARKS, DROPPED, SEPARATOR = "landmarks.csv", "dropped.csv", "|"
 
@@ -40,9 +39,7 @@ class ColumnNames(Settings):
     landmark_id: str = option("landmark_id", "Column of the landmark ids.", name="id-column")
     category: str = option("category", "Column of the Commons categories.", name="category-column")
     instance_of: str = option("instance_of", "Column of the 'instance of' values.", name="instance-column")
-    item_ids: str | None = option(
-        None, "Column of the values' Wikidata ids; default: item_ids, if there is one.", name="item-column"
-    )
+    item_ids: str | None = option(None, "Column of the values' Wikidata ids; default: item_ids.", name="item-column")
 
 
 GLDV2_COLUMNS = ColumnNames()
@@ -147,31 +144,23 @@ def read_landmarks(
         if columns.item_ids is None and ITEM_IDS in table.columns:  # as 'labels scrape --table' writes them
             columns = columns.model_copy(update={"item_ids": ITEM_IDS})
         required_columns = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
-        place = _place_column(table, columns) if columns.instance_of not in table.columns else None
-        remedy = place and _ask_for_types(scraped_path, columns, place)
-        _check_columns(scraped_path, table, required_columns, remedy=remedy)
+        _check_columns(scraped_path, table, required_columns, remedy=_NO_TYPES)
         keys = unique_ids(table, columns.landmark_id, scraped_path, first=first)
         values = zip(_values(table, columns, separator, scraped_path), _origins(table), strict=True)
         values_of |= zip(keys, values, strict=True)
-    joined_landmarks, unknown_ids = join_landmarks(
-        ids, categories, values_of, lambda key: values_of.get(key, (None, NO_ORIGIN))
-    )
-    return list(joined_landmarks), unknown_ids
+    return join_landmarks(ids, categories, values_of, lambda key: values_of.get(key, (None, NO_ORIGIN)))
 
 
 def join_landmarks(
     ids: Sequence[str], categories: Sequence[str], ids_with_values: Iterable[str], find: FindValues
-) -> tuple[Iterator[Landmark], int]:
+) -> tuple[list[Landmark], int]:
     """Listed landmarks with the values that ``find`` gives, and how many of ``ids_with_values`` are not listed."""
-    listed_ids, first, counts = set(ids), "", Counter[bool]()
-    for key in ids_with_values:
-        first = first or key
-        counts[key in listed_ids] += 1
-    if counts and not counts[True]:
-        problem = f"no landmark {first!r} among those listed, nor any other of the {counts[False]} with values"
+    keys, listed_ids = list(ids_with_values), set(ids)
+    unknown_ids = sum(key not in listed_ids for key in keys)
+    if keys and unknown_ids == len(keys):
+        problem = f"no landmark {keys[0]!r} among those listed, nor any other of the {unknown_ids} with values"
         raise TableError(problem, expected=f"ids such as {ids[0]!r}, written alike in both")
-    landmarks = (Landmark(key, category, *find(key)) for key, category in zip(ids, categories, strict=True))
-    return landmarks, counts[False]
+    return [Landmark(key, category, *find(key)) for key, category in zip(ids, categories, strict=True)], unknown_ids
 
 
 def read_listed(
@@ -182,44 +171,18 @@ def read_listed(
     categories: list[str] = []
     first: dict[str, int] = {}
     for table in read_table_parts(path):
-        expects_category = (
-            needs_category or columns.category in table.columns or columns.category != GLDV2_COLUMNS.category
-        )
-        _check_columns(path, table, [columns.landmark_id, *([columns.category] if expects_category else [])])
+        column = columns.category
+        expects_category = needs_category or column in table.columns or column != GLDV2_COLUMNS.category
+        _check_columns(path, table, [columns.landmark_id, *([column] if expects_category else [])])
         ids += unique_ids(table, columns.landmark_id, path, first=first)
-        categories += table[columns.category].tolist() if expects_category else [""] * len(table)
+        categories += table[column].tolist() if expects_category else [""] * len(table)
     if not ids:
         raise TableError(f"{path} lists no landmark", expected="a row for each landmark below the header")
     return ids, categories
 
 
-def _check_columns(path: AnyPath, table: pd.DataFrame, required: list[str], *, remedy: str | None = None) -> None:
-    options = "--id-column, --category-column, --instance-column, or columns=ColumnNames(…)"
-    check_columns(path, list(table.columns), required, remedy=remedy or f"name it: {options}")
-
-
-def _place_column(table: pd.DataFrame, columns: ColumnNames) -> str | None:
-    """The column of categories or of Wikidata items, by its name or by the first of its cells."""
-    if columns.category in table.columns:
-        return columns.category
-    return next((name for name in table.columns if any(map(_PLACE.search, table[name].head(_CELLS_READ)))), None)
-
-
-def _ask_for_types(path: AnyPath, columns: ColumnNames, place: str) -> str:
-    """The commands that ask Wikimedia for the types of a table's landmarks."""
-    names = {"--id-column": columns.landmark_id, "--category-column": place}
-    defaults = (GLDV2_COLUMNS.landmark_id, GLDV2_COLUMNS.category)
-    options = [
-        f" {option} {quote(name)}"
-        for (option, name), default in zip(names.items(), defaults, strict=True)
-        if name != default
-    ]
-    table, store = f"{quote(str(path))}{''.join(options)}", "--store store.sqlite"
-    scrape, clean = (
-        f"hiertree labels scrape {table} {store} --contact YOU",
-        f"hiertree labels clean {table} {store} --out cleaned",
-    )
-    return f"ask Wikimedia for the types ('{scrape}', then '{clean}'), or name their column with --instance-column"
+def _check_columns(path: AnyPath, table: pd.DataFrame, required: list[str], *, remedy: str = _NO_COLUMN) -> None:
+    check_columns(path, list(table.columns), required, remedy=remedy)
 
 
 def unique_ids(table: pd.DataFrame, column: str, path: AnyPath, *, first: dict[str, int] | None = None) -> list[str]:
@@ -305,26 +268,20 @@ def read_kept(path: AnyPath) -> list[KeptLandmark]:
     ...     read_kept(folder) == kept
     True
     """
-    return list(each_kept(path))
-
-
-def each_kept(path: AnyPath) -> Iterator[KeptLandmark]:
-    """Yield what :func:`read_kept` returns."""
-    return (_kept(*row) for row in _rows(Path(path), LANDMARKS, KEPT_COLUMNS))
+    return [_kept(*row) for row in _rows(Path(path), LANDMARKS, KEPT_COLUMNS)]
 
 
 def write_dropped(path: AnyPath, dropped: Iterable[DroppedLandmark]) -> None:
     """Write landmarks that were left out, whole or not at all."""
     rows = (
-        (landmark.landmark_id, landmark.category, SEPARATOR.join(landmark.values), landmark.reason, *landmark.origin)
-        for landmark in dropped
+        (drop.landmark_id, drop.category, SEPARATOR.join(drop.values), drop.reason, *drop.origin) for drop in dropped
     )
     write_table(path, DROPPED_COLUMNS, rows)
 
 
-def each_dropped(path: AnyPath) -> Iterator[DroppedLandmark]:
+def read_dropped(path: AnyPath) -> list[DroppedLandmark]:
     """Read what :func:`write_dropped` wrote."""
-    return (_dropped(*row) for row in _rows(Path(path), DROPPED, DROPPED_COLUMNS))
+    return [_dropped(*row) for row in _rows(Path(path), DROPPED, DROPPED_COLUMNS)]
 
 
 def _rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...], str]]:
@@ -365,13 +322,12 @@ def _kept(landmark_id: str, cells: tuple[str, ...], location: str) -> KeptLandma
 
 
 def _confidence(cell: str, location: str) -> float | None:
-    try:
-        confidence = float(cell) if cell else None
-    except ValueError:
-        confidence = -1.0
-    if confidence is not None and not 0 <= confidence <= 1:
-        raise TableError(f"{location}: confidence {cell!r}", expected="nothing, or a number in 0 … 1")
-    return confidence
+    if not cell:
+        return None
+    with raised_as(TableError, f"{location}: confidence {cell!r}", expected="nothing or 0 … 1", on=ValueError):
+        if not 0 <= (confidence := float(cell)) <= 1:
+            raise ValueError("out of range")
+        return confidence
 
 
 def relevant(landmark: KeptLandmark, irrelevant: Set[str]) -> KeptLandmark | DroppedLandmark:

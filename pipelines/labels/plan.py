@@ -25,6 +25,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,16 +41,16 @@ from hiertree.tree import LabelTree
 
 from ..yaml_files import read_yaml
 from .cleaning import CleanSettings, CleanStep, check_kept, read_report
-from .cluster.step import Clustered, ClusterSettings, ClusterStep, describe_unknown_ids
+from .cluster.step import ClusterSettings, ClusterStep, describe_unknown_ids
 from .export.step import ExportSettings, ExportStep, describe_exported
-from .export.tables import EXPORTED, TREE, Exported
+from .export.tables import EXPORTED, TREE
 from .export.tree_page import TreeSettings, TreeStep
 from .filling import FillSettings, FillStep
 from .landmarks import ColumnNames
 from .scrape.outcomes import count_failed, describe_outcomes, describe_status, status
 from .scrape.scraping import STORE, dump_step, scrape
 from .scrape.settings import ScrapeSettings
-from .steps import REPORT, LabelStep, Settings, resolve_paths
+from .steps import REPORT, LabelStep, Result, Settings, resolve_paths
 
 CLEANED, FILLED, CLUSTERED, SHOWN = "cleaned", "filled", "clustered", "tree"
 Say = Callable[[str], object]
@@ -164,48 +165,46 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
 
 def _build(plan: LabelsPlan, run: _Run) -> BuildResult:
     store = None if plan.scrape is None or plan.instances else _scrape(plan, plan.scrape, plan.landmarks, run)
-    folder = run.step(CLEANED, CleanStep(plan.landmarks, plan.instances, store, plan.columns, plan.clean))
+    folder, _ = run.step(CLEANED, CleanStep(plan.landmarks, plan.instances, store, plan.columns, plan.clean))
     if plan.fill is None:
         check_kept(read_report(folder), folder)
     else:
-        folder = run.step(FILLED, FillStep(folder, plan.fill))
+        folder, _ = run.step(FILLED, FillStep(folder, plan.fill))
     cluster = plan.cluster
     if plan.scrape is not None and plan.instances and cluster.hypernyms is None:
         cluster = cluster.model_copy(update={"hypernyms": _scrape(plan, plan.scrape, folder, run)})
-    folder = run.step(CLUSTERED, ClusterStep(folder, cluster, cluster.build()))
-    exported = run.step(EXPORTED, ExportStep(folder, plan.review, plan.export))
+    folder, clusterings = run.step(CLUSTERED, ClusterStep(folder, cluster, cluster.build()))
+    exported, exports = run.step(EXPORTED, ExportStep(folder, plan.review, plan.export))
     run.step(SHOWN, TreeStep(exported, plan.tree))
-    if isinstance(export_result := run.results.get(EXPORTED), Exported):
-        run.say(describe_exported(export_result, clusters=True))
-    if isinstance(clustering_result := run.results.get(CLUSTERED), Clustered):
-        for line in describe_unknown_ids(clustering_result):
-            run.say(line)
+    for export in exports:
+        run.say(describe_exported(export, clusters=True))
+    for line in chain.from_iterable(map(describe_unknown_ids, clusterings)):
+        run.say(line)
     report = read_json_object(exported / REPORT, expected="the report of 'labels export'")
-    return BuildResult(run.folder, tuple(run.results), LabelTree.from_json(exported / TREE), report)
+    return BuildResult(run.folder, tuple(run.steps), LabelTree.from_json(exported / TREE), report)
 
 
 class _Run:
-    """The folder of all steps, and the results of those that were run."""
+    """The folder of all steps, and which of them were run."""
 
     def __init__(self, folder: Path, say: Say) -> None:
-        self.folder, self.say = folder, say
-        self.results: dict[str, object] = {}
+        self.folder, self.say, self.steps = folder, say, list[str]()
 
-    def step(self, name: str, step: LabelStep[Any]) -> Path:
-        """The folder of a step, made unless it is current."""
+    def step(self, name: str, step: LabelStep[Result]) -> tuple[Path, list[Result]]:
+        """The folder of a step, made unless it is current, and its one result if it was made."""
         folder = self.folder / name
         if step.record().is_current(folder):
             self.note(name, None)
-        else:
-            if is_progress_shown():
-                print(f"{name}: under way", file=sys.stderr, flush=True)
-            self.note(name, f"written to {folder}", step.run(folder))
-        return folder
+            return folder, []
+        if is_progress_shown():
+            print(f"{name}: under way", file=sys.stderr, flush=True)
+        result = step.run(folder)
+        self.note(name, f"written to {folder}")
+        return folder, [result]
 
-    def note(self, name: str, message: str | None, result: object = None) -> None:
+    def note(self, name: str, message: str | None) -> None:
         """Report that a step was run, or by None that nothing had changed."""
-        if message is not None:
-            self.results[name] = result
+        self.steps += [] if message is None else [name]
         self.say(f"{name}: {message or 'unchanged'}")
 
 

@@ -17,23 +17,19 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 from pydantic import Field, ValidationError
 
 import hiertree
-from hiertree.errors import CheckpointError, OptionError, TableError
+from hiertree.errors import OptionError, TableError
 from hiertree.io.files import AnyPath, is_unused, replacing_folder, write_json
 from hiertree.io.provenance import MANIFEST, check_outputs, manifest, read_record, sha256
 from hiertree.io.reading import read_json, reading_file
 
 from ..settings import Section
 
-FILE_OR_NAME, GROWS = "a file, or a name", "a folder that gains files"  # marks in the annotation of a field
+FILE_OR_NAME = "a file, or a name"  # a mark in the annotation of a field
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
 FileOrName = Annotated[str, FILE_OR_NAME]
 AnySettings = TypeVar("AnySettings", bound="Settings")
 HISTORY, REPORT, LABELS, HYPERNYMS = "history.json", "report.json", "labels.csv", "hypernyms.csv"
-FROM_A_TABLE = (
-    "from a table of landmarks, 'hiertree labels scrape TABLE --store STORE --contact YOU' asks for their types and "
-    "'hiertree labels clean TABLE --store STORE --out cleaned' makes the first folder"
-)
 Result = TypeVar("Result")
 
 
@@ -45,8 +41,7 @@ def option(default: Any, description: str, *, name: str | None = None, **checks:
 class Settings(Section):
     """Base of the settings of a step; a bad value raises OptionError.
 
-    A field's name is its key in ``labels.yaml``; its description is its option's help. A path is read, unless it is
-    marked ``GROWS``.
+    A field's name is its key in ``labels.yaml``; its description is its option's help. Paths are read.
     """
 
     if not TYPE_CHECKING:  # type checkers know the fields
@@ -112,9 +107,6 @@ class StepRecord:
         record = read_record(path / MANIFEST) or {}
         outputs = record.get("outputs", []) if record.get("command") == self.command else []
         foreign = sorted(names - {MANIFEST, *(file["name"] for file in outputs)} if outputs else names)
-        if foreign and MANIFEST in names and not record.get("outputs"):
-            message, remedy = f"{path / MANIFEST} is damaged", f"remove {path} to have it rebuilt"
-            raise CheckpointError(message, expected="the manifest of the step that wrote the folder", remedy=remedy)
         if foreign:
             message = f"out={str(path)!r} holds other files, {foreign[0]!r} for instance"
             raise OptionError(message, expected=f"a new folder or one of '{self.command}'", remedy="name another")
@@ -159,9 +151,6 @@ class LabelStep(ABC, Generic[Result]):
 
     def run(self, out: AnyPath) -> Result:
         """Make the folder ``out``: whole, with its manifest, or not at all."""
-        if self.reads and Path(self.source).is_file():
-            problem = f"{self.source} is a file"
-            raise TableError(problem, expected=f"a folder made by '{self.made_by}'", remedy=FROM_A_TABLE)
         for name in (*self.reads, MANIFEST) if self.reads else ():
             if not (Path(self.source) / name).is_file():
                 raise TableError(f"{self.source} holds no {name}", expected=f"a folder made by '{self.made_by}'")

@@ -16,7 +16,6 @@ that a common one ("waterfall") can have a cluster to itself and yet does not dr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -40,18 +39,12 @@ Integers: TypeAlias = "NDArray[np.int64]"
 Distances: TypeAlias = Callable[[Integers], Floats]
 
 
-@dataclass(frozen=True)
-class Clustering:
-    """Clusters numbered from the largest to the smallest."""
-
-    assignment: Integers  # (n,) int64, the cluster of each row
-    centers: Vectors  # (k, d) float32, of unit norm
-
-
 def spherical_kmeans(
     vectors: Vectors, k: int, *, weights: Floats | None = None, seed: int = 0, restarts: int = RESTARTS
-) -> Clustering:
-    """What several runs of k-means by cosine (faiss), each from a k-means++ start, agree on.
+) -> Integers:
+    """The cluster of each row on which several runs of k-means by cosine (faiss), from k-means++ starts, agree.
+
+    Clusters are numbered from the largest to the smallest.
 
     Takes 8 n² bytes up to 8,192 rows; of more, 8 · 4,096² bytes (8 · (4 k)² for k over 1,024), and those of the rows.
 
@@ -66,7 +59,7 @@ def spherical_kmeans(
         OptionError: k, weights or restarts outside their range.
 
     >>> vectors = np.array([[1, 0], [0.96, 0.28], [0, 1], [-0.6, 0.8], [0.28, 0.96]], dtype=np.float32)
-    >>> spherical_kmeans(vectors, 2).assignment
+    >>> spherical_kmeans(vectors, 2)
     array([1, 1, 0, 0, 0])
     """
     num_distinct = len(np.unique(vectors, axis=0))
@@ -75,7 +68,7 @@ def spherical_kmeans(
     weight = _checked(weights, restarts, len(vectors))
     sample = _drawn(len(vectors), k, seed)
     runs = _runs(vectors, _numbers_of_clusters(vectors, k, k, restarts), weight, seed, sample)
-    return _ordered(vectors, _assign_others(runs, sample, _joined(runs[sample], k)), weight)
+    return _ordered(_assign_others(runs, sample, _joined(runs[sample], k)))
 
 
 def choose_k(
@@ -235,10 +228,8 @@ def _distances(vectors: Vectors) -> Distances:
 def _run(vectors: Vectors, starts: Integers, weights: Floats, seed: int) -> Integers:
     import faiss
 
-    kmeans = faiss.Kmeans(
-        vectors.shape[1], len(starts), niter=ITERATIONS, spherical=True, seed=seed % 2**31, min_points_per_centroid=1
-    )
-    start = np.ascontiguousarray(vectors[starts])
+    options = {"niter": ITERATIONS, "spherical": True, "seed": seed % 2**31, "min_points_per_centroid": 1}
+    kmeans, start = faiss.Kmeans(vectors.shape[1], len(starts), **options), np.ascontiguousarray(vectors[starts])
     kmeans.train(vectors, weights=weights.astype(np.float32), init_centroids=start)
     return np.asarray(kmeans.index.search(vectors, 1)[1][:, 0], dtype=np.int64)
 
@@ -258,14 +249,13 @@ def _starts(distances: Distances, k: int, weights: Floats, seed: int) -> list[in
     return starts
 
 
-def _ordered(vectors: Vectors, assignment: Integers, weights: Floats) -> Clustering:
+def _ordered(assignment: Integers) -> Integers:
     """Renumber clusters by size, then by first row; empty ones disappear."""
     clusters, first, sizes = np.unique(assignment, return_index=True, return_counts=True)
     order = np.lexsort((first, -sizes))
     renumbered = np.empty(clusters.max() + 1, dtype=np.int64)
     renumbered[clusters[order]] = np.arange(len(clusters))
-    numbers = renumbered[assignment]
-    return Clustering(numbers, unit_centers(vectors, numbers, weights))
+    return renumbered[assignment]
 
 
 def unit_centers(vectors: Vectors, assignment: Integers, weights: Floats) -> Vectors:

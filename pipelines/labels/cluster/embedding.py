@@ -62,12 +62,10 @@ def embed(
     noun_of = {} if reader is None else _nearest_nouns(names, graph, reader)
     texts = tuple(noun_of.get(name) or graph.text(name) for name in names)
     vectors = graph.join([noun_of.get(name, name) for name in names], encoder.encode(texts))
-    margins = [
-        np.clip(known_margin(noun_of[name], graph) or 0, -_UNCERTAIN, _UNCERTAIN)
-        if name in noun_of
-        else known_margin(name, graph)
-        for name in names
-    ]
+    margins = [known_margin(name, graph) for name in names]
+    for place, name in enumerate(names):
+        if name in noun_of:
+            margins[place] = np.clip(known_margin(noun_of[name], graph) or 0, -_UNCERTAIN, _UNCERTAIN)
     is_known = np.array([margin is not None for margin in margins]) | (encoder.kind_margin > 0)
     chains, nouns_above = tuple(map(graph.chain, names)), tuple(_find_noun_above(name, graph) for name in names)
     senses = np.array([parse(text).sense or "" for text in texts], dtype=object)
@@ -113,11 +111,8 @@ def _margins(texts: Sequence[str], known_margins: Sequence[float | None], encode
 
 def _parents(labels: Sequence[str], hypernyms: Hypernyms) -> Integers:
     place_of_item = {item: place for place, label in enumerate(labels) for item in hypernyms.items_of(label)}
-    parent_places = [
-        next((place_of_item[item] for item in hypernyms.parents(label) if item in place_of_item), None)
-        for label in labels
-    ]
-    return np.array([place if parent is None else parent for place, parent in enumerate(parent_places)])
+    parent_items = ((item for item in hypernyms.parents(label) if item in place_of_item) for label in labels)
+    return np.array([place_of_item.get(next(items, ""), place) for place, items in enumerate(parent_items)])
 
 
 def known_margin(label: str, hypernyms: Hypernyms) -> float | None:

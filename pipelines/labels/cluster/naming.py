@@ -17,7 +17,7 @@ the next merge costs most above the last.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, count, pairwise
 
 import numpy as np
@@ -31,6 +31,7 @@ from ..encode.phrases import parse, thesaurus
 Counts = Mapping[str, int]  # label → number of landmarks
 Shares = Mapping[str, float]  # noun → its share of a cluster
 Chains = Mapping[str, Sequence[str]]  # label → what stands above it, from the nearest on
+Nouns = Callable[[str], Sequence[str]]  # by which a label may be called
 _MAIN = 0.55
 _SHORT = 2  # words
 GENERAL = ("building", "natural region")  # senses of nouns that say hardly more than a kind
@@ -38,15 +39,10 @@ GENERAL = ("building", "natural region")  # senses of nouns that say hardly more
 
 def propose_names(clusters: Sequence[Counts], *, chains: Chains | None = None) -> list[str]:
     """A readable name for each cluster, no two alike; the clusters of most landmarks choose first."""
-    chain_of_label = chains or {}
-    nouns_of = (_nouns, _senses, lambda label: _above(chain_of_label.get(label, ())))
-    shares = [[_shares({label: nouns(label) for label in counts}, counts) for counts in clusters] for nouns in nouns_of]
-    greatest, names = [_greatest(cluster_shares) for cluster_shares in shares], dict[int, str]()
+    shares = [[_shares(counts, nouns) for counts in clusters] for nouns in (_nouns, _senses, _classes(chains))]
+    greatest, names = list(map(_greatest, shares)), dict[int, str]()
     for place in _largest_first(clusters):
-        fitting = [
-            _fitting(cluster_shares[place], greatest_shares)
-            for cluster_shares, greatest_shares in zip(shares, greatest, strict=True)
-        ]
+        fitting = [_fitting(part[place], maxima) for part, maxima in zip(shares, greatest, strict=True)]
         candidates = chain(*fitting, _fallbacks(clusters[place], next(iter(shares[0][place]))))
         names[place] = next(name for name in candidates if name not in names.values())
     return [names[place] for place in range(len(clusters))]
@@ -60,11 +56,8 @@ def name_groups(
     A group that nothing else names is called by its largest cluster ("street and others").
     """
     group_counts = [{label: number for place in group for label, number in clusters[place].items()} for group in groups]
-    chain_of_label = chains or {}
-    of_themes = [_shares({label: themes(label) for label in counts}, counts) for counts in group_counts]
-    class_shares = [
-        _shares({label: _above(chain_of_label.get(label, ())) for label in counts}, counts) for counts in group_counts
-    ]
+    of_themes = [_shares(counts, themes) for counts in group_counts]
+    class_shares = [_shares(counts, _classes(chains)) for counts in group_counts]
     most_themes = _greatest(of_themes)
     group_names: dict[int, str] = {}
     for place in _largest_first(group_counts):
@@ -106,16 +99,15 @@ def _rarest(shares: Shares, groups: Sequence[Shares]) -> list[str]:
     return sorted(main, key=lambda noun: sum(noun in group for group in groups))
 
 
-def _shares(nouns_of: Mapping[str, Sequence[str]], counts: Counts) -> dict[str, float]:
+def _shares(counts: Counts, nouns: Nouns) -> dict[str, float]:
     """The share of each noun, in decreasing order."""
     shares: defaultdict[str, float] = defaultdict(float)
     landmarks = sum(counts.values())
     for label, number in counts.items():
-        for noun in nouns_of[label]:
+        for noun in nouns(label):
             shares[noun] += (1 / len(counts) + number / landmarks) / 2
-    return {
-        noun: round(share, 9) for noun, share in sorted(shares.items(), key=lambda item: (-round(item[1], 9), item[0]))
-    }
+    rounded = {noun: round(share, 9) for noun, share in shares.items()}
+    return dict(sorted(rounded.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _greatest(clusters: Sequence[Shares]) -> dict[str, float]:
@@ -130,10 +122,14 @@ def _senses(label: str) -> list[str]:
     return [] if sense is None or sense in GENERAL else [sense]
 
 
-def _above(chain_of_label: Sequence[str]) -> list[str]:
-    """The classes above a label that are more specific than a kind."""
-    parsed_names = ((name, parse(name)) for name in chain_of_label)
-    return [name for name, phrase in parsed_names if phrase.certain and phrase.sense not in GENERAL]
+def _classes(chains: Chains | None) -> Nouns:
+    """A function for the classes above a label that are more specific than a kind."""
+
+    def classes(label: str) -> list[str]:
+        parsed_names = ((name, parse(name)) for name in (chains or {}).get(label, ()))
+        return [name for name, phrase in parsed_names if phrase.certain and phrase.sense not in GENERAL]
+
+    return classes
 
 
 def _nouns(label: str) -> list[str]:
@@ -158,19 +154,13 @@ def groups_above(
     """Names of the groups above each cluster, coarse → fine; no two groups of a level are called alike."""
     if levels < 0:
         raise OptionError(f"levels={levels}", expected="0 or more")
-    places = [
-        np.array([place for place, cluster_kind in enumerate(kinds) if cluster_kind == kind])
-        for kind in dict.fromkeys(kinds)
-    ]
+    places = [np.flatnonzero(np.array(kinds) == kind) for kind in dict.fromkeys(kinds)]
     features = _append_themes(centers, clusters)
     cuts = [_cuts(features[members], levels) for members in places]
     group_names: list[list[str]] = [[] for _ in names]
     for level in range(levels):
-        groups = [
-            members[cut[level] == group].tolist()
-            for members, cut in zip(places, cuts, strict=True)
-            for group in np.unique(cut[level])
-        ]
+        parts = [(members, cut[level]) for members, cut in zip(places, cuts, strict=True)]
+        groups = [members[numbers == group].tolist() for members, numbers in parts for group in np.unique(numbers)]
         for group, name in zip(groups, name_groups(groups, names, clusters, chains=chains), strict=True):
             for place in group:
                 group_names[place].append(name)
@@ -179,15 +169,12 @@ def groups_above(
 
 def _append_themes(centers: NDArray[np.float32], clusters: Sequence[Counts]) -> NDArray[np.float64]:
     """(k, d) unit rows: half a cluster's center, half how many of its landmarks are of each theme."""
-    theme_counts = [
-        [(theme, number) for label, number in counts.items() for theme in themes(label)] for counts in clusters
-    ]
-    column = {
-        theme: place for place, theme in enumerate(sorted({theme for pairs in theme_counts for theme, _ in pairs}))
-    }
-    of_themes = np.zeros((len(centers), len(column)))
-    for row, pairs in enumerate(theme_counts):
-        np.add.at(of_themes[row], [column[theme] for theme, _ in pairs], [number for _, number in pairs])
+    names = sorted({theme for counts in clusters for label in counts for theme in themes(label)})
+    of_themes = np.zeros((len(centers), len(names)))
+    for row, counts in enumerate(clusters):
+        for label, number in counts.items():
+            for theme in themes(label):
+                of_themes[row, names.index(theme)] += number
     norms = np.linalg.norm(of_themes, axis=1, keepdims=True)
     return unit_rows(np.hstack([centers, of_themes / np.where(norms > 0, norms, 1)]))
 

@@ -182,23 +182,13 @@ def write_clusters(path: Path, proposal: Proposal, landmarks: Mapping[str, int])
 def write_labels(path: Path, proposal: Proposal, *, either: Set[str] = frozenset()) -> None:
     """Write one row per label; those of either kind, as people found them, say so."""
     header = ("label", "landmarks", "cluster", "kind", "similarity", "silhouette", "kind_margin", "doubt")
-    rows = (
-        (
-            p.label,
-            p.landmarks,
-            cluster.name,
-            EITHER if p.label in either else cluster.kind,
-            p.similarity,
-            p.silhouette,
-            p.margin,
-            p.doubt,
-            round(natural_probability(p.margin), 4),
-            _chain(p),
-            p.target,
-        )
-        for cluster in proposal.clusters
-        for p in cluster.labels
-    )
+    rows = []
+    for cluster in proposal.clusters:
+        for place in cluster.labels:
+            kind = EITHER if place.label in either else cluster.kind
+            numbers = (place.similarity, place.silhouette, place.margin)
+            more = (round(natural_probability(place.margin), 4), _chain(place), place.target)
+            rows.append((place.label, place.landmarks, cluster.name, kind, *numbers, place.doubt, *more))
     write_table(path, (*header, "natural_probability", "hypernyms", "target"), rows)
 
 

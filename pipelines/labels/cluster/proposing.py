@@ -144,34 +144,28 @@ def propose_for(
     if is_known.any():
         vectors, known_weights = embedding.vectors[is_known], weights[is_known]
         k, scores = choose_k(vectors, weights=known_weights, **runs) if clusters == "auto" else (clusters, scores)
-        assignment[is_known] = spherical_kmeans(vectors, k, weights=known_weights, **runs).assignment
+        assignment[is_known] = spherical_kmeans(vectors, k, weights=known_weights, **runs)
         if clusters == "auto":
             assignment[is_known] = settle_senses(vectors, assignment[is_known], embedding.senses[is_known])
-        merged_clusters = join_parents(assignment, embedding.parents, embedding.senses)[is_known]
-        merged_clusters = np.unique(merged_clusters, return_inverse=True)[1]
-        centers = unit_centers(vectors, merged_clusters, known_weights)
-        assignment[is_known], cluster_margins = settle_kinds(
-            vectors, merged_clusters, centers, embedding.margins[is_known]
-        )
+        joined = join_parents(assignment, embedding.parents, embedding.senses)[is_known]
+        joined = np.unique(joined, return_inverse=True)[1]
+        centers, margins = unit_centers(vectors, joined, known_weights), embedding.margins[is_known]
+        assignment[is_known], cluster_margins = settle_kinds(vectors, joined, centers, margins)
     assignment[~is_known] = len(cluster_margins)
     centers = unit_centers(embedding.vectors, assignment, weights)
     cluster_counts = [_counts(embedding, counts, assignment == number) for number in range(len(cluster_margins))]
     chains = dict(zip(embedding.texts, embedding.chains, strict=True))
     names = propose_names(cluster_counts, chains=chains)
     kinds = [kind_of(margin) for margin in cluster_margins]
-    group_names = groups_above(
-        centers[: len(cluster_counts)], kinds, names, cluster_counts, levels=levels, chains=chains
-    )
+    known_centers = centers[: len(cluster_counts)]
+    group_names = groups_above(known_centers, kinds, names, cluster_counts, levels=levels, chains=chains)
     places = _places(embedding, counts, assignment, centers, names)
     descriptions = [*zip(names, cluster_margins.tolist(), group_names, strict=True)]
     descriptions += [] if is_known.all() else [(UNKNOWN, 0.0, (UNKNOWN,) * levels)]
     members: list[list[LabelPlace]] = [[] for _ in descriptions]
     for place, number in zip(places, assignment, strict=True):
         members[number].append(place)
-    proposed_clusters = [
-        _cluster(*description, cluster_places)
-        for description, cluster_places in zip(descriptions, members, strict=True)
-    ]
+    proposed_clusters = [_cluster(*part, labels) for part, labels in zip(descriptions, members, strict=True)]
     return Proposal(tuple(sorted(proposed_clusters, key=lambda cluster: (-cluster.landmarks, cluster.name))), scores)
 
 

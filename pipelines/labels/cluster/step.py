@@ -38,9 +38,7 @@ _LABELS_SHOWN = 4
 class ClusterSettings(EncoderSettings):
     """How labels are embedded and clustered."""
 
-    clusters: Count | Literal["auto"] = option(
-        "auto", "Number of supercategories, or auto: by silhouette, at most 100."
-    )
+    clusters: Count | Literal["auto"] = option("auto", "Number of supercategories; auto: by silhouette, up to 100.")
     seed: Seed = option(0, "Seed of k-means.")
     restarts: Count = option(RESTARTS, "Runs of k-means that are combined.")
     levels: int = option(0, "Levels of groups above the clusters.", ge=0)
@@ -49,9 +47,7 @@ class ClusterSettings(EncoderSettings):
         "Table of 'subclass of' edges (child_qid, child_label, parent_qid, parent_label), or a store of 'labels "
         "scrape', beside those that come with hiertree; default: those scraped with the labels, if any.",
     )
-    references: tuple[Path, ...] = option(
-        (), "TABLE:COLUMN, classes of labels to compare the clusters with.", name="reference"
-    )
+    references: tuple[Path, ...] = option((), "TABLE:COLUMN, classes of labels to compare with.", name="reference")
 
     @field_validator("references")
     @classmethod
@@ -185,7 +181,5 @@ def describe_proposal(proposal: Proposal) -> str:
 def _line(cluster: Cluster) -> str:
     labels = [place.label for place in cluster.labels]
     ending = f", … {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else ""
-    mark = "?" if cluster.doubt else " "
-    return (
-        f"{cluster.landmarks:6d} {mark} {cluster.kind:10s} {cluster.name}: {', '.join(labels[:_LABELS_SHOWN])}{ending}"
-    )
+    beginning = f"{cluster.landmarks:6d} {'?' if cluster.doubt else ' '} {cluster.kind:10s} {cluster.name}"
+    return f"{beginning}: {', '.join(labels[:_LABELS_SHOWN])}{ending}"

@@ -134,10 +134,8 @@ class Hypernyms:
         head = parse(self.name(label)).head
         for item in self.classes(label)[:1]:
             distances = nx.single_source_shortest_path_length(self._graph, item, cutoff=_LONGEST_CHAIN)
-            place_names = (
-                name for name in map(self._name, distances) if parse(name).certain and parse(name).head != head
-            )
-            return next(place_names, None)
+            names = map(self._name, distances)
+            return next((name for name in names if parse(name).certain and parse(name).head != head), None)
         return None
 
     def ancestors(self, labels: Iterable[str]) -> frozenset[str]:
@@ -162,9 +160,8 @@ class Hypernyms:
         distinct_starts = list(places)[1:]  # equal or empty rows would leave the last dimensions to chance
         if not distinct_starts:
             return np.zeros((len(labels), 1), dtype=np.float32)
-        visits = vstack(
-            [self._visits(distinct_starts[row : row + _ROWS]) for row in range(0, len(distinct_starts), _ROWS)]
-        )
+        parts = (distinct_starts[row : row + _ROWS] for row in range(0, len(distinct_starts), _ROWS))
+        visits = vstack([self._visits(part) for part in parts])
         coordinates = truncated_svd(visits, min(_DIMENSIONS, *visits.shape))
         rows = np.vstack([np.zeros(coordinates.shape[1]), normalize(coordinates)])
         return np.asarray(rows[[places[start] for start in starts]], dtype=np.float32)
@@ -285,9 +282,6 @@ def _rows(path: AnyPath) -> Iterator[tuple[str, ...]]:
 def write_hypernyms(path: AnyPath, hypernyms: Hypernyms, labels: Iterable[str]) -> None:
     """Write the edges that lead up from the classes of labels."""
     children, names = hypernyms.ancestors(labels), hypernyms.names
-    rows = (
-        (child, names.get(child), parent, names.get(parent), source)
-        for (child, parent), source in hypernyms.edges.items()
-        if child in children
-    )
+    edges = ((*edge, source) for edge, source in hypernyms.edges.items() if edge[0] in children)
+    rows = ((child, names.get(child), parent, names.get(parent), source) for child, parent, source in edges)
     write_table(path, (*EDGE_COLUMNS, SOURCE_COLUMN), rows)

@@ -17,9 +17,9 @@ NATURAL, HUMAN_MADE = KINDS = ("natural", "human-made")
 NO_LANDMARK = "no landmark"  # theme of what says nothing of how a place looks
 _WORD = re.compile(r"[^\W\d_]+(?:[.'’][^\W\d_]+)*")
 _PREPOSITIONS = frozenset(
-    ("of", "in", "at", "on", "to", "for", "from", "with", "by", "near", "under", "over", "between")
+    ["of", "in", "at", "on", "to", "for", "from", "with", "by", "near", "under", "over", "between"]
 )
-_ARTICLES = frozenset(("a", "an", "the", "and", "or"))
+_ARTICLES = frozenset(["a", "an", "the", "and", "or"])
 _LONGEST_NOUN = 5  # words
 
 

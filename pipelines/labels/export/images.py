@@ -83,10 +83,8 @@ class ImagesStep(LabelStep[ImageList]):
         levels, root = H_GLDV2_LEVELS, settings.images
         tree = LabelTree.from_json(source) if source.suffix == ".json" else LabelTree.from_csv(source, levels=levels)
         folder, resolved_root = ImageFolder(root, settings.image_table), root.resolve()
-        files_of = {
-            landmark: [path.relative_to(resolved_root).as_posix() for path in folder.find_all(str(landmark))]
-            for landmark in tree.leaves
-        }
+        found = ((landmark, folder.find_all(str(landmark))) for landmark in tree.leaves)
+        files_of = {key: [path.relative_to(resolved_root).as_posix() for path in paths] for key, paths in found}
         listed_landmarks = [landmark for landmark in tree.leaves if len(files_of[landmark]) >= settings.min_images]
         if not listed_landmarks:
             problem = f"{root}: no landmark of {source} has {settings.min_images} images"
@@ -108,10 +106,8 @@ class ImagesStep(LabelStep[ImageList]):
 
 def describe_images(image_list: ImageList) -> str:
     """The counts, and the lines of a recipe that read the table."""
-    counts = [
-        f"{image_list.images.get(split, 0):8d} images of {image_list.landmarks.get(split, 0)} landmarks: {split}"
-        for split in _SPLITS
-    ]
+    images, landmarks = image_list.images, image_list.landmarks
+    counts = [f"{images.get(part, 0):8d} images of {landmarks.get(part, 0)} landmarks: {part}" for part in _SPLITS]
     recipe = f"""\
 in a recipe:
 data:

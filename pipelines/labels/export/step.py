@@ -6,21 +6,17 @@ apart.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from itertools import chain
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 import hiertree
 from hiertree.errors import TableError
 from hiertree.io.files import AnyPath, write_json, write_text
-from hiertree.io.tables import read_columns, read_table_parts, write_table
+from hiertree.io.tables import write_table
 
 from ...pages import markdown_code
 from ..cleaning import describe_cleaning, read_report
@@ -32,12 +28,21 @@ from ..cluster.proposal_files import (
     write_clusters,
     write_labels,
 )
-from ..cluster.proposing import Proposal
+from ..cluster.proposing import Cluster, Proposal
 from ..cluster.step import COMMAND as CLUSTER_COMMAND
 from ..cluster.step import describe_proposal
 from ..encode.phrases import KINDS
-from ..landmark_images import image_column
-from ..landmarks import DROPPED, LANDMARKS, DroppedLandmark, each_dropped, write_dropped
+from ..landmarks import (
+    DROPPED,
+    LANDMARKS,
+    DroppedLandmark,
+    KeptLandmark,
+    label_counts,
+    read_dropped,
+    read_kept,
+    relevant,
+    write_dropped,
+)
 from ..review.log_file import Reviewed, reviewed
 from ..steps import HISTORY, LABELS, REPORT, LabelStep, Settings, StepRecord, history_of, hypernyms_of, option
 from .tables import (
@@ -46,7 +51,6 @@ from .tables import (
     TREE,
     Exported,
     HierarchicalRow,
-    each_relevant,
     hierarchical_rows,
     label_tree,
     provenance_rows,
@@ -58,12 +62,9 @@ _ONE_RUN = f"{PROPOSAL} and {LANDMARKS} of one run"
 
 
 class ExportSettings(Settings):
-    """The name of the exported table, and the images that the data card counts."""
+    """The name of the exported table."""
 
-    split: str = option(
-        "", "Call the table SPLIT_label_to_hierarchical.csv, as GLDv2 does.", pattern=r"^[A-Za-z0-9_-]*$"
-    )
-    image_table: Path | None = option(None, "CSV of image ids and landmark_id, whose images the data card counts.")
+    split: str = option("", "Call it SPLIT_label_to_hierarchical.csv, as GLDv2 does.", pattern=r"^[A-Za-z0-9_-]*$")
 
 
 DEFAULTS = ExportSettings()
@@ -96,56 +97,47 @@ class ExportStep(LabelStep[Exported]):
     def record(self) -> StepRecord:
         """The proposal, and the log of its review."""
         reviews = () if self.review is None else (self.review,)
-        tables = () if self.settings.image_table is None else (self.settings.image_table,)
-        inputs = (*self.read_files, *hypernyms_of(self.source), *reviews, *tables)
-        return StepRecord(COMMAND, self.settings.model_dump(include={"split"}), inputs)
+        inputs = (*self.read_files, *hypernyms_of(self.source), *reviews)
+        return StepRecord(COMMAND, self.settings.model_dump(), inputs)
 
     def _compute(self) -> Exported:
         proposed = read_proposal(self.source)
         review = Reviewed(proposed, frozenset()) if self.review is None else reviewed(self.source, self.review)
-        final, irrelevant = review.proposal, review.irrelevant
-        cluster_of, names = final.cluster_of(), [cluster.name for cluster in final.clusters]
-        number_of = {name: number for number, name in enumerate(names)}
-        ids, numbers, labels, from_images = list[str](), array("q"), set[str](), 0
-        dropped: list[DroppedLandmark] = []
-        for landmark in each_relevant(self.source, irrelevant):
-            if isinstance(landmark, DroppedLandmark):
-                dropped.append(landmark)
-                continue
-            if homeless_labels := [label for label in landmark.labels if label not in cluster_of]:
-                raise TableError(f"{self.source}: no cluster holds the label {homeless_labels[0]!r}", expected=_ONE_RUN)
-            ids.append(landmark.landmark_id)
-            numbers.append(number_of[cluster_of_most(landmark.labels, cluster_of).name])
-            labels.update(landmark.labels)
-            from_images += landmark.confidence is not None
-        if not ids:
+        final, landmarks = review.proposal, [relevant(one, review.irrelevant) for one in read_kept(self.source)]
+        kept = [landmark for landmark in landmarks if isinstance(landmark, KeptLandmark)]
+        dropped = read_dropped(self.source)
+        dropped += [landmark for landmark in landmarks if isinstance(landmark, DroppedLandmark)]
+        cluster_of, labels = final.cluster_of(), label_counts(kept)
+        if homeless_labels := [label for label in labels if label not in cluster_of]:
+            raise TableError(f"{self.source}: no cluster holds the label {homeless_labels[0]!r}", expected=_ONE_RUN)
+        if not kept:
             raise TableError(f"{self.source}: no landmark is left", expected=_ONE_RUN)
-        landmarks = dict(zip(names, np.bincount(numbers, minlength=len(names)).tolist(), strict=True))
-        reasons = Counter(drop.reason for drop in chain(each_dropped(self.source), dropped))
-        report = read_report(self.source) | {"dropped": dict(sorted(reasons.items())), "kept": len(ids)}
+        clusters = [cluster_of_most(landmark.labels, cluster_of) for landmark in kept]
+        reasons = Counter(drop.reason for drop in dropped)
+        report = read_report(self.source) | {"dropped": dict(sorted(reasons.items())), "kept": len(kept)}
+        from_images = sum(landmark.confidence is not None for landmark in kept)
         report |= {"distinct_labels": len(labels), "labeled_from_images": from_images}
-        report |= _proposal_report(final, landmarks) | ({} if self.review is None else {"review": _counted(review)})
-        tree = label_tree(ids, numbers, final)
-        return Exported(final, proposed, tree, report, landmarks, irrelevant, dropped, review.either)
+        report |= _proposal_report(final, clusters) | ({} if self.review is None else {"review": _counted(review)})
+        tree = label_tree([landmark.landmark_id for landmark in kept], clusters)
+        return Exported(final, proposed, tree, report, kept, clusters, dropped, review.either)
 
     def _write(self, result: Exported, folder: Path) -> None:
         final, tree, report, split = result.proposal, result.tree, result.report, self.settings.split
         hierarchical = f"{split}_label_to_{HIERARCHICAL}" if split else HIERARCHICAL
-        write_provenance(folder / PROVENANCE, provenance_rows(result, self.source))
-        write_table(folder / hierarchical, HierarchicalRow._fields, hierarchical_rows(folder / PROVENANCE))
+        write_provenance(folder / PROVENANCE, provenance_rows(result))
+        write_table(folder / hierarchical, HierarchicalRow._fields, hierarchical_rows(result))
         tree.to_json(folder / TREE)
         tree.to_csv(folder / "tree.csv")
         tree.to_graphml(folder / "tree.graphml")
-        write_clusters(folder / CLUSTERS, final, result.landmarks)
+        write_clusters(folder / CLUSTERS, final, Counter(cluster.name for cluster in result.clusters))
         write_labels(folder / LABELS, final, either=result.either)
-        write_dropped(folder / DROPPED, chain(each_dropped(self.source), result.dropped))
+        write_dropped(folder / DROPPED, result.dropped)
         write_json(folder / REPORT, report)
         facts = {
             "hierarchical": hierarchical,
             "columns": HierarchicalRow._fields,
             "level_names": tree.level_names,
             "split": split,
-            "images": _counted_images(self.settings.image_table, tree.leaves),
             "report": report,
             "history": history_of(self.source),
             "review": report.get("review", {}),
@@ -153,24 +145,6 @@ class ExportStep(LabelStep[Exported]):
             "has_hypernyms": bool(hypernyms_of(self.source)),
         }
         write_text(folder / CARD, _card(facts))
-
-
-def _counted_images(table: Path | None, landmarks: Sequence[Any]) -> dict[str, Any]:
-    """The images of a table, and how many of them are of these landmarks."""
-    if table is None:
-        return {}
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    column = image_column(next(read_table_parts(table)).columns, table)
-    rows = read_columns(table, {"landmark_id": "text", column: "text"})
-    is_kept = pc.is_in(rows["landmark_id"], value_set=pa.array(map(str, landmarks), pa.string()))
-    if column == "images":
-        counts = pc.count_substring_regex(rows[column], r"\S+")
-    else:
-        counts = pa.array(np.ones(len(rows), dtype=np.int64))
-    all_images, kept_images = (pc.sum(numbers).as_py() or 0 for numbers in (counts, pc.filter(counts, is_kept)))
-    return {"table": table.name, "read": all_images, "kept": kept_images}
 
 
 def _card(facts: Mapping[str, Any]) -> str:
@@ -205,14 +179,14 @@ def _counted(review: Reviewed) -> dict[str, int]:
     return counts | ({"torn_bytes": review.torn} if review.torn else {})
 
 
-def _proposal_report(proposal: Proposal, landmarks: Mapping[str, int]) -> dict[str, Any]:
+def _proposal_report(proposal: Proposal, clusters_of_landmarks: Sequence[Cluster]) -> dict[str, Any]:
     """Clusters, doubts, and clusters and landmarks of each kind."""
     clusters = proposal.clusters
-    of_kind = {kind: [landmarks[cluster.name] for cluster in clusters if cluster.kind == kind] for kind in KINDS}
+    counts = [Counter(cluster.kind for cluster in group) for group in (clusters, clusters_of_landmarks)]
     return {
         "clusters": len(clusters),
         "clusters_in_doubt": sum(bool(cluster.doubt) for cluster in clusters),
         "labels_in_doubt": sum(bool(place.doubt) for cluster in clusters for place in cluster.labels),
-        "kinds": {kind: {"clusters": len(sizes), "landmarks": sum(sizes)} for kind, sizes in of_kind.items()},
+        "kinds": {kind: {"clusters": counts[0][kind], "landmarks": counts[1][kind]} for kind in KINDS},
         "silhouette_by_k": {str(k): round(score, 4) for k, score in proposal.silhouettes.items()},
     }

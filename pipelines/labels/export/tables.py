@@ -7,9 +7,9 @@ moved`` and ``kind changed``, or ``irrelevant``; it is empty where nobody review
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,14 +17,13 @@ import numpy as np
 
 from hiertree.errors import TableError
 from hiertree.io.files import AnyPath, replacing
-from hiertree.io.reading import reading_file
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 from hiertree.tree.formats import as_integers
 from hiertree.tree.label_rows import Numbered, check_rows, number_nodes
 
 from ..cluster.proposal_files import cluster_of_most
 from ..cluster.proposing import Cluster, Proposal
-from ..landmarks import SEPARATOR, DroppedLandmark, KeptLandmark, Origin, each_dropped, each_kept, relevant
+from ..landmarks import SEPARATOR, DroppedLandmark, KeptLandmark, Origin
 
 HIERARCHICAL, TREE, EXPORTED = "hierarchical.csv", "tree.json", "exported"
 PROVENANCE = "provenance.parquet"
@@ -46,36 +45,31 @@ class HierarchicalRow(NamedTuple):
 
 
 class Exported(NamedTuple):
-    """What was exported. Landmarks are read again from the files for each table, and not held."""
+    """What was exported."""
 
     proposal: Proposal  # the clusters, as people left them
     proposed: Proposal  # as they were before
     tree: LabelTree  # kind → groups above, if any → supercategory → landmark
     report: dict[str, Any]  # the counts
-    landmarks: dict[str, int]  # of each cluster, by its name
-    irrelevant: frozenset[str]  # the labels that people marked so
-    dropped: list[DroppedLandmark]  # the landmarks that had no other
+    kept: list[KeptLandmark]  # without the labels that people marked irrelevant
+    clusters: list[Cluster]  # theirs
+    dropped: list[DroppedLandmark]  # as before, and those that had no other label
     either: frozenset[str]  # the labels that people found natural as well as human-made
     folder: Path = Path()  # where the files are
 
 
-def each_relevant(source: AnyPath, irrelevant: Set[str]) -> Iterator[KeptLandmark | DroppedLandmark]:
-    """The landmarks that were clustered, without the labels that people marked irrelevant."""
-    return (relevant(landmark, irrelevant) for landmark in each_kept(source))
-
-
-def label_tree(landmarks: Sequence[str], numbers: Sequence[int], proposal: Proposal) -> LabelTree:
-    """Kind → groups above, if any → supercategory → landmark; ``numbers`` are those of the landmarks' clusters.
+def label_tree(landmarks: Sequence[str], clusters: Sequence[Cluster]) -> LabelTree:
+    """Kind → groups above, if any → supercategory → landmark; ``clusters`` are those of the landmarks.
 
     Without groups, the same as ``LabelTree.from_csv`` reads from the published columns.
     """
     import pandas as pd
 
     coarsest, *finer_levels = H_GLDV2_LEVELS
-    groups = (f"group_{depth}" for depth in range(1, len(proposal.clusters[0].above) + 1))
-    place, first_seen = pd.factorize(np.asarray(numbers))
-    clusters = [proposal.clusters[number] for number in first_seen.tolist()]
-    rows = [(cluster.kind, *cluster.above, cluster.name) for cluster in clusters]
+    groups = (f"group_{depth}" for depth in range(1, len(clusters[0].above) + 1))
+    place, _ = pd.factorize(np.array([cluster.name for cluster in clusters], dtype=object))
+    distinct_clusters = {cluster.name: cluster for cluster in clusters}.values()
+    rows = [(cluster.kind, *cluster.above, cluster.name) for cluster in distinct_clusters]
     upper_levels = number_nodes(*check_rows(rows, repeats="error", leaf="path", row_name=lambda row: f"cluster {row}"))
     leaves = list(as_integers(landmarks))
     paths = np.column_stack([upper_levels.paths[place], np.arange(len(leaves), dtype=np.int32)])
@@ -100,10 +94,10 @@ def hierarchical_table(path: AnyPath) -> Path:
     return tables[0]
 
 
-def provenance_rows(exported: Exported, source: AnyPath) -> Iterator[dict[str, Any]]:
+def provenance_rows(exported: Exported) -> Iterator[dict[str, Any]]:
     """One row per landmark: those kept in their order, then those dropped."""
-    cluster_of, proposed_cluster_of = exported.proposal.cluster_of(), exported.proposed.cluster_of()
-    number_of = {cluster.name: number for number, cluster in enumerate(exported.proposal.clusters)}
+    final, proposed_cluster_of = exported.proposal, exported.proposed.cluster_of()
+    cluster_of, number_of = final.cluster_of(), {cluster.name: number for number, cluster in enumerate(final.clusters)}
 
     @cache  # most landmarks share their labels
     def placed(labels: tuple[str, ...]) -> dict[str, Any]:
@@ -119,9 +113,7 @@ def provenance_rows(exported: Exported, source: AnyPath) -> Iterator[dict[str, A
             "review": _action(cluster, first) if "review" in exported.report else None,
         }
 
-    for landmark in each_relevant(source, exported.irrelevant):
-        if isinstance(landmark, DroppedLandmark):
-            continue
+    for landmark in exported.kept:
         yield {
             "status": "kept",
             **_about(landmark),
@@ -132,7 +124,7 @@ def provenance_rows(exported: Exported, source: AnyPath) -> Iterator[dict[str, A
             "confidence": landmark.confidence,
             **placed(landmark.labels),
         }
-    for drop in chain(each_dropped(source), exported.dropped):
+    for drop in exported.dropped:
         fields = {"status": "dropped", "reason": drop.reason, "labels": list(drop.values)}
         yield {**_about(drop), **fields, "review": "irrelevant" if drop.reason == "irrelevant label" else None}
 
@@ -156,18 +148,11 @@ def write_provenance(path: Path, rows: Iterable[dict[str, Any]]) -> None:
             writer.write_table(pa.Table.from_pylist(part, schema=schema))
 
 
-def hierarchical_rows(provenance: Path) -> Iterator[HierarchicalRow]:
+def hierarchical_rows(exported: Exported) -> Iterator[HierarchicalRow]:
     """One row per landmark that was kept, in their order; several labels are joined by ``|``."""
-    import pyarrow.parquet as pq
-
-    cluster_columns = ("hierarchical_label", "natural_or_human_made")
-    columns = ["status", "landmark_id", "category", "labels", *cluster_columns]
-    with reading_file(provenance, expected="what 'labels export' wrote"), provenance.open("rb") as file:
-        for part in pq.ParquetFile(file).iter_batches(_ROWS_AT_ONCE, columns=columns):
-            for row in part.to_pylist():
-                if row["status"] == "kept":
-                    texts = row["landmark_id"], row["category"], SEPARATOR.join(row["labels"])
-                    yield HierarchicalRow(*texts, *(row[name] for name in cluster_columns))
+    for landmark, cluster in zip(exported.kept, exported.clusters, strict=True):
+        labels = SEPARATOR.join(landmark.labels)
+        yield HierarchicalRow(landmark.landmark_id, landmark.category, labels, cluster.name, cluster.kind)
 
 
 def _about(landmark: KeptLandmark | DroppedLandmark) -> dict[str, Any]:

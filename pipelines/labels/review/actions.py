@@ -98,12 +98,10 @@ class SetKind(Action):
         """See the base class."""
         clusters = state.select(self.clusters)
         changed = [replace(cluster, kind=self.kind) for cluster in clusters]
-        misplaced_clusters = state.misplaced(changed)
-        new_clusters = tuple(
-            replace(cluster, above=()) if cluster in misplaced_clusters else cluster for cluster in changed
-        )
+        misplaced = state.misplaced(changed)
+        new_clusters = tuple(replace(cluster, above=()) if cluster in misplaced else cluster for cluster in changed)
         state.check_above(new_clusters)
-        left = " and ".join(dict.fromkeys(" › ".join(cluster.above) for cluster in misplaced_clusters))
+        left = " and ".join(dict.fromkeys(" › ".join(cluster.above) for cluster in misplaced))
         message = f"Made {_named(clusters)} {self.kind}{f' and took it out of {left}' if left else ''}"
         return Change(clusters, new_clusters, message)
 
@@ -120,13 +118,8 @@ class SetAbove(Action):
         clusters = state.select(self.clusters)
         new_clusters = tuple(replace(cluster, above=self.above) for cluster in clusters)
         state.check_above(new_clusters)
-        cluster_names = _named(clusters)
-        message = (
-            f"Put {cluster_names} under {' › '.join(self.above)}"
-            if self.above
-            else f"Took {cluster_names} out of its group"
-        )
-        return Change(clusters, new_clusters, message)
+        path, names = " › ".join(self.above), _named(clusters)
+        return Change(clusters, new_clusters, f"Put {names} under {path}" if path else f"Took {names} out of its group")
 
 
 class Approve(Action):

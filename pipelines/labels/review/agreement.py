@@ -67,26 +67,17 @@ class Adjudication:
 
     def as_json(self) -> dict[str, Any]:
         """What the page shows: who, how far they agree, and each difference with both sides."""
-        # the second's clusters in the third log
-        third_log_numbers = {second_number: first_number for first_number, second_number in self.matches.items()}
+        third_log_numbers = {second: first for first, second in self.matches.items()}
 
-        def sides(first_number: int | None, second_number: int | None) -> dict[str, Any]:
-            first_side = None if first_number is None else _side(self.first.state.cluster(first_number), first_number)
-            second_side = (
-                None
-                if second_number is None
-                else _side(self.second.state.cluster(second_number), third_log_numbers.get(second_number))
-            )
-            return {"first": first_side, "second": second_side}
+        def sides(first: int | None, second: int | None) -> dict[str, Any]:
+            second_number = None if second is None else third_log_numbers.get(second)
+            return {"first": _side(self.first, first, first), "second": _side(self.second, second, second_number)}
 
         return {
             "annotators": [self.first.annotator, self.second.annotator],
             "agreement": self.agreement,
-            "labels": [
-                {"label": label, **sides(first_number, second_number)}
-                for label, first_number, second_number in self.labels
-            ],
-            "clusters": [sides(first_number, second_number) for first_number, second_number in self.clusters],
+            "labels": [{"label": label, **sides(first, second)} for label, first, second in self.labels],
+            "clusters": [sides(first, second) for first, second in self.clusters],
         }
 
 
@@ -106,18 +97,13 @@ def compare(first: History, second: History) -> Adjudication:
     if first.state.labels != second.state.labels:
         raise ReviewError("two reviews of different labels", expected="two reviews of one proposal")
     all_labels, states = sorted(first.state.labels), (first.state, second.state)
-    placements = [
-        {label: cluster for cluster in state.clusters.values() for label in cluster.relevant} for state in states
-    ]
+    placements = [{label: home for home in state.clusters.values() for label in home.relevant} for state in states]
     common_labels = [label for label in all_labels if all(label in placement for placement in placements)]
     numbers_by_label = [{label: cluster.number for label, cluster in placement.items()} for placement in placements]
     numbers = [[place[label] for label in common_labels] for place in numbers_by_label]
-    kinds = [[_kind_of(label, placement[label]) for label in common_labels] for placement in placements]
+    kinds = [[_kind_of(label, homes[label]) for label in common_labels] for homes in placements]
     matches = match_clusters(list(zip(*numbers, strict=True)))
-    pairs = [
-        (first.state.cluster(first_number), second.state.cluster(second_number))
-        for first_number, second_number in sorted(matches.items())
-    ]
+    pairs = [(first.state.cluster(a), second.state.cluster(b)) for a, b in sorted(matches.items())]
     # in the second's numbers; a cluster of the first that has no match keeps one that the second cannot have
     places = [[matches.get(number, -1 - number) for number in numbers[0]], numbers[1]]
     scores = partition_agreement(*numbers) if common_labels else {}
@@ -134,23 +120,13 @@ def compare(first: History, second: History) -> Adjudication:
         "nmi": scores.get("nmi"),
         "clusters": tuple(sum(bool(cluster.relevant) for cluster in state.clusters.values()) for state in states),
         "matched": len(matches),
-        "name_share": _share(
-            [first_cluster.name for first_cluster, _ in pairs], [second_cluster.name for _, second_cluster in pairs]
-        ),
+        "name_share": _share([a.name for a, _ in pairs], [b.name for _, b in pairs]),
     }
     sides = ((label, numbers_by_label[0].get(label), numbers_by_label[1].get(label)) for label in all_labels)
     counterparts: dict[int | None, int | None] = dict([*matches.items(), (None, None)])  # None: left out on both sides
-    labels = (
-        (label, first_number, second_number)
-        for label, first_number, second_number in sides
-        if counterparts.get(first_number, "no match") != second_number
-    )
-    clusters = (
-        (first_cluster.number, second_cluster.number)
-        for first_cluster, second_cluster in pairs
-        if _seen(first_cluster) != _seen(second_cluster)
-    )
-    return Adjudication(first, second, agreement, matches, tuple(labels), tuple(clusters))
+    labels = tuple(side for side in sides if counterparts.get(side[1], "no match") != side[2])
+    clusters = tuple((a.number, b.number) for a, b in pairs if (a.name, a.kind, a.above) != (b.name, b.kind, b.above))
+    return Adjudication(first, second, agreement, matches, labels, clusters)
 
 
 def match_clusters(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
@@ -160,15 +136,8 @@ def match_clusters(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
 
     shared_counts = pd.Series(Counter(pairs), dtype="int64").unstack(fill_value=0) if pairs else pd.DataFrame()
     matched_cells = zip(*linear_sum_assignment(shared_counts.to_numpy(), maximize=True), strict=True)
-    return {
-        int(shared_counts.index[row]): int(shared_counts.columns[column])
-        for row, column in matched_cells
-        if shared_counts.iloc[row, column]
-    }
-
-
-def _seen(cluster: ReviewCluster) -> tuple[str, str, tuple[str, ...]]:
-    return cluster.name, cluster.kind, cluster.above
+    cells = [(row, column) for row, column in matched_cells if shared_counts.iloc[row, column]]
+    return {int(shared_counts.index[row]): int(shared_counts.columns[column]) for row, column in cells}
 
 
 def _kind_of(label: str, cluster: ReviewCluster) -> str:
@@ -185,7 +154,7 @@ def agreement_report(
 ) -> dict[str, Any]:
     """Compare two reviews of one proposal: :meth:`Adjudication.as_json`, written to ``out`` with its provenance."""
     proposal = read_proposal(clusters_path)
-    report = compare(replayed(proposal, log_a), replayed(proposal, log_b)).as_json()
+    report = compare(*(replayed(proposal, log)[0] for log in (log_a, log_b))).as_json()
     if out is not None:
         proposal_file = Path(clusters_path) / PROPOSAL if Path(clusters_path).is_dir() else Path(clusters_path)
         record = manifest(command=COMMAND, parameters={}, inputs=[proposal_file, log_a, log_b])
@@ -206,9 +175,12 @@ def describe_agreement(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _side(cluster: ReviewCluster, number: int | None) -> dict[str, Any]:
+def _side(history: History, number: int | None, third_log_number: int | None) -> dict[str, Any] | None:
     """A cluster as one annotator left it, with its number in the third log, if that has it."""
-    return {"cluster": number, "name": cluster.name, "kind": cluster.kind, "above": cluster.above}
+    if number is None:
+        return None
+    cluster = history.state.cluster(number)
+    return {"cluster": third_log_number, "name": cluster.name, "kind": cluster.kind, "above": cluster.above}
 
 
 def _adopted(cluster: ReviewCluster) -> AdoptedCluster:

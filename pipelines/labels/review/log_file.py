@@ -181,7 +181,7 @@ def reviewed(clusters_path: AnyPath, log: AnyPath) -> Reviewed:
         ReviewError: the log is damaged, of another proposal, or leaves no label.
     """
     proposal = read_proposal(clusters_path)
-    history, torn = _replayed(proposal, log)
+    history, torn = replayed(proposal, log)
     clusters = history.state.clusters.values()
     return Reviewed(
         reviewed_proposal(proposal, history.state),
@@ -191,11 +191,6 @@ def reviewed(clusters_path: AnyPath, log: AnyPath) -> Reviewed:
         history.seq,
         len(torn),
     )
-
-
-def replayed(proposal: Proposal, log: AnyPath) -> History:
-    """The history that a log leads to from a proposal."""
-    return _replayed(proposal, log)[0]
 
 
 def reviewed_proposal(proposal: Proposal, state: State) -> Proposal:
@@ -221,21 +216,14 @@ def _leveled(clusters: list[ReviewCluster]) -> list[ReviewCluster]:
         return replace(cluster, above=cluster.above + (name,) * (depth - len(cluster.above)))
 
     full_depth_state = State.of(cluster for cluster in clusters if len(cluster.above) == depth)
-    level = [filled(cluster, cluster.name) for cluster in clusters]
-    elsewhere = {
-        cluster.number
-        for cluster in full_depth_state.misplaced(
-            cluster for cluster in level if cluster.number not in full_depth_state.clusters
-        )
-    }
-    return [
-        filled(cluster, f"{cluster.name} ({cluster.kind})") if cluster.number in elsewhere else leveled_cluster
-        for cluster, leveled_cluster in zip(clusters, level, strict=True)
-    ]
+    shallow_clusters = (cluster for cluster in clusters if len(cluster.above) < depth)
+    misplaced = full_depth_state.misplaced(filled(cluster, cluster.name) for cluster in shallow_clusters)
+    suffix_of = {cluster.number: f" ({cluster.kind})" for cluster in misplaced}
+    return [filled(cluster, cluster.name + suffix_of.get(cluster.number, "")) for cluster in clusters]
 
 
-def _replayed(proposal: Proposal, log: AnyPath) -> tuple[History, bytes]:
-    """Where a log leads to, and the part of a line at its end whose writing was cut short; the log stays as it is."""
+def replayed(proposal: Proposal, log: AnyPath) -> tuple[History, bytes]:
+    """The history that a log leads to from a proposal, and a line at its end that was cut short; the log stays."""
     with reading_file(log, **_LOG):
         lines, torn = _lines(Path(log).read_bytes())
     if not lines:
@@ -247,18 +235,14 @@ def _replayed(proposal: Proposal, log: AnyPath) -> tuple[History, bytes]:
     return replay(History.beginning(state, annotator=header.annotator), events, source=str(log)), torn
 
 
-def _but_kind(doubt: str) -> str:
-    return ", ".join(part for part in doubt.split(", ") if part != "kind")
-
-
 def _cluster(cluster: ReviewCluster, places: Mapping[str, LabelPlace], proposal: Proposal) -> Cluster:
-    members = [places[label] for label in cluster.relevant]
+    members = {label: places[label] for label in cluster.relevant}
+    for label in cluster.relevant & cluster.either:
+        doubts = (doubt for doubt in members[label].doubt.split(", ") if doubt != "kind")
+        members[label] = replace(members[label], doubt=", ".join(doubts))
     if cluster.approved:
-        members = [replace(place, doubt="", target="") for place in members]
-    members = [
-        replace(place, doubt=_but_kind(place.doubt)) if place.label in cluster.either else place for place in members
-    ]
-    label_places = tuple(sorted(members, key=lambda place: (-place.landmarks, place.label)))
+        members = {label: replace(place, doubt="", target="") for label, place in members.items()}
+    label_places = tuple(sorted(members.values(), key=lambda place: (-place.landmarks, place.label)))
     origin = proposal.clusters[cluster.number] if cluster.number < len(proposal.clusters) else None
     if origin is not None and {place.label for place in origin.labels} == cluster.relevant:
         margin, doubt = origin.margin, "" if cluster.approved else origin.doubt

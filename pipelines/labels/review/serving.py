@@ -124,9 +124,7 @@ class Review:
     async def listed(self, request: Request) -> Response:
         """The landmarks of a label, at most 2,000, and how many it has."""
         landmarks = self.landmarks.get(request.query_params.get("label", ""), [])
-        return JSONResponse(
-            {"of": len(landmarks), "landmarks": [_example(landmark) for landmark in landmarks[:MOST_LISTED]]}
-        )
+        return JSONResponse({"of": len(landmarks), "landmarks": list(map(_example, landmarks[:MOST_LISTED]))})
 
     async def image(self, request: Request) -> Response:
         """A small image of a landmark."""
@@ -204,26 +202,19 @@ def open_review(
     log: AnyPath | None = None,
     images: ImageFolder | None = None,
     adjudicate: tuple[AnyPath, AnyPath] | None = None,
-    accept_targets: bool = False,
     encoder: TextEncoder | None = None,
 ) -> Review:
-    """Open a review for the server; a new one may begin by accepting the clusters proposed for labels in doubt."""
+    """Open a review for the server."""
     if not _ANNOTATOR.fullmatch(annotator):
         raise OptionError(f"annotator {annotator!r}", expected="a name of letters, digits, spaces and -.@_")
-    if accept_targets and adjudicate:
-        raise OptionError(
-            "accept_targets with adjudicate", expected="one of them: an adjudication begins with a review"
-        )
     proposal = read_proposal(clusters_path)
     landmark_table = Path(clusters_path) / LANDMARKS
     landmarks = group_by_label(read_kept(landmark_table) if landmark_table.is_file() else [])
-    two = tuple(replayed(proposal, path) for path in adjudicate or ())
+    two = tuple(replayed(proposal, path)[0] for path in adjudicate or ())
     session = Session(proposal, log or default_log(clusters_path, annotator), annotator, encoder=encoder)
     adjudication = compare(*two) if two else None
     if adjudication:
         adjudication.begin(session)
-    if accept_targets:
-        session.accept_targets()
     return Review(session, landmarks, images, adjudication)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -22,7 +21,7 @@ from ..cluster.proposing import Proposal
 from ..encode.place_noun_encoder import PlaceNounEncoder
 from ..encode.text_encoders import TextEncoder
 from ..label_texts import visible
-from .actions import LONGEST_NAME, Accept, Labels, Name, Number, Placement, Split, StrictModel
+from .actions import LONGEST_NAME, Labels, Name, Number, Split, StrictModel
 from .history import ClusterAction, Event, History, LabelAction, LogAction, Redo, Undo, replay
 from .log_file import Header, LogFile
 from .state import ReviewCluster, State, initial_state
@@ -60,7 +59,7 @@ def two_means(cluster: ReviewCluster, counts: Mapping[str, int], encoder: TextEn
     error = ReviewError(f"2-means finds no two groups in {cluster.name!r}", remedy="select labels and split them off")
     try:
         with np.errstate(divide="ignore", invalid="ignore"):  # labels without any variance
-            assignment = spherical_kmeans(encoder.encode(labels), 2, weights=weights).assignment
+            assignment = spherical_kmeans(encoder.encode(labels), 2, weights=weights)
     except OptionError:
         raise error from None
     halves = [tuple(label for label, half in zip(labels, assignment, strict=True) if half == side) for side in (0, 1)]
@@ -121,17 +120,6 @@ class Session:
         self._touched: list[tuple[str, frozenset[int]]] = []
         self.log = LogFile(log, Header(proposal=state.digest, annotator=annotator, time=clock()))
         self.news(0)
-
-    def accept_targets(self) -> None:
-        """Move every label to the cluster proposed for it, if this is the first action of the log."""
-        clusters = self.proposal.clusters
-        number_of, labels_of = {cluster.name: number for number, cluster in enumerate(clusters)}, defaultdict(list)
-        for place in chain.from_iterable(cluster.labels for cluster in clusters):
-            if place.target in number_of:
-                labels_of[number_of[place.target]].append(place.label)
-        if labels_of and self.news(0).history.seq == 0:
-            moves = tuple(Placement(labels=tuple(labels), to=number) for number, labels in labels_of.items())
-            self.act(Accept(moves=moves), seq=0)
 
     def act(self, request: AnyRequest, *, seq: int) -> News:
         """Perform an action, log it, and return the change."""

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -50,9 +51,7 @@ class ReviewCluster:
     def joined(self, clusters: Iterable[ReviewCluster]) -> ReviewCluster:
         """The cluster with the labels and marks of others added."""
         members = (self, *clusters)
-        sets: dict[str, Any] = {
-            name: frozenset().union(*(getattr(cluster, name) for cluster in members)) for name in _MARKS
-        }
+        sets: dict[str, Any] = {name: frozenset().union(*map(attrgetter(name), members)) for name in _MARKS}
         return replace(self, **sets)
 
     def marked(self, labels: frozenset[str], mark: str, *, on: bool) -> ReviewCluster:
@@ -152,20 +151,14 @@ class State:
         """Refuse a name that another cluster has."""
         other_clusters = (cluster for number, cluster in self.clusters.items() if number not in set(besides))
         if any(cluster.name == name for cluster in other_clusters):
-            raise ReviewError(
-                f"another cluster is named {name!r}", expected="a name of its own", remedy="or merge them"
-            )
+            raise ReviewError(f"another cluster is named {name!r}", expected="its own", remedy="or merge them")
 
     def misplaced(self, changed: Iterable[ReviewCluster]) -> list[ReviewCluster]:
         """The changed clusters whose groups above have another place in the tree of the unchanged clusters."""
-        new = list(changed)
-        numbers = {cluster.number for cluster in new}
-        places = _places(cluster for number, cluster in self.clusters.items() if number not in numbers)
-        return [
-            cluster
-            for cluster in new
-            if any(len(places.get(key, {path}) | {path}) > 1 for key, path in _groups_above(cluster))
-        ]
+        new = {cluster.number: cluster for cluster in changed}
+        places = _places(cluster for number, cluster in self.clusters.items() if number not in new)
+        groups = ((cluster, *group) for cluster in new.values() for group in _groups_above(cluster))
+        return [cluster for cluster, key, path in groups if places.get(key, {path}) != {path}]
 
     def check_above(self, changed: Iterable[ReviewCluster]) -> None:
         """Refuse clusters whose groups above would have two places in the tree."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import CategoryError
@@ -22,7 +22,6 @@ from .client import (
     Unanswered,
     UnknownEntity,
     check_error,
-    check_parts,
     check_status,
     decoded,
 )
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 MOST_KEYS = 50
 MAXLAG = 5  # seconds of replication lag beyond which the servers are to refuse
 MOST_CONTINUATIONS = 20
-MOST_VALUES = 500_000  # in an answer; 50 entities with all their claims have about 100,000
 SOFT_REDIRECTS = ("Category:Category redirects", "Category:Non-empty category redirects")
 _REDIRECT_TEMPLATES = {"categoryredirect", "catredirect", "catredir", "catred", "seecat", "redirectcategory"}
 _STATES = frozenset({"pageid", "missing", "invalid", "special", "interwiki"})  # one of which every page has
@@ -94,13 +92,10 @@ def _ask_entities(client: Client, ids: Sequence[str], props: str, *facts: Callab
 
     try:
         return _ask(client, client.settings.wikidata_api, parameters, read)
-    except UnknownEntity as error:  # one id too great for Wikidata spoils the whole request
-        missing_ids = [key for key in ids if len(ids) == 1 or key == error.key]
-        if not missing_ids:
+    except UnknownEntity:  # one id too great for Wikidata spoils the whole request, which is then halved
+        if len(ids) > 1:
             raise
-        other_ids = [key for key in ids if key not in missing_ids]
-        answers = [fact(key, {"missing": ""}) for key in missing_ids for fact in facts]
-        return answers + (_ask_entities(client, other_ids, props, *facts) if other_ids else [])
+        return [fact(ids[0], {"missing": ""}) for fact in facts]
 
 
 def move_target(wikitext: str) -> str | None:
@@ -149,7 +144,6 @@ def _ask(client: Client, url: str, parameters: Mapping[str, str], parse: Callabl
 
 
 def _json(answer: HttpAnswer) -> dict[str, Any]:
-    check_parts(answer.body, b",{[", MOST_VALUES)
     try:
         content = json.loads(decoded(answer))
     except (ValueError, RecursionError):
@@ -164,25 +158,19 @@ def _query(
 ) -> list[Page]:
     """Send ``action=query`` and its continuations until ``batchcomplete``; return a fact for each title."""
     parameters = {"action": "query", **properties, "redirects": "1", "titles": "|".join(titles)}
-    earlier_answer: _QueryAnswer | None = None
-    ways_on: list[dict[str, str]] = [{}]
+    answer, continuation = _QueryAnswer({}, {}, {}), dict[str, str]()
 
     def read(content: Any) -> tuple[_QueryAnswer, list[Page] | dict[str, str]]:
-        answer = _QueryAnswer.read(content["query"], titles)
-        merged_answer = answer if earlier_answer is None else earlier_answer.joined(answer, titles)
+        longer_answer = answer.joined(content["query"], titles)
         if content.get("batchcomplete") is True:
-            return merged_answer, [fact(title, merged_answer) for title in titles]
-        return merged_answer, {key: str(value) for key, value in content["continue"].items()}
+            return longer_answer, [fact(title, longer_answer) for title in titles]
+        return longer_answer, {key: str(value) for key, value in content["continue"].items()}
 
-    while len(ways_on) <= MOST_CONTINUATIONS:
-        earlier_answer, pages_or_continuation = _ask(
-            client, client.settings.commons_api, {**parameters, **ways_on[-1]}, read
-        )
-        if isinstance(pages_or_continuation, list):
-            return pages_or_continuation
-        if pages_or_continuation in ways_on:
-            break
-        ways_on.append(pages_or_continuation)
+    for _ in range(MOST_CONTINUATIONS):
+        answer, rest = _ask(client, client.settings.commons_api, {**parameters, **continuation}, read)
+        if isinstance(rest, list):
+            return rest
+        continuation = rest
     raise Unanswered("a continuation without end")
 
 
@@ -194,30 +182,23 @@ class _QueryAnswer:
     redirects: dict[str, str]
     pages: dict[str, dict[str, Any]]
 
-    @classmethod
-    def read(cls, query: Mapping[str, Any], titles: Sequence[str]) -> _QueryAnswer:
-        """Parse one answer; a KeyError or TypeError if it is incomplete."""
+    def joined(self, query: Mapping[str, Any], titles: Sequence[str]) -> _QueryAnswer:
+        """This answer and a further one about the same titles; a KeyError or TypeError if that is incomplete."""
         normalized, redirects = (
             {change["from"]: change["to"] for change in query.get(name, ())} for name in ("normalized", "redirects")
         )
         abroad = [change["to"] for change in query.get("redirects", ()) if change.get("tointerwiki")]
         abroad += [page["title"] for page in query.get("interwiki", ())]
         pages = {title: {"title": title, "interwiki": True} for title in abroad}
-        answer = cls(normalized, redirects, pages | {page["title"]: page for page in query.get("pages", ())})
+        answer = _QueryAnswer(normalized, redirects, pages | {page["title"]: page for page in query.get("pages", ())})
         for title in titles:
             page, _ = answer.follow(title)
             if page is not None and not page.keys() & _STATES:
                 raise KeyError("pageid")
-        return answer
-
-    def joined(self, continuation: _QueryAnswer, titles: Sequence[str]) -> _QueryAnswer:
-        """This answer merged with that of its continuation, which adds to the same pages."""
-        for title in titles:
-            (page, way), (later_page, later_way) = self.follow(title), continuation.follow(title)
-            if way != later_way or _is_there(page) != _is_there(later_page):
+            if page is not None and self.pages and _is_there(page) != _is_there(self.pages[page["title"]]):
                 raise KeyError(f"{title!r} as before")
-        pages = {title: _merged(page, continuation.pages.get(title, {})) for title, page in self.pages.items()}
-        return _QueryAnswer(self.normalized, self.redirects, pages)
+        merged = {key: _merged(self.pages.get(key, {}), page) for key, page in answer.pages.items()}
+        return replace(answer, pages=merged)
 
     def follow(self, title: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
         """The page behind a title and the redirects followed; no page if they form a circle."""
@@ -231,16 +212,14 @@ class _QueryAnswer:
         return self.pages[target], tuple(way)
 
 
-def _is_there(page: Mapping[str, Any] | None) -> bool:
-    return page is not None and "missing" not in page and "invalid" not in page
+def _is_there(page: Mapping[str, Any]) -> bool:
+    return "missing" not in page and "invalid" not in page
 
 
 def _merged(page: dict[str, Any], continuation: dict[str, Any]) -> dict[str, Any]:
     """Merge two answers: lists are concatenated, of other values the later one counts."""
-    lists = {
-        name: [*page[name], *value] for name, value in continuation.items() if isinstance(value, list) and name in page
-    }
-    return {**page, **continuation, **lists}
+    lists = [name for name, value in continuation.items() if isinstance(value, list) and name in page]
+    return {**page, **continuation, **{name: [*page[name], *continuation[name]] for name in lists}}
 
 
 def _page(title: str, answer: _QueryAnswer) -> Page:

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
-
-from typing_extensions import override
 
 from hiertree.errors import CategoryError
 
 from ..label_texts import visible
-from .client import Client, HttpAnswer, Incomplete, Unusable, check_parts, check_status, decoded
+from .client import Client, HttpAnswer, Incomplete, Unusable, check_status, decoded
 from .facts import FOUND, MISSING, MOVED, NO_INFOBOX, NO_INSTANCE, OTHER_WIKI, UNREADABLE_MOVE, Page, is_item_id
 from .titles import OtherSiteError, category_title, linked_title, normal_title, page_path
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
-MOST_DEPTH = 1000
-MOST_TAGS = 200_000  # a category that lists 200 files and 200 categories has about 10,000
 SITE_NAME = " - Wikimedia Commons"
 _MOVES = "div.category-redirect-header a[href], div.redirectMsg a[href]"  # soft, and the second of two hard redirects
-_VOID = frozenset(
-    ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "wbr")
-)
 _NOT_SHOWN = 'sup.reference, .sortkey, [style*="display:none"], [style*="display: none"]'
 
 
@@ -43,11 +35,14 @@ def ask_page(client: Client, titles: Sequence[str]) -> list[Page]:
 def read_page(title: str, text: str, *, is_there: bool = True) -> Page:
     """Read a category page: its labels, or where it has moved to; one that was cut is Incomplete."""
     from bs4 import BeautifulSoup
+    from bs4.builder import ParserRejectedMarkup
 
-    check_parts(text.encode(), b"<", MOST_TAGS)
     if not _is_whole(text, is_there=is_there):
         raise Incomplete("a truncated page")
-    soup = BeautifulSoup(text, "html.parser")
+    try:
+        soup = BeautifulSoup(text, "html.parser")
+    except ParserRejectedMarkup as error:  # a declaration that HTML does not have
+        raise Unusable(f"a page that is not HTML ({error})") from None
     redirects = _redirects(soup, title)
     link = soup.select_one(_MOVES)
     if link is not None:
@@ -68,36 +63,10 @@ def _moved(title: str, link: Tag, redirects: tuple[str, ...]) -> Page:
 
 
 def _is_whole(text: str, *, is_there: bool) -> bool:
-    """Whether a page is complete: head and end, every table closed, and MediaWiki's lines below the content."""
+    """Whether a page is complete: head and end, and MediaWiki's lines below the content."""
     end, page = text[-300:].lower(), text.lower()
     footer = not is_there or "printfooter" in page or 'content="mediawiki' not in page
-    tables_end = _Nesting(text).open_tables == 0
-    return "</head>" in page and end.find("</html>") > end.find("</body>") >= 0 and footer and tables_end
-
-
-class _Nesting(HTMLParser):
-    """How a page's elements are nested; what stands in comments, scripts and attributes is none of them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open_tables = self._depth = 0
-        try:
-            self.feed(text)
-            self.close()
-        except AssertionError as error:  # a declaration that HTML does not have
-            raise Unusable(f"a page that is not HTML ({error})") from None
-
-    @override
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.open_tables += tag == "table"
-        self._depth += tag not in _VOID
-        if self._depth > MOST_DEPTH:  # BeautifulSoup's time grows with its square
-            raise Unusable(f"a page nested more than {MOST_DEPTH} deep")
-
-    @override
-    def handle_endtag(self, tag: str) -> None:
-        self.open_tables -= tag == "table"
-        self._depth -= tag not in _VOID
+    return "</head>" in page and end.find("</html>") > end.find("</body>") >= 0 and footer
 
 
 def _values(infobox: Tag) -> tuple[tuple[str, str], ...]:

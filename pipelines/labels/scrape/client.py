@@ -5,7 +5,6 @@ Rules: https://www.mediawiki.org/wiki/API:Etiquette and https://wikitech.wikimed
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import time
@@ -14,14 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from email.message import Message
 from email.utils import parsedate_to_datetime
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urljoin
 
 import hiertree
 from hiertree.errors import OptionError, ScrapeError, hide_credentials
 
 from .settings import FASTEST, ScrapeSettings, is_loopback, origin_of
-from .store import Store
 
 LONGEST_RETRY_AFTER = 3600.0  # for a longer wait the program rather ends
 _WAIT_CODES = {"maxlag", "ratelimited", "readonly", "timeout", "actionthrottledtext"}
@@ -63,11 +61,7 @@ class Unusable(Refused):
 
 
 class UnknownEntity(Refused):
-    """Wikidata can have no entity of the id ``key``, one of those asked for."""
-
-    def __init__(self, reason: str, key: str) -> None:
-        super().__init__(reason)
-        self.key = key
+    """Wikidata can have no entity of one of the ids asked for."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +95,7 @@ def check_status(answer: HttpAnswer, current_time: datetime) -> None:
     if answer.status in (401, 403):
         raise ScrapeError(message, expected="permission", remedy="give a real --contact; see Wikimedia's robot policy")
     if answer.status in (408, 429) or answer.status >= 500:
-        raise TryAgain(message, _bearable(retry_after(answer.headers.get("retry-after"), current_time)))
+        raise TryAgain(message, _requested_wait(answer, current_time))
     raise Refused(message)
 
 
@@ -118,12 +112,6 @@ def decoded(answer: HttpAnswer) -> str:
         raise TryAgain("an answer that is not UTF-8") from None
 
 
-def check_parts(body: bytes, separators: bytes, limit: int) -> None:
-    """Refuse a body that would need many times its size in memory to parse."""
-    if sum(body.count(separator) for separator in separators) > limit:
-        raise Unusable(f"an answer of more than {limit} parts")
-
-
 def check_error(content: Mapping[str, Any], answer: HttpAnswer, current_time: datetime) -> None:
     """Return if an action API's answer has no ``error``; maxlag and the like come inside a 200."""
     error = content.get("error")
@@ -132,13 +120,13 @@ def check_error(content: Mapping[str, Any], answer: HttpAnswer, current_time: da
     code = str(error.get("code", "")) if isinstance(error, Mapping) else ""
     message = f"{code}: {error.get('info', '')}" if code else "an error without a code"
     if not code or code in _WAIT_CODES or code.startswith("internal_api_error"):
-        raise TryAgain(message[:200], _bearable(retry_after(answer.headers.get("retry-after"), current_time)))
-    if code == "no-such-entity":
-        raise UnknownEntity(message[:200], str(error.get("id", "")))
-    raise Refused(message[:200])
+        raise TryAgain(message[:200], _requested_wait(answer, current_time))
+    raise (UnknownEntity if code == "no-such-entity" else Refused)(message[:200])
 
 
-def _bearable(seconds: float | None) -> float | None:
+def _requested_wait(answer: HttpAnswer, current_time: datetime) -> float | None:
+    """The seconds of Retry-After, if there are any; too many of them end the run."""
+    seconds = retry_after(answer.headers.get("retry-after"), current_time)
     if seconds is not None and seconds > LONGEST_RETRY_AFTER:
         expected = f"at most {LONGEST_RETRY_AFTER:.0f} s"
         remedy = "run the command again after that time; it continues where it stopped"
@@ -164,12 +152,7 @@ class Transport:
     def __init__(self, settings: ScrapeSettings) -> None:
         import requests
 
-        from .connections import TimedAdapter
-
-        self._origins, self._adapter = settings.origins, TimedAdapter()
-        self._session = requests.Session()
-        for scheme in ("http://", "https://"):
-            self._session.mount(scheme, self._adapter)
+        self._origins, self._session = settings.origins, requests.Session()
         self._session.trust_env = False  # no .netrc; proxies are looked up below, for the outer hosts alone
         self._session.headers.update({"User-Agent": user_agent(settings.contact), "Accept-Encoding": "gzip"})
 
@@ -181,19 +164,15 @@ class Transport:
         if origin_of(url) not in self._origins:
             problem = f"{hide_credentials(url)[:200]!r} was to be asked"
             raise ScrapeError(problem, expected=f"one of {', '.join(sorted(self._origins))}")
-        with self._adapter.limit(SECONDS_FOR_AN_ANSWER) as is_cut:
-            try:
-                answer = self._receive(url, parameters)
-            except (RequestException, HTTPError, OSError, ValueError) as error:  # ValueError: a Location that is no URL
-                if not is_cut.is_set():
-                    raise _trouble(error) from None
-        if is_cut.is_set():  # even where the answer seems to have ended
-            raise TryAgain(f"an answer of more than {SECONDS_FOR_AN_ANSWER:.0f} s")
-        return answer
+        try:
+            return self._receive(url, parameters)
+        except (RequestException, HTTPError, OSError, ValueError) as error:  # ValueError: a Location that is no URL
+            raise _trouble(error) from None
 
     def _receive(self, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:
         from requests.utils import get_environ_proxies
 
+        end = time.monotonic() + SECONDS_FOR_AN_ANSWER
         with self._session.get(
             url,
             params=parameters,
@@ -202,14 +181,13 @@ class Transport:
             timeout=SECONDS_FOR_A_BYTE,
             proxies=None if is_loopback(url) else get_environ_proxies(url),
         ) as response:
-            coding = response.headers.get("content-encoding", "identity").strip().lower()
-            if coding not in ("identity", "gzip", "x-gzip"):  # others may unpack to any size
-                raise TryAgain(f"an answer compressed by {coding[:60]}, which was not requested")
             body = bytearray()
             while piece := response.raw.read1(1 << 16, decode_content=True):
                 body += piece
                 if len(body) > LARGEST_BODY:
                     raise Unusable(f"an answer above {LARGEST_BODY >> 20} MiB")
+                if time.monotonic() > end:
+                    raise TryAgain(f"an answer of more than {SECONDS_FOR_AN_ANSWER:.0f} s")
             return HttpAnswer(response.status_code, response.headers, bytes(body))
 
 
@@ -241,13 +219,9 @@ class Unanswered(Exception):  # noqa: N818
 class Pace:
     """Decides when the next request may start: evenly spaced, and after pauses that servers request."""
 
-    def __init__(self, requests_per_minute: float, clock: Clock, memory: Store | None = None) -> None:
-        self._spacing, self._clock, self._memory = 60.0 / requests_per_minute, clock, memory
+    def __init__(self, requests_per_minute: float, clock: Clock) -> None:
+        self._spacing, self._clock = 60.0 / requests_per_minute, clock
         self._earliest, self._reason = float("-inf"), ""
-        if memory is not None:
-            left = memory.next_request() - clock.now().timestamp()
-            self._earliest = clock.monotonic() + min(left, LONGEST_RETRY_AFTER)  # more would be a clock put back
-            self._reason = "an earlier run was to pause until then, or the clock was set back"
 
     def wait(self, *, spacing: float = 0.0) -> None:
         """Sleep until the next request may start, and count it as started; the one after comes no sooner than that."""
@@ -263,34 +237,16 @@ class Pace:
         current_time = self._clock.monotonic()
         if current_time + seconds > self._earliest:
             self._earliest, self._reason = current_time + seconds, reason
-        if self._memory is not None:
-            self._memory.keep_next_request(self._clock.now().timestamp() + self._earliest - current_time)
 
 
 class Client:
-    """Asks politely, and logs requests as JSON lines if there is a log."""
+    """Asks politely."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        settings: ScrapeSettings,
-        clock: Clock = REAL_TIME,
-        memory: Store | None = None,
-        log: IO[str] | None = None,
-    ) -> None:
-        self.settings, self.clock, self.requests = settings, clock, 0
-        self._transport, self._log = transport, log
-        self._pace = Pace(settings.requests_per_minute, clock, memory)
+    def __init__(self, transport: Transport, *, settings: ScrapeSettings, clock: Clock = REAL_TIME) -> None:
+        self.settings, self.clock, self._transport = settings, clock, transport
+        self._pace = Pace(settings.requests_per_minute, clock)
         self._apis = (settings.commons_api, settings.wikidata_api)
         self._was_answered = False  # whether anything was, so that there is a connection
-
-    def note(self, event: str, **details: Any) -> None:
-        """Append a line to the log."""
-        if self._log is not None:
-            time = self.clock.now().isoformat(timespec="milliseconds")
-            self._log.write(json.dumps({"time": time, "event": event, **details}, ensure_ascii=False) + "\n")
-            self._log.flush()
 
     def ask(self, url: str, parameters: Mapping[str, str] | None, parse: Callable[[HttpAnswer], Read]) -> Read:
         """What ``parse`` makes of the answer; where it (or the transport) raises TryAgain, after a wait."""
@@ -307,7 +263,6 @@ class Client:
             if attempt == self.settings.max_retries or incomplete > MOST_INCOMPLETE:
                 break
             seconds = wait_before_retry(self.settings.backoff, attempt, last.after, random.random())  # noqa: S311
-            self.note("retry", reason=last.reason, seconds=round(seconds, 3))
             is_unusual = attempt > 0 or isinstance(last, NoConnection)
             if is_unusual and seconds <= LONGEST_SILENCE:  # a long wait says so itself
                 _log.warning("no answer (%s); retry %d in %.0f s", last.reason, attempt + 1, seconds)
@@ -316,22 +271,17 @@ class Client:
 
     def _get(self, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:
         """The answer behind redirects, each of which is a request like any other."""
-        visited = {url} if parameters is None else set()
         for _ in range(MOST_REDIRECTS + 1):
             answer = self._get_once(url, parameters)
             location = answer.headers.get("location")
             if answer.status not in (301, 302, 303, 307, 308) or not location:
                 return answer
             url, parameters = urljoin(url, location), None
-            if url in visited:
-                break
-            visited.add(url)
         raise Unanswered(f"endless HTTP redirects, the last to {hide_credentials(url)[:200]!r}")
 
     def _get_once(self, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:
         is_api = url in self._apis  # whose rules are stricter; pages are slow as a matter of course
         self._pace.wait(spacing=60.0 / FASTEST["api"] if is_api and not is_loopback(url) else 0.0)
-        self.requests += 1
         start_time = self.clock.monotonic()
         try:
             answer = self._transport.get(url, parameters)

@@ -67,10 +67,9 @@ def _is_entity(line: bytes) -> bool:
     return isinstance(entity, dict) and isinstance(entity.get("id"), str) and bool(_ENTITY.fullmatch(entity["id"]))
 
 
-def shown_blocks(path: Path, *, cores: int, note: Callable[[float], str]) -> Iterator[bytes]:
+def shown_blocks(path: Path, *, cores: int, note: Callable[[], str]) -> Iterator[bytes]:
     """The dump in blocks of whole lines, with progress by the bytes of the file."""
-    reported_size, start_time = 0, time.monotonic()
-    size = dump_file(path).stat().st_size >> 20
+    reported_size, size = 0, dump_file(path).stat().st_size >> 20
     with (
         show_progress(description="dump, MiB", total=size) as advance,
         reading_file(path, **_WHOLE),
@@ -79,7 +78,7 @@ def shown_blocks(path: Path, *, cores: int, note: Callable[[float], str]) -> Ite
         for block in _whole_lines(path, read_piece):
             yield block
             done = tell() >> 20
-            advance(done - reported_size, note(time.monotonic() - start_time))
+            advance(done - reported_size, note())
             reported_size = done
 
 
@@ -134,32 +133,22 @@ class Found:
 
 @dataclass
 class DumpReading:
-    """How a dump was read: entities, unreadable lines, bytes of JSON, facts kept, seconds."""
+    """How a dump was read: entities, unreadable lines, facts kept."""
 
     entities: int = 0
     unreadable: int = 0
-    bytes: int = 0
     kept: int = 0
-    seconds: float = 0.0
-
-    def so_far(self, seconds: float) -> str:
-        """The note beside the progress bar."""
-        rate = self.bytes / max(seconds, 1e-9) / 1e6
-        return f"{rate:.0f} MB/s of JSON, {self.entities} entities, {self.kept} facts"
 
     def __str__(self) -> str:
-        rate = self.bytes / max(self.seconds, 1e-9) / 1e6
-        speed = f"{self.bytes / 1e9:.2f} GB of JSON in {self.seconds:.0f} s ({rate:.0f} MB/s)"
-        return f"{self.entities} entities, {self.unreadable} unreadable, {self.kept} facts; {speed}"
+        return f"{self.entities} entities, {self.unreadable} unreadable, {self.kept} facts"
 
 
 def read_dump(path: AnyPath, store: Store, *, processes: int | None = None) -> DumpReading:
     """Take from a dump what the store lacks."""
-    cores = processes or os.cpu_count() or 1
-    reading, start_time, missing = DumpReading(), time.monotonic(), store.missing()
+    cores, timestamp = processes or os.cpu_count() or 1, int(time.time())
+    reading, missing = DumpReading(), store.missing()
     targets = Wanted(frozenset(missing["page"]), frozenset(missing["item"]), frozenset(missing["label"]))
-    timestamp = int(time.time())
-    blocks = shown_blocks(Path(path), cores=cores, note=reading.so_far)
+    blocks = shown_blocks(Path(path), cores=cores, note=lambda: str(reading))
     with (
         TemporaryDirectory(dir=store.path.parent, prefix=".dump-") as folder,
         Store(Path(folder) / "waiting.sqlite") as waiting,
@@ -167,8 +156,7 @@ def read_dump(path: AnyPath, store: Store, *, processes: int | None = None) -> D
     ):
         waiting.connection.execute("PRAGMA synchronous = OFF")
         try:
-            for size, content in parsed:
-                reading.bytes += size
+            for content in parsed:
                 reading.entities += content.entities
                 reading.unreadable += content.unreadable
                 reading.kept += len(content.facts)
@@ -177,7 +165,6 @@ def read_dump(path: AnyPath, store: Store, *, processes: int | None = None) -> D
         finally:
             while facts := _needed(store, waiting):
                 store.save(facts, source="dump", time=timestamp)
-    reading.seconds = time.monotonic() - start_time
     return reading
 
 
@@ -227,23 +214,22 @@ def _take(entity: dict[str, Any], targets: Wanted, content: Found) -> None:
         content.waiting.append(superclasses_fact(key, entity))
 
 
-def _parsed(blocks: Iterator[bytes], targets: Wanted, processes: int) -> Generator[tuple[int, Found], None, None]:
-    """Yield the size and the content of each block; several processes parse a few at a time."""
+def _parsed(blocks: Iterator[bytes], targets: Wanted, processes: int) -> Generator[Found, None, None]:
+    """Yield the content of each block; several processes parse a few at a time."""
     if processes == 1:
-        yield from ((len(block), parse_lines(block, targets)) for block in blocks)
+        yield from (parse_lines(block, targets) for block in blocks)
         return
-    running: deque[tuple[int, AsyncResult[Found]]] = deque()
+    running: deque[AsyncResult[Found]] = deque()
     broken: ScrapeError | None = None
     with multiprocessing.get_context("spawn").Pool(processes, _remember, (targets,)) as pool:
         try:
             for block in blocks:
-                running.append((len(block), pool.apply_async(_parse_remembered, (block,))))
+                running.append(pool.apply_async(_parse_remembered, (block,)))
                 if len(running) == 2 * processes:
-                    size, result = running.popleft()
-                    yield size, result.get()
+                    yield running.popleft().get()
         except ScrapeError as error:
             broken = error  # what was read before is good
-        yield from ((size, result.get()) for size, result in running)
+        yield from (result.get() for result in running)
     if broken is not None:
         raise broken
 

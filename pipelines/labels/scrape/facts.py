@@ -180,8 +180,6 @@ def _named_item(snak: Mapping[str, Any]) -> str | None:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     """Accept an empty list as a mapping, since PHP writes empty mappings so."""
-    if value == []:
-        return {}
-    if not isinstance(value, Mapping):
+    if value != [] and not isinstance(value, Mapping):
         raise TypeError(f"{type(value).__name__}, not a mapping")
-    return value
+    return value or {}

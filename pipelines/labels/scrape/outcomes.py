@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from hiertree.io.files import AnyPath
 from hiertree.io.provenance import check_outputs
-from hiertree.io.tables import TemporaryRows, write_table
+from hiertree.io.tables import write_table
 
 from ..label_texts import is_wikimedia_page
 from ..landmarks import NO_ORIGIN, ColumnNames, InstanceValue, Landmark, Origin, Values, join_landmarks, read_listed
@@ -103,9 +103,8 @@ def _outcome(store: Store, landmark: LandmarkRow) -> ScrapeOutcome:
             return _unanswered(store, outcome, "page", keys[-1])
         page: Page = record.fact
         way += [*page.redirects, *([page.target] if page.target else [])]
-        outcome = outcome.sourced(
-            record, item=page.item or "", redirects=json.dumps(way, ensure_ascii=False) if way else ""
-        )
+        redirects = json.dumps(way, ensure_ascii=False) if way else ""
+        outcome = outcome.sourced(record, item=page.item or "", redirects=redirects)
         if page.target is None:
             return _follow_page(store, outcome, page)
         if page.target in keys:
@@ -193,7 +192,7 @@ def status(store: AnyPath, *, table: AnyPath | None = None) -> dict[str, Any]:
                 for (status, reason), count in sorted(tally(database).items())
             ],
             "rows": database.counts(),
-            "to_ask": database.count_missing(),
+            "to_ask": {stage: len(keys) for stage, keys in database.missing().items()},
             "to_retry": database.failures(),
             "oldest_page": oldest,
             "newest_page": newest,
@@ -231,13 +230,12 @@ def _date(seconds: int | None) -> str | None:
     return None if seconds is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-def read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> tuple[Iterable[Landmark], int]:
+def read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> tuple[list[Landmark], int]:
     """The landmarks of a table with the values that a store has for them; see ``read_landmarks``."""
     ids, categories = read_listed(landmarks, columns=columns)
     with Store(store, create=False) as database:
         stored_ids = (row[0] for row in database.connection.execute("SELECT landmark_id FROM landmarks"))
-        joined_landmarks, unknown_ids = join_landmarks(ids, categories, stored_ids, partial(_values_of, database))
-        return _OnDisk(joined_landmarks), unknown_ids
+        return join_landmarks(ids, categories, stored_ids, partial(_values_of, database))
 
 
 def _values_of(store: Store, landmark_id: str) -> tuple[Values | None, Origin]:
@@ -248,20 +246,3 @@ def _values_of(store: Store, landmark_id: str) -> tuple[Values | None, Origin]:
     outcome = _outcome(store, LandmarkRow(*row))
     waits = outcome.status == "pending" and not outcome.origin.reason
     return outcome.values, outcome.origin._replace(reason="not asked for yet") if waits else outcome.origin
-
-
-class _OnDisk(Iterable[Landmark]):
-    """Landmarks in a temporary file; values that several share are held once."""
-
-    def __init__(self, landmarks: Iterable[Landmark]) -> None:
-        number: dict[Values | None, int] = {}
-        self._values = number.keys()
-        self._rows = TemporaryRows(
-            (landmark.landmark_id, landmark.category, number.setdefault(landmark.values, len(number)), *landmark.origin)
-            for landmark in landmarks
-        )
-
-    def __iter__(self) -> Iterator[Landmark]:
-        values = list(self._values)
-        for landmark_id, category, number, *origin in self._rows:
-            yield Landmark(landmark_id, category, values[number], Origin._make(origin))

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from hiertree.errors import CategoryError, ScrapeError
@@ -75,7 +75,6 @@ def ask_missing(store: Store, client: Client, *, cutoff: int = 0) -> Counter[str
                 else:
                     answers = Counter(fact.status for fact in answer)
                     store.save(answer, source=stage_sources[stage].name, time=timestamp)
-                client.note("batch", stage=stage, asked=len(batch), answers=answers, reason=reason)
                 failures = failures + 1 if isinstance(answer, Unanswered | Unusable) else 0
                 if failures == MOST_FAILURES_IN_A_ROW:
                     problem = f"{failures} requests in a row without an answer ({reason})"
@@ -124,7 +123,6 @@ def scrape(
     columns: ColumnNames = GLDV2_COLUMNS,
     table: AnyPath | None = None,
     failed_too: bool = False,
-    log: IO[str] | None = None,
     clock: Clock = REAL_TIME,
 ) -> Tally:
     """Ask Wikimedia for the types of landmarks: only for what the store does not know yet.
@@ -138,7 +136,6 @@ def scrape(
         columns: what the columns are called.
         table: a CSV for ``labels build --instances``, written at the end.
         failed_too: also ask again for what failed in an earlier run.
-        log: a text file for JSON lines.
         clock: time.
 
     Returns:
@@ -159,11 +156,7 @@ def scrape(
         subjects.add_to(database)
         if failed_too:
             database.forget_failures()
-        client = Client(transport, settings=settings, clock=clock, memory=database, log=log)
-        try:
-            ask_missing(database, client, cutoff=cutoff)
-        finally:
-            client.note("end", requests=client.requests)
+        ask_missing(database, Client(transport, settings=settings, clock=clock), cutoff=cutoff)
         return _finished(database, table)
 
 
@@ -227,13 +220,8 @@ def dump_step(landmarks: Path, *, settings: ScrapeSettings, columns: ColumnNames
     """
     dump, note = dump_file(settings.dump or ""), folder / DUMP_READ
     landmark_table = landmarks / LANDMARKS if landmarks.is_dir() else landmarks
-    dump_stat = dump.stat()
-    record = {
-        "dump": dump.name,
-        "bytes": dump_stat.st_size,
-        "modified": dump_stat.st_mtime_ns,
-        "landmarks": sha256(landmark_table),
-    }
+    size, modified = dump.stat().st_size, dump.stat().st_mtime_ns
+    record = {"dump": dump.name, "bytes": size, "modified": modified, "landmarks": sha256(landmark_table)}
     if (folder / STORE).exists() and read_record(note) == record:  # where it cannot be read, the dump is read again
         return None
     tally, reading = scrape_dump(landmarks, store=folder / STORE, settings=settings, columns=columns)

@@ -36,12 +36,8 @@ class ScrapeSettings(Settings):
     )
     dump: Path | None = option(None, "Read this Wikidata dump (.json.bz2 or .json.gz) and ask nobody.")
     processes: int | None = option(None, "Processes that parse and unpack the dump; default: one per core.", ge=1)
-    commons_api: str = option(
-        "https://commons.wikimedia.org/w/api.php", "Commons' action API, or one on a loopback address."
-    )
-    wikidata_api: str = option(
-        "https://www.wikidata.org/w/api.php", "Wikidata's action API, or one on a loopback address."
-    )
+    commons_api: str = option("https://commons.wikimedia.org/w/api.php", "Commons' action API, or a loopback address.")
+    wikidata_api: str = option("https://www.wikidata.org/w/api.php", "Wikidata's action API, or a loopback address.")
     commons_site: str = option("https://commons.wikimedia.org", "Commons' pages, or those on a loopback address.")
 
     @field_validator("contact")

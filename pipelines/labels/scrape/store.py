@@ -6,10 +6,8 @@ request in flight and nothing else. ``schema.sql`` describes the tables.
 
 from __future__ import annotations
 
-import re
 import sqlite3
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +22,6 @@ from .facts import JSON, MOST_MOVES, MOST_STEPS_UP, MOVED, PLURALS, STAGES, Fact
 
 APPLICATION, VERSION = 0x68697274, 3  # "hirt"
 _SQLITE = b"SQLite format 3\0"
-_READ_ONLY = re.compile("readonly|unable to open database file")
 
 _MISSING = """
     WITH RECURSIVE reached (stage, key, hop) AS (
@@ -82,34 +79,15 @@ class Store:
             self.connection = sqlite3.connect(self.path, isolation_level="IMMEDIATE", timeout=30)
             self._prepare()
         except sqlite3.DatabaseError as error:
-            if create or not _READ_ONLY.search(str(error)):
-                raise ScrapeError(f"{self.path}: {error}", expected="a store of 'labels scrape'") from None
-            self._open_read_only()
-
-    def _open_read_only(self) -> None:
-        """Open a file on a read-only disk, if no log holds data that the file lacks."""
-        log = self.path.with_name(f"{self.path.name}-wal")
-        if log.exists() and log.stat().st_size:
-            remedy = "copy both to a folder that can be written to"
-            raise ScrapeError(f"{self.path} is read-only and {log.name} was not merged into it", remedy=remedy)
-        self.connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
-        self._has_tables()
-
-    def _has_tables(self) -> bool:
-        """Whether the file has tables; those of another file than a store are refused."""
-        execute = self.connection.execute
-        application, version = (
-            execute("PRAGMA application_id").fetchone()[0],
-            execute("PRAGMA user_version").fetchone()[0],
-        )
-        has_tables = execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
-        if has_tables and (application, version) != (APPLICATION, VERSION):
-            expected = f"a store of 'labels scrape', version {VERSION}"
-            raise ScrapeError(f"{self.path}", expected=expected, remedy="scrape into another file")
-        return bool(has_tables)
+            raise ScrapeError(f"{self.path}: {error}", expected="a store of 'labels scrape'") from None
 
     def _prepare(self) -> None:
-        execute, has_tables = self.connection.execute, self._has_tables()
+        execute = self.connection.execute
+        pragmas = [execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
+        has_tables = execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
+        if has_tables and pragmas != [APPLICATION, VERSION]:
+            expected = f"a store of 'labels scrape', version {VERSION}"
+            raise ScrapeError(f"{self.path}", expected=expected, remedy="scrape into another file")
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = NORMAL")
         execute("PRAGMA foreign_keys = ON")
@@ -126,16 +104,6 @@ class Store:
         if isinstance(error, sqlite3.Error):
             remedy = "what is stored stays; fix this and run the command again"
             raise ScrapeError(f"{self.path}: {error}", expected="a whole store and room on its disk", remedy=remedy)
-
-    def next_request(self) -> float:
-        """When the next request may start, in seconds since 1970; 0 if that was never kept."""
-        timestamp = self.connection.execute("SELECT max(time) FROM next_request").fetchone()[0]
-        return 0.0 if timestamp is None else float(timestamp)
-
-    def keep_next_request(self, time: float) -> None:
-        """Keep when the next request may start."""
-        with self.connection as connection:
-            connection.execute("INSERT OR REPLACE INTO next_request VALUES (1, ?)", (time,))
 
     def add_landmarks(self, rows: Iterable[LandmarkRow]) -> None:
         """Add landmarks; those already there must have the same category, perhaps written in another way."""
@@ -158,19 +126,11 @@ class Store:
 
     def missing(self, *, cutoff: int = 0) -> dict[Stage, list[str]]:
         """The keys still to be asked in each stage, in order; answers older than ``cutoff`` count as missing."""
+        parameters = {"before": cutoff, "moves": MOST_MOVES, "steps": MOST_STEPS_UP, "moved": MOVED}
         missing_keys: dict[Stage, list[str]] = {stage: [] for stage in STAGES}
-        for stage, key in self._each_missing(cutoff):
+        for stage, key in self.connection.execute(_MISSING, parameters):
             missing_keys[stage].append(key)
         return missing_keys
-
-    def count_missing(self) -> dict[Stage, int]:
-        """The number of keys still to be asked in each stage."""
-        counts = Counter(stage for stage, _ in self._each_missing(0))
-        return {stage: counts[stage] for stage in STAGES}
-
-    def _each_missing(self, cutoff: int) -> Iterator[tuple[Stage, str]]:
-        parameters = {"before": cutoff, "moves": MOST_MOVES, "steps": MOST_STEPS_UP, "moved": MOVED}
-        return self.connection.execute(_MISSING, parameters)
 
     def known(self, stage: Stage, key: str) -> Known | None:
         """The known fact, or None."""
@@ -187,10 +147,8 @@ class Store:
         """Keep facts in place of earlier ones of the same keys, in one transaction."""
         with self.connection as connection:
             for fact in facts:
-                stage_and_key, text = (
-                    (fact.stage, fact.key),
-                    JSON[fact.stage].dump_json(fact, exclude_defaults=True).decode(),
-                )
+                stage_and_key = (fact.stage, fact.key)
+                text = JSON[fact.stage].dump_json(fact, exclude_defaults=True).decode()
                 connection.execute("DELETE FROM answers WHERE (stage, key) = (?, ?)", stage_and_key)
                 connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", (*stage_and_key, text, source, time))
                 leads = [(*stage_and_key, position, *lead) for position, lead in enumerate(fact.leads)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from urllib.parse import parse_qs, quote, unquote_to_bytes, urlsplit
+from urllib.parse import SplitResult, parse_qs, quote, unquote_to_bytes, urlsplit
 
 from hiertree.errors import CategoryError
 
@@ -58,11 +58,7 @@ def category_title(url: str) -> str:
 
     Percent signs are decoded as UTF-8, underscores become spaces, the text Unicode NFC, the first letter a capital.
     """
-    try:
-        parts = urlsplit(url.strip())
-        host = parts.hostname
-    except ValueError:
-        raise CategoryError("not a URL", expected=EXPECTED) from None
+    parts, host = _parts(url.strip())
     if parts.scheme not in ("http", "https"):
         raise CategoryError("not a URL", expected=EXPECTED)
     if host not in HOSTS:
@@ -74,16 +70,20 @@ def category_title(url: str) -> str:
 
 def linked_title(link: str) -> str:
     """The title of the Commons category that a link on one of its pages leads to, or would if it existed."""
-    try:
-        parts = urlsplit(link)
-        host = parts.hostname
-    except ValueError:
-        raise CategoryError("not a URL", expected=EXPECTED) from None
+    parts, host = _parts(link)
     if host not in (None, *HOSTS):
         raise OtherSiteError("another site than Wikimedia Commons", expected=EXPECTED)
     if parts.path == "/w/index.php":
         return normal_title(parse_qs(parts.query).get("title", [""])[0])
     return _title_at(parts.path)
+
+
+def _parts(url: str) -> tuple[SplitResult, str | None]:
+    try:
+        parts = urlsplit(url)
+        return parts, parts.hostname
+    except ValueError:
+        raise CategoryError("not a URL", expected=EXPECTED) from None
 
 
 def _title_at(path: str) -> str:

@@ -45,7 +45,6 @@ CASES = {
     "labels clean": "IN/landmarks.csv --out OUT/cleaned",
     "labels cluster": "IN/built/cleaned --clusters 4 --out OUT/clustered",
     "labels export": "IN/built/clustered --out OUT/exported",
-    "labels diff": "IN/built/exported IN/built/exported --out OUT/diff.csv",
     "labels tree": "IN/built/exported --out OUT/tree.html",
     "labels images": "IN/built/exported --images IN/landmark-photos --out OUT/listed",
     "labels build": "IN/landmarks.csv --clusters 4 --out OUT/built",
@@ -53,7 +52,7 @@ CASES = {
 # Commands that are stopped elsewhere, and where.
 ELSEWHERE = {
     "datasets download": "tests/hiertree/datasets/test_resumable_download.py",
-    "labels hypernyms": "tests/pipelines/labels/test_build_drill.py",
+    "labels hypernyms": "as labels scrape",
     "labels review": "tests/pipelines/labels/review/test_review_log.py",
     "labels fill": "as the other steps, by hiertree.pipelines.labels.steps",
     "labels agreement": "as audit: one JSON file that holds its manifest",

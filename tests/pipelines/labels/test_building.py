@@ -8,14 +8,13 @@ import pytest
 from PIL import Image
 
 import hiertree as ht
-from hiertree.errors import OptionError, RecipeError, TableError
+from hiertree.errors import OptionError, TableError
 from hiertree.pipelines.labels import (
     FillSettings,
     ImagesSettings,
     TreeSettings,
     build,
     cluster_step,
-    compare_exports,
     export_step,
     fill_step,
     images_step,
@@ -96,12 +95,6 @@ def test_a_small_table_end_to_end(small, tmp_path):
     assert rows(result.exported / "dropped.csv")[0]["instance_of"] == "castle|palace"
 
 
-def test_the_table_and_the_tree_are_read_back_alike(small, tmp_path):
-    result = build(small(), out=tmp_path / "out")
-    from_csv = ht.LabelTree.from_csv(result.exported / "hierarchical.csv", levels=H_GLDV2_LEVELS)
-    assert from_csv == ht.LabelTree.from_json(result.exported / "tree.json") == result.tree
-
-
 def test_all_labels_of_a_landmark_vote_for_its_cluster(small, tmp_path):
     result = build(small(clean={"multi": "all"}), out=tmp_path / "out")
     row = next(row for row in rows(result.exported / "hierarchical.csv") if row["landmark_id"] == "15")
@@ -137,8 +130,7 @@ def test_ids_may_be_any_text_and_keep_their_order_at_every_step(tmp_path):
         "lake",
     )
     export_step(cluster_step(tmp_path / "filled", out=tmp_path / "c") and tmp_path / "c", out=tmp_path / "e")
-    changes = compare_exports(result.folder, tmp_path / "e", table=tmp_path / "changes.csv")
-    assert (changes["landmarks"]["both"], rows(tmp_path / "changes.csv")[-1]["landmark_id"]) == (7, "Ünïcode")
+    assert [row["landmark_id"] for row in rows(tmp_path / "e" / "hierarchical.csv")][-1] == "Ünïcode"
 
 
 def test_two_tables_without_a_common_id_are_refused(landmarks, tmp_path):
@@ -207,12 +199,6 @@ def test_a_label_unlike_others_is_not_put_with_them(washington, label):
     assert cluster_of[label].name not in {cluster_of[second_label].name for second_label in labels}
 
 
-def test_unlike_washington_labels_are_apart(washington):
-    cluster_of = read_proposal(washington[0].folder / "clustered").cluster_of()
-    names = [cluster_of[label].name for label in ("lake", "mountain", "museum", "park", "dam", "hotel", "island")]
-    assert len(set(names)) == len(names)
-
-
 def test_the_files_of_washington_agree_with_each_other(washington):
     result, plan = washington
     hierarchical = rows(result.exported / "hierarchical.csv")
@@ -237,18 +223,6 @@ def test_the_same_inputs_give_the_same_bytes(washington, tmp_path):
             assert file.read_bytes() == (second.folder / file.relative_to(first.folder)).read_bytes(), file
 
 
-def test_the_built_in_landmarks_show_the_cleaning_and_both_kinds(tmp_path):
-    from importlib.resources import files
-
-    plan = {"landmarks": str(files("hiertree.pipelines") / "landmarks.csv"), "cluster": {"clusters": 36}}
-    result = build(plan, out=tmp_path / "out")
-    assert result.report["landmarks"] >= 160
-    assert set(result.report["dropped"]) == {"Wikimedia page", "no label", "several labels"}
-    assert min(kind["clusters"] for kind in result.report["kinds"].values()) >= 10
-    names = {cluster.name for cluster in read_proposal(result.folder / "clustered").clusters}
-    assert {"lake", "bridge", "museum", "castle and fortification"} <= names
-
-
 def test_an_earlier_build_is_brought_up_to_date_and_other_files_stay(small, landmarks, tmp_path):
     out = tmp_path / "out"
     build(small(), out=out)
@@ -262,13 +236,6 @@ def test_an_earlier_build_is_brought_up_to_date_and_other_files_stay(small, land
     for folder_of_one_step in (landmarks, out / "clustered"):
         with pytest.raises(OptionError, match="holds other files"):
             build(small(), out=folder_of_one_step)
-
-
-@pytest.mark.parametrize("section", [{"clean": {"multi": "some"}}, {"clean": {"separator": ""}}, {"cluster": {"k": 1}}])
-def test_a_refused_setting_leaves_nothing_behind(small, tmp_path, section):
-    with pytest.raises(RecipeError):
-        build(small(**section), out=tmp_path / "made" / "out")
-    assert not (tmp_path / "made").exists()
 
 
 def test_more_clusters_than_labels_leave_the_cleaned_landmarks_alone(small, tmp_path):

@@ -11,7 +11,7 @@ from hiertree.pipelines.labels.landmarks import (
     DroppedLandmark,
     KeptLandmark,
     Origin,
-    each_dropped,
+    read_dropped,
     write_dropped,
     write_kept,
 )
@@ -56,7 +56,7 @@ def test_a_table_is_cleaned_into_a_folder_with_its_counts(landmarks, instances, 
     assert report == json.loads((tmp_path / "out" / "report.json").read_text())
     assert (report["landmarks"], report["scraped"], report["with_label"], report["kept"]) == (19, 18, 17, 15)
     assert report["dropped"] == {"Wikimedia page": 1, "no label": 1, "not scraped": 1, "several labels": 1}
-    landmarks_kept, dropped = read_kept(tmp_path / "out"), list(each_dropped(tmp_path / "out"))
+    landmarks_kept, dropped = read_kept(tmp_path / "out"), read_dropped(tmp_path / "out")
     assert [landmark.landmark_id for landmark in landmarks_kept] == list(map(str, range(15)))
     assert [drop.values for drop in dropped] == [("castle", "palace"), ("Wikimedia category",), (), ()]
     assert (tmp_path / "out" / "labels.csv").read_text().splitlines()[1:3] == ["road bridge,3", "church building,2"]
@@ -70,7 +70,7 @@ def test_a_store_gives_ids_revisions_times_and_reasons(store, table_of_landmarks
     origin = landmark.origin
     assert (origin.item, origin.revision, origin.modified) == ("Q1", "77", "2024-01-02T03:04:05Z")
     assert (origin.source, origin.time, origin.redirects) == ("api", "1700000000", '["Category:Old A"]')
-    reasons = {drop.landmark_id: (drop.reason, drop.origin.reason) for drop in each_dropped(tmp_path / "out")}
+    reasons = {drop.landmark_id: (drop.reason, drop.origin.reason) for drop in read_dropped(tmp_path / "out")}
     assert reasons == {
         "1": ("no label", "no instance of"),
         "2": ("not scraped", "not asked for yet"),
@@ -94,7 +94,7 @@ def test_files_hold_every_field(tmp_path):
     write_kept(tmp_path / "landmarks.csv", landmarks)
     write_dropped(tmp_path / "dropped.csv", dropped)
     assert read_kept(tmp_path) == landmarks
-    assert list(each_dropped(tmp_path)) == dropped
+    assert read_dropped(tmp_path) == dropped
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from hiertree.pipelines.labels import (
 )
 from hiertree.pipelines.labels.filling import describe_filling, fill_by_neighbors, fill_by_texts
 from hiertree.pipelines.labels.landmark_images import EncodedImages, ImageFolder, StoredVectors
-from hiertree.pipelines.labels.landmarks import each_dropped
+from hiertree.pipelines.labels.landmarks import read_dropped
 
 LABELS = ("church", "lake", "museum")
 
@@ -66,14 +66,6 @@ def test_neighbors_are_exactly_those_of_a_loop():
         assert filling.votes == pytest.approx(max(votes.values()))
         assert votes[filling.label] == filling.votes
         assert filling.confidence == pytest.approx(np.mean([row[filling.label] for row in label_weights]), abs=1e-5)
-
-
-def test_a_landmark_gets_one_label_whatever_the_split_of_its_images():
-    """Three images say lake, two say church: all five landmarks-in-splits are one landmark with one label."""
-    axes = np.eye(3, dtype=np.float32)
-    train, index, query = axes[[1, 0]], axes[[1, 0]], axes[[1]]
-    (filling,) = fill_by_texts([(7, np.concatenate([train, index, query]))], axes, LABELS)
-    assert (filling.label, filling.votes) == ("lake", 0.6)
 
 
 def test_what_makes_no_sense_is_refused():
@@ -156,7 +148,7 @@ def test_real_photos_fill_what_was_empty_and_say_so_to_the_end(clip, photos, tmp
         label for landmark in cleaned_landmarks for label in landmark.labels
     }
     assert all(0 <= landmark.confidence <= 1 for landmark in new)
-    assert [drop.reason for drop in each_dropped(tmp_path / "filled")] == ["several labels"]
+    assert [drop.reason for drop in read_dropped(tmp_path / "filled")] == ["several labels"]
     assert "4 of 4 landmarks without a label got one" in describe_filling(report)
     folder = tmp_path / "clustered"
     cluster_step(tmp_path / "filled", out=folder, settings=ClusterSettings(clusters=3, restarts=2))
@@ -177,7 +169,7 @@ def test_below_the_threshold_nothing_is_taken(clip, photos, tmp_path):
 
 def test_embeddings_from_elsewhere_do_as_well(photos, tmp_path):
     ids = [landmark.landmark_id for landmark in read_kept(photos / "cleaned")]
-    empty = [drop.landmark_id for drop in each_dropped(photos / "cleaned") if drop.reason == "no label"]
+    empty = [drop.landmark_id for drop in read_dropped(photos / "cleaned") if drop.reason == "no label"]
     vectors = unit(3, len(ids), 6)
     twins = vectors[: len(empty)]  # each empty landmark looks just like a labeled one
     path = tmp_path / "vectors.npz"
@@ -190,7 +182,7 @@ def test_embeddings_from_elsewhere_do_as_well(photos, tmp_path):
 
 def test_damaged_images_and_vectors_are_named(clip, photos, tmp_path):
     (tmp_path / "images").mkdir()
-    landmark = next(drop.landmark_id for drop in each_dropped(photos / "cleaned") if drop.reason == "no label")
+    landmark = next(drop.landmark_id for drop in read_dropped(photos / "cleaned") if drop.reason == "no label")
     (tmp_path / "images" / f"{landmark}.jpg").write_bytes(b"no image")
     settings = FillSettings(**clip, images=tmp_path / "images")
     with pytest.raises(ImageError, match=f"{landmark}.jpg"):

@@ -36,11 +36,7 @@ def test_a_table_of_ids_and_categories_is_to_be_scraped_first(run, command):
     options = ("--images", "photos") if command == "fill" else ()
     status, _, error = run(command, table, "--out", "out", *options)
     assert status == 2
-    assert "hiertree labels scrape " in error
-    assert " --store " in error
-    assert "--contact YOU" in error
-    if command in ("build", "clean"):
-        assert "hiertree labels scrape 'my places.csv' --store store.sqlite --contact YOU'" in error
+    assert ("hiertree labels scrape" if command in ("build", "clean") else "hiertree labels clean") in error
 
 
 @pytest.mark.parametrize("command", ["build", "clean"])

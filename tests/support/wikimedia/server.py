@@ -249,15 +249,6 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(packed)
                 return
             self.close_connection = True
-            if fault in ("drip of headers", "drip of 100 Continue"):
-                begin, more = (
-                    (b"HTTP/1.1 200 OK\r\nX: ", b"x") if "headers" in fault else (b"", b"HTTP/1.1 100 C\r\n\r\n")
-                )
-                self.wfile.write(begin)
-                while True:  # until the client hangs up
-                    self.wfile.write(more)
-                    self.wfile.flush()
-                    time.sleep(0.01)
             self.head(status, {**headers, "Content-Length": str(len(body))})
             if fault == "drip":
                 for place in range(len(body)):

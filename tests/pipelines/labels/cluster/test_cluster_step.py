@@ -78,15 +78,6 @@ def test_a_folder_for_review_holds_all_it_takes(clean_folder, reference, tmp_pat
     ]
 
 
-def test_the_same_folder_and_seed_give_the_same_bytes(clean_folder, tmp_path):
-    settings = ClusterSettings(levels=1, restarts=2)
-    for name in ("one", "two"):
-        cluster_step(clean_folder, out=tmp_path / name, settings=settings)
-    assert {path.name for path in (tmp_path / "one").iterdir()} == FILES
-    for name in FILES - {"manifest.json"}:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
-
-
 def test_groups_above_nest_within_kinds_and_thin_out(clean_folder, tmp_path):
     settings = ClusterSettings(clusters=8, levels=2, restarts=3)
     clusters = cluster_step(clean_folder, out=tmp_path / "out", settings=settings).proposal.clusters

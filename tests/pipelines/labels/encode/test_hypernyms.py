@@ -2,13 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis.strategies import integers
-from scipy.sparse import csr_matrix
 
 from hiertree.errors import TableError
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms, read_hypernyms, write_hypernyms
-from hiertree.pipelines.labels.encode.text_encoders import truncated_svd
 
 STRUCTURE, LANDFORM = "Q811979", "Q35145263"
 NAMES = {
@@ -122,25 +118,6 @@ def test_a_shallow_table_gives_800_labels_the_same_walks_every_time(parents):
     walks = walks_below(parents, 800)
     assert np.isfinite(walks).all()
     assert np.array_equal(walks, walks_below(parents, 800))
-
-
-@given(parents=integers(1, 300))
-@settings(max_examples=5, derandomize=True)
-def test_labels_right_below_any_number_of_parents_have_walks(parents):
-    assert np.isfinite(walks_below(parents, 320)).all()
-
-
-@given(rank=integers(1, 300))
-@settings(max_examples=12, derandomize=True)
-@example(rank=40)
-@example(rank=300)
-def test_the_largest_singular_values_are_kept_whatever_the_rank(rank):
-    generator = np.random.default_rng(rank)
-    rows = generator.normal(size=(320, rank)) @ generator.normal(size=(rank, 310))
-    projections = truncated_svd(csr_matrix(rows), 40)
-    left, values, _ = np.linalg.svd(rows)
-    best = left[:, :40] * values[:40]
-    np.testing.assert_allclose(projections @ projections.T, best @ best.T, atol=1e-6 * values[0] ** 2)
 
 
 def test_a_label_that_only_the_list_knows_has_no_chain_of_wikidatas():

@@ -1,9 +1,7 @@
 """The api source against a loopback Wikimedia: what it finds, what it asks, and what it does not ask."""
 
-import io
 import json
 from collections import Counter
-from urllib.parse import unquote
 
 import pytest
 from wikimedia import Wikimedia, World
@@ -11,7 +9,7 @@ from wikimedia.tools import FakeTime, places, scrape
 from wikimedia.world import CommonsPage, entity, recorded, statement
 
 from hiertree.errors import ScrapeError
-from hiertree.pipelines.labels import CleanSettings, ColumnNames, clean_step, read_kept, read_landmarks
+from hiertree.pipelines.labels import CleanSettings, ColumnNames, clean_step, read_kept
 from hiertree.pipelines.labels.landmarks import InstanceValue
 from hiertree.pipelines.labels.scrape.facts import Item, Label, item_fact, label_fact
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
@@ -97,16 +95,6 @@ def test_every_complication_has_its_outcome(store):
     assert outcome_of_id[0].origin.modified == "2025-01-01T00:00:00Z"
 
 
-def test_hard_redirects_in_a_circle_end(store):
-    world = World.numbered(1)
-    world.pages["Category:Place 0"].hard = "Category:B"
-    world.pages["Category:B"] = CommonsPage(hard="Category:Place 0")
-    store.add_landmarks(places(1))
-    with Wikimedia(world) as wikimedia:
-        scrape(store, wikimedia, FakeTime())
-    assert tally(store) == {("unlabeled", "redirect loop"): 1}
-
-
 def test_a_chain_of_moves_ends_after_five(store):
     world = World.numbered(0)
     for number in range(9):
@@ -190,17 +178,6 @@ def test_a_store_of_another_table_is_refused_untouched(store):
     assert store.counts()["landmarks"] == 3
 
 
-def test_the_log_tells_of_every_batch(store):
-    store.add_landmarks(places(20))
-    log = io.StringIO()
-    with Wikimedia(World.numbered(20)) as wikimedia:
-        scrape(store, wikimedia, FakeTime(), log=log)
-    lines = [json.loads(line) for line in log.getvalue().splitlines()]
-    assert len(lines) == len(wikimedia.asked)
-    assert (lines[0]["event"], lines[0]["stage"], lines[0]["asked"]) == ("batch", "page", 20)
-    assert lines[0]["answers"] == {"found": 16, "moved": 2, "missing": 1, "no item": 1}
-
-
 def test_the_stages_of_a_landmark_can_be_followed_in_sql(store):
     store.add_landmarks(places(6))
     with Wikimedia(World.numbered(6)) as wikimedia:
@@ -225,25 +202,6 @@ def test_recorded_answers_are_read_as_they_are(shared_data):
     assert label_fact("Q5", entities["Q5"]) == Label("Q5", "human", "en")
     deleted = json.loads((shared_data / "wikimedia_samples" / "wptools_wikidata_deleted.json").read_text())
     assert item_fact("Q10908976", deleted["response"]["entities"]["Q10908976"]) == Item("Q10908976", "missing")
-
-
-def test_published_ids_are_found_from_published_urls(shared_data, store):
-    path = shared_data / "gldv2_qids" / "gldv2_first_ids.csv"
-    landmarks, _ = read_landmarks(path, columns=ColumnNames(instance_of="wikidata_id"))
-    world = World()
-    world.add(entity("Q39614", labels={"en": "place"}))
-    for landmark in landmarks:
-        title = unquote(landmark.category.split("/wiki/")[1]).replace("_", " ")
-        world.pages[title] = CommonsPage(landmark.values[0].text)
-        world.add(entity(landmark.values[0].text, statement("Q39614")))
-    read_subjects(path).add_to(store)
-    with Wikimedia(world) as wikimedia:
-        scrape(store, wikimedia, FakeTime())
-        assert len(wikimedia.asked) == 5
-    assert {outcome.landmark_id: outcome.origin.item for outcome in outcomes(store)} == {
-        landmark.landmark_id: landmark.values[0].text for landmark in landmarks
-    }
-    assert tally(store) == {("labeled", ""): 52}
 
 
 def gone_classes():

@@ -2,12 +2,7 @@
 
 import csv
 import json
-import os
-import shutil
-import tempfile
 import time
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from wikimedia import Wikimedia, World
@@ -15,11 +10,10 @@ from wikimedia.dump import dump_text
 from wikimedia.tools import CONTACT
 from wikimedia.world import entity, statement
 
-from hiertree.errors import OptionError, ScrapeError
+from hiertree.errors import ScrapeError
 from hiertree.io.tables import read_table
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import build
-from hiertree.pipelines.labels.scrape import ScrapeSettings, count_failed, scrape
 from hiertree.pipelines.labels.scrape.store import Store
 
 URL = "http://commons.wikimedia.org/wiki/Category:Place_"
@@ -46,34 +40,15 @@ def table(tmp_path):
 
 @pytest.mark.parametrize("source", ["api", "html"])
 def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source):
-    store, types, log = tmp_path / "s.sqlite", tmp_path / "scraped.csv", tmp_path / "log.jsonl"
+    store, types = tmp_path / "s.sqlite", tmp_path / "scraped.csv"
     with Wikimedia(World.numbered(60)) as wikimedia:
-        options = ["--source", source, "--table", types, "--json-lines", log, *web_options(wikimedia)]
+        options = ["--source", source, "--table", types, *web_options(wikimedia)]
         assert run("scrape", table, "--store", store, *options) == 0
     assert "60 landmarks\n      48 labeled" in capsys.readouterr().out
-    assert json.loads(log.read_text().splitlines()[-1])["requests"] == len(wikimedia.asked)
     plan = {"landmarks": table, "instances": types, "columns": {"item_ids": "item_ids"}, "clean": {"multi": "all"}}
     result = build({**plan, "cluster": {"clusters": 1}}, out=tmp_path / "out")
     assert result.report["landmarks"] == 60
     assert result.report["kept"] == 48
-
-
-def test_a_log_that_breaks_off_does_not_swallow_the_next_line(table, tmp_path):
-    log = tmp_path / "log.jsonl"
-    log.write_text('{"event": "end"}\n{"event": "bat')
-    with Wikimedia(World.numbered(60)) as wikimedia:
-        assert run("scrape", table, "--store", tmp_path / "s.sqlite", "--json-lines", log, *web_options(wikimedia)) == 0
-    first, half, *lines = log.read_text().splitlines()
-    assert (first, half) == ('{"event": "end"}', '{"event": "bat')
-    assert [json.loads(line)["event"] for line in lines][-1] == "end"
-
-
-def test_status_of_a_store_without_pages_says_nothing_of_their_time(tmp_path, capsys):
-    table, store = tmp_path / "landmarks.csv", tmp_path / "s.sqlite"
-    table.write_text("landmark_id,category\n1,no://category\n")
-    assert run("scrape", table, "--store", store, "--contact", CONTACT) == 0
-    assert run("status", store) == 0
-    assert "0 failures\n" in capsys.readouterr().out
 
 
 def test_status_says_what_is_there_and_retry_asks_for_what_failed(table, tmp_path, capsys):
@@ -128,23 +103,6 @@ def test_bad_options_end_with_status_2_and_no_store(table, tmp_path, capsys, opt
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (f"1,{URL}1\n", "no column"),
-        (f"landmark_id,category\n1,{URL}1\n1,{URL}2\n", "landmark_id '1' again"),
-        (f"landmark_id,category\n,{URL}1\n", "expected an id"),
-        (f"landmark_id,category\n1,{'x' * 10_000_000}\n", "line 2: field larger than"),
-    ],
-    ids=["no header", "duplicate", "no id", "10 MB"],
-)
-def test_bad_tables_end_with_status_2_and_no_store(tmp_path, capsys, text, message):
-    (tmp_path / "t.csv").write_text(text)
-    assert run("scrape", tmp_path / "t.csv", "--store", tmp_path / "s.sqlite", "--contact", CONTACT) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "s.sqlite").exists()
-
-
 def test_other_files_are_not_taken_for_stores(tmp_path, capsys, table):
     assert run("status", tmp_path / "absent.sqlite") == 2
     assert "expected an existing store" in capsys.readouterr().err
@@ -153,53 +111,6 @@ def test_other_files_are_not_taken_for_stores(tmp_path, capsys, table):
     assert run("scrape", table, "--store", second_store, "--contact", CONTACT) == 2
     assert "expected a store of 'labels scrape'" in capsys.readouterr().err
     assert second_store.read_bytes() == table.read_bytes()
-
-
-def test_no_table_or_log_takes_the_place_of_an_input(table, tmp_path, capsys):
-    store, link, content = tmp_path / "s.sqlite", tmp_path / "link.csv", table.read_bytes()
-    link.symlink_to(table)
-    with Wikimedia(World.numbered(60), fault=lambda index: "HTML") as wikimedia:  # every request fails
-        options = ["--store", store, *web_options(wikimedia)]
-        for output in (table, link, tmp_path / "." / "landmarks.csv", store):
-            assert run("scrape", table, *options, "--table", output, "--force") == 2
-            assert run("scrape", table, *options, "--json-lines", output) == 2
-        assert "is also an input" in capsys.readouterr().err
-        assert wikimedia.asked == []
-    (tmp_path / "dump.json").write_text("[\n]\n")
-    dump = ["--dump", tmp_path / "dump.json", "--table", tmp_path / "dump.json", "--force"]
-    assert run("scrape", table, "--store", store, *dump) == 2
-    assert table.read_bytes() == content
-    assert (tmp_path / "dump.json").read_text() == "[\n]\n"
-
-
-def test_what_failed_is_asked_again_on_request_alone(table, tmp_path):
-    with Wikimedia(World.numbered(60)) as wikimedia:
-        wikimedia.refuse = lambda asked: "Category:Place 7" in asked.keys
-        settings = ScrapeSettings(contact=CONTACT, requests_per_minute=100_000, **wikimedia.options)
-        arguments = {"settings": settings, "store": tmp_path / "store.sqlite"}
-        assert count_failed(scrape(table, **arguments)) == (1, 60)
-        wikimedia.refuse = lambda asked: False
-        assert count_failed(scrape(table, **arguments)) == (1, 60)
-        assert count_failed(scrape(table, **arguments, failed_too=True)) == (0, 60)
-
-
-def test_a_table_of_somebody_else_is_replaced_only_by_force(table, tmp_path, capsys):
-    store, foreign_table, types = tmp_path / "s.sqlite", tmp_path / "mine.csv", tmp_path / "scraped.csv"
-    foreign_table.write_text("name\nlake\n")
-    with Wikimedia(World.numbered(60)) as wikimedia:
-        options = ["--store", store, *web_options(wikimedia)]
-        assert run("scrape", table, *options, "--table", foreign_table) == 2
-        assert "--force" in capsys.readouterr().err
-        assert wikimedia.asked == []
-        for _ in range(2):
-            assert run("scrape", table, *options, "--table", types) == 0
-        assert run("retry", store, *web_options(wikimedia), "--table", foreign_table) == 2
-    assert run("status", store, "--table", store) == run("status", store, "--table", foreign_table) == 2
-    assert foreign_table.read_text() == "name\nlake\n"
-    assert (
-        run("status", store, "--table", foreign_table, "--force") == run("status", store, "--table", foreign_table) == 0
-    )
-    assert foreign_table.read_bytes() == types.read_bytes()
 
 
 @pytest.mark.parametrize("by", ["api", "dump"])
@@ -255,54 +166,6 @@ def test_a_client_that_is_not_welcome_stops_at_once(table, tmp_path, capsys):
         assert run("scrape", table, "--store", tmp_path / "s.sqlite", *web_options(wikimedia)) == 2
         assert len(wikimedia.asked) == 1
     assert "HTTP 403" in capsys.readouterr().err
-
-
-def test_pages_may_be_read_faster_than_the_api_is_asked():
-    assert ScrapeSettings(source="html", requests_per_minute=1000).source == "html"
-    with pytest.raises(OptionError, match="fewer than 1200"):
-        ScrapeSettings(source="html", requests_per_minute=1200)
-
-
-@contextmanager
-def read_only(folder):
-    """The folder as on a disk that is mounted read-only; root may write everywhere and becomes nobody."""
-    for path in (folder, *folder.iterdir()):
-        path.chmod(0o555)
-    if os.geteuid() == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if os.getuid() == 0:
-            os.seteuid(0)
-        folder.chmod(0o755)
-
-
-@pytest.fixture
-def shared_folder():
-    """A folder that everybody may read, unlike pytest's own."""
-    folder = Path(tempfile.mkdtemp(prefix="hiertree-"))
-    yield folder
-    shutil.rmtree(folder)
-
-
-def test_a_store_on_a_read_only_disk_is_read(table, shared_folder, capsys):
-    with Wikimedia(World.numbered(60)) as wikimedia:
-        assert run("scrape", table, "--store", shared_folder / "s.sqlite", *web_options(wikimedia)) == 0
-    expected = capsys.readouterr().out
-    with read_only(shared_folder):
-        assert run("status", shared_folder / "s.sqlite") == 0
-        with pytest.raises(ScrapeError, match=r"readonly|read-only|unable to open"), Store(shared_folder / "s.sqlite"):
-            pass
-    assert capsys.readouterr().out.startswith(expected.rstrip())
-
-
-def test_a_read_only_store_with_a_log_that_was_not_merged_is_refused(shared_folder):
-    with Store(shared_folder / "s.sqlite"):
-        pass
-    (shared_folder / "s.sqlite-wal").write_bytes(b"something")
-    with read_only(shared_folder), pytest.raises(ScrapeError, match=r"was not merged.*copy both to a folder"):
-        Store(shared_folder / "s.sqlite", create=False)
 
 
 def test_a_store_of_another_version_is_refused_and_stays_as_it_is(tmp_path):

@@ -7,11 +7,10 @@ import json
 import pytest
 from wikimedia import Wikimedia, World
 from wikimedia.dump import dump_text
-from wikimedia.tools import CONTACT, FakeTime, places, scrape
+from wikimedia.tools import FakeTime, places, scrape
 from wikimedia.world import recorded
 
 from hiertree.errors import ScrapeError
-from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels.scrape.dump import Wanted, parse_lines, read_dump, shown_blocks
 from hiertree.pipelines.labels.scrape.facts import item_fact, label_fact
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
@@ -120,7 +119,7 @@ def test_bzip2_is_unpacked_alike_by_either_library_whole_and_broken(world, tmp_p
 
     def blocks(content):
         path.write_bytes(content)
-        return b"".join(shown_blocks(path, cores=2, note=str))
+        return b"".join(shown_blocks(path, cores=2, note=lambda: ""))
 
     assert blocks(packed) == text
     assert blocks(bz2.compress(text[:half]) + bz2.compress(text[half:])) == text  # as pbzip2 packs
@@ -146,18 +145,3 @@ def test_real_entities_are_read(shared_data):
         label_fact("Q60", entities["Q60"]),
     ]
     assert facts_of_block.waiting == [item_fact("Q60", entities["Q60"])]  # its category's main topic
-
-
-def test_the_command_reads_a_dump_without_a_contact(world, tmp_path, capsys):
-    (tmp_path / "dump.json.gz").write_bytes(gzip.compress(dump_text(world).encode()))
-    url = "http://commons.wikimedia.org/wiki/Category:Place_"
-    rows = "".join(f"{number},{url}{number}\n" for number in range(LANDMARKS))
-    (tmp_path / "t.csv").write_text("landmark_id,category\n" + rows)
-    arguments = ["labels", "scrape", tmp_path / "t.csv", "--store", tmp_path / "s", "--dump", tmp_path / "dump.json.gz"]
-    with pytest.raises(SystemExit) as ended:
-        main([*map(str, arguments), "--processes", "1"])
-    assert ended.value.code == 0
-    printed = capsys.readouterr().out
-    assert "120 landmarks" in printed
-    assert "0 unreadable" in printed
-    assert CONTACT not in printed

@@ -1,20 +1,15 @@
 """The html source: the recorded page, every shape of infobox, and the same labels as by the api."""
 
-from functools import partial
-from itertools import pairwise
-
 import pytest
 from wikimedia import Wikimedia, World
 from wikimedia.answers import page_answer
 from wikimedia.dump import dump_text
-from wikimedia.server import FAULTS
-from wikimedia.tools import FakeTime, facts, places, scrape
+from wikimedia.tools import FakeTime, places, scrape
 
 from hiertree.pipelines.labels.scrape.category_page import read_page
-from hiertree.pipelines.labels.scrape.client import TryAgain, Unusable
+from hiertree.pipelines.labels.scrape.client import TryAgain
 from hiertree.pipelines.labels.scrape.dump import read_dump
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
-from hiertree.pipelines.labels.scrape.scraping import read_subjects
 from hiertree.pipelines.labels.scrape.store import Store
 
 TITLE = "<title>Category:A - Wikimedia Commons</title>"
@@ -114,11 +109,6 @@ def test_another_page_than_was_asked_for_is_a_failure_and_asked_for_again_by_ret
         assert store.counts()["failures"] == 0
 
 
-def test_a_page_of_too_many_elements_is_refused_before_it_is_parsed():
-    with pytest.raises(Unusable, match="parts"):
-        page("<a>" * 200_000)
-
-
 def test_a_page_cut_anywhere_is_asked_for_again_whatever_end_it_was_given():
     world = World.numbered(40)
     _, content = page_answer(world, "Category:Place 0")
@@ -167,40 +157,3 @@ def test_one_world_by_api_html_and_dump_gives_one_store(tmp_path, noted):
         13: "redirect loop",
         14: "Wikimedia page",
     }
-
-
-def test_washington_costs_a_page_a_landmark_and_one_for_each_move_and_a_few_for_the_classes(shared_data, tmp_path):
-    path = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
-    with Wikimedia(World.washington(path)) as wikimedia, Store(tmp_path / "store.sqlite") as store:
-        read_subjects(path).add_to(store)
-        scrape(store, wikimedia, FakeTime(), source="html")
-        assert tally(store)["labeled", ""] == 841
-        paths = [request.path for request in wikimedia.asked if "ids" not in request.parameters]
-        assert len(wikimedia.asked) - len(paths) <= 30
-        assert all(outcome.values[0].item_id for outcome in outcomes(store) if outcome.status == "labeled")
-    assert len(paths) == 844 + 18
-    assert all(path.startswith("/wiki/Category:") for path in paths)
-    assert len(set(paths)) == len(paths)
-
-
-def test_faults_are_outlived(tmp_path):
-    results = []
-    kinds = [fault for fault in FAULTS if fault not in ("utf-16", "other shape", "incomplete")]
-    for faults in ([None], [fault for kind in kinds for fault in (None, kind)]):
-        time = FakeTime()
-        with Store(tmp_path / f"{len(faults)}.sqlite") as store:
-            store.add_landmarks(places(40))
-            every = {"fault": partial(_turn, faults), "clock": time.monotonic, "now": time.now}
-            with Wikimedia(World.numbered(40), **every) as wikimedia:
-                scrape(store, wikimedia, time, source="html")
-                requests = wikimedia.asked
-            results.append(facts(store))
-    assert results[0] == results[1]
-    assert all(
-        next_request.time - request.time >= (5 if request.fault else 0.3) - 1e-9
-        for request, next_request in pairwise(requests)
-    )
-
-
-def _turn(faults, index):
-    return faults[index % len(faults)]
