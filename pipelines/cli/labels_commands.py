@@ -16,6 +16,7 @@ from ..labels import scrape as pipeline
 from ..labels.cleaning import CleanSettings, check_kept, clean_step, describe_cleaning
 from ..labels.cluster.step import ClusterSettings, cluster_step, describe_clustered
 from ..labels.encode.encoders import EncoderSettings
+from ..labels.export.differences import compare_exports, describe_differences
 from ..labels.export.images import ImagesSettings, describe_images, images_step
 from ..labels.export.step import ExportSettings, describe_exported, export_step
 from ..labels.export.tree_page import TreeSettings, show_tree
@@ -204,6 +205,19 @@ def agreement(clustered: Path, log_a: Path, log_b: Path, as_json: bool, out: Pat
 def export(clustered: Path, review: Path | None, settings: ExportSettings, out: Path) -> None:
     """Write CLUSTERED, a folder made by 'labels cluster', as a data set: table, tree, provenance, data card."""
     click.echo(describe_exported(export_step(clustered, out=out, review=review, settings=settings)))
+
+
+@command(example="hiertree labels diff proposed exported")
+@click.argument("a", type=INPUT_PATH)
+@click.argument("b", type=INPUT_PATH)
+@click.option("--out", type=OUTPUT_FILE, help="CSV of the landmarks that differ.")
+@json_option
+def diff(a: Path, b: Path, out: Path | None, as_json: bool) -> None:
+    """Say what changed from A to B, two exports: landmarks, labels, supercategories, kinds.
+
+    A and B are folders made by 'labels export' or 'labels build', or tables in GLDv2's published columns.
+    """
+    print_report(compare_exports(a, b, table=out), describe_differences, as_json=as_json)
 
 
 @command(example="hiertree labels tree exported --out tree.html")

@@ -33,6 +33,7 @@ if TYPE_CHECKING or all(map(find_spec, _PACKAGES)):
     from .encode.encoders import EncoderSettings
     from .encode.place_noun_encoder import PlaceNounEncoder
     from .encode.text_encoders import ClipEncoder, TextEncoder
+    from .export.differences import compare_exports
     from .export.images import ImagesSettings, images_step
     from .export.step import ExportSettings, export_step
     from .export.tree_page import TreeSettings
@@ -71,6 +72,7 @@ __all__ = [
     "clean_landmarks",
     "clean_step",
     "cluster_step",
+    "compare_exports",
     "export_step",
     "fill_step",
     "images_step",

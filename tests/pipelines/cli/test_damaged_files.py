@@ -59,6 +59,7 @@ READ = {
     ),
     "labels export clustered --out OUT/exported": ("clustered/proposal.json",),
     "labels agreement clustered log.jsonl other-log.jsonl": ("log.jsonl",),
+    "labels diff exported exported --out OUT/d.csv": ("exported/provenance.parquet",),
     "labels tree exported --out OUT/tree.html": ("exported/tree.json",),
     "labels images exported --images photos --out OUT/listed": ("exported/hierarchical.csv",),
     "labels build landmarks.csv --out OUT/built --clusters 2": ("landmarks.csv",),

@@ -15,6 +15,7 @@ from hiertree.pipelines.labels import (
     TreeSettings,
     build,
     cluster_step,
+    compare_exports,
     export_step,
     fill_step,
     images_step,
@@ -130,7 +131,8 @@ def test_ids_may_be_any_text_and_keep_their_order_at_every_step(tmp_path):
         "lake",
     )
     export_step(cluster_step(tmp_path / "filled", out=tmp_path / "c") and tmp_path / "c", out=tmp_path / "e")
-    assert [row["landmark_id"] for row in rows(tmp_path / "e" / "hierarchical.csv")][-1] == "Ünïcode"
+    changes = compare_exports(result.folder, tmp_path / "e", table=tmp_path / "changes.csv")
+    assert (changes["landmarks"]["both"], rows(tmp_path / "changes.csv")[-1]["landmark_id"]) == (7, "Ünïcode")
 
 
 def test_two_tables_without_a_common_id_are_refused(landmarks, tmp_path):

@@ -1,5 +1,6 @@
 """A data set to publish: the files agree, provenance says what people did, the same inputs give the same bytes."""
 
+import csv
 import json
 
 import networkx as nx
@@ -12,13 +13,13 @@ from hiertree.pipelines.labels import (
     ClusterSettings,
     ColumnNames,
     ExportSettings,
-    ImagesSettings,
     clean_step,
     cluster_step,
+    compare_exports,
     export_step,
-    images_step,
     read_proposal,
 )
+from hiertree.pipelines.labels.export.differences import describe_differences
 from hiertree.pipelines.labels.export.step import describe_exported
 from hiertree.pipelines.labels.review.actions import MarkLabels, Move, Rename, SetKind
 from hiertree.pipelines.labels.review.session import Session
@@ -137,7 +138,41 @@ def test_a_review_is_carried_out_and_told_row_by_row(proposal_folder, log, tmp_p
     assert manifest["inputs"][-1]["name"] == "anna.jsonl"
 
 
-def test_what_cannot_be_exported_or_listed_is_refused(proposal_folder, log, tmp_path):
+def test_the_same_proposal_and_log_give_the_same_bytes(proposal_folder, log, tmp_path):
+    first, two = (
+        export_step(proposal_folder, out=tmp_path / name, review=log, settings=ExportSettings(split="train")).folder
+        for name in ("a", "b")
+    )
+    assert {path.name for path in first.iterdir()} == FILES
+    for name in FILES - {"manifest.json"}:
+        assert (first / name).read_bytes() == (two / name).read_bytes(), name
+
+
+def test_two_exports_are_compared_landmark_by_landmark(proposal_folder, log, tmp_path):
+    first = export_step(proposal_folder, out=tmp_path / "a").folder
+    two = export_step(proposal_folder, out=tmp_path / "b", review=log).folder
+    comparison = compare_exports(first, two, table=tmp_path / "changes.csv")
+    assert comparison["landmarks"] == {"a": 13, "b": 12, "both": 12, "only_a": 1, "only_b": 0}
+    assert comparison["changed"] == {
+        "any": 6,
+        "supercategory": 1,
+        "hierarchical_label": 5,
+        "natural_or_human_made": 2,
+    }
+    (renamed,) = comparison["clusters"]["renamed"]
+    assert renamed["b"] == "standing water"
+    assert comparison["agreement"]["ari"] < 1
+    assert "renamed: lake → standing water" in describe_differences(comparison)
+    with (tmp_path / "changes.csv").open(newline="") as file:
+        changes = {row["landmark_id"]: row for row in csv.DictReader(file)}
+    assert len(changes) == comparison["changed"]["any"] + comparison["landmarks"]["only_a"]
+    assert changes["8"]["hierarchical_label_b"] == ""
+    comparison_with_table = compare_exports(first, first / "hierarchical.csv")
+    assert comparison_with_table["changed"]["any"] == 0
+    assert comparison_with_table["agreement"]["ari"] == 1
+
+
+def test_what_cannot_be_exported_or_compared_is_refused(proposal_folder, log, tmp_path):
     with pytest.raises(TableError, match=r"holds no proposal\.json"):
         export_step(tmp_path, out=tmp_path / "out")
     with pytest.raises(OptionError, match=r"split='\.\./train'"):
@@ -146,5 +181,5 @@ def test_what_cannot_be_exported_or_listed_is_refused(proposal_folder, log, tmp_
     with pytest.raises(HiertreeError, match="anna"):
         export_step(proposal_folder, out=tmp_path / "out", review=log)
     with pytest.raises(TableError, match="holds 0 files"):
-        images_step(proposal_folder, out=tmp_path / "out", settings=ImagesSettings(images=tmp_path))
+        compare_exports(tmp_path, proposal_folder)
     assert not (tmp_path / "out").exists()
