@@ -160,6 +160,11 @@ def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) 
 @click.option(
     "--adjudicate", type=INPUT_FILE, nargs=2, metavar="LOG LOG", help="Decide where two annotators' logs differ."
 )
+@click.option(
+    "--accept-targets",
+    is_flag=True,
+    help="Begin a new log by moving all labels to the clusters proposed for them, in one action that Undo takes back.",
+)
 @port_option
 @no_browser_option
 @settings_options("embedding", EncoderSettings, leave_out=("reader",))

@@ -202,11 +202,16 @@ def open_review(
     log: AnyPath | None = None,
     images: ImageFolder | None = None,
     adjudicate: tuple[AnyPath, AnyPath] | None = None,
+    accept_targets: bool = False,
     encoder: TextEncoder | None = None,
 ) -> Review:
-    """Open a review for the server."""
+    """Open a review for the server; a new one may begin by accepting the clusters proposed for labels in doubt."""
     if not _ANNOTATOR.fullmatch(annotator):
         raise OptionError(f"annotator {annotator!r}", expected="a name of letters, digits, spaces and -.@_")
+    if accept_targets and adjudicate:
+        raise OptionError(
+            "accept_targets with adjudicate", expected="one of them: an adjudication begins with a review"
+        )
     proposal = read_proposal(clusters_path)
     landmark_table = Path(clusters_path) / LANDMARKS
     landmarks = group_by_label(read_kept(landmark_table) if landmark_table.is_file() else [])
@@ -215,6 +220,8 @@ def open_review(
     adjudication = compare(*two) if two else None
     if adjudication:
         adjudication.begin(session)
+    if accept_targets:
+        session.accept_targets()
     return Review(session, landmarks, images, adjudication)
 
 

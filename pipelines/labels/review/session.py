@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -21,7 +22,7 @@ from ..cluster.proposing import Proposal
 from ..encode.place_noun_encoder import PlaceNounEncoder
 from ..encode.text_encoders import TextEncoder
 from ..label_texts import visible
-from .actions import LONGEST_NAME, Labels, Name, Number, Split, StrictModel
+from .actions import LONGEST_NAME, Accept, Labels, Name, Number, Placement, Split, StrictModel
 from .history import ClusterAction, Event, History, LabelAction, LogAction, Redo, Undo, replay
 from .log_file import Header, LogFile
 from .state import ReviewCluster, State, initial_state
@@ -120,6 +121,17 @@ class Session:
         self._touched: list[tuple[str, frozenset[int]]] = []
         self.log = LogFile(log, Header(proposal=state.digest, annotator=annotator, time=clock()))
         self.news(0)
+
+    def accept_targets(self) -> None:
+        """Move every label to the cluster proposed for it, if this is the first action of the log."""
+        clusters = self.proposal.clusters
+        number_of, labels_of = {cluster.name: number for number, cluster in enumerate(clusters)}, defaultdict(list)
+        for place in chain.from_iterable(cluster.labels for cluster in clusters):
+            if place.target in number_of:
+                labels_of[number_of[place.target]].append(place.label)
+        if labels_of and self.news(0).history.seq == 0:
+            moves = tuple(Placement(labels=tuple(labels), to=number) for number, labels in labels_of.items())
+            self.act(Accept(moves=moves), seq=0)
 
     def act(self, request: AnyRequest, *, seq: int) -> News:
         """Perform an action, log it, and return the change."""
