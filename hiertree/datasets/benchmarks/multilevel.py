@@ -66,7 +66,7 @@ def load_inaturalist(
     files = [data_folder / INATURALIST_LISTS["train"], file][split == "train" :]
     lists = join_lists(files, partial(read_words, columns=("path",)))
     row_name, paths = lists.where, lists.table["path"]
-    folders = paths.str.extract(r"([^/]*)/(\d+)/[^/]*$")
+    folders = paths.str.extract(r"^(?:.*/)?([^/]*)/(\d+)/[^/]*$")
     refuse_first(folders[1].isna(), row_name, paths, "train_val2018/<super>/<category id>/<image>.jpg")
     species = list(map(int, folders[1]))
     ranks = _taxonomy(benchmark, data_folder) if hierarchy == "full" else None

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_files import write_benchmark
 from PIL import Image
 
 from hiertree import datasets
@@ -108,3 +109,13 @@ def test_the_check_of_a_benchmark_finds_them(tmp_path: Path) -> None:
     (report,) = datasets.check("sop", folder, splits=["train"], verify="structure")
     assert report.duplicates == ("bicycle_final/a.jpg",)
     assert not report.sound
+
+
+def test_a_check_reports_a_list_that_is_missing_and_drawings_in_memory(tmp_path: Path, shared_data: Path) -> None:
+    write_benchmark("sop", tmp_path)
+    (tmp_path / "Ebay_test.txt").unlink()
+    train, test = datasets.check("sop", tmp_path, splits=["train", "test"], verify="structure")
+    assert (train.sound, test.sound) == (True, False)
+    assert "Ebay_test.txt not in" in str(test.problem)
+    (drawings,) = datasets.check("omniglot", shared_data / "omniglot" / "omniglot_28x28.npz", splits=["test"])
+    assert (drawings.images, drawings.sound) == (13_180, True)

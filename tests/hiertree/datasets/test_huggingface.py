@@ -63,6 +63,14 @@ def test_rows_without_label_or_image_are_named(rows):
         _ = dataset.images[3]
 
 
+def test_a_class_with_two_parents_in_two_splits_is_named(rows):
+    columns = {"photo": [Image.new("L", (4, 4))], "kind": [1], "name": ["lake"]}
+    test = huggingface.Dataset.from_dict(columns, features=rows.features)
+    splits = huggingface.DatasetDict({"train": rows, "test": test})
+    with pytest.raises(HierarchyError, match=r"row 0: 'lake' has the path .* but row 0 of the data set gave"):
+        ht.datasets.from_huggingface(splits, levels=["kind", "name"], image="photo", split="test")
+
+
 def test_a_recipe_names_a_folder_of_a_data_set_and_its_columns(rows, tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     huggingface.disable_progress_bars()

@@ -229,6 +229,10 @@ def test_a_range_of_too_many_archives_is_refused_at_once(tmp_path: Path) -> None
             load_archives(tmp_path / name)
     with pytest.raises(ImageError, match="2 of 2 archives are missing"):
         load_archives(tmp_path / "a-{08..09}.tar")
+    for folder in "xy":
+        write_tar(tmp_path / folder / "a.tar", sample(0, "0"))
+    with pytest.raises(OptionError, match="archives in several folders"):
+        load_archives(tmp_path / "*" / "a.tar")
 
 
 @pytest.mark.parametrize("kind", ["folder", "archives", "table"])

@@ -107,6 +107,9 @@ def test_the_folder_above_an_unpacked_archive_will_do(tmp_path: Path) -> None:
 
 SPOILT = [
     ("sop", "Ebay_train.txt", "4 2 2", "4 two 2", r"Ebay_train\.txt, line 5: class_id 'two'"),
+    ("sop", "Ebay_train.txt", r"(?s)\n.*", "\n", "has no rows"),
+    ("met", "ground_truth/MET_database.json", r"(?s)\A.*", "[]", "no photograph of an exhibit"),
+    ("cars", "cars_annos.mat", r"(?s)\A.*", "no matrix", r"cars_annos\.mat cannot be read"),
     ("sop", "Ebay_train.txt", r"image_id class_id", "image_id klass", "line 1: header"),
     ("sop", "Ebay_train.txt", r"chair_final/111085122872_1", "chair_final/../1", r"line 3: image 'chair_final/\.\./"),
     ("sop", "Ebay_train.txt", r"(?<=2 1 1 )\S+", "a b", "line 3: 5 words"),
@@ -172,7 +175,7 @@ def test_a_spoilt_list_is_refused_by_its_line(
     name: str, file: str, pattern: str, replacement: str, message: str, tmp_path: Path
 ) -> None:
     write_benchmark(name, tmp_path)
-    spoilt = re.sub(pattern, replacement, (tmp_path / file).read_text(), count=1)
+    spoilt = re.sub(pattern, replacement, (tmp_path / file).read_text(errors="replace"), count=1)
     (tmp_path / file).write_bytes(spoilt.encode("latin1"))
     with pytest.raises((TableError, HierarchyError), match=message):
         datasets.load(
@@ -661,6 +664,9 @@ def test_a_photograph_with_two_faces_is_two_images_cropped_to_their_boxes(
     outside = datasets.load("ijb-c", tmp_path, "test")
     with pytest.raises(ImageError, match=r"12_0\.png' of 8 × 6 pixels, box \[89\.4.*a box inside"):
         outside.images[0]
+    file.write_text("\n".join(text.splitlines()[:3]) + "\n")
+    with pytest.raises(TableError, match="no person has 5 images with a box"):
+        datasets.load("ijb-c", tmp_path, "test", verify="structure")
     file.write_text(text.replace("4.0", "wide", 1))
     with pytest.raises(TableError, match=r"could not convert string to float: 'wide'"):
         datasets.load("ijb-c", tmp_path, "test")
