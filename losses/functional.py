@@ -83,6 +83,7 @@ def sup_ndcg(
 ) -> Tensor:
     """Sup-NDCG (Ramzi et al., TPAMI 2025, Eq. 24): as :func:`sup_hap`, ``table`` holding the gains.
 
+    >>> import torch
     >>> from hiertree.relevance import gain
     >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[2, 1, 0]])
     >>> round(float(sup_ndcg(scores, levels, gain(torch.tensor([[1, 1, 1]])))), 3)
@@ -99,6 +100,7 @@ def sup_ap(
 
     The width of ``table`` gives the finest level; AP weighs all positives alike, so its values are not read.
 
+    >>> import torch
     >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[2, 1, 0]])
     >>> float(sup_ap(scores, levels, torch.ones(1, 3)))
     0.0
@@ -112,6 +114,7 @@ def smooth_hap(
 ) -> Tensor:
     """Smooth-H-AP: :func:`sup_hap` with σ(t/τ) in every place of H and H⁻ (an ablation, no bound).
 
+    >>> import torch
     >>> from hiertree.relevance import linear
     >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[2, 1, 0]])
     >>> round(float(smooth_hap(scores, levels, linear(torch.tensor([[1, 1, 1]])))), 3)
@@ -126,6 +129,7 @@ def smooth_ndcg(
 ) -> Tensor:
     """Smooth-NDCG: :func:`sup_ndcg` with σ(t/τ) in every place of H and H⁻ (an ablation, no bound).
 
+    >>> import torch
     >>> from hiertree.relevance import gain
     >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[2, 1, 0]])
     >>> round(float(smooth_ndcg(scores, levels, gain(torch.tensor([[1, 1, 1]])))), 3)
@@ -146,6 +150,7 @@ def smooth_ap(
 ) -> Tensor:
     """Smooth-AP (Brown et al., ECCV 2020, Eq. 7): :func:`sup_ap` with σ(t/τ) in every place of H and H⁻.
 
+    >>> import torch
     >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[1, 1, 0]])
     >>> round(float(smooth_ap(scores, levels, torch.ones(1, 2))), 3)
     0.0

@@ -49,20 +49,6 @@ def values_of_embeddings(
     progress: bool,
 ) -> Floats:
     """(Q, M) values of the metrics, with options as :func:`hiertree.metrics.evaluate` takes them."""
-    with ExitStack() as lock:
-        return _values(retrieval, block_size, share, resume, lock, progress=progress)
-
-
-def _values(
-    retrieval: Retrieval[Similarity],
-    block_size: int | None,
-    share: Share | None,
-    resume: str | os.PathLike[str] | None,
-    lock: ExitStack,
-    *,
-    progress: bool,
-) -> Floats:
-    """The same; the first process locks the folder that is resumed."""
     blocks_shared = retrieval.source.share is not None  # all processes work on every block
     first, step = (0, 1) if share is None or blocks_shared else share
     layout = choose_layout(retrieval, block_size, sharers=step)
@@ -71,36 +57,42 @@ def _values(
     queries = retrieval.source.gallery.tree.queries
     values = np.zeros((len(queries), len(retrieval.request.metrics)))
     stored_values, done, store = values.copy(), np.zeros(len(queries), np.uint8), None
-    if resume is not None:
-        fingerprint = _fingerprint(retrieval, layout)
-        with nullcontext() if share is None else share.agreeing():
-            if share is None or share.rank == 0:
-                lock.enter_context(locked_folder(resume))
-            store = PartStore(resume, fingerprint, rows="queries")
-            for part, block_values in store.parts():
-                stored_values[part], done[part] = block_values, 1
-        if share is not None and blocks_shared:
-            done = share.reduced(done, "smallest")
-    missing = []
-    for block in ranges(len(queries), layout.rows)[first::step]:
-        if done[block].all():
-            values[queries[block]] = stored_values[block]
-        else:
-            missing.append(block)
-    if layout.way == "on a device":
-        from .on_device import values_on_device as compute  # needs torch
-    else:
-        compute = values_in_memory if layout.way == "in memory" else values_tiled
-    rows, enabled = [queries[block] for block in missing], progress and first == 0
-    with (
-        single_threaded_blas(),
-        show_progress(description="queries", total=sum(map(len, rows)), enabled=enabled) as advance,
-    ):
-        for block, block_values in zip(missing, compute(retrieval, layout, rows, advance), strict=True):
+    with ExitStack() as until_done:
+        if resume is not None:
+            fingerprint = _fingerprint(retrieval, layout)
+            with nullcontext() if share is None else share.agreeing():
+                if share is None or share.rank == 0:
+                    until_done.enter_context(locked_folder(resume))
+                store = PartStore(resume, fingerprint, rows="queries")
+                for part, block_values in store.parts():
+                    stored_values[part], done[part] = block_values, 1
+            if share is not None and blocks_shared:
+                done = share.reduced(done, "smallest")
+        missing = []
+        for block in ranges(len(queries), layout.rows)[first::step]:
+            if done[block].all():
+                values[queries[block]] = stored_values[block]
+            else:
+                missing.append(block)
+        rows, enabled = [queries[block] for block in missing], progress and first == 0
+        until_done.enter_context(single_threaded_blas())
+        advance = until_done.enter_context(
+            show_progress(description="queries", total=sum(map(len, rows)), enabled=enabled)
+        )
+        for block, block_values in zip(missing, _blocks(layout.way)(retrieval, layout, rows, advance), strict=True):
             values[queries[block]] = block_values
             if store is not None and not (blocks_shared and share is not None and share.rank):
                 store.save(block, block_values)
     return values if share is None or blocks_shared else share.reduced(values)
+
+
+def _blocks(way: Way) -> Callable[[Retrieval[Similarity], Layout, list[Ints], Advance], Iterator[Floats]]:
+    """The function that computes blocks in a way."""
+    if way == "on a device":
+        from .on_device import values_on_device  # needs torch
+
+        return values_on_device
+    return values_in_memory if way == "in memory" else values_tiled
 
 
 def choose_layout(retrieval: Retrieval[Similarity], block_size: int | None, *, sharers: int = 1) -> Layout:

@@ -20,12 +20,10 @@ from ..ranking.gallery import drop_ranked, labeled_gallery
 from ..result import Evaluation
 from ..runs import as_qrels, as_run
 from ..trec_reading import NegativeQrels, Repeats, Triples, rows_of_names
-from .inputs import CheckedRetrievalOptions, Labels, checked_labels, checked_num_levels
+from .inputs import CheckedRetrievalOptions, checked_labels, checked_num_levels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from ..request import MetricRequest
 
 
 def evaluate_indices(run: Any, query_paths: Any, gallery_paths: Any, options: CheckedRetrievalOptions) -> Evaluation:
@@ -98,11 +96,28 @@ def _unlabeled_items(
 def _evaluate(
     indices: Ints, scores: Floats | None, query_paths: Any, gallery_paths: Any, options: CheckedRetrievalOptions
 ) -> Evaluation:
+    """The result of (Q, K) gallery indices, −1 past a list's end, ranked by scores (Q, K) or by their order."""
     num_queries, num_items = len(indices), None if gallery_paths is None else len(gallery_paths)
     labels = checked_labels(query_paths, gallery_paths, num_queries, num_items, options)
     check_indices(indices, len(labels.gallery_paths), repeats=options.rules.repeats)
     request = options.request(num_queries=num_queries, num_levels=labels.query_paths.shape[1])
-    values = values_of_indices(indices, labels, request, scores=scores)
+    queries, items, mask = unmatched(labels.query_paths), labels.gallery_paths, labels.mask
+    gallery = labeled_gallery(labels.query_paths, items, mask, request.rules)
+    agree, levels = np.ones(indices.shape, np.bool_), np.zeros(indices.shape, np.uint8)
+    for column in range(items.shape[1]):
+        agree &= items[indices, column] == queries[:, None, column]
+        levels += agree
+    if request.rules.repeats == "irrelevant":
+        levels[_repeated(indices)] = 0
+    rows, masked = mask.pairs(slice(0, num_queries))
+    row_offsets = np.arange(num_queries)[:, None] * len(items)
+    excluded = (indices < 0) | np.isin(row_offsets + indices, rows * len(items) + masked)
+    places = np.arange(indices.shape[1])
+    if scores is None:
+        scores = np.broadcast_to(-places.astype(np.float64), indices.shape)
+    lists = ScoredLists(scores, levels, excluded)
+    totals = drop_ranked(mask.place, *lists, places, gallery.totals)
+    values = values_of_lists(Retrieval(lists, request, totals, gallery.counts, num_ranks=len(places)))
     return labels.evaluation(request, values, ranked_by="ranked lists")
 
 
@@ -119,27 +134,6 @@ def check_indices(indices: Ints, num_items: int, *, repeats: Repeats) -> None:
     )
     if len(repeating_rows):
         raise PathError(f"row {repeating_rows[0]} of the run lists an index twice", expected="each once")
-
-
-def values_of_indices(indices: Ints, labels: Labels, request: MetricRequest, *, scores: Array | None = None) -> Floats:
-    """(Q, M) values of lists (Q, K) of gallery indices, −1 past a list's end, ranked by scores (Q, K) or by order."""
-    queries, items, mask = unmatched(labels.query_paths), labels.gallery_paths, labels.mask
-    gallery = labeled_gallery(labels.query_paths, items, mask, request.rules)
-    agree, levels = np.ones(indices.shape, np.bool_), np.zeros(indices.shape, np.uint8)
-    for column in range(items.shape[1]):
-        agree &= items[indices, column] == queries[:, None, column]
-        levels += agree
-    if request.rules.repeats == "irrelevant":
-        levels[_repeated(indices)] = 0
-    rows, masked = mask.pairs(slice(0, len(queries)))
-    row_offsets = np.arange(len(queries))[:, None] * len(items)
-    excluded = (indices < 0) | np.isin(row_offsets + indices, rows * len(items) + masked)
-    places = np.arange(indices.shape[1])
-    if scores is None:
-        scores = np.broadcast_to(-places.astype(np.float64), indices.shape)
-    lists = ScoredLists(scores, levels, excluded)
-    totals = drop_ranked(mask.place, *lists, places, gallery.totals)
-    return values_of_lists(Retrieval(lists, request, totals, gallery.counts, num_ranks=len(places)))
 
 
 def _repeated(indices: Ints) -> NDArray[np.bool_]:

@@ -215,7 +215,7 @@ OPTIONS: list[tuple[Callable[..., object], str, list[Any]]] = [
     (csl, "margins", ["a", [1], 1.5, ["a", "b"]]),
     (csl, "embedding_size", INTEGERS),
     (memory, "loss", ["a", None, torch.nn.Identity()]),
-    *[(memory, name, INTEGERS) for name in ("embedding_size", "num_levels", "size", "warm_up")],
+    *[(memory, name, INTEGERS) for name in ("embedding_size", "num_levels", "size")],
     (losses.DistributedLoss, "loss", ["a", None, torch.nn.Identity()]),
     (level_sum, "loss", ["a", None, 3]),
     (level_sum, "level_sizes", ["a", None, 3, (), (0,), (1.5,)]),

@@ -177,7 +177,7 @@ def test_run_interrupted_at_any_step_ends_with_the_same_weights(
         ("optimizer.name=sgd", "optimizer.lr=0.01", "optimizer.clip_norm=0.5"),
         ("loss={name: SmoothAP}", "images.workers=2", "images.cache=false"),
         ("training.precision=bf16-mixed", "evaluation.every=1"),
-        ("loss={name: CrossBatchMemory, size: 20, warm_up: 1, loss: {name: HAPPIER, sampled_classes: 3}}",),
+        ("loss={name: CrossBatchMemory, size: 20, from_epoch: 1, loss: {name: HAPPIER, sampled_classes: 3}}",),
         ("loss={name: LevelSum, loss: {name: PytorchMetricLearning, loss: ProxyNCALoss}}",),
         ("loss={name: BlackboxAP}",),
         ("loss={name: CSL}",),
