@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from review_server import SMALL
+from sklearn.metrics import cohen_kappa_score
 
 from hiertree.errors import ReviewError
 from hiertree.pipelines.cli.application import commands
@@ -61,6 +62,17 @@ def test_kappa_by_hand():
     first = ["yes"] * 25 + ["no"] * 25
     second = ["yes"] * 20 + ["no"] * 5 + ["yes"] * 10 + ["no"] * 15
     assert cohen_kappa(first, second) == pytest.approx(0.4)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=30))
+def test_kappa_is_scikit_learns_and_has_no_value_where_that_is_nan(pairs):
+    first, second = zip(*pairs, strict=True)
+    if len(set(first) | set(second)) == 1:
+        assert cohen_kappa(first, second) is None
+    else:
+        assert cohen_kappa(first, second) == pytest.approx(cohen_kappa_score(first, second), abs=1e-12)
+        assert cohen_kappa(first, second) == pytest.approx(cohen_kappa(second, first), abs=1e-12)
 
 
 @settings(max_examples=50)

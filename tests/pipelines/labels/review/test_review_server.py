@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
@@ -21,10 +22,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hiertree.errors import OptionError, TableError
+from hiertree.pipelines.labels import PlaceNounEncoder, propose
 from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
 from hiertree.pipelines.labels.landmarks import KeptLandmark
+from hiertree.pipelines.labels.review.log_file import reviewed_proposal
 from hiertree.pipelines.labels.review.serving import MOST_BYTES, ImageFolder, examples, group_by_label
-from hiertree.pipelines.local_pages.local_server import listening, served_in_background
+from hiertree.pipelines.local_pages.local_server import listening, local_app, served_in_background, thumbnail
 
 RENAME = json.dumps({"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "crossing"}}).encode()
 
@@ -156,6 +159,26 @@ def test_a_request_that_is_no_http_leaves_no_trace(server, caplog, request_text)
     assert not caplog.records
 
 
+@pytest.mark.parametrize(
+    ("port", "host", "status"),
+    [(80, "127.0.0.1", 200), (80, "localhost:80", 200), (81, "127.0.0.1", 421), (80, "evil.example", 421)],
+)
+def test_browsers_leave_out_the_port_of_http_itself(port, host, status):
+    app = local_app("hiertree.pipelines.labels.review", [], token="secret", port=port)
+    headers = [(b"host", host.encode()), (b"cookie", f"hiertree-{port}=secret".encode())]
+    request = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": headers}
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(app(request, receive, send))
+    assert sent[0]["status"] == status
+
+
 def test_images_are_served_small(server):
     for landmark in ("1", "3", "%C3%BC%26/4"):
         status, content, headers = server.ask("GET", f"/images?landmark={landmark}")
@@ -191,6 +214,41 @@ def test_what_makes_no_sense_is_refused_and_leaves_the_log_alone(server, body, s
     assert answer_status == status
     assert content["error"]
     assert server.session.log.path.read_bytes() == log_bytes
+
+
+@pytest.mark.parametrize("sign", [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))])
+def test_names_take_no_sign_that_turns_the_direction(server, sign):
+    log_bytes, name = server.session.log.path.read_bytes(), f"la{sign}ke"
+    requests = [
+        {"do": "rename", "cluster": 0, "name": name},
+        {"do": "above", "clusters": [0], "above": ["water", name]},
+        {"do": "move", "labels": ["castle"], "name": name, "kind": "natural"},
+        {"do": "split", "cluster": 2, "labels": ["castle"], "name": name},
+        {"do": "settle", "labels": ["castle"], "choice": "own", "name": name, "kind": "natural"},
+    ]
+    answers = [server.act(request) for request in requests]
+    assert [status for status, _ in answers] == [400] * 5
+    assert all("invisible characters" in content["error"] for _, content in answers)
+    assert server.session.log.path.read_bytes() == log_bytes
+
+
+def test_every_cluster_of_a_proposal_with_groups_changes_its_kind(tmp_path):
+    counts = {place.label: place.landmarks for cluster in SMALL.clusters for place in cluster.labels}
+    proposal = propose(counts, PlaceNounEncoder(), clusters=8, levels=1)
+    groups = {cluster.above for cluster in proposal.clusters}
+    assert all(groups)
+    assert 1 < len(groups) < len(proposal.clusters)  # some hold several clusters
+    with running(tmp_path / "log.jsonl", proposal) as server:
+        for _ in range(2):  # there and back
+            for number, cluster in enumerate(proposal.clusters):
+                cluster_now = server.session.news(0).history.state.clusters[number]
+                kind = "human-made" if cluster_now.kind == "natural" else "natural"
+                status, content = server.act({"do": "kind", "clusters": [number], "kind": kind})
+                assert (status, content["groups"][str(number)]["kind"]) == (200, kind)
+                left = reviewed_proposal(proposal, server.session.news(0).history.state)
+                assert {cluster_of_log.name: cluster_of_log.kind for cluster_of_log in left.clusters}[
+                    cluster.name
+                ] == kind
 
 
 def test_other_methods_and_types_are_refused(server):
@@ -312,6 +370,11 @@ def test_a_label_lists_all_its_landmarks_each_with_its_page(tmp_path):
         answer_of_pond = server.ask("GET", "/api/landmarks?label=pond")[1]
         assert (answer_of_pond["of"], len(answer_of_pond["landmarks"])) == (2_100, 2_000)
         assert server.ask("GET", "/api/landmarks?label=absent")[1] == {"of": 0, "landmarks": []}
+
+
+def test_a_picture_that_does_not_decode_is_no_picture(tmp_path):
+    (tmp_path / "1.jpg").write_bytes(b"\xff\xd8\xff")
+    assert thumbnail(tmp_path / "1.jpg") is None
 
 
 def test_a_taken_port_is_said():
