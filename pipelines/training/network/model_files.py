@@ -40,23 +40,28 @@ _VIEW = ("size", "channels", "resize", "interpolation", "border", "exif_orientat
 class Preprocessing(Section):
     """The path of an image to a trained network, and of the network's output to an embedding."""
 
-    size: Side = Field(description="height and width in pixels")
-    channels: Literal[1, 3] = Field(description="1 (gray) or 3 (RGB)")
-    resize: Side | tuple[Side, Side] | None = Field(
-        description="shorter side, or height and width, before the central crop; null squeezes it into the square"
-    )
-    interpolation: Interpolation = Field("bilinear", description="by which images are resized")
-    antialias: Literal[True] = Field(True, description="whether resizing averages over all pixels, as Pillow does")
-    border: tuple[Byte, ...] | None = Field(
-        None, description="color that completes the square where `resize` is of the longer side"
-    )
-    exif_orientation: bool = Field(False, description="whether images are turned upright as their EXIF says")
-    mean: Statistics = Field(description="subtracted from pixels in [0, 1], by channel")
-    std: tuple[Positive, ...] = Field(description="by which they are then divided")
-    scales: Annotated[tuple[Positive, ...], Field(min_length=1)] = Field(
-        description="factors of the size whose embeddings are averaged"
-    )
-    precision: Precision = Field(description="of the network's arithmetic, as Lightning Fabric names it")
+    size: Side
+    """height and width in pixels"""
+    channels: Literal[1, 3]
+    """1 (gray) or 3 (RGB)"""
+    resize: Side | tuple[Side, Side] | None
+    """shorter side, or height and width, before the central crop; null squeezes it into the square"""
+    interpolation: Interpolation = "bilinear"
+    """by which images are resized"""
+    antialias: Literal[True] = True
+    """whether resizing averages over all pixels, as Pillow does"""
+    border: tuple[Byte, ...] | None = None
+    """color that completes the square where `resize` is of the longer side"""
+    exif_orientation: bool = False
+    """whether images are turned upright as their EXIF says"""
+    mean: Statistics
+    """subtracted from pixels in [0, 1], by channel"""
+    std: tuple[Positive, ...]
+    """by which they are then divided"""
+    scales: Annotated[tuple[Positive, ...], Field(min_length=1)]
+    """factors of the size whose embeddings are averaged"""
+    precision: Precision
+    """of the network's arithmetic, as Lightning Fabric names it"""
 
     @model_validator(mode="after")
     def _check(self) -> Preprocessing:
