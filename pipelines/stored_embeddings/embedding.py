@@ -26,9 +26,8 @@ from hiertree.options import check_integer
 
 from ..training.data.splits import load_learning_splits, load_split
 from ..training.distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
-from ..training.distributed.group import ending_together
+from ..training.distributed.group import ending_together, run_processes
 from ..training.distributed.processes import Processes, worker_errors
-from ..training.distributed.starting import run_processes
 from ..training.learning.starting_weights import initialize_projection, start_from_earlier
 from ..training.network.embedder import Embedder, require_sizes, warn_of_cut_images
 from ..training.network.model_files import WEIGHTS, Backbone, load_embedder

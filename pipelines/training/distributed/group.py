@@ -1,33 +1,104 @@
-"""The process group of a command that a launcher started several times, and one message where it fails."""
+"""Several processes of one command: started here or by a launcher, ended together, with one message where they fail."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import select
 import signal
-import socket
 import sys
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import distributed
-from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
+from torch.multiprocessing import ProcessExitedException, ProcessRaisedException, start_processes
 
-from hiertree.errors import DeviceError, HiertreeError
+from hiertree.errors import DeviceError, HiertreeError, TrainingError
 from hiertree.metrics.engine.processes import Share, share_of_group
 
 from .devices import detect_launch
 from .processes import Processes
 
-_TIMEOUT, _TIME_TO_END, _SECONDS_TO_TELL = timedelta(days=7), timedelta(minutes=1), 1.0
-_ERRORS, _PLACES, _ENDED, _FAILED = "hiertree errors", "hiertree places", "ended", 2
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
+STOPPED = 128 + signal.SIGTERM  # the status of what has obeyed it
+STOPPED_EARLY = "stopped by SIGTERM before the first step; run the same command to start again"
+_TIMEOUT = timedelta(days=7)
+_SECONDS_TO_END = 10.0  # for the other processes once one has failed
+_FAILED = 2
+
+
+def run_processes(function: Callable[..., object], *arguments: object, count: int) -> None:
+    """Call a function in new processes of this machine and wait until all have ended; SIGTERM is passed on to them.
+
+    The typed error of a process is raised here. torchrun would kill processes 30 seconds after SIGTERM; these have as
+    long as a step and its checkpoint take.
+    """
+    from lightning_fabric.plugins.environments.lightning import find_free_network_port
+
+    variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_free_network_port()), "NODE_RANK": "0"}
+    variables |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+    errors = multiprocessing.get_context("spawn").SimpleQueue()
+    context: Any = start_processes(_call, (variables, errors, function, arguments), nprocs=count, join=False)
+    try:
+        with _forwarding_sigterm(context.processes):
+            while not context.join(grace_period=_SECONDS_TO_END):
+                pass
+    except KeyboardInterrupt:
+        for process in context.processes:
+            process.terminate()
+        raise
+    except (ProcessExitedException, ProcessRaisedException) as error:
+        if not errors.empty():
+            raise errors.get() from None
+        raise _failure(error, [process.exitcode for process in context.processes]) from None
+
+
+def _call(
+    rank: int, variables: dict[str, str], errors: Any, function: Callable[..., object], arguments: Sequence[Any]
+) -> None:
+    """Run in each process."""
+    os.environ.update(variables | {"LOCAL_RANK": str(rank), "RANK": str(rank)})
+    multiprocessing.set_start_method(None, force=True)  # data-loading workers start in torch's default way, not as this
+    try:
+        function(*arguments)
+    except (HiertreeError, OSError) as error:
+        errors.put(error)
+        sys.exit(_FAILED)
+    except KeyboardInterrupt:  # which torch would take for success
+        sys.exit(128 + signal.SIGINT)
+
+
+@contextmanager
+def _forwarding_sigterm(processes: Sequence[BaseProcess]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
+        yield
+        return
+    previous_handler = signal.signal(signal.SIGTERM, lambda *_: [process.terminate() for process in processes])
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous_handler)
+
+
+def _failure(error: ProcessExitedException | ProcessRaisedException, statuses: Sequence[int]) -> BaseException:
+    """What to raise where no process has told of an error; where one was killed, others only lost their connection."""
+    rank = error.error_index
+    if statuses[rank] in (STOPPED, -signal.SIGTERM):
+        if statuses[rank] != STOPPED:
+            print(STOPPED_EARLY, file=sys.stderr)
+        return SystemExit(STOPPED)
+    if isinstance(error, ProcessRaisedException):
+        rank = next((rank for rank, status in enumerate(statuses) if status < 0 and status != -signal.SIGTERM), None)
+        if rank is None:
+            return error
+    end = f"was killed by signal {-statuses[rank]}" if statuses[rank] < 0 else f"ended with status {statuses[rank]}"
+    problem, remedy = f"process {rank} of {len(statuses)} {end}", "run the same command to go on"
+    return TrainingError(problem, expected="all processes until the run is done", remedy=remedy)
 
 
 @contextmanager
@@ -46,7 +117,7 @@ def launched_group() -> Iterator[Share | None]:
     if rank:
         os.environ["HIERTREE_PROGRESS"] = "0"  # only the first process reports
     try:
-        with _ending_together(store, rank, size):
+        with _one_message(store, size):
             yield share_of_group()
             distributed.barrier()  # none ends while others still wait for it
     finally:
@@ -59,24 +130,15 @@ def ending_together(processes: Processes) -> Iterator[None]:
     if processes.size == 1 or multiprocessing.parent_process() is not None:  # which looks after the others itself
         yield
         return
-    with _ending_together(_store(processes.rank, processes.size), processes.rank, processes.size):
+    with _one_message(_store(processes.rank, processes.size), processes.size):
         yield
 
 
 @contextmanager
-def _ending_together(store: Any, rank: int, size: int) -> Iterator[None]:
-    """Of an error that several processes have, one tells; where one has vanished, one says which, and all end."""
-    turn = (store.add(_PLACES, 1) - 1) // size  # of several blocks after each other
-    store = PrefixStore(f"{_PLACES} {turn}", store)
-    exit_event = threading.Event()
-    _watch(store, rank, size, exit_event)
+def _one_message(store: Any, size: int) -> Iterator[None]:
+    """A block of whose errors, which several processes have, the first to come is raised; the others exit."""
     try:
-        with _terminating_last(store, rank, exit_event):
-            yield
-        store.set(f"{_ENDED} {rank}", "")
-        if rank == 0:  # it may hold the store
-            with suppress(RuntimeError):
-                store.wait([f"{_ENDED} {peer}" for peer in range(size)], _TIME_TO_END)
+        yield
     except (HiertreeError, OSError):
         if not _is_first(store):
             raise SystemExit(_FAILED) from None
@@ -84,44 +146,18 @@ def _ending_together(store: Any, rank: int, size: int) -> Iterator[None]:
     except RuntimeError as error:
         if "gloo" not in str(error) and "onnection" not in str(error):
             raise
-        time.sleep(_SECONDS_TO_TELL)  # until the watch has ended this process, if another of this machine has vanished
         if not _is_first(store):
             raise SystemExit(_FAILED) from None
         problem, expected = f"one of {size} processes has ended", "all of them until the work is done"
         raise DeviceError(problem, expected=expected, remedy="run the same command again") from error
-    finally:
-        exit_event.set()
-        with suppress(RuntimeError):
-            store.set(f"{_ENDED} {rank}", "")
 
 
-@contextmanager
-def _terminating_last(store: Any, rank: int, exit_event: threading.Event) -> Iterator[None]:
-    """SIGTERM, which launchers send when a process has vanished, ends this one after the watch had time to tell."""
-
-    def end(*_: object) -> None:
-        time.sleep(_SECONDS_TO_TELL)
-        exit_event.set()
-        with suppress(RuntimeError):
-            store.set(f"{_ENDED} {rank}", "")
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.raise_signal(signal.SIGTERM)
-
-    is_handled = signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-    if is_handled or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGTERM, end)
+def _is_first(store: Any) -> bool:
+    """Whether no other process has told of an error."""
     try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def local_device(name: str | None) -> str | None:
-    """The device of this process on its machine, where only the kind of device is named."""
-    launch = detect_launch()
-    return f"cuda:{launch.environment.local_rank()}" if launch is not None and name == "cuda" else name
+        return bool(store.add("hiertree errors", 1) == 1)
+    except RuntimeError:  # the first process, which holds the store, has ended
+        return True
 
 
 def _store(rank: int, size: int) -> Any:
@@ -129,48 +165,7 @@ def _store(rank: int, size: int) -> Any:
     return store
 
 
-def _is_first(store: Any) -> bool:
-    """Whether no other process has told of an error."""
-    try:
-        return bool(store.add(_ERRORS, 1) == 1)
-    except RuntimeError:  # the first process, which holds the store, has ended
-        return True
-
-
-def _watch(store: Any, rank: int, size: int, exit_event: threading.Event) -> None:
-    """Watch the other processes of this machine, where the system can."""
-    if not hasattr(os, "pidfd_open"):
-        return
-    machine = f"{socket.gethostname()} {Path('/proc/self/ns/pid').stat().st_ino}"  # numbers of processes mean the same
-    store.set(f"{rank}", f"{machine} {os.getpid()}")
-    places = [store.get(f"{peer}").decode().rsplit(" ", 1) for peer in range(size)]
-    running = {}
-    for peer, (peer_machine, process) in enumerate(places):
-        if peer_machine == machine and peer != rank:
-            with suppress(OSError):  # ended by now
-                running[os.pidfd_open(int(process))] = peer
-    if running:
-        threading.Thread(target=_end_with, args=(store, rank, size, running, exit_event), daemon=True).start()
-
-
-def _end_with(store: Any, rank: int, size: int, running: dict[int, int], exit_event: threading.Event) -> None:
-    """End this process when another has vanished; the first of those left says which."""
-    events = select.poll()
-    for handle in running:
-        events.register(handle, select.POLLIN)
-    while running:
-        handles = [handle for handle, _ in events.poll()]
-        for handle in handles:
-            events.unregister(handle)
-        for peer in sorted(running.pop(handle) for handle in handles):
-            try:
-                knew = store.check([f"{_ENDED} {peer}"])
-            except RuntimeError:  # the first process, which holds the store, has ended, and perhaps well
-                knew = exit_event.wait(_SECONDS_TO_TELL)
-            if not knew and not exit_event.is_set():
-                if rank < min(running.values(), default=size):
-                    problem = f"error: process {peer} of {size} has ended before the work was done"
-                    print(f"{problem}; run the same command again", file=sys.stderr, flush=True)
-                with suppress(RuntimeError):
-                    store.set(f"{_ENDED} {rank}", "")  # for those that see this process end before the other
-                os._exit(_FAILED)
+def local_device(name: str | None) -> str | None:
+    """The device of this process on its machine, where only the kind of device is named."""
+    launch = detect_launch()
+    return f"cuda:{launch.environment.local_rank()}" if launch is not None and name == "cuda" else name

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
+from ..distributed.group import STOPPED, STOPPED_EARLY
 from ..distributed.processes import ALONE, Processes
-from ..distributed.starting import STOPPED, STOPPED_EARLY
 
 Handler = Callable[[int, FrameType | None], None]
 

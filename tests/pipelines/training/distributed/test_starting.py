@@ -12,16 +12,17 @@ from pathlib import Path
 import psutil
 import pytest
 import started_functions
+from torch.multiprocessing import ProcessRaisedException
 
 from hiertree.errors import ImageError, TrainingError
-from hiertree.pipelines.training.distributed import starting
-from hiertree.pipelines.training.distributed.starting import run_processes
+from hiertree.pipelines.training.distributed import group
+from hiertree.pipelines.training.distributed.group import run_processes
 
 
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """For the process that waits in vain."""
-    monkeypatch.setattr(starting, "_SECONDS_TO_END", 0.5)
+    monkeypatch.setattr(group, "_SECONDS_TO_END", 0.5)
 
 
 def test_every_process_knows_its_place(tmp_path: Path) -> None:
@@ -35,7 +36,7 @@ def test_every_process_knows_its_place(tmp_path: Path) -> None:
         ("typed", ImageError, r"one\.png: expected an image"),
         ("killed", TrainingError, r"process 1 of 2 was killed by signal 9.*run the same command to go on"),
         ("interrupted", TrainingError, "process 1 of 2 ended with status 130"),
-        ("crash", RuntimeError, r"(?s)process 1 of 2:.*connection closed"),
+        ("crash", ProcessRaisedException, r"(?s)Process 1 terminated.*connection closed"),
     ],
 )
 def test_failure_of_one_ends_all_with_its_error(
