@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,10 +21,9 @@ from ..distributed.processes import (
     loss_of_whole_batch,
     randomness_by_rank,
     seed_torch,
-    synchronized_batch_norm,
 )
 from ..network.backbones import is_batch_norm
-from ..network.embedder import Embedder, embed_at_scales, require_sizes, warn_of_cut_images
+from ..network.embedder import Embedder, embed_at_scales, require_sizes
 from ..recipe.schema import Recipe
 from .optimization import Paths, Schedule, build_loss, build_optimizer, moving_average
 
@@ -53,8 +51,6 @@ class Learner:
         self._in_chunks = recipe.training.accumulate == "two_pass"
         with self.processes.agreeing():
             self._build(class_paths)
-        if recipe.training.compile:
-            self.embedder.compile()  # in place, so that its tensors keep their names; a copy of it is not compiled
         self._network = fabric.setup_module(self.embedder)
         self._frozen_backbone = False
         decay = recipe.training.ema_decay
@@ -75,9 +71,6 @@ class Learner:
             pretrained = recipe.training.start_from is None
             self.embedder = Embedder(model, channels=images.channels, size=images.size, load_weights=pretrained)
             self.loss = build_loss(recipe, class_paths=class_paths, embedding_size=self.embedder.embedding_size)
-        if model.sync_batch_norm:
-            backbone = self.embedder.backbone
-            self.embedder.backbone = synchronized_batch_norm(backbone, self.processes, self.fabric.device)
         if self._in_chunks and not model.freeze_batch_norm and any(map(is_batch_norm, self.embedder.modules())):
             raise RecipeError(
                 "training.accumulate=two_pass with BatchNorm, whose statistics would be those of chunks",
@@ -85,8 +78,6 @@ class Learner:
                 remedy="set model.freeze_batch_norm=true",
             )
         require_sizes(self.embedder, images.size, recipe.evaluation.scales)
-        if self.processes.is_first:
-            warn_of_cut_images(self.embedder, images.size)
 
     def start_epoch(self, epoch: int) -> None:
         """Prepare network and loss for the steps of an epoch."""
@@ -103,7 +94,7 @@ class Learner:
         self._fabric_optimizer.zero_grad()
         backward = self._backward_in_chunks if self._in_chunks else self._backward
         try:
-            with forked_rng(self.fabric.device), _compiler_errors():
+            with forked_rng(self.fabric.device):
                 seed_torch(self.recipe.seed, step)
                 values = backward(images, paths, step)  # the loss checks paths before they travel
         except EmbeddingError as error:
@@ -254,19 +245,3 @@ def _diverged(step: int, problem: str) -> TrainingError:
 
 def _out_of_memory(task: str, remedy: str) -> DeviceError:
     return DeviceError(f"{task}: the GPU's memory is full", expected="less memory in use", remedy=remedy)
-
-
-@contextmanager
-def _compiler_errors() -> Iterator[None]:
-    """Turn an error of the compiler into one that says what to change."""
-    try:
-        yield
-    except RuntimeError as error:
-        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-            raise
-        problem = " ".join(str(error).split("\n\n")[0].split())
-        raise RecipeError(
-            f"training.compile=true ({problem})",
-            expected="a network that torch.compile supports, and a C++ compiler",
-            remedy="set training.compile=false",
-        ) from error

@@ -16,6 +16,7 @@ from hiertree.io import files
 from hiertree.io.reading import Complaint, read_json_object, read_tensors, reading_file
 
 from ...settings import Section, custom_error
+from ..recipe.components import import_callable
 from ..recipe.schema import Recipe
 from ..recipe.settings import (
     Byte,
@@ -27,7 +28,7 @@ from ..recipe.settings import (
     Side,
     Statistics,
 )
-from .backbones import import_backbone, input_statistics, is_fetched, is_imported
+from .backbones import input_statistics, is_fetched, is_imported
 from .embedder import Embedder
 from .pretrained_backbones import require_finite_weights
 
@@ -115,7 +116,7 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None =
             expected="that code from you: nothing that a model's folder names is imported",
             remedy="if you trust it, load_model(…, backbone=…) takes the class or function, and --backbone its name",
         )
-    factory = import_backbone(backbone) if isinstance(backbone, str) else backbone
+    factory = import_callable(backbone, setting="model.backbone") if isinstance(backbone, str) else backbone
     preprocessing = load_preprocessing(folder)
     with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):
         if channels != preprocessing.channels:

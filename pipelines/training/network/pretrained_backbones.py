@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -89,6 +89,18 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return {str(name).removeprefix("module."): tensor for name, tensor in content.items()}
 
 
+class ImageView(NamedTuple):
+    """How a library prepares the images of a network."""
+
+    size: int | Sequence[int]  # of the square after the crop, or its height and width
+    interpolation: str
+    mean: tuple[float, ...]  # of pixels in [0, 1], by channel
+    std: tuple[float, ...]
+    squeezes: bool  # the whole image to a square, before the central crop
+    crop: float = 1.0  # size over the side before the central crop
+    border: list[int] | None = None  # color that completes the square of the whole image
+
+
 class TimmModel(NamedTuple):
     """A model of timm by name."""
 
@@ -129,6 +141,15 @@ def find_timm_model(name: str) -> TimmModel:
     resolve: Callable[..., dict[str, Any]] = resolve_data_config
     view = resolve(pretrained_cfg=config or {"input_size": None})  # timm asserts that it is not empty
     return TimmModel(architecture, dict(options or {}), view, bool(config.get("fixed_input_size")))
+
+
+def timm_view(name: str) -> ImageView:
+    """How the images of a model's weights are prepared."""
+    view = find_timm_model(name).view
+    border = [round(255 * value) for value in view["mean"]] if view["crop_mode"] == "border" else None
+    statistics = tuple(view["mean"]), tuple(view["std"])
+    is_squashed = view["crop_mode"] == "squash"
+    return ImageView(view["input_size"][-2:], view["interpolation"], *statistics, is_squashed, view["crop_pct"], border)
 
 
 def build_timm_network(model: ModelSettings, *, channels: int, size: int | None, load_weights: bool) -> nn.Module:
@@ -216,12 +237,16 @@ def build_clip_tower(model: ModelSettings, *, channels: int, size: int | None, l
     return cast(nn.Module, clip.visual.train())
 
 
-def clip_view(name: str, weights: str) -> dict[str, Any]:
+def clip_view(name: str, weights: str | bool) -> ImageView:
     """How the images of named weights are prepared, as open_clip's ``PreprocessCfg`` says; its defaults for others."""
     require_package("open_clip", extra="clip")
     import open_clip
     from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 
     size = (open_clip.get_model_config(name) or {}).get("vision_cfg", {}).get("image_size", 224)
-    weighed: dict[str, Any] = merge_preprocess_dict(PreprocessCfg(), open_clip.get_pretrained_cfg(name, weights))
-    return weighed | {"size": size}
+    tag = weights if isinstance(weights, str) else ""
+    view = merge_preprocess_dict(PreprocessCfg(), open_clip.get_pretrained_cfg(name, tag))
+    interpolation = "bilinear" if view["interpolation"] == "bilinear" else "bicubic"  # also of "random"
+    border = [view["fill_color"]] * 3 if view["resize_mode"] == "longest" else None
+    statistics = tuple(view["mean"]), tuple(view["std"])
+    return ImageView(size, interpolation, *statistics, view["resize_mode"] == "squash", border=border)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from inspect import signature
 from math import isqrt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
 from hiertree.errors import MissingResourceError, RecipeError, require_package
 
 from ...clip_model import silence_logs
-from .pretrained_backbones import first_line, read_renamed_weights
+from .pretrained_backbones import ImageView, first_line, read_renamed_weights
 
 if TYPE_CHECKING:
     from ..recipe.settings import ModelSettings
@@ -49,24 +49,6 @@ class TransformersNetwork(nn.Module):
             return states
         side = _grid_side(states)
         return states[:, -(side**2) :].transpose(1, 2).reshape(len(states), -1, side, side)
-
-    def set_grad_checkpointing(self, enable: bool = True) -> None:
-        """Compute activations again in the backward pass, as timm's networks call it."""
-        kind = "activation" if hasattr(self.tower, "activation_checkpointing_enable") else "gradient"
-        if not self.tower.supports_gradient_checkpointing:
-            raise AttributeError("gradient checkpointing")
-        getattr(self.tower, f"{kind}_checkpointing_{'enable' if enable else 'disable'}")()
-
-
-class ImageView(NamedTuple):
-    """How an image processor prepares images."""
-
-    size: int  # height and width after the crop
-    side: int  # of the shorter side before the crop
-    squeezes: bool  # the whole image to a square before the crop
-    interpolation: str
-    mean: tuple[float, ...]  # of pixels in [0, 1], by channel
-    std: tuple[float, ...]
 
 
 def transformers_options(name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -130,7 +112,8 @@ def transformers_view(name: str) -> ImageView:
     share = getattr(processor, "crop_pct", None)  # ConvNeXT's, whose size is that after the crop
     squeezes = "shortest_edge" not in resized or (share is not None and side >= _CONVNEXT_SQUEEZED)
     side = side if squeezes or share is None else int(side / share)
-    return ImageView(crop, side, squeezes, interpolation, tuple(processor.image_mean), tuple(processor.image_std))
+    statistics = tuple(processor.image_mean), tuple(processor.image_std)
+    return ImageView(crop, interpolation, *statistics, squeezes, crop / side)
 
 
 def _vision_config(name: str, options: Mapping[str, Any]) -> Any:
