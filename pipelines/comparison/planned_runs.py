@@ -1,9 +1,9 @@
 """The runs of a comparison: every recipe with every combination of a grid of settings and every seed.
 
->>> grid = read_grid(["loss.lambda_=0.1,0.5", "images.augmentation={name: glyph},{name: glyph, shear: 0.1}"])
+>>> grid = read_grid(["loss.lambda_=0.1,0.5", "optimizer.name=adam,sgd"])
 >>> settings = combinations_of(grid)
->>> row_names(["happier"] * 4, {key: [own[key] for own in settings] for key in grid})[:2]
-['happier, loss.lambda_=0.1', 'happier, loss.lambda_=0.1, images.augmentation.shear=0.1']
+>>> row_names(["happier"] * 4, {key: [own[key] for own in settings] for key in grid})[1]
+'happier, loss.lambda_=0.1, optimizer.name=sgd'
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -89,42 +88,14 @@ def setting_text(value: Any) -> str:
 
 
 def row_names(recipes: Sequence[str], settings: Mapping[str, Sequence[Any]]) -> list[str]:
-    """The names of rows in tables: the recipe, and what each key is set to; of mappings, what tells them apart."""
-    columns = [_where_set(key, values) for key, values in settings.items()]
+    """The names of rows in tables: the recipe, and what each key is set to; NaN in rows that are only measured."""
+    columns = [[_entry(key, value) for value in values] for key, values in settings.items()]
     return [", ".join(filter(None, parts)) for parts in zip(recipes, *columns, strict=True)]
 
 
-def _told_apart(key: str, values: Sequence[Any]) -> list[str]:
-    full_texts = [f"{key}={setting_text(value)}" for value in values]
-    entries = [dict(_entries(key, value)) for value in values]
-    overlap = set.intersection(*(set(settings.items()) for settings in entries))
-    differing = [
-        [entry for entry in settings.items() if entry not in overlap or key in settings] for settings in entries
-    ]
-    names = [", ".join(f"{name}={text}" for name, text in settings) for settings in differing]
-    return names if len(set(names)) == len(set(full_texts)) else full_texts
-
-
-def _where_set(key: str, values: Sequence[Any]) -> list[str]:
-    """What each value sets; nothing in rows that are only measured, where it is NaN."""
-    texts = iter(_told_apart(key, [value for value in values if not _is_unset(value)]))
-    return ["" if _is_unset(value) else next(texts) for value in values]
-
-
-def _is_unset(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-def _entries(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    """The keys below a key and their values as texts; a table holds mappings as JSON."""
-    if isinstance(value, str) and value.startswith("{"):
-        with suppress(ValueError):
-            value = json.loads(value)
-    if isinstance(value, Mapping) and value:
-        for name, nested_value in value.items():
-            yield from _entries(f"{key}.{name}", nested_value)
-    else:
-        yield key, setting_text(value).replace('"', "")
+def _entry(key: str, value: Any) -> str:
+    is_unset = isinstance(value, float) and math.isnan(value)
+    return "" if is_unset else f"{key}={setting_text(value)}"
 
 
 def settings_folder(settings: RowSettings) -> str:
