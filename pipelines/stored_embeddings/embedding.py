@@ -32,8 +32,7 @@ from ..training.learning.starting_weights import initialize_projection, start_fr
 from ..training.network.embedder import Embedder, require_sizes
 from ..training.network.model_files import WEIGHTS, Backbone, load_embedder
 from ..training.network.pretrained_recipe import is_pretrained, pretrained_recipe, untrained_network
-from ..training.recipe.built_in import built_in_recipes
-from ..training.recipe.reading import load_recipe
+from ..training.recipe.reading import built_in_recipes, load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.stopping import StopRequest
 from .embedded_files import SHARDS_FOLDER, Embedded, EmbeddingFiles, Numbers, written_in

@@ -12,8 +12,16 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, mod
 from hiertree.evaluation_options import Conventions
 
 from ...settings import Section, custom_error
-from .components import Component, ComponentKind
-from .known_names import loaders, losses, optimizers, samplers, schedules, transforms
+from .components import (
+    Component,
+    ComponentKind,
+    loaders,
+    losses,
+    optimizers,
+    samplers,
+    schedules,
+    transforms,
+)
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -91,6 +99,7 @@ def _augmentation(value: Any, info: ValidationInfo) -> Section | Transforms:
 class ImageSettings(Section):
     """How an image file becomes a tensor."""
 
+    former = {"cache_folder": ...}  # noqa: RUF012
     size: Side = 32
     """height and width in pixels"""
     channels: Literal[1, 3] = 3
@@ -104,9 +113,7 @@ class ImageSettings(Section):
     """at evaluation: color, by channel from 0 to 255, that completes the square; `resize` is then the longer side; null
     adds no border"""
     cache: bool = True
-    """decode every image once and keep the evaluation's view of it, in memory or in `cache_folder`"""
-    cache_folder: str | None = None
-    """folder of memory-mapped files with those views, which runs share; null keeps them in memory, for tiny images"""
+    """decode every image once and keep the evaluation's view of it in memory"""
     cache_size: Side | None = None
     """height and width of the views kept; null means `size`. Larger views keep detail for crops"""
     augmentation: Annotated[SerializeAsAny[Section] | Transforms, BeforeValidator(_augmentation)] = GlyphAugmentation()

@@ -26,7 +26,7 @@ from ..data.batches import batch_loader, keys_in_order
 from ..data.views import ImageViews
 from ..distributed.processes import ALONE, Processes
 from ..learning.learner import Learner
-from ..recipe.known_names import losses
+from ..recipe.components import Component
 from ..recipe.schema import Recipe
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from hiertree.datasets import ImageSource
     from hiertree.metrics import ProtocolName
-
-_LEARN_CODES = [name for name, loss in losses().items() if isinstance(loss, type) and issubclass(loss, CodeLoss)]
 
 
 def list_name(part: ImageDataset) -> str:
@@ -105,8 +103,8 @@ class SplitEvaluator:
         self._protocol = cast("ProtocolName | None", dataset.protocol)  # evaluate refuses unknown ones
         self._metrics = self._settings.metrics
         self._averages = self._protocol == "dyml" or len(self._lists) > 1  # over lists or levels
-        inner = getattr(recipe.loss, "loss", None)  # of a memory; of other libraries' losses it is a name
-        self._codes = not {recipe.loss.name, getattr(inner, "name", None)}.isdisjoint(_LEARN_CODES)
+        inner_losses = [value for value in recipe.loss.options().values() if isinstance(value, Component)]
+        self._codes = any(loss.is_kind_of(CodeLoss) for loss in (recipe.loss, *inner_losses))
         self.names = self._checked_names()
         if select is not None and select not in self.names:
             self._compute_too(select)

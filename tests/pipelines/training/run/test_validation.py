@@ -250,7 +250,7 @@ def test_network_starts_with_the_weights_of_an_earlier_run(
 
     with pytest.raises(RecipeError, match=r"another network .*backbone\.0\.weight"):
         train(tiny_recipe(*frozen, start, "model.width=8"), tmp_path / "other")
-    with pytest.raises(CheckpointError, match=r"training\.start_from: no folder"):
+    with pytest.raises(CheckpointError, match=r"training\.start_from \(no folder"):
         train(tiny_recipe(*frozen, "training.start_from=nowhere"), tmp_path / "none")
     assert not (tmp_path / "other").exists()
     assert not (tmp_path / "none").exists()
