@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import distributed
 from torch.distributed.rendezvous import rendezvous
-from torch.multiprocessing import ProcessExitedException, ProcessRaisedException, start_processes
+from torch.multiprocessing import ProcessExitedException, start_processes
 
 from hiertree.errors import DeviceError, HiertreeError, TrainingError
 from hiertree.metrics.engine.processes import Share, share_of_group
@@ -52,10 +52,17 @@ def run_processes(function: Callable[..., object], *arguments: object, count: in
         for process in context.processes:
             process.terminate()
         raise
-    except (ProcessExitedException, ProcessRaisedException) as error:
-        if not errors.empty():
+    except ProcessExitedException as error:
+        status = error.exit_code
+        if status in (STOPPED, -signal.SIGTERM):
+            if status != STOPPED:
+                print(STOPPED_EARLY, file=sys.stderr)
+            raise SystemExit(STOPPED) from None
+        if status > 0 and not errors.empty():
             raise errors.get() from None
-        raise _failure(error, [process.exitcode for process in context.processes]) from None
+        end = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        problem, remedy = f"process {error.error_index} of {count} {end}", "run the same command to go on"
+        raise TrainingError(problem, expected="all processes until the run is done", remedy=remedy) from None
 
 
 def _call(
@@ -65,7 +72,8 @@ def _call(
     os.environ.update(variables | {"LOCAL_RANK": str(rank), "RANK": str(rank)})
     multiprocessing.set_start_method(None, force=True)  # data-loading workers start in torch's default way, not as this
     try:
-        function(*arguments)
+        with _connected():
+            function(*arguments)
     except (HiertreeError, OSError) as error:
         errors.put(error)
         sys.exit(_FAILED)
@@ -85,22 +93,6 @@ def _forwarding_sigterm(processes: Sequence[BaseProcess]) -> Iterator[None]:
         signal.signal(signal.SIGTERM, previous_handler)
 
 
-def _failure(error: ProcessExitedException | ProcessRaisedException, statuses: Sequence[int]) -> BaseException:
-    """What to raise where no process has told of an error; where one was killed, others only lost their connection."""
-    rank = error.error_index
-    if statuses[rank] in (STOPPED, -signal.SIGTERM):
-        if statuses[rank] != STOPPED:
-            print(STOPPED_EARLY, file=sys.stderr)
-        return SystemExit(STOPPED)
-    if isinstance(error, ProcessRaisedException):
-        rank = next((rank for rank, status in enumerate(statuses) if status < 0 and status != -signal.SIGTERM), None)
-        if rank is None:
-            return error
-    end = f"was killed by signal {-statuses[rank]}" if statuses[rank] < 0 else f"ended with status {statuses[rank]}"
-    problem, remedy = f"process {rank} of {len(statuses)} {end}", "run the same command to go on"
-    return TrainingError(problem, expected="all processes until the run is done", remedy=remedy)
-
-
 @contextmanager
 def launched_group() -> Iterator[Share | None]:
     """A block in which the processes of torchrun or srun can talk, over gloo, and end together; None for one."""
@@ -117,7 +109,7 @@ def launched_group() -> Iterator[Share | None]:
     if rank:
         os.environ["HIERTREE_PROGRESS"] = "0"  # only the first process reports
     try:
-        with _one_message(store, size):
+        with _one_message(store):
             yield share_of_group()
             distributed.barrier()  # none ends while others still wait for it
     finally:
@@ -130,25 +122,31 @@ def ending_together(processes: Processes) -> Iterator[None]:
     if processes.size == 1 or multiprocessing.parent_process() is not None:  # which looks after the others itself
         yield
         return
-    with _one_message(_store(processes.rank, processes.size), processes.size):
+    with _one_message(_store(processes.rank, processes.size)):
         yield
 
 
 @contextmanager
-def _one_message(store: Any, size: int) -> Iterator[None]:
+def _one_message(store: Any) -> Iterator[None]:
     """A block of whose errors, which several processes have, the first to come is raised; the others exit."""
     try:
-        yield
+        with _connected():
+            yield
     except (HiertreeError, OSError):
         if not _is_first(store):
             raise SystemExit(_FAILED) from None
         raise
+
+
+@contextmanager
+def _connected() -> Iterator[None]:
+    """A block in which a lost connection to another process raises an error that says so."""
+    try:
+        yield
     except RuntimeError as error:
         if "gloo" not in str(error) and "onnection" not in str(error):
             raise
-        if not _is_first(store):
-            raise SystemExit(_FAILED) from None
-        problem, expected = f"one of {size} processes has ended", "all of them until the work is done"
+        problem, expected = "another process has ended", "all of them until the work is done"
         raise DeviceError(problem, expected=expected, remedy="run the same command again") from error
 
 

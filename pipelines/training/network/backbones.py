@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from hiertree.errors import RecipeError
+from hiertree.errors import RecipeError, raised_as
 
 from ..recipe.components import import_callable
 from .pretrained_backbones import (
@@ -58,17 +58,14 @@ class FeatureBackbone(nn.Module):
 
 def count_features(network: nn.Module, *, channels: int, size: int) -> int:
     """The number of features that a network gives an image, found by giving it one."""
-    was_training = network.training
-    try:
-        with torch.inference_mode():
-            features = network.eval()(torch.zeros(1, channels, size, size))
-    except Exception as error:  # whatever a network of the user's raises
-        problem = f"model.backbone: the network fails ({type(error).__name__}: {error})"
-        raise RecipeError(problem, expected=f"one that takes images (B, {channels}, {size}, {size})") from error
+    was_training, shape = network.training, (1, channels, size, size)
+    problem, expected = "model.backbone: the network fails", f"one that takes images of shape {shape}"
+    with raised_as(RecipeError, problem, expected=expected, on=Exception), torch.inference_mode():
+        features = network.eval()(torch.zeros(shape))
     network.train(was_training)
     if not isinstance(features, Tensor) or features.ndim not in (2, 4):
-        shape = getattr(features, "shape", type(features).__name__)
-        raise RecipeError(f"model.backbone: features {shape}", expected="vectors (B, F) or maps (B, F, h, w)")
+        given = getattr(features, "shape", type(features).__name__)
+        raise RecipeError(f"model.backbone: features {given}", expected="vectors (B, F) or maps (B, F, h, w)")
     return features.shape[1]
 
 
@@ -173,11 +170,8 @@ def image_view(model: ModelSettings) -> ImageView:
 
 def _small_cnn(model: ModelSettings, channels: int) -> SmallCNN:
     if model.pretrained or model.pooling == "backbone" or model.backbone_options:
-        raise RecipeError(
-            f"model: small_cnn with pretrained={model.pretrained}, pooling={model.pooling}, "
-            f"backbone_options={model.backbone_options}",
-            expected="no pretrained weights, no options, and pooling gem, average or max",
-        )
+        problem, expected = "model.backbone=small_cnn", "no weights, no options, and pooling gem, average or max"
+        raise RecipeError(problem, expected=expected)
     return SmallCNN(channels, model.width)
 
 
@@ -185,14 +179,11 @@ def _build_network(model: ModelSettings, build: Callable[..., Any], *, load_weig
     if model.pretrained is True:
         expected = "a local file, or false: your own callable loads what it wants"
         raise RecipeError(f"model.pretrained=true with {model.backbone}", expected=expected)
-    try:
+    setting, expected = f"model.backbone={model.backbone}", "a callable of the options in model.backbone_options"
+    with raised_as(RecipeError, setting, expected=expected, on=TypeError):
         network = build(**model.backbone_options)
-    except TypeError as error:
-        problem = f"model.backbone={model.backbone} ({error})"
-        raise RecipeError(problem, expected="a callable of the options in model.backbone_options") from error
     if not isinstance(network, nn.Module):
-        problem = f"model.backbone={model.backbone} returns {type(network).__name__}"
-        raise RecipeError(problem, expected="a torch.nn.Module")
+        raise RecipeError(f"{setting} returns {type(network).__name__}", expected="a torch.nn.Module")
     if model.pretrained and load_weights:
         load_local_weights(network, model)
     return network

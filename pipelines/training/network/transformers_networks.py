@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from hiertree.errors import MissingResourceError, RecipeError, require_package
+from hiertree.errors import MissingResourceError, RecipeError, raised_as, require_package
 
 from ...clip_model import silence_logs
-from .pretrained_backbones import ImageView, first_line, read_renamed_weights
+from .pretrained_backbones import ImageView, read_renamed_weights
 
 if TYPE_CHECKING:
     from ..recipe.settings import ModelSettings
@@ -140,17 +140,14 @@ def is_architecture(name: str) -> bool:
 
 def _loaded(name: str, load: Callable[[], Any]) -> Any:
     """What a loader of transformers returns; its errors name the network."""
-    try:
+    place = "a folder with config.json, or OWNER/NAME of the Hugging Face hub and a connection or its cache"
+    remedy = f"where there is a connection, `hf download {name}` brings it"
+    errors, expected = (ImportError, KeyError, RuntimeError, TypeError, ValueError), "an image network of transformers"
+    with (
+        raised_as(RecipeError, f"{TRANSFORMERS}{name}", expected=f"{expected}, its options and its weights", on=errors),
+        raised_as(MissingResourceError, f"{TRANSFORMERS}{name}", expected=place, remedy=remedy, on=OSError),
+    ):
         return load()
-    except OSError as error:
-        raise MissingResourceError(
-            f"{TRANSFORMERS}{name} ({first_line(error)})",
-            expected="a folder with config.json, or OWNER/NAME of the Hugging Face hub and a connection or its cache",
-            remedy=f"where there is a connection, `hf download {name}` brings it",
-        ) from error
-    except (ImportError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        problem = f"{TRANSFORMERS}{name} ({type(error).__name__}: {first_line(error)})"
-        raise RecipeError(problem, expected="an image network of transformers, its options and its weights") from error
 
 
 def _grid_side(states: Tensor) -> int:

@@ -391,29 +391,6 @@ def test_sigterm_that_a_library_swallows_before_the_steps_ends_the_run_all_the_s
     assert train(tiny_recipe("training.epochs=1"), tmp_path / "run").metrics
 
 
-def test_ctrl_c_that_a_library_swallows_ends_the_run_all_the_same(
-    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    take_step = Learner.step
-
-    def swallowing(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
-        if step == 2:
-            with suppress(KeyboardInterrupt):
-                signal.raise_signal(signal.SIGINT)
-        return take_step(self, images, paths, step=step)
-
-    monkeypatch.setattr(Learner, "step", swallowing)
-    handler = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a shell lets what it runs in the background ignore it
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            train(tiny_recipe(), tmp_path)
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    assert not (tmp_path / "metrics.json").exists()
-
-
 def test_doubtful_settings_are_warned_of_in_one_line_each(
     tiny_recipe: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
