@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -19,7 +19,7 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), use_attribute_docstrings=True)
 
-    former: ClassVar[Mapping[str, Any]] = {}  # keys of earlier versions, ignored at this value; … is any
+    former: ClassVar[frozenset[str]] = frozenset()  # keys of earlier versions that changed no number, ignored
 
     @model_validator(mode="before")
     @classmethod
@@ -27,7 +27,7 @@ class Section(BaseModel):
         """Refuse keys that do not exist, and truth values where a number is meant."""
         if not isinstance(values, dict):
             return values
-        options = {key: value for key, value in values.items() if cls.former.get(key, cls) not in (value, ...)}
+        options = {key: value for key, value in values.items() if key not in cls.former}
         fields = {field.alias or name: field for name, field in cls.model_fields.items()}
         if unknown_keys := [key for key in options if key not in fields]:
             raise custom_error("unknown_key", unknown_names(unknown_keys, fields))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import numpy as np
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
 
 from hiertree.errors import DeviceError, HiertreeError
 from hiertree.losses import DistributedLoss, Loss
@@ -148,6 +148,16 @@ def loss_of_whole_batch(loss: Loss, processes: Processes) -> Loss:
         return loss
     divisible = all(part.is_mean_over_queries for part in loss.modules() if isinstance(part, Loss))
     return DistributedLoss(loss, queries="own" if divisible else "all")
+
+
+def synchronized_batch_norm(network: nn.Module, device: torch.device) -> nn.Module:
+    """Make BatchNorm normalize over the whole batch of several processes."""
+    if device.type != "cuda":
+        remedy = "set model.freeze_batch_norm=true, or training.devices=1"
+        raise DeviceError("model.sync_batch_norm=true on a CPU", expected="GPUs", remedy=remedy)
+    from timm.layers.norm_act import convert_sync_batchnorm
+
+    return cast(nn.Module, convert_sync_batchnorm(network))  # also handles timm's fused norm-activation
 
 
 def seed_torch(*numbers: int) -> None:

@@ -22,9 +22,11 @@ from ..distributed.processes import (
     loss_of_whole_batch,
     randomness_by_rank,
     seed_torch,
+    synchronized_batch_norm,
 )
 from ..network.backbones import is_batch_norm
 from ..network.embedder import Embedder, embed_at_scales, require_sizes
+from ..network.pretrained_backbones import first_line
 from ..recipe.schema import Recipe
 from .optimization import Paths, Schedule, build_loss, build_optimizer, moving_average
 
@@ -52,6 +54,8 @@ class Learner:
         self._in_chunks = recipe.training.accumulate == "two_pass"
         with self.processes.agreeing():
             self._build(class_paths)
+        if recipe.training.compile:
+            self.embedder.compile()  # in place, so that its tensors keep their names; a copy of it is not compiled
         self._network = fabric.setup_module(self.embedder)
         self._frozen_backbone = False
         decay = recipe.training.ema_decay
@@ -72,6 +76,8 @@ class Learner:
             pretrained = recipe.training.start_from is None
             self.embedder = Embedder(model, channels=images.channels, size=images.size, load_weights=pretrained)
             self.loss = build_loss(recipe, class_paths=class_paths, embedding_size=self.embedder.embedding_size)
+        if model.sync_batch_norm and self.processes.size > 1:
+            self.embedder.backbone = synchronized_batch_norm(self.embedder.backbone, self.fabric.device)
         if self._in_chunks and not model.freeze_batch_norm and any(map(is_batch_norm, self.embedder.modules())):
             raise RecipeError(
                 "training.accumulate=two_pass with BatchNorm, whose statistics would be those of chunks",
@@ -100,6 +106,12 @@ class Learner:
                 values = backward(images, paths, step)  # the loss checks paths before they travel
         except EmbeddingError as error:
             raise _diverged(step, error.given) from error
+        except RuntimeError as error:
+            if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+                raise
+            problem, remedy = f"training.compile=true ({first_line(error)})", "set training.compile=false"
+            expected = "a network that torch.compile supports, and a C++ compiler"
+            raise RecipeError(problem, expected=expected, remedy=remedy) from error
         self._update_weights(step)
         return values
 

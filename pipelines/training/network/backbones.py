@@ -96,13 +96,17 @@ def build_backbone(
         factory = factory or import_callable(model.backbone, setting="model.backbone")
         network = _build_network(model, factory, load_weights=load_weights)
     elif model.backbone == "small_cnn":
-        return _small_cnn(model, channels)
+        network = _small_cnn(model, channels)
     elif model.backbone.startswith(CLIP):
         network = build_clip_tower(model, **options)
     elif model.backbone.startswith(TRANSFORMERS):
         network = build_transformers_network(model, **options)
     else:
         network = build_timm_network(model, **options)
+    if model.gradient_checkpointing:
+        _recompute_activations(network, model)
+    if isinstance(network, SmallCNN):
+        return network
     pooled = "head_hidden_size" if model.pooling == "backbone" else ""  # of timm, where it differs from its maps
     names = (pooled, "num_features", "output_dim")
     features = next(filter(None, (getattr(network, name, None) for name in names)), None)
@@ -187,6 +191,17 @@ def _build_network(model: ModelSettings, build: Callable[..., Any], *, load_weig
     if model.pretrained and load_weights:
         load_local_weights(network, model)
     return network
+
+
+def _recompute_activations(network: nn.Module, model: ModelSettings) -> None:
+    """Turn on gradient checkpointing: most activations are computed again in the backward pass."""
+    setting = f"model.gradient_checkpointing with {model.backbone}"
+    if not model.freeze_batch_norm and any(map(is_batch_norm, network.modules())):
+        problem, remedy = f"{setting}: BatchNorm would count each batch twice", "set model.freeze_batch_norm=true"
+        raise RecipeError(problem, expected="a forward pass that can be repeated", remedy=remedy)
+    expected, remedy = "a model that supports it, such as resnet50", "set training.accumulate=two_pass instead"
+    with raised_as(RecipeError, setting, expected=expected, remedy=remedy, on=(AttributeError, AssertionError)):
+        network.set_grad_checkpointing(True)  # type: ignore[operator]  # timm types no attributes
 
 
 def is_batch_norm(module: nn.Module) -> bool:

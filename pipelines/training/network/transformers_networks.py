@@ -50,6 +50,13 @@ class TransformersNetwork(nn.Module):
         side = _grid_side(states)
         return states[:, -(side**2) :].transpose(1, 2).reshape(len(states), -1, side, side)
 
+    def set_grad_checkpointing(self, enable: bool = True) -> None:
+        """Compute activations again in the backward pass, as timm's networks call it."""
+        kind = "activation" if hasattr(self.tower, "activation_checkpointing_enable") else "gradient"
+        if not self.tower.supports_gradient_checkpointing:
+            raise AttributeError("gradient checkpointing")
+        getattr(self.tower, f"{kind}_checkpointing_{'enable' if enable else 'disable'}")()
+
 
 def transformers_options(name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The architecture of a network and the options that build it without the hub."""

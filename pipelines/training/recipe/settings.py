@@ -99,7 +99,7 @@ def _augmentation(value: Any, info: ValidationInfo) -> Section | Transforms:
 class ImageSettings(Section):
     """How an image file becomes a tensor."""
 
-    former = {"cache_folder": ...}  # noqa: RUF012
+    former = frozenset({"cache_folder"})
     size: Side = 32
     """height and width in pixels"""
     channels: Literal[1, 3] = 3
@@ -155,7 +155,6 @@ class ImageSettings(Section):
 class ModelSettings(Section):
     """Backbone → pooling → LayerNorm → linear projection → unit length."""
 
-    former = {"gradient_checkpointing": False, "sync_batch_norm": False}  # noqa: RUF012
     backbone: str = "small_cnn"
     """`small_cnn` (built in, for tiny images), the name of a timm model, `hf-hub:OWNER/NAME` of one on the hub,
     `open_clip:NAME` of an image tower, `transformers:NAME` of a repository, folder or architecture, or
@@ -192,8 +191,13 @@ class ModelSettings(Section):
     """training images for that PCA, drawn with the seed; all of them if there are fewer"""
     freeze_backbone_epochs: Annotated[int, Field(ge=0)] = 0
     """epochs at the start in which only head and loss learn"""
+    gradient_checkpointing: bool = False
+    """compute most activations of the backbone again in the backward pass instead of keeping them: less memory for one
+    more forward pass. BatchNorm must be frozen"""
     freeze_batch_norm: bool = False
     """use the backbone's stored BatchNorm statistics in training too"""
+    sync_batch_norm: bool = False
+    """with several processes, normalize over the whole batch and not over each process's part; GPUs only"""
 
     @model_validator(mode="after")
     def _check(self) -> ModelSettings:
@@ -299,7 +303,6 @@ SCHEDULE = ComponentKind(
 class TrainingSettings(Section):
     """How long, on what, and how often a checkpoint is kept."""
 
-    former = {"compile": False}  # noqa: RUF012
     epochs: Annotated[int, Field(ge=0)]
     """passes over the sampler; 0 measures the network untrained"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -316,6 +319,8 @@ class TrainingSettings(Section):
     whole batch in the memory of a chunk. BatchNorm must be frozen"""
     chunk_size: Count = 64
     """images of a chunk"""
+    compile: bool = False
+    """translate the network with `torch.compile` at the first step, which takes minutes and needs a C++ compiler"""
     ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
     """measure and keep the exponential moving average of the weights: after each step, this fraction of the average
     plus the rest of the new weights; null keeps the last weights"""

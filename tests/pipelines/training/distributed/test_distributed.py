@@ -49,6 +49,7 @@ ENDED: Mapping[str, tuple[str, ...]] = {
     "stopped": ALIKE["happier"],
     "nan": (FROZEN, "loss={name: CSL}"),
     "skipped": ("training.on_nan=skip",),
+    "sync": ("model.sync_batch_norm=true",),
 }
 
 
@@ -176,6 +177,12 @@ def test_image_that_one_cannot_decode_ends_all_with_one_message(runs_folder: Pat
     first, second = ends(runs_folder, "image")
     assert first.startswith("ImageError: ")
     assert "train-3.png" in first
+    assert second == "status 0"
+
+
+def test_synchronized_statistics_need_gpus(runs_folder: Path) -> None:
+    first, second = ends(runs_folder, "sync")
+    assert first.startswith("DeviceError: model.sync_batch_norm=true on a CPU")
     assert second == "status 0"
 
 

@@ -279,3 +279,46 @@ def test_absent_pretrained_weights_name_the_command(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(MissingResourceError, match=r"timm\.create_model\('resnet18', pretrained=True\)"):
         build_backbone(ModelSettings(backbone="resnet18", pretrained=True), channels=3)
+
+
+def gradients_and_memory(model: ModelSettings, images: torch.Tensor) -> tuple[dict[str, torch.Tensor], int]:
+    """Of one step: every gradient, and the bytes that the forward pass keeps for the backward pass."""
+    torch.manual_seed(0)
+    embedder = Embedder(model, channels=3)
+    embedder.set_training(frozen_backbone=False)
+    memory = 0
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        nonlocal memory
+        memory += tensor.nbytes
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        embeddings = embedder(images)
+    kept_forward = memory
+    (embeddings @ embeddings.T).pow(3).sum().backward()
+    return {name: parameter.grad for name, parameter in embedder.named_parameters()}, kept_forward
+
+
+@pytest.mark.parametrize(
+    ("backbone", "pooling", "size"), [("resnet18", "gem", 64), ("vit_tiny_patch16_224", "backbone", 224)]
+)
+def test_checkpointed_gradients_are_the_same_with_less_memory(backbone: str, pooling: str, size: int) -> None:
+    images = torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8)
+    options = {"backbone": backbone, "pooling": pooling, "freeze_batch_norm": True, "embedding_size": 8}
+    gradients_reference, memory = gradients_and_memory(ModelSettings.model_validate(options), images)
+    checkpointing = ModelSettings.model_validate({**options, "gradient_checkpointing": True})
+    gradients, memory_checkpointed = gradients_and_memory(checkpointing, images)
+    assert gradients.keys() == gradients_reference.keys()
+    assert all(torch.equal(gradient, gradients[name]) for name, gradient in gradients_reference.items())
+    assert memory_checkpointed < 0.5 * memory
+
+
+@pytest.mark.parametrize(
+    ("backbone", "freeze", "problem"),
+    [("small_cnn", True, "with small_cnn"), ("dla34", True, "with dla34"), ("resnet18", False, "each batch twice")],
+)
+def test_checkpointing_that_cannot_be_is_refused(backbone: str, freeze: bool, problem: str) -> None:
+    model = ModelSettings(backbone=backbone, gradient_checkpointing=True, freeze_batch_norm=freeze)
+    with pytest.raises(RecipeError, match=problem):
+        build_backbone(model, channels=3)

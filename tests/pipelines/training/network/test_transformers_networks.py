@@ -93,7 +93,7 @@ def test_maps_are_those_of_the_patches(name: str, tmp_path: Path) -> None:
 def test_a_network_is_trained_and_loaded_without_its_repository(photos: Path, tmp_path: Path, tiny_recipe: Any) -> None:
     save_network("dinov2", tmp_path / "repository")
     settings = (f"model.backbone=transformers:{tmp_path / 'repository'}", "model.pretrained=true", "training.epochs=1")
-    recipe: Recipe = tiny_recipe(*settings, "model.pooling=gem", "images.size=24")
+    recipe: Recipe = tiny_recipe(*settings, "model.pooling=gem", "model.gradient_checkpointing=true", "images.size=24")
     train(recipe, tmp_path / "run")
     (tmp_path / "repository").rename(tmp_path / "elsewhere")
     embedder = load_embedder(tmp_path / "run")
