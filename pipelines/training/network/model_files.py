@@ -105,11 +105,13 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None =
 
     The folder may be anyone's: it may name only networks that hiertree builds itself, and imports nothing.
     """
-    settings = _settings(Path(folder))
+    settings, preprocessing = _settings(Path(folder)), load_preprocessing(folder)
     with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):
         model, channels = ModelSettings.model_validate(settings["model"]), settings["channels"]
         if is_fetched(model.backbone):
             raise ValueError(f"backbone {model.backbone}, where a saved model names an architecture")
+        if channels != preprocessing.channels:
+            raise ValueError(f"channels={channels!r} with a preprocessing for {preprocessing.channels}")
     if backbone is None and is_imported(model.backbone):
         raise RecipeError(
             f"the network of {folder} is {model.backbone}, code that is not part of the model",
@@ -117,12 +119,9 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None =
             remedy="if you trust it, load_model(…, backbone=…) takes the class or function, and --backbone its name",
         )
     factory = import_callable(backbone, setting="model.backbone") if isinstance(backbone, str) else backbone
-    preprocessing = load_preprocessing(folder)
     with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):
-        if channels != preprocessing.channels:
-            raise ValueError(f"channels={channels!r} with a preprocessing for {preprocessing.channels}")
-        size = preprocessing.size
-        embedder = Embedder(model, channels=channels, size=size, load_weights=False, factory=factory)
+        options: Any = {"size": preprocessing.size, "load_weights": False, "factory": factory}
+        embedder = Embedder(model, channels=channels, **options)
     weights = load_weights(folder)
     with reading_file(Path(folder) / WEIGHTS, **_OF_A_MODEL):
         embedder.float().load_state_dict(weights)  # whatever type torch makes by default

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, SerializeAsAny, TypeAda
 from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError, to_json
 
-from hiertree.errors import HiertreeError, MissingPackageError, MissingResourceError, RecipeError
+from hiertree.errors import HiertreeError, MissingPackageError, MissingResourceError, RecipeError, raised_as
 
 from ...settings import Section, custom_error, unknown_names
 
@@ -222,18 +222,14 @@ def import_callable(name: str, *, setting: str) -> Function:
     module, _, attribute = name.partition(":")
     if not (all(part.isidentifier() for part in module.split(".")) and attribute.isidentifier()):
         raise RecipeError(f"{setting}={name!r}", expected="module:attribute, such as my_networks:tower")
-    try:
+    expected = f"a module {module} that Python can import"
+    remedy = "install it, or put its folder on the path: PYTHONPATH=FOLDER hiertree …"
+    errors = (ImportError, SyntaxError)
+    with raised_as(MissingResourceError, f"{setting}={name}", expected=expected, remedy=remedy, on=errors):
         imported = import_module(module)
-    except (ImportError, SyntaxError) as error:
-        raise MissingResourceError(
-            f"{setting}={name} ({error})",
-            expected=f"a module {module} that Python can import",
-            remedy="install it, or put its folder on the path: PYTHONPATH=FOLDER hiertree …",
-        ) from error
     function: Function | None = getattr(imported, attribute, None)
-    if function is None or not callable(function):
-        place = getattr(imported, "__file__", None) or "built into Python"
-        problem = f"{setting}={name}, where {module} ({place}) has no callable {attribute}"
+    if not callable(function):
+        problem = f"{setting}={name}, where {imported} has no callable {attribute}"
         raise RecipeError(problem, expected="a class or a function")
     return function
 
