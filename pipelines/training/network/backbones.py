@@ -64,8 +64,8 @@ def count_features(network: nn.Module, *, channels: int, size: int) -> int:
         features = network.eval()(torch.zeros(shape))
     network.train(was_training)
     if not isinstance(features, Tensor) or features.ndim not in (2, 4):
-        given = getattr(features, "shape", type(features).__name__)
-        raise RecipeError(f"model.backbone: features {given}", expected="vectors (B, F) or maps (B, F, h, w)")
+        form = getattr(features, "shape", type(features).__name__)
+        raise RecipeError(f"model.backbone: features {form}", expected="vectors (B, F) or maps (B, F, h, w)")
     return features.shape[1]
 
 
