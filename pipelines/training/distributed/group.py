@@ -10,11 +10,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from torch import distributed
 from torch.distributed.rendezvous import rendezvous
-from torch.multiprocessing import ProcessExitedException, start_processes
+from torch.multiprocessing.spawn import ProcessExitedException, start_processes
 
 from hiertree.errors import DeviceError, HiertreeError, TrainingError
 from hiertree.metrics.engine.processes import Share, share_of_group
@@ -43,7 +44,8 @@ def run_processes(function: Callable[..., object], *arguments: object, count: in
     variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_free_network_port()), "NODE_RANK": "0"}
     variables |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
     errors = multiprocessing.get_context("spawn").SimpleQueue()
-    context: Any = start_processes(_call, (variables, errors, function, arguments), nprocs=count, join=False)
+    start: Callable[..., Any] = start_processes
+    context = start(_call, (variables, errors, function, arguments), nprocs=count, join=False)
     try:
         with _forwarding_sigterm(context.processes):
             while not context.join(grace_period=_SECONDS_TO_END):
@@ -86,7 +88,12 @@ def _forwarding_sigterm(processes: Sequence[BaseProcess]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
         yield
         return
-    previous_handler = signal.signal(signal.SIGTERM, lambda *_: [process.terminate() for process in processes])
+
+    def forward(_number: int, _frame: FrameType | None) -> None:
+        for process in processes:
+            process.terminate()
+
+    previous_handler = signal.signal(signal.SIGTERM, forward)
     try:
         yield
     finally:

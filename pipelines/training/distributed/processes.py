@@ -157,7 +157,8 @@ def synchronized_batch_norm(network: nn.Module, device: torch.device) -> nn.Modu
         raise DeviceError("model.sync_batch_norm=true on a CPU", expected="GPUs", remedy=remedy)
     from timm.layers.norm_act import convert_sync_batchnorm
 
-    return cast(nn.Module, convert_sync_batchnorm(network))  # also handles timm's fused norm-activation
+    convert: Callable[[nn.Module], nn.Module] = convert_sync_batchnorm  # also handles timm's fused norm-activation
+    return convert(network)
 
 
 def seed_torch(*numbers: int) -> None:

@@ -52,7 +52,8 @@ class Component(Section):
 
     def is_kind_of(self, base: type) -> bool:
         """Whether a class is named that derives from another."""
-        return isinstance(type(self).function, type) and issubclass(type(self).function, base)
+        function = type(self).function
+        return isinstance(function, type) and issubclass(function, base)
 
     def require_trusted(self) -> Function:
         """What is named; an error where a folder of a run names code of someone's own, or what may download."""

@@ -35,7 +35,7 @@ Interpolation: TypeAlias = Literal["bilinear", "bicubic"]
 Precision: TypeAlias = Literal["32-true", "bf16-mixed", "16-mixed"]
 
 
-_METRICS = Conventions.__dataclass_fields__["metrics"]
+_METRICS: Any = Conventions.__dataclass_fields__["metrics"]
 DATA = ComponentKind(
     loaders,
     {"split"},
@@ -159,7 +159,7 @@ class ModelSettings(Section):
     """`small_cnn` (built in, for tiny images), the name of a timm model, `hf-hub:OWNER/NAME` of one on the hub,
     `open_clip:NAME` of an image tower, `transformers:NAME` of a repository, folder or architecture, or
     `module:attribute` of your own"""
-    backbone_options: dict[str, Any] = Field({})
+    backbone_options: dict[str, Any] = Field(default={})
     """keyword options of a timm model or your own callable; of transformers, its configuration"""
     width: Count = 32
     """channels of the first stage of `small_cnn`"""
@@ -343,7 +343,7 @@ class EvaluationSettings(Section):
     """images embedded at once"""
     scales: Annotated[tuple[Positive, ...], Field(min_length=1)] = (1.0,)
     """image sizes, as factors of `images.size`, over whose embeddings the mean is taken"""
-    metrics: tuple[str, ...] | None = Field(_METRICS.default, description=_METRICS.metadata["help"])
+    metrics: tuple[str, ...] | None = Field(default=_METRICS.default, description=_METRICS.metadata["help"])
     select: str = "H-AP"
     """metric that names the best epoch; without a `validation` it is that of the test split, is only noted, and the
     results reported are those of the last epoch all the same"""

@@ -150,7 +150,7 @@ class SplitEvaluator:
         return lists
 
     def _evaluated(
-        self, part: ImageDataset, arrays: Mapping[str, NDArray[Any]], *, codes: bool, **options: bool
+        self, part: ImageDataset, arrays: Mapping[str, NDArray[Any]], *, codes: bool, **options: Any
     ) -> Evaluation:
         """Rank by cosine similarity, or codes by Hamming distance, and compute every metric."""
         vectors, gallery = arrays["embeddings"], arrays.get("gallery_embeddings")
