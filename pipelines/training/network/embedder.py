@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -46,19 +46,27 @@ class UnitLength(nn.Module):
 class Embedder(nn.Module):
     """Backbone → pooling → LayerNorm → linear projection, if any → unit length; mean and deviation are buffers.
 
-    ``options`` are those of :func:`hiertree.pipelines.training.network.backbones.build_backbone`.
+    ``factory`` builds the backbone in place of ``model.backbone``.
     """
 
     mean: Tensor
     std: Tensor
 
-    def __init__(self, model: ModelSettings, *, channels: int, **options: Any) -> None:
+    def __init__(
+        self,
+        model: ModelSettings,
+        *,
+        channels: int,
+        size: int | None = None,
+        load_weights: bool = True,
+        factory: Callable[..., nn.Module] | None = None,
+    ) -> None:
         super().__init__()
         self.settings, self.channels = portable(model), channels
         mean, std = input_statistics(model, channels=channels)
         self.register_buffer("mean", 255 * torch.tensor(mean).view(1, -1, 1, 1))
         self.register_buffer("std", 255 * torch.tensor(std).view(1, -1, 1, 1))
-        backbone = build_backbone(model, channels=channels, **options)
+        backbone = build_backbone(model, channels=channels, size=size, load_weights=load_weights, factory=factory)
         self.backbone = backbone.to(memory_format=torch.channels_last)
         self._learnable = [parameter for parameter in backbone.parameters() if parameter.requires_grad]
         features = int(backbone.num_features)  # type: ignore[arg-type]  # both our backbones have it

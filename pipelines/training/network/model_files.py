@@ -120,8 +120,7 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None =
         )
     factory = import_callable(backbone, setting="model.backbone") if isinstance(backbone, str) else backbone
     with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):
-        options: Any = {"size": preprocessing.size, "load_weights": False, "factory": factory}
-        embedder = Embedder(model, channels=channels, **options)
+        embedder = Embedder(model, channels=channels, size=preprocessing.size, load_weights=False, factory=factory)
     weights = load_weights(folder)
     with reading_file(Path(folder) / WEIGHTS, **_OF_A_MODEL):
         embedder.float().load_state_dict(weights)  # whatever type torch makes by default

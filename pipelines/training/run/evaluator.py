@@ -150,20 +150,26 @@ class SplitEvaluator:
         return lists
 
     def _evaluated(
-        self, part: ImageDataset, arrays: Mapping[str, NDArray[Any]], *, codes: bool, **options: Any
+        self,
+        part: ImageDataset,
+        arrays: Mapping[str, NDArray[Any]],
+        *,
+        codes: bool,
+        progress: bool = False,
+        distributed: bool = False,
     ) -> Evaluation:
         """Rank by cosine similarity, or codes by Hamming distance, and compute every metric."""
         vectors, gallery = arrays["embeddings"], arrays.get("gallery_embeddings")
         if isinstance(part, GradedDataset):
             return self._graded(part, vectors, gallery, codes=codes)
-        ids: Any = {"query_ids": arrays.get("ids"), "gallery_ids": arrays.get("gallery_ids")}
-        ids |= {"metrics": self._metrics, "protocol": self._protocol}
+        options: Any = {"query_ids": arrays.get("ids"), "gallery_ids": arrays.get("gallery_ids")}
+        options |= {"metrics": self._metrics, "protocol": self._protocol}
         paths, gallery_paths = arrays["paths"], arrays.get("gallery_paths")
         if codes:
             return evaluate_codes(
-                _bits(vectors), paths, None if gallery is None else _bits(gallery), gallery_paths, **ids
+                _bits(vectors), paths, None if gallery is None else _bits(gallery), gallery_paths, **options
             )
-        return evaluate(vectors, paths, gallery, gallery_paths, **ids, **options)
+        return evaluate(vectors, paths, gallery, gallery_paths, **options, progress=progress, distributed=distributed)
 
     def _graded(
         self, part: GradedDataset, queries: NDArray[Any], gallery: NDArray[Any] | None, *, codes: bool

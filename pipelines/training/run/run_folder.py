@@ -175,13 +175,20 @@ class RunFolder:
         files.write_json(self.metrics, content)
         return content
 
-    def write_best(self, recipe: Recipe, embedder: Embedder, result: SplitResult, *summary: Any) -> None:
+    def write_best(
+        self,
+        recipe: Recipe,
+        embedder: Embedder,
+        result: SplitResult,
+        summary: Mapping[str, Any],
+        started_from: Mapping[str, Any] | None,
+    ) -> None:
         """Write ``best/`` as a whole: the network of the best epoch, its results, and this run's recipe and trees."""
         with files.replacing_folder(self.best) as temporary:
             folder = RunFolder(temporary)
             for path in self._described():
                 shutil.copyfile(path, temporary / path.name)
-            folder.finish(recipe, result, folder.write_network(recipe, embedder, result), *summary)
+            folder.finish(recipe, result, folder.write_network(recipe, embedder, result), summary, started_from)
 
     def _described(self) -> list[Path]:
         paths = [path for path in (self.recipe, self.history, self.changes) if path.is_file()]
