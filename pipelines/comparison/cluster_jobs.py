@@ -67,14 +67,9 @@ def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor
     expected, remedy = "one that can submit to SLURM", "or pass --launcher local"
     with raised_as(MissingResourceError, "no srun on this machine", expected=expected, remedy=remedy, on=RuntimeError):
         executor = SlurmExecutor(folder, max_num_timeout=_MOST_REQUEUES)
-    try:
+    problem, expected = f"--slurm {dict(parameters)}", "parameters of submitit's SlurmExecutor"
+    with raised_as(OptionError, problem, expected=expected, on=(TypeError, ValueError)):
         executor.update_parameters(**{**_DEFAULTS, **parameters})
-    except (TypeError, ValueError) as error:
-        valid_keys = re.findall(r"- (\w+) \(default", str(error))
-        if not valid_keys:
-            raise OptionError(f"--slurm {dict(parameters)} ({error})", expected="values submitit accepts") from error
-        invalid_keys = [key for key in parameters if key not in valid_keys]
-        raise OptionError(f"--slurm {', '.join(invalid_keys)}", expected=f"some of {', '.join(valid_keys)}") from error
     return executor
 
 

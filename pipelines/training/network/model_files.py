@@ -147,13 +147,10 @@ def load_preprocessing(folder: str | os.PathLike[str]) -> Preprocessing:
 
 def _settings(folder: Path) -> dict[str, Any]:
     path = folder / SETTINGS
-    if not path.is_file() and (folder / "recipe.yaml").is_file():
-        raise CheckpointError(
-            f"{folder} holds a run that is not finished",
-            expected=f"the folder of a finished run, with {SETTINGS}",
-            remedy=f"`hiertree train {folder / 'recipe.yaml'} --out {folder}` finishes it",
-        )
     if not path.is_file():
         problem = f"{folder} holds no {SETTINGS}" if folder.is_dir() else f"no folder {folder}"
-        raise CheckpointError(problem, expected="the folder of a finished run of `hiertree train`")
+        remedy = None
+        if (folder / "recipe.yaml").is_file():
+            remedy = f"a run, not finished: `hiertree train {folder}/recipe.yaml --out {folder}` finishes it"
+        raise CheckpointError(problem, expected="the folder of a finished run of `hiertree train`", remedy=remedy)
     return read_json_object(path, **_OF_A_MODEL)
