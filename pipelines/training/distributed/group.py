@@ -1,4 +1,4 @@
-"""Several processes of one command: started here or by a launcher, ended together, with one message where they fail."""
+"""The processes of a command: started here or by a launcher, stopped by SIGTERM, ended together with one message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch import distributed
 from torch.distributed.rendezvous import rendezvous
@@ -21,7 +21,7 @@ from hiertree.errors import DeviceError, HiertreeError, TrainingError
 from hiertree.metrics.engine.processes import Share, share_of_group
 
 from .devices import detect_launch
-from .processes import Processes
+from .processes import ALONE, Processes
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -31,6 +31,51 @@ STOPPED_EARLY = "stopped by SIGTERM before the first step; run the same command 
 _TIMEOUT = timedelta(days=7)
 _SECONDS_TO_END = 10.0  # for the other processes once one has failed
 _FAILED = 2
+
+
+class _StoppedEarly(SystemExit):
+    """SIGTERM before the first step."""
+
+
+class StopRequest:
+    """Whether this process, or another of the run, has received SIGTERM."""
+
+    def __init__(self, processes: Processes = ALONE) -> None:
+        self._processes, self._received = processes, False
+
+    @contextmanager
+    def listening(self, *, before_steps: bool = False) -> Iterator[None]:
+        """A block in which SIGTERM is noted, or ends the process if there is nothing to save yet; no effect in threads.
+
+        Where a library swallows that end, the request remains.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def note(_number: int, _frame: FrameType | None) -> None:
+            self._received = True
+            if before_steps:
+                raise _StoppedEarly(STOPPED)
+
+        previous_handler = signal.signal(signal.SIGTERM, note)
+        try:
+            yield
+        except _StoppedEarly:
+            print(STOPPED_EARLY, file=sys.stderr)
+            raise
+        finally:
+            signal.signal(signal.SIGTERM, previous_handler)
+
+    def requested(self) -> bool:
+        """Whether any process has received SIGTERM; all call this together and get the same answer."""
+        return self._processes.any(self._received)
+
+    def obey(self, progress: str) -> NoReturn:
+        """Exit with status 143; ``progress``, "step 3" for instance, must have been saved."""
+        if self._processes.is_first:
+            print(f"stopped by SIGTERM after {progress}; run the same command to go on from there", file=sys.stderr)
+        raise SystemExit(STOPPED)
 
 
 def run_processes(function: Callable[..., object], *arguments: object, count: int) -> None:

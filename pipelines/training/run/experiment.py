@@ -16,12 +16,11 @@ from hiertree.io.locks import locked_folder, remove_abandoned_lock
 
 from ..data.splits import describe_validation, load_learning_splits, load_split
 from ..distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
-from ..distributed.group import ending_together, run_processes
+from ..distributed.group import StopRequest, ending_together, run_processes
 from ..distributed.processes import Processes
 from ..recipe.reading import check_recipe
 from ..recipe.schema import Recipe
 from .run_folder import RunFolder
-from .stopping import StopRequest
 from .training_run import TrainingRun
 
 

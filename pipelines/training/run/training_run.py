@@ -21,6 +21,7 @@ from hiertree.samplers.epochs import PlannedBatches
 
 from ..data.batches import EpochKeys, ImageBatch, batch_loader
 from ..data.views import ImageViews
+from ..distributed.group import StopRequest
 from ..distributed.processes import ALONE, Processes, worker_errors
 from ..learning.learner import Learner
 from ..learning.starting_weights import initialize_projection, start_from_earlier
@@ -29,7 +30,6 @@ from .checkpoints import EpochSelection, RunCheckpoints, RunState, newest_whole_
 from .evaluator import SplitEvaluator, SplitResult, require_one_of
 from .history import RunLog, write_history
 from .run_folder import RunFolder
-from .stopping import StopRequest
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
