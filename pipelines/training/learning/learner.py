@@ -26,7 +26,6 @@ from ..distributed.processes import (
 )
 from ..network.backbones import is_batch_norm
 from ..network.embedder import Embedder, embed_at_scales, require_sizes
-from ..network.pretrained_backbones import first_line
 from ..recipe.schema import Recipe
 from .optimization import Paths, Schedule, build_loss, build_optimizer, moving_average
 
@@ -109,9 +108,9 @@ class Learner:
         except RuntimeError as error:
             if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
                 raise
-            problem, remedy = f"training.compile=true ({first_line(error)})", "set training.compile=false"
+            reason, remedy = " ".join(str(error).split("\n\n")[0].split()), "set training.compile=false"
             expected = "a network that torch.compile supports, and a C++ compiler"
-            raise RecipeError(problem, expected=expected, remedy=remedy) from error
+            raise RecipeError(f"training.compile=true ({reason})", expected=expected, remedy=remedy) from error
         self._update_weights(step)
         return values
 

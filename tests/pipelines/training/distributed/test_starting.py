@@ -51,7 +51,7 @@ def started_from_a_script(folder: Path) -> tuple[subprocess.Popen[str], list[int
     """A process that has started two others, and their ids."""
     command = [sys.executable, started_functions.__file__, str(folder)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while len(list(folder.glob("pid-*"))) < 2 or not all(path.read_text() for path in folder.glob("pid-*")):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
