@@ -194,7 +194,7 @@ def long_evaluation(tmp_path):
 def test_launcher_ends_the_others_when_a_process_is_killed(long_evaluation, tmp_path):
     process = launched(*long_evaluation, folder=tmp_path)
     until_more_is_finished(process, tmp_path / "run")[0].kill()
-    assert process.wait(timeout=60) != 0
+    assert process.wait(timeout=300) != 0
     assert "Signal 9 (SIGKILL)" in (tmp_path / "stderr").read_text()
 
 

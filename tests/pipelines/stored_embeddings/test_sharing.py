@@ -159,7 +159,7 @@ def test_launcher_ends_the_others_when_a_process_is_killed(run: Path, photos: Pa
             assert call.poll() is None
             time.sleep(0.005)
         next(child for child in psutil.Process(call.pid).children() if child.environ()["RANK"] == "2").kill()
-        _, stderr = call.communicate(timeout=60)
+        _, stderr = call.communicate(timeout=300)
     assert "Signal 9 (SIGKILL)" in stderr
     assert call.returncode != 0
 
