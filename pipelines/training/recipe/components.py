@@ -230,7 +230,8 @@ def import_callable(name: str, *, setting: str) -> Function:
         imported = import_module(module)
     function: Function | None = getattr(imported, attribute, None)
     if not callable(function):
-        problem = f"{setting}={name}, where {imported} has no callable {attribute}"
+        place = getattr(imported, "__file__", None) or "built into Python"
+        problem = f"{setting}={name}, where {module} ({place}) has no callable {attribute}"
         raise RecipeError(problem, expected="a class or a function")
     return function
 

@@ -157,7 +157,7 @@ def test_network_of_ones_own_without_its_statistics_is_refused(tiny_recipe: Tiny
     ("name", "pooling", "error", "message"),
     [
         ("absent_networks:tower", "backbone", MissingResourceError, "PYTHONPATH=FOLDER"),
-        ("my_networks:towre", "backbone", RecipeError, r"my_networks\.py'> has no callable towre"),
+        ("my_networks:towre", "backbone", RecipeError, r"my_networks\.py\) has no callable towre"),
         ("my_networks:wrong", "backbone", RecipeError, "returns str: expected a torch.nn.Module"),
         (
             "my_networks:Failing",
