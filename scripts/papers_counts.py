@@ -12,7 +12,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from hiertree.pipelines.training.recipe.built_in import PAPERS, all_built_in_recipes, published_rows
+from hiertree.pipelines.training.recipe.published import PAPERS, published_rows
+from hiertree.pipelines.training.recipe.reading import all_built_in_recipes
 
 PAGE = Path(__file__).parents[1] / "docs" / "papers.md"
 START, END = "<!-- counts: scripts/papers_counts.py -->\n", "<!-- end of counts -->\n"

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from hiertree.pipelines.training.recipe.built_in import (
-    PAPERS,
-    BuiltInRecipe,
-    PublishedRow,
-    all_built_in_recipes,
-    published_rows,
-    recipe_datasets,
-)
+from hiertree.pipelines.training.recipe.published import PAPERS, PublishedRow, published_rows
+from hiertree.pipelines.training.recipe.reading import BuiltInRecipe, all_built_in_recipes, recipe_datasets
 
 PROTOCOLS = {
     "cub": "all-vs-all over the last 100 classes; as the papers measure it",

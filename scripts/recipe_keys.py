@@ -55,7 +55,7 @@ def keys_page() -> str:
 
 def _rows() -> Iterator[tuple[str, str, str, str]]:
     for key, field in Recipe.model_fields.items():
-        yield "", key, "", field.description or ""
+        yield "", key, "", _meaning(field)
     for key, field in Recipe.model_fields.items():
         section = next((kind for kind in (field.annotation, *get_args(field.annotation)) if _is_section(kind)), None)
         if section is not None and key not in COMPONENTS:
@@ -81,7 +81,11 @@ def _section(
     """The keys of a section but those of ``beside``; a name is no key unless it is described."""
     for key, field in model.model_fields.items():
         if (key != "name" or field.description) and key not in beside.model_fields:
-            yield title, field.alias or key, _default(field), field.description or ""
+            yield title, field.alias or key, _default(field), _meaning(field)
+
+
+def _meaning(field: FieldInfo) -> str:
+    return " ".join((field.description or "").split())
 
 
 def _default(field: FieldInfo) -> str:

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..training.recipe.built_in import (
-    PAPERS,
-    all_built_in_recipes,
-    built_in_recipe,
-    published_rows,
-    recipe_datasets,
-    sweeps,
-)
+from ..training.recipe.published import PAPERS, published_rows, sweeps
 from .checked_paths import (
     GROWING_FOLDER,
     INPUT_FILE,
@@ -44,7 +37,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..comparison.cluster_jobs import ClusterJobs
-    from ..training.recipe.built_in import BuiltInRecipe
+    from ..training.recipe.reading import BuiltInRecipe
 
 
 @click.group(cls=CheckedGroup, invoke_without_command=True)
@@ -54,6 +47,8 @@ def recipes(context: click.Context, as_json: bool) -> None:
     """List the built-in recipes by data set, with what each trains and the tables that report it."""
     if context.invoked_subcommand is not None:
         return
+    from ..training.recipe.reading import all_built_in_recipes, recipe_datasets
+
     all_recipes = list(all_built_in_recipes())
     if as_json:
         print_json([_described(recipe) for recipe in all_recipes])
@@ -81,7 +76,7 @@ def show(context: click.Context, recipe: str, overrides: tuple[str, ...], as_jso
 
     What is printed can be saved, changed and trained.
     """
-    from ..training.recipe.reading import load_recipe, read_layers, recipe_yaml
+    from ..training.recipe.reading import built_in_recipe, load_recipe, read_layers, recipe_yaml
 
     if find_spec("torch") is None:
         click.echo("torch is not installed: losses, optimizers and transforms are shown without defaults", err=True)
@@ -110,6 +105,8 @@ def _sources(recipe: BuiltInRecipe) -> str:
 
 def _head(recipe: BuiltInRecipe, text: str) -> Iterator[str]:
     """The header above the settings: a description, the published values and the papers."""
+    from ..training.recipe.reading import recipe_datasets
+
     yield f"{recipe.name}: {recipe.about}. {recipe_datasets()[recipe.dataset]}."
     if recipe.note:
         yield recipe.note

@@ -7,7 +7,7 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CalledProcessError
@@ -67,14 +67,9 @@ def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor
     expected, remedy = "one that can submit to SLURM", "or pass --launcher local"
     with raised_as(MissingResourceError, "no srun on this machine", expected=expected, remedy=remedy, on=RuntimeError):
         executor = SlurmExecutor(folder, max_num_timeout=_MOST_REQUEUES)
-    try:
+    problem, expected = f"--slurm {dict(parameters)}", "parameters of submitit's SlurmExecutor"
+    with raised_as(OptionError, problem, expected=expected, on=(TypeError, ValueError)):
         executor.update_parameters(**{**_DEFAULTS, **parameters})
-    except (TypeError, ValueError) as error:
-        valid_keys = re.findall(r"- (\w+) \(default", str(error))
-        if not valid_keys:
-            raise OptionError(f"--slurm {dict(parameters)} ({error})", expected="values submitit accepts") from error
-        invalid_keys = [key for key in parameters if key not in valid_keys]
-        raise OptionError(f"--slurm {', '.join(invalid_keys)}", expected=f"some of {', '.join(valid_keys)}") from error
     return executor
 
 
@@ -91,8 +86,7 @@ class ClusterJobs:
 
     def submit(self, runs: Sequence[PlannedRun]) -> dict[Path, Job[Any]]:
         """Submit the runs that are neither finished nor under way; returns the jobs that are, by the runs' folders."""
-        unfinished = [run for run in runs if run.metrics() is None]
-        return {run.folder: self._job(self._key(run.folder), run.label, _training(run)) for run in unfinished}
+        return {run.folder: self._job(run) for run in runs if run.metrics() is None}
 
     def finish(self, runs: Sequence[PlannedRun]) -> None:
         """Submit what is left, and wait until every job has ended; a TrainingError names the runs that have not."""
@@ -107,24 +101,21 @@ class ClusterJobs:
                 remedy=f"their logs are in {self._executor.folder}; the same command submits them again",
             )
 
-    def _key(self, folder: Path) -> str:
-        return os.path.relpath(folder, self._executor.folder)
-
-    def _job(self, key: str, label: str, job: ResumableJob) -> Job[Any]:
-        """The job of that name that is under way, or that is submitted now."""
-        ids = self._recorded()
+    def _job(self, run: PlannedRun) -> Job[Any]:
+        """The job of a run that is under way, or that is submitted now."""
+        ids: dict[str, str] = {}  # of the jobs submitted so far
+        if self._record.is_file():
+            remedy = "remove it if none is under way"
+            ids = read_json_object(self._record, expected="ids of jobs", remedy=remedy, kind=CheckpointError)
+        key = os.path.relpath(run.folder, self._executor.folder)
         if key in ids:
             active_job: Job[Any] = self._executor.job_class(self._executor.folder, ids[key])
             if not active_job.done(force_check=True):
                 return active_job
-        try:
-            submitted = self._executor.submit(job).task(0)
-        except (RuntimeError, CalledProcessError, OSError) as error:
-            raise TrainingError(
-                f"the job of {label} was not submitted ({error})",
-                expected="a job that the scheduler accepts",
-                remedy="correct --slurm; the same command submits the rest",
-            ) from error
+        problem, remedy = f"the job of {run.label} was not submitted", "correct --slurm; the same command goes on"
+        refused, expected = (RuntimeError, CalledProcessError, OSError), "a job that the scheduler accepts"
+        with raised_as(TrainingError, problem, expected=expected, remedy=remedy, on=refused):
+            submitted = self._executor.submit(TrainingJob(run)).task(0)
         files.write_json(self._record, {**ids, key: submitted.job_id})
         return submitted
 
@@ -138,13 +129,6 @@ class ClusterJobs:
                 if jobs:
                     time.sleep(self._seconds)
 
-    def _recorded(self) -> dict[str, str]:
-        """Ids of the jobs submitted so far, by name."""
-        if not self._record.is_file():
-            return {}
-        remedy = "remove it if none is under way"
-        return read_json_object(self._record, expected="ids of jobs", remedy=remedy, kind=CheckpointError)
-
 
 def _last_error_line(job: Job[Any]) -> str:
     """The last line of a job's log of errors that is not srun's, which only counts the tasks; or the job's state."""
@@ -152,30 +136,22 @@ def _last_error_line(job: Job[Any]) -> str:
     return re.sub(r"^\[rank\d+\]: ", "", lines[-1]) if lines else f"job {job.job_id} {job.state.lower()}"
 
 
-class ResumableJob:
-    """A resumable call, as submitit stores it, makes it, and submits it again if its time is up."""
+class TrainingJob:
+    """The training of a run, as submitit stores it, calls it, and submits it again if its time is up."""
 
-    def __init__(self, function: Callable[..., object], *given: Any, **options: Any) -> None:
-        self._function, self._given, self._options = function, given, options
+    def __init__(self, run: PlannedRun) -> None:
+        self._recipe, self._folder = run.recipe.as_dict(), run.folder.absolute()  # components do not pickle
 
-    def __call__(self) -> object:
-        """What the function returns."""
+    def __call__(self) -> dict[str, float]:
+        """Train, and return the metrics."""
         with _saving_the_step():
-            return self._function(*self._given, **self._options)
+            return train(check_recipe(self._recipe, imports=None), self._folder).metrics
 
     def checkpoint(self) -> DelayedSubmission:
         """What to submit again: the same job, since what it has written holds its state."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
-
-
-def _training(run: PlannedRun) -> ResumableJob:
-    return ResumableJob(_train, run.recipe.as_dict(), run.folder.absolute())
-
-
-def _train(recipe: Mapping[str, Any], folder: Path) -> dict[str, float]:
-    return train(check_recipe(recipe, imports=None), folder).metrics
 
 
 @contextmanager

@@ -44,6 +44,7 @@ class MeasuredNetwork(NamedTuple):
     source: Path
     images: Images = Images()
     data: Data | None = None  # of the recipe whose test split it embeds; None where it embeds other images
+    overrides: tuple[str, ...] | None = None  # with which a network embeds; None where there is nothing to embed
 
     def measure(self, options: Mapping[str, Any]) -> tuple[dict[str, float], QueryValues]:
         """Its means and the values of its queries; those of a run as its training has measured them."""
@@ -65,6 +66,35 @@ class MeasuredNetwork(NamedTuple):
             if labels is None:
                 raise
         return read_embeddings(self.source, labels=labels, levels=levels, in_parts=in_parts)
+
+    def require_images(self) -> None:
+        """Refuse embeddings without labels, and images without labels before a network sees them."""
+        images = self.images
+        if self.overrides is None:
+            if kind_of(self.source) != "run":
+                self.read(in_parts=True)
+            return
+        if images.place is None:
+            return
+        input_images = images_to_embed(self.name, images.place, **self._options())
+        if images.labels is not None:
+            _require_rows(Path(images.labels), input_images.dataset, images.place)
+        elif not input_images.labeled:
+            raise OptionError(
+                f"{images.place}: {input_images.about}",
+                expected="images with labels, by which networks are compared",
+                remedy="name a table of them by --labels, a row for each image, or of images and labels by --data",
+            )
+
+    def embed_images(self) -> None:
+        """Embed its images, unless it has done so or there is nothing to embed."""
+        if self.overrides is not None and written_in(self.source) is None:
+            embed(self.name, self.images.place, self.source, own_format=False, **self._options())
+
+    def _options(self) -> Any:
+        images, is_labeled = self.images, self.images.labels is None
+        levels = images.levels if is_labeled else ()
+        return {"split": images.split, "levels": levels, "labeled": is_labeled, "overrides": self.overrides or ()}
 
 
 def is_measured(name: str) -> bool:
@@ -92,46 +122,9 @@ def prepare_networks(
     networks = [_planned(name, out, images, data_recipes) for name in names]
     for network in networks:
         network.require_images()
-    return [network.embedded() for network in networks]
-
-
-class _PlannedNetwork(NamedTuple):
-    """A row, and what its network has to embed; nothing where ``overrides`` is None."""
-
-    network: MeasuredNetwork
-    overrides: tuple[str, ...] | None = None
-
-    def require_images(self) -> None:
-        """Refuse embeddings without labels, and images without labels before a network sees them."""
-        network, images = self.network, self.network.images
-        if self.overrides is None:
-            if kind_of(network.source) != "run":
-                network.read(in_parts=True)
-            return
-        if images.place is None:
-            return
-        input_images = images_to_embed(network.name, images.place, **self._options(images))
-        if images.labels is not None:
-            _require_rows(Path(images.labels), input_images.dataset, images.place)
-        elif not input_images.labeled:
-            raise OptionError(
-                f"{images.place}: {input_images.about}",
-                expected="images with labels, by which networks are compared",
-                remedy="name a table of them by --labels, a row for each image, or of images and labels by --data",
-            )
-
-    def embedded(self) -> MeasuredNetwork:
-        """The row, whose network has embedded its images."""
-        network = self.network
-        if self.overrides is not None and written_in(network.source) is None:
-            options: Any = self._options(network.images)
-            embed(network.name, network.images.place, network.source, own_format=False, **options)
-        return network
-
-    def _options(self, images: Images) -> Any:
-        is_labeled, overrides = images.labels is None, self.overrides or ()
-        levels = images.levels if is_labeled else ()
-        return {"split": images.split, "levels": levels, "labeled": is_labeled, "overrides": overrides}
+    for network in networks:
+        network.embed_images()
+    return networks
 
 
 def _require_rows(table: Path, dataset: ImageDataset, place: str) -> None:
@@ -146,9 +139,9 @@ def _require_rows(table: Path, dataset: ImageDataset, place: str) -> None:
             raise TableError(f"{table}: image {number} is {image}", expected=name, remedy=remedy)
 
 
-def _planned(name: str, out: Path, images: Images, data_recipes: Sequence[Recipe]) -> _PlannedNetwork:
+def _planned(name: str, out: Path, images: Images, data_recipes: Sequence[Recipe]) -> MeasuredNetwork:
     if not (is_pretrained(name) or (images.place is not None and kind_of(Path(name)) == "run")):
-        return _PlannedNetwork(MeasuredNetwork(name, Path(name), images))
+        return MeasuredNetwork(name, Path(name), images)
     data, overrides = None, []
     if images.place is None:
         data_recipes[0].data.require_trusted()  # as it becomes an override, which is
@@ -157,4 +150,4 @@ def _planned(name: str, out: Path, images: Images, data_recipes: Sequence[Recipe
     levels: Any = images.levels if images.labels is None else "unlabeled"
     fingerprint = hash_of([place, images.split, levels, recipe_of(name, overrides).fingerprint()])
     folder = out / EMBEDDED / f"{safe_name(name)},{fingerprint}"  # each has a folder of its own
-    return _PlannedNetwork(MeasuredNetwork(name, folder, images, data), tuple(overrides))
+    return MeasuredNetwork(name, folder, images, data, tuple(overrides))

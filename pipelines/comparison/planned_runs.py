@@ -1,9 +1,9 @@
 """The runs of a comparison: every recipe with every combination of a grid of settings and every seed.
 
->>> grid = read_grid(["loss.lambda_=0.1,0.5", "images.augmentation={name: glyph},{name: glyph, shear: 0.1}"])
+>>> grid = read_grid(["loss.lambda_=0.1,0.5", "optimizer.name=adam,sgd"])
 >>> settings = combinations_of(grid)
->>> row_names(["happier"] * 4, {key: [own[key] for own in settings] for key in grid})[:2]
-['happier, loss.lambda_=0.1', 'happier, loss.lambda_=0.1, images.augmentation.shear=0.1']
+>>> row_names(["happier"] * 4, {key: [own[key] for own in settings] for key in grid})[1]
+'happier, loss.lambda_=0.1, optimizer.name=sgd'
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from hiertree.errors import OptionError, raised_as
+from hiertree.io import files
 
 from ..stored_embeddings.embedding import recipe_of
 from ..training.recipe.schema import Recipe
@@ -31,7 +31,6 @@ Grid: TypeAlias = Mapping[str, Sequence[Any]]
 RowSettings: TypeAlias = Mapping[str, Any]
 
 EMBEDDED = "embedded"  # the folder of networks that are only measured
-_OWN = ("jobs", EMBEDDED)  # folders of a comparison beside those of its recipes
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.,=+-]")
 _LONGEST_FOLDER = 120
 _NOT_VARIED = {"seed": "give --seeds", "name": "a recipe keeps its name"}
@@ -89,42 +88,14 @@ def setting_text(value: Any) -> str:
 
 
 def row_names(recipes: Sequence[str], settings: Mapping[str, Sequence[Any]]) -> list[str]:
-    """The names of rows in tables: the recipe, and what each key is set to; of mappings, what tells them apart."""
-    columns = [_where_set(key, values) for key, values in settings.items()]
+    """The names of rows in tables: the recipe, and what each key is set to; NaN in rows that are only measured."""
+    columns = [[_entry(key, value) for value in values] for key, values in settings.items()]
     return [", ".join(filter(None, parts)) for parts in zip(recipes, *columns, strict=True)]
 
 
-def _told_apart(key: str, values: Sequence[Any]) -> list[str]:
-    full_texts = [f"{key}={setting_text(value)}" for value in values]
-    entries = [dict(_entries(key, value)) for value in values]
-    overlap = set.intersection(*(set(settings.items()) for settings in entries))
-    differing = [
-        [entry for entry in settings.items() if entry not in overlap or key in settings] for settings in entries
-    ]
-    names = [", ".join(f"{name}={text}" for name, text in settings) for settings in differing]
-    return names if len(set(names)) == len(set(full_texts)) else full_texts
-
-
-def _where_set(key: str, values: Sequence[Any]) -> list[str]:
-    """What each value sets; nothing in rows that are only measured, where it is NaN."""
-    texts = iter(_told_apart(key, [value for value in values if not _is_unset(value)]))
-    return ["" if _is_unset(value) else next(texts) for value in values]
-
-
-def _is_unset(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-def _entries(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    """The keys below a key and their values as texts; a table holds mappings as JSON."""
-    if isinstance(value, str) and value.startswith("{"):
-        with suppress(ValueError):
-            value = json.loads(value)
-    if isinstance(value, Mapping) and value:
-        for name, nested_value in value.items():
-            yield from _entries(f"{key}.{name}", nested_value)
-    else:
-        yield key, setting_text(value).replace('"', "")
+def _entry(key: str, value: Any) -> str:
+    is_unset = isinstance(value, float) and math.isnan(value)
+    return "" if is_unset else f"{key}={setting_text(value)}"
 
 
 def settings_folder(settings: RowSettings) -> str:
@@ -221,20 +192,10 @@ def _subfolder(recipe: Recipe, settings: RowSettings) -> Path:
 
 
 def require_own(out: Path) -> None:
-    """Refuse a folder with other files than those of a comparison."""
-    if not out.is_dir() or (out / "comparison.csv").is_file():
-        return
-    foreign = [path.name for path in sorted(out.iterdir()) if not _is_of_a_comparison(path)]
-    if foreign:
-        expected = "a new or empty folder, or that of an earlier comparison"
-        raise OptionError(f"out={out} with {', '.join(foreign[:3])}", expected=expected)
-
-
-def _is_of_a_comparison(path: Path) -> bool:
-    """Whether a comparison may have made a file or folder, perhaps one that was stopped at once."""
-    if path.is_dir() and path.name not in _OWN:
-        return next(path.glob("**/seed-*"), None) is not None or not any(file.is_file() for file in path.rglob("*"))
-    return path.name in _OWN or path.name.startswith((".", "comparison.", "comparison-"))
+    """Refuse a folder of other files, without a trace of a comparison."""
+    traces = ("comparison.csv", "jobs", EMBEDDED, "**/seed-*")
+    if not files.is_unused(out) and not any(next(out.glob(trace), None) for trace in traces):
+        raise OptionError(f"out={out}", expected="a new or empty folder, or that of an earlier comparison")
 
 
 def require_distinct(option: str, values: Sequence[str]) -> None:

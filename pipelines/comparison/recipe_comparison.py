@@ -6,9 +6,9 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hiertree.errors import InputError, OptionError, RecipeError, TrainingError, require_package
 from hiertree.io.locks import locked_folder
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 Launch: TypeAlias = Callable[[Sequence[PlannedRun]], None]
-Row = TypeVar("Row")
 
 
 def compare(
@@ -70,15 +69,17 @@ def compare(
     if recipe_names:
         plan = plan_runs(recipe_names, seeds=seeds, out=target, overrides=overrides, grid=grid or {})
     require_own(target)
-    measured_names = {name: name for name in names if is_measured(name)}
-    rows = dict.fromkeys(_order_as_typed(names, [run.row for run in plan], measured_names))
-    reference = choose_reference(list(rows), against)
+    measured_names = [name for name in names if name not in recipe_names]
+    size = len(plan) // max(1, len(recipe_names))
+    runs_of = {name: plan[size * number : size * (number + 1)] for number, name in enumerate(recipe_names)}
+    rows = [row for name in names for row in ([run.row for run in runs_of[name]] if name in runs_of else [name])]
+    reference = choose_reference(list(dict.fromkeys(rows)), against)
     _require_data(plan, num_networks=len(measured_names))
     with locked_folder(target):
-        networks = prepare_networks(list(measured_names), target, images or Images(), [run.recipe for run in plan])
+        networks = prepare_networks(measured_names, target, images or Images(), [run.recipe for run in plan])
         if plan:
             (launch or train_in_turn)(plan)
-        runs, values = _tabulated(names, plan, networks)
+        runs, values = _tabulated(names, runs_of, networks)
         tests = compare_with_reference(values, reference)
         table = make_table(
             runs,
@@ -118,22 +119,22 @@ def _require_data(runs: Sequence[PlannedRun], *, num_networks: int) -> None:
 
 
 def _tabulated(
-    names: Sequence[str], plan: Sequence[PlannedRun], networks: Sequence[MeasuredNetwork]
+    names: Sequence[str], runs_of: Mapping[str, Sequence[PlannedRun]], networks: Sequence[MeasuredNetwork]
 ) -> tuple[pd.DataFrame, dict[str, QueryValues | None]]:
     """The table of runs and networks, in the order of the names, and the values of the queries of each row."""
-    options = _measured_as(plan, networks)
-    measurements = {network.name: network.measure(options) for network in networks}
-    of_runs = [(run.recipe.name, run.settings, run.recipe.seed, run.metrics() or {}) for run in plan]
-    of_networks: dict[str, Any] = {name: (name, {}, None, means) for name, (means, _) in measurements.items()}
-    runs = runs_table(_order_as_typed(names, of_runs, of_networks))
-    values = values_of_rows(plan) | {name: lists for name, (_, lists) in measurements.items()}
+    options = _measured_as([run for runs in runs_of.values() for run in runs], networks)
+    network_of = {network.name: network for network in networks}
+    records: list[Any] = []
+    values: dict[str, QueryValues | None] = {}
+    for name in names:
+        if name in runs_of:
+            records += [(run.recipe.name, run.settings, run.recipe.seed, run.metrics() or {}) for run in runs_of[name]]
+            values |= values_of_rows(runs_of[name])
+        else:
+            means, values[name] = network_of[name].measure(options)
+            records.append((name, {}, None, means))
+    runs = runs_table(records)
     return runs, {row: values[row] for row in rows_of_runs(runs)}
-
-
-def _order_as_typed(names: Sequence[str], runs: Sequence[Row], networks: Mapping[str, Row]) -> list[Row]:
-    """What belongs to runs and networks, in the order of the names; each recipe has as many runs."""
-    rest, runs_per_recipe = iter(runs), len(runs) // max(1, len(names) - len(networks))
-    return [row for name in names for row in ([networks[name]] if name in networks else islice(rest, runs_per_recipe))]
 
 
 def _measured_as(runs: Sequence[PlannedRun], networks: Sequence[MeasuredNetwork]) -> dict[str, Any]:

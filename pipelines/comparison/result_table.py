@@ -23,7 +23,7 @@ from hiertree.metrics.request import split_name
 
 from ..pages import fill_page, markdown_text
 from ..report.page import best_value
-from ..training.recipe.built_in import PublishedRow, published_rows
+from ..training.recipe.published import PublishedRow, published_rows
 from .planned_runs import RowSettings, row_names, setting_text
 from .significance import SIGNIFICANT
 

@@ -73,10 +73,9 @@ def describe_model(model: TrainedModel) -> dict[str, Any]:
     }
 
 
-Run = Callable[[Tensor], Tensor]  # images → embeddings
-
-
-def write_onnx(network: nn.Module, images: Tensor, description: dict[str, Any], file: Path) -> Run:
+def write_onnx(
+    network: nn.Module, images: Tensor, description: dict[str, Any], file: Path
+) -> Callable[[Tensor], Tensor]:
     """Write a network as ONNX: ``images`` (batch, C, S, S) uint8 → ``embeddings`` (batch, d) float32 of unit norm."""
     import onnxruntime
 

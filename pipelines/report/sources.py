@@ -24,7 +24,7 @@ from ..stored_embeddings.embedded_pictures import find_pictures
 from ..stored_embeddings.embeddings_files import LabelFiles, naming_files, read_embeddings
 from ..stored_embeddings.locations import files_read, kind_of
 from ..training.data.splits import load_split
-from ..training.recipe.built_in import PublishedRow, published_rows
+from ..training.recipe.published import PublishedRow, published_rows
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.history import read_history

@@ -26,17 +26,14 @@ from hiertree.options import check_integer
 
 from ..training.data.splits import load_learning_splits, load_split
 from ..training.distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
-from ..training.distributed.group import ending_together
+from ..training.distributed.group import StopRequest, ending_together, run_processes
 from ..training.distributed.processes import Processes, worker_errors
-from ..training.distributed.starting import run_processes
 from ..training.learning.starting_weights import initialize_projection, start_from_earlier
-from ..training.network.embedder import Embedder, require_sizes, warn_of_cut_images
+from ..training.network.embedder import Embedder, require_sizes
 from ..training.network.model_files import WEIGHTS, Backbone, load_embedder
 from ..training.network.pretrained_recipe import is_pretrained, pretrained_recipe, untrained_network
-from ..training.recipe.built_in import built_in_recipes
-from ..training.recipe.reading import load_recipe
+from ..training.recipe.reading import built_in_recipes, load_recipe
 from ..training.recipe.schema import Recipe
-from ..training.run.stopping import StopRequest
 from .embedded_files import SHARDS_FOLDER, Embedded, EmbeddingFiles, Numbers, written_in
 from .locations import no_such
 from .sharing import embed_shards, image_digests
@@ -256,7 +253,6 @@ def _network(call: _Call, recipe: Recipe, fabric: Fabric) -> Embedder:
     run = call.run
     embedder = _untrained(call.model, recipe) if run is None else load_embedder(run, backbone=call.backbone)
     require_sizes(embedder, recipe.images.size, recipe.evaluation.scales)
-    warn_of_cut_images(embedder, recipe.images.size)
     if run is None and recipe.model.projection_init != "random":
         train_set, _ = load_learning_splits(recipe)
         initialize_projection(embedder.to(fabric.device), train_set, recipe, fabric)

@@ -19,10 +19,10 @@ from hiertree.io.progress import show_progress
 
 from ..training.data.batches import BatchKey, ImageBatch, batch_loader, keys_in_order
 from ..training.data.views import ImageViews
+from ..training.distributed.group import StopRequest
 from ..training.distributed.processes import Processes
 from ..training.network.embedder import Embedder, embed_at_scales, require_finite
 from ..training.recipe.schema import Recipe
-from ..training.run.stopping import StopRequest
 from .embedded_files import EmbeddingFiles, Shard
 
 if TYPE_CHECKING:

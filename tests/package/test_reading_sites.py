@@ -31,7 +31,8 @@ BESIDE = {
     "pipelines/labels/scrape/store.py::is_store": "looks at the first bytes",
     "pipelines/local_pages/local_server.py::page_files": "the package's own files",
     "pipelines/local_pages/local_server.py::serve_until_interrupted": "opens a browser",
-    "pipelines/training/recipe/built_in.py": "the package's own files",
+    "pipelines/training/recipe/published.py": "the package's own files",
+    "pipelines/training/recipe/reading.py::_content": "the package's own files",
     "pipelines/stored_embeddings/shards.py::__init__": "inside the block of Shards._opened",
 }
 

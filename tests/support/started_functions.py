@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from hiertree.errors import ImageError
-from hiertree.pipelines.training.distributed.starting import run_processes
+from hiertree.pipelines.training.distributed.group import run_processes
 
 
 def note_place(folder: str) -> None:

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from multiprocessing import active_children
 from multiprocessing.queues import Queue
 from multiprocessing.reduction import ForkingPickler
-from pathlib import Path
-from shutil import disk_usage
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -123,18 +121,10 @@ class _Loader(DataLoader[Batch]):
             except OSError as error:  # no room for semaphores in a full /dev/shm, no more processes, no more files
                 raise DeviceError(
                     f"images.workers={self.num_workers}: processes that decode images do not start ({error})",
-                    expected=f"room for them{_shared_memory()}",
+                    expected="room for them, in /dev/shm too",
                     remedy="set images.workers=0, or raise the limit (of /dev/shm: docker run --shm-size=1g)",
                 ) from error
             yield from batches
-
-
-def _shared_memory() -> str:
-    """How much shared memory the machine has, where it says so."""
-    if not (place := Path("/dev/shm")).is_dir():  # noqa: S108 - no temporary file
-        return ""
-    space = disk_usage(place)
-    return f" (/dev/shm: {space.free / 1e6:.1f} of {space.total / 1e6:.1f} MB are free)"
 
 
 @contextmanager

@@ -1,24 +1,32 @@
-"""The splits of a recipe's data set: for training, for choosing the best epoch, and for testing."""
+"""The splits of a recipe's data set, hiertree's or torch's: for training, for choosing the best epoch, for testing."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hiertree.datasets import ImageDataset, check_duplicates
+from hiertree.datasets.labels_to_paths import label_paths
 from hiertree.datasets.readers.images import reading
 from hiertree.errors import (
     HiertreeError,
+    ImageError,
     MissingPackageError,
     MissingResourceError,
     NotATreeError,
     RecipeError,
+    raised_as,
 )
+from hiertree.io.progress import track
 from hiertree.metrics.conventions import PROTOCOLS
 
 from ..recipe.schema import Recipe
-from .torch_data_sets import as_image_dataset
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from PIL.Image import Image
 
 SPLIT = "validation"  # what held-out classes are called
 
@@ -107,3 +115,64 @@ def _measurable(dataset: ImageDataset) -> ImageDataset:
     if dataset.protocol is None or dataset.gallery is not None or PROTOCOLS[dataset.protocol].gallery != "separate":
         return dataset
     return replace(dataset, protocol=None)
+
+
+class ItemImages:
+    """The images of a data set whose items are tuples: an image, then its labels."""
+
+    def __init__(self, items: Any) -> None:
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: int) -> Image:
+        """The image as Pillow holds it, from Pillow, an array (H, W, C) of 8 bits, or a tensor (C, H, W)."""
+        from torchvision.transforms.v2 import functional
+
+        problem, errors = f"item {index} of the data set", (OSError, TypeError, ValueError, LookupError)
+        with raised_as(ImageError, problem, expected="an image, then its labels", on=errors):
+            image = self._items[int(index)][0]
+            pillow_image: Image = image if hasattr(image, "getexif") else functional.to_pil_image(image)
+        return pillow_image
+
+    def name(self, index: int) -> str:
+        """The number of the item."""
+        return f"{index}"
+
+
+def as_image_dataset(dataset: Any, *, name: str, split: str) -> ImageDataset:
+    """A data set of hiertree as it is, or a map-style one of torch whose items are an image and its labels.
+
+    The labels, coarse → fine, stand in its attribute ``targets`` (n,) or (n, L), as in torchvision; else every item is
+    read once to find them.
+    """
+    if isinstance(dataset, ImageDataset):
+        return dataset
+    if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")) or not len(dataset):
+        problem = f"data: {name} makes {type(dataset).__name__} for split={split!r}"
+        raise RecipeError(problem, expected="an ImageDataset, or items (image, label, …) by index, one or more")
+    problem, expected = f"data: labels of {name}", "items (image, label, …) of equally many labels, coarse → fine"
+    with raised_as(RecipeError, problem, expected=expected, on=(TypeError, ValueError, LookupError)):
+        columns = _columns(dataset)
+    labels = label_paths(columns, level_names=None, where=lambda row: f"item {row}")
+    return ImageDataset(name=name, split=split, tree=labels.tree, paths=labels.paths, images=ItemImages(dataset))
+
+
+def _columns(items: Any) -> list[NDArray[Any]]:
+    """The labels of every level."""
+    targets = getattr(items, "targets", None)
+    if targets is not None:
+        table = np.asarray(targets)
+        columns = list(table.reshape(len(table), -1).T)
+    else:
+        rows = track(range(len(items)), description="reading the labels of the data set")
+        columns = [np.array(column) for column in zip(*(_labels(items[row]) for row in rows), strict=True)]
+    if not columns or len(columns[0]) != len(items):
+        raise ValueError(f"{len(columns)} levels, {len(items)} items")
+    return columns
+
+
+def _labels(item: Any) -> list[Any]:
+    """The labels of an item, one by one or in arrays."""
+    return [label for part in item[1:] for label in np.asarray(part).reshape(-1).tolist()]

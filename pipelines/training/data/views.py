@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from functools import partial
-from pathlib import Path
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import torch
+from numpy.random import mtrand
 from numpy.typing import NDArray
 from PIL import ImageOps
 from torch import Tensor
@@ -18,13 +20,12 @@ from torch.utils.data import Dataset
 from torchvision.transforms.v2 import InterpolationMode, functional
 
 from hiertree.datasets.readers.images import eight_bit, reading
-from hiertree.errors import MissingResourceError
+from hiertree.errors import MissingResourceError, RecipeError
 
+from ..distributed.processes import seed_torch
 from ..recipe.components import Component
 from ..recipe.settings import GlyphAugmentation, ImageSettings, NoAugmentation, PhotoAugmentation
 from .batches import BatchKey, ImageBatch
-from .pixel_cache import PixelCache
-from .transforms import SeededTransforms
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -69,6 +70,64 @@ def crop_photo(image: Tensor, numbers: NDArray[np.float32], settings: PhotoAugme
     return part
 
 
+class SeededTransforms:
+    """Transforms, one after the other, whose randomness depends on the numbers that each image is given."""
+
+    def __init__(self, components: Sequence[Component], *, size: int) -> None:
+        self._transforms = [component.build() for component in components]
+        self._size = size
+
+    def __call__(self, image: Tensor, *numbers: int) -> Tensor:
+        """(C, H, W) uint8 → (C, S, S) uint8."""
+        output: Any = image
+        with _drawing_from(*numbers):
+            for transform in self._transforms:
+                output = transform(output)
+        try:
+            pixels: Tensor = functional.to_image(output).as_subclass(Tensor)
+        except TypeError as error:
+            raise _unusable(f"a {type(output).__name__}") from error
+        shape = (len(image), self._size, self._size)
+        if pixels.shape != shape:
+            end = f"end with {{name: Resize, size: [{self._size}, {self._size}]}}"
+            raise _unusable(f"an image of shape {tuple(pixels.shape)}", f"{shape}", remedy=end)
+        if pixels.is_floating_point() and bool(((pixels >= 0) & (pixels <= 1)).all()):
+            pixels = functional.to_dtype(pixels, torch.uint8, scale=True)
+        if pixels.dtype != torch.uint8:
+            pixel_range = f"{pixels.dtype} from {pixels.min():.3g} to {pixels.max():.3g}"
+            raise _unusable(pixel_range, "8 bits, or floats in [0, 1]; model.mean and .std normalize them")
+        return pixels
+
+    def check(self, image: Tensor) -> None:
+        """Try the transforms on one image, before anything is learned or written."""
+        try:
+            self(image, 0)
+        except RecipeError:
+            raise
+        except Exception as error:  # whatever transforms raise
+            raise _unusable(f"{type(error).__name__}: {error}", "transforms that take this image") from error
+
+
+def _unusable(result: str, expected: str = "an image", *, remedy: str | None = None) -> RecipeError:
+    return RecipeError(f"images.augmentation makes {result}", expected=expected, remedy=remedy)
+
+
+@contextmanager
+def _drawing_from(*numbers: int) -> Iterator[None]:
+    """A block in which torch, numpy and Python draw from the given seeds; their states are restored afterwards."""
+    of_python, of_numpy = random.getstate(), mtrand.get_bit_generator()
+    seed = np.random.SeedSequence(numbers)
+    with torch.random.fork_rng(devices=[]):
+        try:
+            seed_torch(*numbers)
+            random.seed(int(seed.generate_state(1)[0]))
+            mtrand.set_bit_generator(np.random.MT19937(seed))
+            yield
+        finally:
+            random.setstate(of_python)
+            mtrand.set_bit_generator(of_numpy)
+
+
 class ImageViews(Dataset[ImageBatch]):
     """Images as training or evaluation sees them, one batch at a time."""
 
@@ -76,7 +135,7 @@ class ImageViews(Dataset[ImageBatch]):
         self.images, self.settings = images, settings
         self.augmentation = NoAugmentation() if augment is None else settings.augmentation
         self.seed = augment or 0
-        self._cache = self._cached_squares() if settings.cache else None
+        self._cache = self._cached_squares() if settings.cache else None  # (n, C, S, S)
         self._transforms = self._checked_transforms()
 
     def __len__(self) -> int:
@@ -85,44 +144,29 @@ class ImageViews(Dataset[ImageBatch]):
     def __getitem__(self, key: BatchKey) -> ImageBatch:
         return ImageBatch(torch.tensor(key.indices), self._batch(key))
 
-    def _cached_squares(self) -> Tensor | PixelCache:
-        """The evaluation view of every image, in memory or in files."""
+    def _cached_squares(self) -> Tensor:
+        """The evaluation view of every image."""
         settings, size = self.settings, self.settings.cache_size or self.settings.size
-        if settings.cache_folder is None:
-            _require_memory(len(self.images), settings.channels * size * size)
-            return torch.stack([self._square(row, size) for row in range(len(self.images))])
-        view: list[Any] = [
-            size,
-            settings.channels,
-            settings.size,
-            settings.resize,
-            *(["upright"] * settings.exif_orientation),
-        ]
-        view += [settings.interpolation, settings.border, "by Pillow"]
-        shape = (settings.channels, size, size)
-        decode = partial(self._square, size=size)
-        return PixelCache(Path(settings.cache_folder), self.images, decode, view=view, shape=shape)
-
-    def _square(self, index: int, size: int) -> Tensor:
-        """The evaluation view of an image, decoded at the size of the cache."""
-        return plain_view(self._image(index), self.settings, size=size)
+        _require_memory(len(self.images), settings.channels * size * size)
+        squares = [plain_view(self._image(row), settings, size=size) for row in range(len(self.images))]
+        return torch.stack(squares)
 
     def _batch(self, key: BatchKey) -> Tensor:
-        augmentation = self.augmentation
+        augmentation, size = self.augmentation, self.settings.size
         if self._transforms is not None:
-            rows = enumerate(key.indices, start=key.first)
-            argument_tuples = ((self._decode(row), self.seed, key.epoch, key.number, place) for place, row in rows)
-            return torch.stack([self._transforms(*arguments) for arguments in argument_tuples])
+            views = [
+                self._transforms(self._decode(row), self.seed, key.epoch, key.number, place)
+                for place, row in enumerate(key.indices, start=key.first)
+            ]
+            return torch.stack(views)
         if not isinstance(augmentation, (GlyphAugmentation, PhotoAugmentation)):
             return self._plain_batch(key.indices)
         until = key.first + len(key.indices)
         numbers = batch_numbers(until, seed=self.seed, epoch=key.epoch, batch=key.number)[key.first :]
         if isinstance(augmentation, GlyphAugmentation):
             return move_glyphs(self._plain_batch(key.indices), numbers, augmentation)
-        crop = partial(crop_photo, settings=augmentation, size=self.settings.size)
-        return torch.stack(
-            [crop(self._decode(row), image_numbers) for row, image_numbers in zip(key.indices, numbers, strict=True)]
-        )
+        rows = zip(key.indices, numbers, strict=True)
+        return torch.stack([crop_photo(self._decode(row), draws, augmentation, size=size) for row, draws in rows])
 
     def _checked_transforms(self) -> SeededTransforms | None:
         """The transforms that the augmentation names, if it does, tried on the first image."""
@@ -162,7 +206,7 @@ def _require_memory(count: int, bytes_each: int) -> None:
         raise MissingResourceError(
             f"{required_bytes / 2**30:.1f} GiB for the pixels of {count} images",
             expected=f"less than this machine's memory, {machine_bytes / 2**30:.1f} GiB",
-            remedy="set images.cache=false, keep them on a disk by images.cache_folder, or lower images.size",
+            remedy="set images.cache=false, or lower images.size",
         )
 
 

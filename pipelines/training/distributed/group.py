@@ -1,33 +1,148 @@
-"""The process group of a command that a launcher started several times, and one message where it fails."""
+"""The processes of a command: started here or by a launcher, stopped by SIGTERM, ended together with one message."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import select
 import signal
-import socket
 import sys
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch import distributed
-from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
+from torch.multiprocessing.spawn import ProcessExitedException, start_processes
 
-from hiertree.errors import DeviceError, HiertreeError
+from hiertree.errors import DeviceError, HiertreeError, TrainingError
 from hiertree.metrics.engine.processes import Share, share_of_group
 
 from .devices import detect_launch
-from .processes import Processes
+from .processes import ALONE, Processes
 
-_TIMEOUT, _TIME_TO_END, _SECONDS_TO_TELL = timedelta(days=7), timedelta(minutes=1), 1.0
-_ERRORS, _PLACES, _ENDED, _FAILED = "hiertree errors", "hiertree places", "ended", 2
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
+STOPPED = 128 + signal.SIGTERM  # the status of what has obeyed it
+STOPPED_EARLY = "stopped by SIGTERM before the first step; run the same command to start again"
+_TIMEOUT = timedelta(days=7)
+_SECONDS_TO_END = 10.0  # for the other processes once one has failed
+_FAILED = 2
+
+
+class _StoppedEarly(SystemExit):
+    """SIGTERM before the first step."""
+
+
+class StopRequest:
+    """Whether this process, or another of the run, has received SIGTERM."""
+
+    def __init__(self, processes: Processes = ALONE) -> None:
+        self._processes, self._received = processes, False
+
+    @contextmanager
+    def listening(self, *, before_steps: bool = False) -> Iterator[None]:
+        """A block in which SIGTERM is noted, or ends the process if there is nothing to save yet; no effect in threads.
+
+        Where a library swallows that end, the request remains.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def note(_number: int, _frame: FrameType | None) -> None:
+            self._received = True
+            if before_steps:
+                raise _StoppedEarly(STOPPED)
+
+        previous_handler = signal.signal(signal.SIGTERM, note)
+        try:
+            yield
+        except _StoppedEarly:
+            print(STOPPED_EARLY, file=sys.stderr)
+            raise
+        finally:
+            signal.signal(signal.SIGTERM, previous_handler)
+
+    def requested(self) -> bool:
+        """Whether any process has received SIGTERM; all call this together and get the same answer."""
+        return self._processes.any(self._received)
+
+    def obey(self, progress: str) -> NoReturn:
+        """Exit with status 143; ``progress``, "step 3" for instance, must have been saved."""
+        if self._processes.is_first:
+            print(f"stopped by SIGTERM after {progress}; run the same command to go on from there", file=sys.stderr)
+        raise SystemExit(STOPPED)
+
+
+def run_processes(function: Callable[..., object], *arguments: object, count: int) -> None:
+    """Call a function in new processes of this machine and wait until all have ended; SIGTERM is passed on to them.
+
+    The typed error of a process is raised here. torchrun would kill processes 30 seconds after SIGTERM; these have as
+    long as a step and its checkpoint take.
+    """
+    from lightning_fabric.plugins.environments.lightning import find_free_network_port
+
+    variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_free_network_port()), "NODE_RANK": "0"}
+    variables |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+    errors = multiprocessing.get_context("spawn").SimpleQueue()
+    start: Callable[..., Any] = start_processes
+    context = start(_call, (variables, errors, function, arguments), nprocs=count, join=False)
+    try:
+        with _forwarding_sigterm(context.processes):
+            while not context.join(grace_period=_SECONDS_TO_END):
+                pass
+    except KeyboardInterrupt:
+        for process in context.processes:
+            process.terminate()
+        raise
+    except ProcessExitedException as error:
+        status = error.exit_code
+        if status in (STOPPED, -signal.SIGTERM):
+            if status != STOPPED:
+                print(STOPPED_EARLY, file=sys.stderr)
+            raise SystemExit(STOPPED) from None
+        if status > 0 and not errors.empty():
+            raise errors.get() from None
+        end = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        problem, remedy = f"process {error.error_index} of {count} {end}", "run the same command to go on"
+        raise TrainingError(problem, expected="all processes until the run is done", remedy=remedy) from None
+
+
+def _call(
+    rank: int, variables: dict[str, str], errors: Any, function: Callable[..., object], arguments: Sequence[Any]
+) -> None:
+    """Run in each process."""
+    os.environ.update(variables | {"LOCAL_RANK": str(rank), "RANK": str(rank)})
+    multiprocessing.set_start_method(None, force=True)  # data-loading workers start in torch's default way, not as this
+    try:
+        with _connected():
+            function(*arguments)
+    except (HiertreeError, OSError) as error:
+        errors.put(error)
+        sys.exit(_FAILED)
+    except KeyboardInterrupt:  # which torch would take for success
+        sys.exit(128 + signal.SIGINT)
+
+
+@contextmanager
+def _forwarding_sigterm(processes: Sequence[BaseProcess]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
+        yield
+        return
+
+    def forward(_number: int, _frame: FrameType | None) -> None:
+        for process in processes:
+            process.terminate()
+
+    previous_handler = signal.signal(signal.SIGTERM, forward)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous_handler)
 
 
 @contextmanager
@@ -46,7 +161,7 @@ def launched_group() -> Iterator[Share | None]:
     if rank:
         os.environ["HIERTREE_PROGRESS"] = "0"  # only the first process reports
     try:
-        with _ending_together(store, rank, size):
+        with _one_message(store):
             yield share_of_group()
             distributed.barrier()  # none ends while others still wait for it
     finally:
@@ -59,69 +174,40 @@ def ending_together(processes: Processes) -> Iterator[None]:
     if processes.size == 1 or multiprocessing.parent_process() is not None:  # which looks after the others itself
         yield
         return
-    with _ending_together(_store(processes.rank, processes.size), processes.rank, processes.size):
+    with _one_message(_store(processes.rank, processes.size)):
         yield
 
 
 @contextmanager
-def _ending_together(store: Any, rank: int, size: int) -> Iterator[None]:
-    """Of an error that several processes have, one tells; where one has vanished, one says which, and all end."""
-    turn = (store.add(_PLACES, 1) - 1) // size  # of several blocks after each other
-    store = PrefixStore(f"{_PLACES} {turn}", store)
-    exit_event = threading.Event()
-    _watch(store, rank, size, exit_event)
+def _one_message(store: Any) -> Iterator[None]:
+    """A block of whose errors, which several processes have, the first to come is raised; the others exit."""
     try:
-        with _terminating_last(store, rank, exit_event):
+        with _connected():
             yield
-        store.set(f"{_ENDED} {rank}", "")
-        if rank == 0:  # it may hold the store
-            with suppress(RuntimeError):
-                store.wait([f"{_ENDED} {peer}" for peer in range(size)], _TIME_TO_END)
     except (HiertreeError, OSError):
         if not _is_first(store):
             raise SystemExit(_FAILED) from None
         raise
-    except RuntimeError as error:
-        if "gloo" not in str(error) and "onnection" not in str(error):
-            raise
-        time.sleep(_SECONDS_TO_TELL)  # until the watch has ended this process, if another of this machine has vanished
-        if not _is_first(store):
-            raise SystemExit(_FAILED) from None
-        problem, expected = f"one of {size} processes has ended", "all of them until the work is done"
-        raise DeviceError(problem, expected=expected, remedy="run the same command again") from error
-    finally:
-        exit_event.set()
-        with suppress(RuntimeError):
-            store.set(f"{_ENDED} {rank}", "")
 
 
 @contextmanager
-def _terminating_last(store: Any, rank: int, exit_event: threading.Event) -> Iterator[None]:
-    """SIGTERM, which launchers send when a process has vanished, ends this one after the watch had time to tell."""
-
-    def end(*_: object) -> None:
-        time.sleep(_SECONDS_TO_TELL)
-        exit_event.set()
-        with suppress(RuntimeError):
-            store.set(f"{_ENDED} {rank}", "")
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.raise_signal(signal.SIGTERM)
-
-    is_handled = signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-    if is_handled or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGTERM, end)
+def _connected() -> Iterator[None]:
+    """A block in which a lost connection to another process raises an error that says so."""
     try:
         yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    except RuntimeError as error:
+        if "gloo" not in str(error) and "onnection" not in str(error):
+            raise
+        problem, expected = "another process has ended", "all of them until the work is done"
+        raise DeviceError(problem, expected=expected, remedy="run the same command again") from error
 
 
-def local_device(name: str | None) -> str | None:
-    """The device of this process on its machine, where only the kind of device is named."""
-    launch = detect_launch()
-    return f"cuda:{launch.environment.local_rank()}" if launch is not None and name == "cuda" else name
+def _is_first(store: Any) -> bool:
+    """Whether no other process has told of an error."""
+    try:
+        return bool(store.add("hiertree errors", 1) == 1)
+    except RuntimeError:  # the first process, which holds the store, has ended
+        return True
 
 
 def _store(rank: int, size: int) -> Any:
@@ -129,48 +215,7 @@ def _store(rank: int, size: int) -> Any:
     return store
 
 
-def _is_first(store: Any) -> bool:
-    """Whether no other process has told of an error."""
-    try:
-        return bool(store.add(_ERRORS, 1) == 1)
-    except RuntimeError:  # the first process, which holds the store, has ended
-        return True
-
-
-def _watch(store: Any, rank: int, size: int, exit_event: threading.Event) -> None:
-    """Watch the other processes of this machine, where the system can."""
-    if not hasattr(os, "pidfd_open"):
-        return
-    machine = f"{socket.gethostname()} {Path('/proc/self/ns/pid').stat().st_ino}"  # numbers of processes mean the same
-    store.set(f"{rank}", f"{machine} {os.getpid()}")
-    places = [store.get(f"{peer}").decode().rsplit(" ", 1) for peer in range(size)]
-    running = {}
-    for peer, (peer_machine, process) in enumerate(places):
-        if peer_machine == machine and peer != rank:
-            with suppress(OSError):  # ended by now
-                running[os.pidfd_open(int(process))] = peer
-    if running:
-        threading.Thread(target=_end_with, args=(store, rank, size, running, exit_event), daemon=True).start()
-
-
-def _end_with(store: Any, rank: int, size: int, running: dict[int, int], exit_event: threading.Event) -> None:
-    """End this process when another has vanished; the first of those left says which."""
-    events = select.poll()
-    for handle in running:
-        events.register(handle, select.POLLIN)
-    while running:
-        handles = [handle for handle, _ in events.poll()]
-        for handle in handles:
-            events.unregister(handle)
-        for peer in sorted(running.pop(handle) for handle in handles):
-            try:
-                knew = store.check([f"{_ENDED} {peer}"])
-            except RuntimeError:  # the first process, which holds the store, has ended, and perhaps well
-                knew = exit_event.wait(_SECONDS_TO_TELL)
-            if not knew and not exit_event.is_set():
-                if rank < min(running.values(), default=size):
-                    problem = f"error: process {peer} of {size} has ended before the work was done"
-                    print(f"{problem}; run the same command again", file=sys.stderr, flush=True)
-                with suppress(RuntimeError):
-                    store.set(f"{_ENDED} {rank}", "")  # for those that see this process end before the other
-                os._exit(_FAILED)
+def local_device(name: str | None) -> str | None:
+    """The device of this process on its machine, where only the kind of device is named."""
+    launch = detect_launch()
+    return f"cuda:{launch.environment.local_rank()}" if launch is not None and name == "cuda" else name

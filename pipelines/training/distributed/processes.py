@@ -150,16 +150,11 @@ def loss_of_whole_batch(loss: Loss, processes: Processes) -> Loss:
     return DistributedLoss(loss, queries="own" if divisible else "all")
 
 
-def synchronized_batch_norm(network: nn.Module, processes: Processes, device: torch.device) -> nn.Module:
+def synchronized_batch_norm(network: nn.Module, device: torch.device) -> nn.Module:
     """Make BatchNorm normalize over the whole batch of several processes."""
-    if processes.size == 1:
-        return network
     if device.type != "cuda":
-        raise DeviceError(
-            f"model.sync_batch_norm=true with {processes.size} processes on a CPU",
-            expected="GPUs",
-            remedy="set model.freeze_batch_norm=true, or training.devices=1",
-        )
+        remedy = "set model.freeze_batch_norm=true, or training.devices=1"
+        raise DeviceError("model.sync_batch_norm=true on a CPU", expected="GPUs", remedy=remedy)
     from timm.layers.norm_act import convert_sync_batchnorm
 
     convert: Callable[[nn.Module], nn.Module] = convert_sync_batchnorm  # also handles timm's fused norm-activation

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from hiertree.errors import CheckpointError, DeviceError, EmbeddingError, RecipeError, TrainingError
+from hiertree.errors import CheckpointError, DeviceError, EmbeddingError, RecipeError, TrainingError, raised_as
 from hiertree.losses import large_batch_backward
 
 from ..distributed.processes import (
@@ -25,7 +25,7 @@ from ..distributed.processes import (
     synchronized_batch_norm,
 )
 from ..network.backbones import is_batch_norm
-from ..network.embedder import Embedder, embed_at_scales, require_sizes, warn_of_cut_images
+from ..network.embedder import Embedder, embed_at_scales, require_sizes
 from ..recipe.schema import Recipe
 from .optimization import Paths, Schedule, build_loss, build_optimizer, moving_average
 
@@ -75,9 +75,8 @@ class Learner:
             pretrained = recipe.training.start_from is None
             self.embedder = Embedder(model, channels=images.channels, size=images.size, load_weights=pretrained)
             self.loss = build_loss(recipe, class_paths=class_paths, embedding_size=self.embedder.embedding_size)
-        if model.sync_batch_norm:
-            backbone = self.embedder.backbone
-            self.embedder.backbone = synchronized_batch_norm(backbone, self.processes, self.fabric.device)
+        if model.sync_batch_norm and self.processes.size > 1:
+            self.embedder.backbone = synchronized_batch_norm(self.embedder.backbone, self.fabric.device)
         if self._in_chunks and not model.freeze_batch_norm and any(map(is_batch_norm, self.embedder.modules())):
             raise RecipeError(
                 "training.accumulate=two_pass with BatchNorm, whose statistics would be those of chunks",
@@ -85,8 +84,6 @@ class Learner:
                 remedy="set model.freeze_batch_norm=true",
             )
         require_sizes(self.embedder, images.size, recipe.evaluation.scales)
-        if self.processes.is_first:
-            warn_of_cut_images(self.embedder, images.size)
 
     def start_epoch(self, epoch: int) -> None:
         """Prepare network and loss for the steps of an epoch."""
@@ -103,13 +100,17 @@ class Learner:
         self._fabric_optimizer.zero_grad()
         backward = self._backward_in_chunks if self._in_chunks else self._backward
         try:
-            with forked_rng(self.fabric.device), _compiler_errors():
+            with forked_rng(self.fabric.device), _enough_memory(f"step {step}", _SMALLER_STEPS):
                 seed_torch(self.recipe.seed, step)
                 values = backward(images, paths, step)  # the loss checks paths before they travel
         except EmbeddingError as error:
             raise _diverged(step, error.given) from error
-        except torch.OutOfMemoryError as error:
-            raise _out_of_memory(f"step {step}", _SMALLER_STEPS) from error
+        except RuntimeError as error:
+            if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+                raise
+            reason, remedy = " ".join(str(error).split("\n\n")[0].split()), "set training.compile=false"
+            expected = "a network that torch.compile supports, and a C++ compiler"
+            raise RecipeError(f"training.compile=true ({reason})", expected=expected, remedy=remedy) from error
         self._update_weights(step)
         return values
 
@@ -128,11 +129,8 @@ class Learner:
     def embed(self, images: Tensor) -> Tensor:
         """(B, C, S, S) uint8 → (B, d) float32 on the CPU, in evaluation mode."""
         network = self.trained.eval()
-        try:
-            with self.fabric.autocast():
-                embeddings = embed_at_scales(network, self.fabric.to_device(images), self.recipe.evaluation.scales)
-        except torch.OutOfMemoryError as error:
-            raise _out_of_memory(f"embedding {len(images)} images", "lower evaluation.batch_size") from error
+        with _enough_memory(f"embedding {len(images)} images", "lower evaluation.batch_size"), self.fabric.autocast():
+            embeddings = embed_at_scales(network, self.fabric.to_device(images), self.recipe.evaluation.scales)
         return embeddings.float().cpu()
 
     def _backward(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
@@ -189,13 +187,13 @@ class Learner:
         """What the optimizer keeps for each parameter and for each group, by name."""
         groups = [{**group, "params": None} for group in self.optimizer.param_groups]
         sections = {"optimizer": self.optimizer.state_dict()["state"], "groups": dict(enumerate(groups))}
-        named_values: dict[str, Any] = {}
-        for section, owners in sections.items():
-            for owner, values in owners.items():
-                named_values |= {
-                    f"{section}.{owner}.{key}": value for key, value in values.items() if value is not None
-                }
-        return named_values
+        return {
+            f"{section}.{owner}.{key}": value
+            for section, owners in sections.items()
+            for owner, values in owners.items()
+            for key, value in values.items()
+            if value is not None
+        }
 
     def copy_from_first(self) -> None:
         """Copy the first process's weights and BatchNorm statistics, which each process updates from its own images."""
@@ -211,12 +209,11 @@ class Learner:
                 state[section][int(place[0])][place[1]] = value
             else:
                 weights[name] = value
-        try:
+        problem, errors = "tensors that do not fit", (RuntimeError, ValueError)
+        with raised_as(CheckpointError, problem, expected="those of this recipe", on=errors):
             self._modules.load_state_dict(weights)
             groups = self.optimizer.state_dict()["param_groups"]
             self._fabric_optimizer.load_state_dict({"state": dict(state["optimizer"]), "param_groups": groups})
-        except (RuntimeError, ValueError) as error:
-            raise CheckpointError(f"tensors that do not fit ({error})", expected="those of this recipe") from error
         self._schedule.set(max(0, step - 1))
         for index, group in enumerate(self.optimizer.param_groups):
             for key, value in state["groups"][index].items():
@@ -252,21 +249,6 @@ def _diverged(step: int, problem: str) -> TrainingError:
     )
 
 
-def _out_of_memory(task: str, remedy: str) -> DeviceError:
-    return DeviceError(f"{task}: the GPU's memory is full", expected="less memory in use", remedy=remedy)
-
-
-@contextmanager
-def _compiler_errors() -> Iterator[None]:
-    """Turn an error of the compiler into one that says what to change."""
-    try:
-        yield
-    except RuntimeError as error:
-        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-            raise
-        problem = " ".join(str(error).split("\n\n")[0].split())
-        raise RecipeError(
-            f"training.compile=true ({problem})",
-            expected="a network that torch.compile supports, and a C++ compiler",
-            remedy="set training.compile=false",
-        ) from error
+def _enough_memory(task: str, remedy: str) -> AbstractContextManager[None]:
+    problem, full = f"{task}: the GPU's memory is full", torch.OutOfMemoryError
+    return raised_as(DeviceError, problem, expected="less memory in use", remedy=remedy, on=full)

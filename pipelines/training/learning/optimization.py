@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from torch.optim.swa_utils import AveragedModel
 
-from hiertree.errors import OptionError, RecipeError
+from hiertree.errors import OptionError, RecipeError, raised_as
 from hiertree.losses import Loss
 
 from ..network.embedder import Embedder
@@ -48,10 +48,8 @@ class OwnLoss(Loss):
         (name,) = self.weights
         value = self.compute(embeddings, paths.to(embeddings.device))
         if not isinstance(value, Tensor) or value.ndim or not value.is_floating_point():
-            description = (
-                f"a tensor {tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else repr(value)
-            )
-            raise RecipeError(f"loss: {name} returns {description}", expected="one floating number, as a tensor")
+            result = f"a tensor {tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else repr(value)
+            raise RecipeError(f"loss: {name} returns {result}", expected="one floating number, as a tensor")
         return {name: value}
 
 
@@ -98,16 +96,13 @@ def parameter_groups(embedder: Embedder, loss: nn.Module, settings: OptimizerSet
 
 def build_optimizer(embedder: Embedder, loss: nn.Module, settings: OptimizerSettings) -> Optimizer:
     """Build the optimizer that a recipe asks for, over all parameter groups."""
-    groups = parameter_groups(embedder, loss, settings)
-    return _build(Optimizer, settings, groups, lr=settings.lr)
+    return _build(Optimizer, settings, parameter_groups(embedder, loss, settings), lr=settings.lr)
 
 
 def _build(kind: type[Made], settings: Component, *arguments: Any, **options: Any) -> Made:
     """Build an optimizer or a schedule; its own complaints become errors of the recipe."""
-    try:
+    with raised_as(RecipeError, settings.name, expected="options that it accepts", on=(TypeError, ValueError)):
         result = settings.build(*arguments, **options)
-    except (TypeError, ValueError) as error:
-        raise RecipeError(f"{settings.name} ({error})", expected="options that it accepts") from error
     if not isinstance(result, kind):
         raise RecipeError(f"{settings.name} makes {result!r}", expected=f"a torch {kind.__name__}")
     return result
@@ -123,8 +118,7 @@ class Schedule:
         self._optimizer = optimizer
         self._held = round(settings.hold_epochs * steps_per_epoch)
         self._warmup = round(settings.warmup_epochs * steps_per_epoch)
-        by_epoch = getattr(settings, "unit", "step") == "epoch"
-        self._unit = steps_per_epoch if by_epoch else 1
+        self._unit = steps_per_epoch if getattr(settings, "unit", "step") == "epoch" else 1
         if isinstance(settings, ScheduleSettings):
             steps = {"total": total, "warmup": self._warmup, "steps_per_epoch": steps_per_epoch}
             self._scheduler: LRScheduler = LambdaLR(optimizer, _factors(optimizer, settings, **steps))

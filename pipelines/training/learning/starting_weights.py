@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hiertree.datasets import ImageDataset
-from hiertree.errors import CheckpointError, RecipeError
+from hiertree.errors import CheckpointError, RecipeError, raised_as, some_of
 from hiertree.io.progress import track
 from hiertree.io.provenance import describe_file
 
@@ -33,21 +33,17 @@ def start_from_earlier(embedder: Embedder, recipe: Recipe) -> dict[str, Any] | N
     if recipe.training.start_from is None:
         return None
     folder = Path(recipe.training.start_from)
-    try:
+    with raised_as(CheckpointError, "training.start_from", on=CheckpointError):
         weights = load_weights(folder)
-    except CheckpointError as error:
-        problem = f"training.start_from: {error.given}"
-        raise CheckpointError(problem, expected=error.expected, remedy=error.remedy) from error
     network_weights = embedder.state_dict()
     file_shapes, network_shapes = (
         {(name, tensor.shape) for name, tensor in state.items()} for state in (weights, network_weights)
     )
     differing = sorted({name for name, _ in file_shapes ^ network_shapes})
-    mismatches = [name for name in differing if not name.startswith(_HEAD)]
-    if mismatches:
-        examples = ", ".join(mismatches[:3]) + (", …" if len(mismatches) > 3 else "")
+    if mismatches := [name for name in differing if not name.startswith(_HEAD)]:
         raise RecipeError(
-            f"training.start_from={folder} has another network ({len(mismatches)} tensors differ: {examples})",
+            f"training.start_from={folder} has another network ({len(mismatches)} tensors differ: "
+            f"{some_of(mismatches, 3)})",
             expected=f"the backbone, pooling and channels of this recipe ({recipe.model.backbone})",
             remedy=f"copy the section model from {folder / 'recipe.yaml'}",
         )
@@ -89,8 +85,13 @@ def initialize_projection(embedder: Embedder, dataset: ImageDataset, recipe: Rec
     if model.projection_init == "random":
         return
     count = min(len(dataset), model.projection_images)
-    size = embedder.projection.out_features
-    _require_enough(size, features=embedder.projection.in_features, images=count)
+    features, size = embedder.projection.in_features, embedder.projection.out_features
+    if size > min(features, count - 1):
+        raise RecipeError(
+            f"model.embedding_size={size} with a projection by a PCA of {count} images and {features} features",
+            expected="at most as many dimensions as features, and fewer than images",
+            remedy="lower it, raise model.projection_images, or set model.projection_init=random",
+        )
     rows = np.sort(np.random.default_rng(recipe.seed).choice(len(dataset), count, replace=False))
     views = ImageViews(dataset.images, recipe.images.model_copy(update={"cache": False}))
     keys = keys_in_order(rows.tolist(), recipe.evaluation.batch_size)
@@ -98,23 +99,9 @@ def initialize_projection(embedder: Embedder, dataset: ImageDataset, recipe: Rec
     tracked = track(batches, description="features for the PCA of the projection")
     with torch.inference_mode():
         embedder.eval()
-        features = torch.cat([embedder.pooled(fabric.to_device(images)).float().cpu() for _, images in tracked])
-    whitened = model.projection_init == "pca_whitened"
-    weight, bias = principal_projection(features, size, whitened=whitened)
+        pooled = torch.cat([embedder.pooled(fabric.to_device(images)).float().cpu() for _, images in tracked])
+    weight, bias = principal_projection(pooled, size, whitened=model.projection_init == "pca_whitened")
     with torch.no_grad():
         embedder.projection.weight.copy_(weight)
         if model.projection_bias:
             embedder.projection.bias.copy_(bias)
-
-
-def _require_enough(size: int, *, features: int, images: int) -> None:
-    """Refuse an impossible PCA before any image is read."""
-    if size > features:
-        problem = f"model.embedding_size={size} with a projection initialized by a PCA of {features} features"
-        raise RecipeError(
-            problem, expected=f"at most {features}", remedy="lower it, or set model.projection_init=random"
-        )
-    if images <= size:
-        remedy = "raise model.projection_images, or set model.projection_init=random"
-        problem = f"a PCA of {images} images for model.embedding_size={size}"
-        raise RecipeError(problem, expected=f"more than {size} images", remedy=remedy)

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from typing_extensions import Unpack
 
-from hiertree.errors import RecipeError
+from hiertree.errors import RecipeError, raised_as
 
 from ..recipe.components import import_callable
 from .pretrained_backbones import (
     CLIP,
     HUB,
+    ImageView,
     build_clip_tower,
     build_timm_network,
     clip_view,
     find_timm_model,
     load_local_weights,
+    timm_view,
 )
 from .transformers_networks import (
     TRANSFORMERS,
@@ -47,36 +48,25 @@ class FeatureBackbone(nn.Module):
         features: Tensor = compute(images)
         expected = 2 if self.own_pooling else 4
         if features.ndim != expected or features.shape[1] != self.num_features:
-            problem = f"model.pooling: this backbone returns features of shape {tuple(features.shape)}"
-            expected_shape = (
-                f"vectors (B, {self.num_features})" if self.own_pooling else f"maps (B, {self.num_features}, h, w)"
+            raise RecipeError(
+                f"model.pooling: this backbone returns features of shape {tuple(features.shape)}",
+                expected=f"(B, {self.num_features}{'' if self.own_pooling else ', h, w'})",
+                remedy=f"set model.pooling={'gem' if self.own_pooling and features.ndim == 4 else 'backbone'}",
             )
-            mend = "gem" if self.own_pooling and features.ndim == 4 else "backbone"
-            raise RecipeError(problem, expected=expected_shape, remedy=f"set model.pooling={mend}")
         return features
 
 
 def count_features(network: nn.Module, *, channels: int, size: int) -> int:
     """The number of features that a network gives an image, found by giving it one."""
-    was_training = network.training
-    try:
-        with torch.inference_mode():
-            features = network.eval()(torch.zeros(1, channels, size, size))
-    except Exception as error:  # whatever a network of the user's raises
-        problem = f"model.backbone: the network fails ({type(error).__name__}: {error})"
-        raise RecipeError(
-            problem, expected=f"one that takes images of shape (B, {channels}, {size}, {size})"
-        ) from error
+    was_training, shape = network.training, (1, channels, size, size)
+    problem, expected = "model.backbone: the network fails", f"one that takes images of shape {shape}"
+    with raised_as(RecipeError, problem, expected=expected, on=Exception), torch.inference_mode():
+        features = network.eval()(torch.zeros(shape))
     network.train(was_training)
     if not isinstance(features, Tensor) or features.ndim not in (2, 4):
-        shape = f"of shape {tuple(features.shape)}" if isinstance(features, Tensor) else type(features).__name__
-        raise RecipeError(f"model.backbone: features {shape}", expected="vectors (B, F) or maps (B, F, h, w)")
+        form = getattr(features, "shape", type(features).__name__)
+        raise RecipeError(f"model.backbone: features {form}", expected="vectors (B, F) or maps (B, F, h, w)")
     return features.shape[1]
-
-
-def import_backbone(name: str) -> Callable[..., nn.Module]:
-    """Import the callable that builds a network; the name comes from the user, never from a folder."""
-    return import_callable(name, setting="model.backbone")
 
 
 class SmallCNN(nn.Sequential):
@@ -92,27 +82,31 @@ class SmallCNN(nn.Sequential):
         self.num_features = widths[-1]
 
 
-class BackboneOptions(TypedDict, total=False):
-    """Options of building a backbone beyond its settings."""
-
-    size: int | None  # height and width of its images
-    load_weights: bool  # whether it gets its pretrained weights, as by default
-    factory: Callable[..., nn.Module] | None  # builds it, in place of ``model.backbone``
-
-
-def build_backbone(model: ModelSettings, *, channels: int, **options: Unpack[BackboneOptions]) -> nn.Module:
-    """Build the backbone that a recipe asks for."""
-    size, load_weights, factory = options.get("size"), options.get("load_weights", True), options.get("factory")
-    if model.backbone == "small_cnn" and factory is None:
-        return _small_cnn(model, channels)
+def build_backbone(
+    model: ModelSettings,
+    *,
+    channels: int,
+    size: int | None = None,
+    load_weights: bool = True,
+    factory: Callable[..., nn.Module] | None = None,
+) -> nn.Module:
+    """Build the backbone that a recipe asks for, for images of a size; ``factory`` in place of ``model.backbone``."""
+    options: Any = {"channels": channels, "size": size, "load_weights": load_weights}
     if factory is not None or is_imported(model.backbone):
-        network = _build_network(model, factory or import_backbone(model.backbone), load_weights=load_weights)
+        factory = factory or import_callable(model.backbone, setting="model.backbone")
+        network = _build_network(model, factory, load_weights=load_weights)
+    elif model.backbone == "small_cnn":
+        network = _small_cnn(model, channels)
+    elif model.backbone.startswith(CLIP):
+        network = build_clip_tower(model, **options)
+    elif model.backbone.startswith(TRANSFORMERS):
+        network = build_transformers_network(model, **options)
     else:
-        builders = {CLIP: build_clip_tower, TRANSFORMERS: build_transformers_network}
-        build = next((builders[prefix] for prefix in builders if model.backbone.startswith(prefix)), build_timm_network)
-        network = build(model, channels=channels, size=size, load_weights=load_weights)
+        network = build_timm_network(model, **options)
     if model.gradient_checkpointing:
         _recompute_activations(network, model)
+    if isinstance(network, SmallCNN):
+        return network
     pooled = "head_hidden_size" if model.pooling == "backbone" else ""  # of timm, where it differs from its maps
     names = (pooled, "num_features", "output_dim")
     features = next(filter(None, (getattr(network, name, None) for name in names)), None)
@@ -161,32 +155,27 @@ def _declared_statistics(model: ModelSettings) -> tuple[tuple[float, ...], tuple
         return model.mean, model.std
     if model.backbone == "small_cnn":
         return (0.5,), (0.5,)
-    if model.backbone.startswith(CLIP):
-        tag = model.pretrained if isinstance(model.pretrained, str) else ""
-        clip = clip_view(model.backbone.removeprefix(CLIP), tag)
-        return tuple(clip["mean"]), tuple(clip["std"])
-    if model.backbone.startswith(TRANSFORMERS) and is_fetched(model.backbone):
-        view = transformers_view(model.backbone)
-        return view.mean, view.std
-    if is_imported(model.backbone) or model.backbone.startswith(TRANSFORMERS):
+    if is_imported(model.backbone) or (model.backbone.startswith(TRANSFORMERS) and not is_fetched(model.backbone)):
         raise RecipeError(
             f"model.backbone={model.backbone} without model.mean and model.std",
             expected="those of the pixels in [0, 1] that it was trained with",
             remedy="set both; [0.485, 0.456, 0.406] and [0.229, 0.224, 0.225] are ImageNet's",
         )
-    timm_view = find_timm_model(model.backbone).view
-    return tuple(timm_view["mean"]), tuple(timm_view["std"])
+    view = image_view(model)
+    return view.mean, view.std
+
+
+def image_view(model: ModelSettings) -> ImageView:
+    """How the library of a backbone prepares images for its weights."""
+    if model.backbone.startswith(CLIP):
+        return clip_view(model.backbone.removeprefix(CLIP), model.pretrained)
+    return transformers_view(model.backbone) if model.backbone.startswith(TRANSFORMERS) else timm_view(model.backbone)
 
 
 def _small_cnn(model: ModelSettings, channels: int) -> SmallCNN:
-    if model.gradient_checkpointing:
-        raise _no_checkpointing(model)
     if model.pretrained or model.pooling == "backbone" or model.backbone_options:
-        raise RecipeError(
-            f"model: small_cnn with pretrained={model.pretrained}, pooling={model.pooling}, "
-            f"backbone_options={model.backbone_options}",
-            expected="no pretrained weights, no options, and pooling gem, average or max",
-        )
+        problem, expected = "model.backbone=small_cnn", "no weights, no options, and pooling gem, average or max"
+        raise RecipeError(problem, expected=expected)
     return SmallCNN(channels, model.width)
 
 
@@ -194,14 +183,11 @@ def _build_network(model: ModelSettings, build: Callable[..., Any], *, load_weig
     if model.pretrained is True:
         expected = "a local file, or false: your own callable loads what it wants"
         raise RecipeError(f"model.pretrained=true with {model.backbone}", expected=expected)
-    try:
+    setting, expected = f"model.backbone={model.backbone}", "a callable of the options in model.backbone_options"
+    with raised_as(RecipeError, setting, expected=expected, on=TypeError):
         network = build(**model.backbone_options)
-    except TypeError as error:
-        problem = f"model.backbone={model.backbone} ({error})"
-        raise RecipeError(problem, expected="a callable of the options in model.backbone_options") from error
     if not isinstance(network, nn.Module):
-        problem = f"model.backbone={model.backbone} returns {type(network).__name__}"
-        raise RecipeError(problem, expected="a torch.nn.Module")
+        raise RecipeError(f"{setting} returns {type(network).__name__}", expected="a torch.nn.Module")
     if model.pretrained and load_weights:
         load_local_weights(network, model)
     return network
@@ -209,24 +195,13 @@ def _build_network(model: ModelSettings, build: Callable[..., Any], *, load_weig
 
 def _recompute_activations(network: nn.Module, model: ModelSettings) -> None:
     """Turn on gradient checkpointing: most activations are computed again in the backward pass."""
+    setting = f"model.gradient_checkpointing with {model.backbone}"
     if not model.freeze_batch_norm and any(map(is_batch_norm, network.modules())):
-        raise RecipeError(
-            "model.gradient_checkpointing with BatchNorm, whose statistics would count each batch twice",
-            expected="a forward pass that can be repeated",
-            remedy="set model.freeze_batch_norm=true",
-        )
-    try:
+        problem, remedy = f"{setting}: BatchNorm would count each batch twice", "set model.freeze_batch_norm=true"
+        raise RecipeError(problem, expected="a forward pass that can be repeated", remedy=remedy)
+    expected, remedy = "a model that supports it, such as resnet50", "set training.accumulate=two_pass instead"
+    with raised_as(RecipeError, setting, expected=expected, remedy=remedy, on=(AttributeError, AssertionError)):
         network.set_grad_checkpointing(True)  # type: ignore[operator]  # timm types no attributes
-    except (AttributeError, AssertionError) as error:
-        raise _no_checkpointing(model) from error
-
-
-def _no_checkpointing(model: ModelSettings) -> RecipeError:
-    return RecipeError(
-        f"model.gradient_checkpointing with {model.backbone}",
-        expected="a timm model that supports gradient checkpointing, such as resnet50 or vit_base_patch16_224",
-        remedy="set it to false; training.accumulate=two_pass needs less memory with any backbone",
-    )
 
 
 def is_batch_norm(module: nn.Module) -> bool:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, adaptive_max_pool2d, interpolate, normalize
-from typing_extensions import Unpack
 
 from hiertree.errors import EmbeddingError, InputError, RecipeError
 
 from ..recipe.settings import ModelSettings
-from .backbones import BackboneOptions, build_backbone, input_statistics, is_batch_norm, portable
+from .backbones import build_backbone, input_statistics, is_batch_norm, portable
 from .pretrained_backbones import first_line
 
 
@@ -46,18 +44,29 @@ class UnitLength(nn.Module):
 
 
 class Embedder(nn.Module):
-    """Backbone → pooling → LayerNorm → linear projection, if any → unit length; mean and deviation are buffers."""
+    """Backbone → pooling → LayerNorm → linear projection, if any → unit length; mean and deviation are buffers.
+
+    ``factory`` builds the backbone in place of ``model.backbone``.
+    """
 
     mean: Tensor
     std: Tensor
 
-    def __init__(self, model: ModelSettings, *, channels: int, **options: Unpack[BackboneOptions]) -> None:
+    def __init__(
+        self,
+        model: ModelSettings,
+        *,
+        channels: int,
+        size: int | None = None,
+        load_weights: bool = True,
+        factory: Callable[..., nn.Module] | None = None,
+    ) -> None:
         super().__init__()
         self.settings, self.channels = portable(model), channels
         mean, std = input_statistics(model, channels=channels)
         self.register_buffer("mean", 255 * torch.tensor(mean).view(1, -1, 1, 1))
         self.register_buffer("std", 255 * torch.tensor(std).view(1, -1, 1, 1))
-        backbone = build_backbone(model, channels=channels, **options)
+        backbone = build_backbone(model, channels=channels, size=size, load_weights=load_weights, factory=factory)
         self.backbone = backbone.to(memory_format=torch.channels_last)
         self._learnable = [parameter for parameter in backbone.parameters() if parameter.requires_grad]
         features = int(backbone.num_features)  # type: ignore[arg-type]  # both our backbones have it
@@ -161,27 +170,14 @@ def require_sizes(embedder: Embedder, size: int, scales: Sequence[float]) -> Non
     except RecipeError:
         raise
     except (RuntimeError, AssertionError, ValueError) as error:
-        if scale != 1:
-            problem = f"evaluation.scales={list(scales)} with {settings.backbone}, which takes images of one size"
-            expected = "evaluation.scales=[1.0], or another backbone"
-            raise RecipeError(f"{problem} ({first_line(error)})", expected=expected) from error
-        problem = f"images.size={size} with {settings.backbone} ({first_line(error)})"
-        remedy = "change images.size, or choose another backbone"
-        raise RecipeError(problem, expected="a size that the backbone accepts", remedy=remedy) from error
+        setting = f"images.size={size}" if scale == 1 else f"evaluation.scales={list(scales)}"
+        raise RecipeError(
+            f"{setting} with {settings.backbone} ({first_line(error)})",
+            expected="a size that the backbone accepts" if scale == 1 else "[1.0]: it takes images of one size",
+            remedy="change it, or choose another backbone",
+        ) from error
     finally:
         embedder.train(was_training)
-
-
-def warn_of_cut_images(embedder: Embedder, size: int) -> None:
-    """Say how much of the images a vision transformer leaves out, whose patches do not divide their size."""
-    first = next((part for part in embedder.backbone.modules() if isinstance(part, nn.Conv2d)), None)
-    if first is None or first.kernel_size != first.stride or first.padding != (0, 0):
-        return
-    patch = first.kernel_size[0]
-    if left := size % patch:
-        text = f"warning: images.size={size} with {embedder.settings.backbone}: its patches of {patch} pixels leave "
-        text += f"out the last {left} rows and columns; {size - left} or {size - left + patch} would leave out none"
-        print(text, file=sys.stderr)
 
 
 def _resized(images: Tensor, scale: float) -> Tensor:

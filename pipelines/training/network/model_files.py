@@ -16,6 +16,7 @@ from hiertree.io import files
 from hiertree.io.reading import Complaint, read_json_object, read_tensors, reading_file
 
 from ...settings import Section, custom_error
+from ..recipe.components import import_callable
 from ..recipe.schema import Recipe
 from ..recipe.settings import (
     Byte,
@@ -27,7 +28,7 @@ from ..recipe.settings import (
     Side,
     Statistics,
 )
-from .backbones import import_backbone, input_statistics, is_fetched, is_imported
+from .backbones import input_statistics, is_fetched, is_imported
 from .embedder import Embedder
 from .pretrained_backbones import require_finite_weights
 
@@ -40,23 +41,28 @@ _VIEW = ("size", "channels", "resize", "interpolation", "border", "exif_orientat
 class Preprocessing(Section):
     """The path of an image to a trained network, and of the network's output to an embedding."""
 
-    size: Side = Field(description="height and width in pixels")
-    channels: Literal[1, 3] = Field(description="1 (gray) or 3 (RGB)")
-    resize: Side | tuple[Side, Side] | None = Field(
-        description="shorter side, or height and width, before the central crop; null squeezes it into the square"
-    )
-    interpolation: Interpolation = Field("bilinear", description="by which images are resized")
-    antialias: Literal[True] = Field(True, description="whether resizing averages over all pixels, as Pillow does")
-    border: tuple[Byte, ...] | None = Field(
-        None, description="color that completes the square where `resize` is of the longer side"
-    )
-    exif_orientation: bool = Field(False, description="whether images are turned upright as their EXIF says")
-    mean: Statistics = Field(description="subtracted from pixels in [0, 1], by channel")
-    std: tuple[Positive, ...] = Field(description="by which they are then divided")
-    scales: Annotated[tuple[Positive, ...], Field(min_length=1)] = Field(
-        description="factors of the size whose embeddings are averaged"
-    )
-    precision: Precision = Field(description="of the network's arithmetic, as Lightning Fabric names it")
+    size: Side
+    """height and width in pixels"""
+    channels: Literal[1, 3]
+    """1 (gray) or 3 (RGB)"""
+    resize: Side | tuple[Side, Side] | None
+    """shorter side, or height and width, before the central crop; null squeezes it into the square"""
+    interpolation: Interpolation = "bilinear"
+    """by which images are resized"""
+    antialias: Literal[True] = True
+    """whether resizing averages over all pixels, as Pillow does"""
+    border: tuple[Byte, ...] | None = None
+    """color that completes the square where `resize` is of the longer side"""
+    exif_orientation: bool = False
+    """whether images are turned upright as their EXIF says"""
+    mean: Statistics
+    """subtracted from pixels in [0, 1], by channel"""
+    std: tuple[Positive, ...]
+    """by which they are then divided"""
+    scales: Annotated[tuple[Positive, ...], Field(min_length=1)]
+    """factors of the size whose embeddings are averaged"""
+    precision: Precision
+    """of the network's arithmetic, as Lightning Fabric names it"""
 
     @model_validator(mode="after")
     def _check(self) -> Preprocessing:
@@ -99,24 +105,22 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None =
 
     The folder may be anyone's: it may name only networks that hiertree builds itself, and imports nothing.
     """
-    settings = _settings(Path(folder))
+    settings, preprocessing = _settings(Path(folder)), load_preprocessing(folder)
     with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):
         model, channels = ModelSettings.model_validate(settings["model"]), settings["channels"]
         if is_fetched(model.backbone):
             raise ValueError(f"backbone {model.backbone}, where a saved model names an architecture")
+        if channels != preprocessing.channels:
+            raise ValueError(f"channels={channels!r} with a preprocessing for {preprocessing.channels}")
     if backbone is None and is_imported(model.backbone):
         raise RecipeError(
             f"the network of {folder} is {model.backbone}, code that is not part of the model",
             expected="that code from you: nothing that a model's folder names is imported",
             remedy="if you trust it, load_model(…, backbone=…) takes the class or function, and --backbone its name",
         )
-    factory = import_backbone(backbone) if isinstance(backbone, str) else backbone
-    preprocessing = load_preprocessing(folder)
+    factory = import_callable(backbone, setting="model.backbone") if isinstance(backbone, str) else backbone
     with reading_file(Path(folder) / SETTINGS, **_OF_A_MODEL):
-        if channels != preprocessing.channels:
-            raise ValueError(f"channels={channels!r} with a preprocessing for {preprocessing.channels}")
-        size = preprocessing.size
-        embedder = Embedder(model, channels=channels, size=size, load_weights=False, factory=factory)
+        embedder = Embedder(model, channels=channels, size=preprocessing.size, load_weights=False, factory=factory)
     weights = load_weights(folder)
     with reading_file(Path(folder) / WEIGHTS, **_OF_A_MODEL):
         embedder.float().load_state_dict(weights)  # whatever type torch makes by default
@@ -143,13 +147,10 @@ def load_preprocessing(folder: str | os.PathLike[str]) -> Preprocessing:
 
 def _settings(folder: Path) -> dict[str, Any]:
     path = folder / SETTINGS
-    if not path.is_file() and (folder / "recipe.yaml").is_file():
-        raise CheckpointError(
-            f"{folder} holds a run that is not finished",
-            expected=f"the folder of a finished run, with {SETTINGS}",
-            remedy=f"`hiertree train {folder / 'recipe.yaml'} --out {folder}` finishes it",
-        )
     if not path.is_file():
         problem = f"{folder} holds no {SETTINGS}" if folder.is_dir() else f"no folder {folder}"
-        raise CheckpointError(problem, expected="the folder of a finished run of `hiertree train`")
+        remedy = None
+        if (folder / "recipe.yaml").is_file():
+            remedy = f"a run, not finished: `hiertree train {folder}/recipe.yaml --out {folder}` finishes it"
+        raise CheckpointError(problem, expected="the folder of a finished run of `hiertree train`", remedy=remedy)
     return read_json_object(path, **_OF_A_MODEL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from hiertree.errors import MissingResourceError, OptionError, RecipeError, require_package
+from hiertree.errors import MissingResourceError, OptionError, RecipeError, raised_as, require_package, some_of
 from hiertree.io.reading import read_tensors, reading_file
 
 from ...clip_model import load_clip, silence_logs
@@ -31,12 +31,11 @@ def load_local_weights(network: nn.Module, model: ModelSettings) -> None:
     weights, targets = read_renamed_weights(network, model), network.state_dict()
     path = Path(str(model.pretrained))
     fitting = {key: value for key, value in weights.items() if key in targets and value.shape == targets[key].shape}
-    missing = sorted(targets.keys() - fitting.keys())
-    if missing:
-        others = ", ".join(sorted(weights.keys() - fitting.keys())[:3]) or "none"
+    if missing := sorted(targets.keys() - fitting.keys()):
+        others = some_of(sorted(weights.keys() - fitting.keys()), 3) or "none"
         raise RecipeError(
-            f"model.pretrained={path} lacks {len(missing)} of {len(targets)} tensors ({', '.join(missing[:3])}, …); "
-            f"what it has beside them: {others}, …",
+            f"model.pretrained={path} lacks {len(missing)} of {len(targets)} tensors ({some_of(missing, 3)}); "
+            f"what it has beside them: {others}",
             expected="weights of that backbone, with the same shapes",
             remedy="where only the names differ, rename them by model.weights_names=module:function; "
             "timm.models:remap_state_dict goes by the order of the tensors",
@@ -59,11 +58,9 @@ def read_renamed_weights(network: nn.Module, model: ModelSettings) -> dict[str, 
         return weights
     rename: Callable[..., Any] = import_callable(model.weights_names, setting="model.weights_names")
     problem = f"model.weights_names={model.weights_names}"
-    try:
+    fails, expected = f"{problem}, which fails on {model.pretrained}", "a function of the tensors and the network"
+    with raised_as(RecipeError, fails, expected=expected, on=Exception):  # whatever a function of the user's raises
         renamed = rename(weights, network)
-    except Exception as error:  # whatever a function of the user's raises
-        problem = f"{problem}, which fails on {model.pretrained} ({type(error).__name__}: {first_line(error)})"
-        raise RecipeError(problem, expected="a function of the tensors by name and the network") from error
     if not _are_tensors(renamed):
         raise RecipeError(f"{problem} returns {type(renamed).__name__}", expected="a dictionary of tensors by name")
     return dict(renamed)
@@ -87,6 +84,18 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if not _are_tensors(content):
         raise RecipeError(f"model.pretrained={path}", expected="tensors by name, as state_dict() gives them")
     return {str(name).removeprefix("module."): tensor for name, tensor in content.items()}
+
+
+class ImageView(NamedTuple):
+    """How a library prepares the images of a network."""
+
+    size: int | Sequence[int]  # of the square after the crop, or its height and width
+    interpolation: str
+    mean: tuple[float, ...]  # of pixels in [0, 1], by channel
+    std: tuple[float, ...]
+    squeezes: bool  # the whole image to a square, before the central crop
+    crop: float = 1.0  # size over the side before the central crop
+    border: list[int] | None = None  # color that completes the square of the whole image
 
 
 class TimmModel(NamedTuple):
@@ -121,14 +130,25 @@ def find_timm_model(name: str) -> TimmModel:
         pretrained_config = timm.get_pretrained_cfg(name)
         config = {} if pretrained_config is None else vars(pretrained_config)
     else:
-        close = timm.list_models(f"*{name[:6]}*")[:5]
-        expected = "small_cnn, the name of a timm model, hf-hub:OWNER/NAME, open_clip:NAME, transformers:NAME or "
-        expected += "MODULE:ATTRIBUTE"
-        instances = f"; timm has {', '.join(close)}" if close else ""
-        raise RecipeError(f"model.backbone={name!r}", expected=expected + instances)
+        libraries = "hf-hub:OWNER/NAME, open_clip:NAME, transformers:NAME or MODULE:ATTRIBUTE"
+        close = timm.list_models(f"*{name[:6]}*")
+        raise RecipeError(
+            f"model.backbone={name!r}",
+            expected=f"small_cnn, the name of a timm model, {libraries}",
+            remedy=f"timm has {some_of(close)}" if close else None,
+        )
     resolve: Callable[..., dict[str, Any]] = resolve_data_config
     view = resolve(pretrained_cfg=config or {"input_size": None})  # timm asserts that it is not empty
     return TimmModel(architecture, dict(options or {}), view, bool(config.get("fixed_input_size")))
+
+
+def timm_view(name: str) -> ImageView:
+    """How the images of a model's weights are prepared."""
+    view = find_timm_model(name).view
+    border = [round(255 * value) for value in view["mean"]] if view["crop_mode"] == "border" else None
+    statistics = tuple(view["mean"]), tuple(view["std"])
+    is_squashed = view["crop_mode"] == "squash"
+    return ImageView(view["input_size"][-2:], view["interpolation"], *statistics, is_squashed, view["crop_pct"], border)
 
 
 def build_timm_network(model: ModelSettings, *, channels: int, size: int | None, load_weights: bool) -> nn.Module:
@@ -145,25 +165,22 @@ def build_timm_network(model: ModelSettings, *, channels: int, size: int | None,
     pretrained = model.pretrained is True and load_weights
     file = Path(model.pretrained) if isinstance(model.pretrained, str) and load_weights else None
     try:
-        if (
-            file is not None and resized and model.weights_names is None
-        ):  # timm itself interpolates what depends on the size
+        if file and resized and not model.weights_names:  # timm itself interpolates what depends on the size
             weights = {"state_dict": read_weights(file), "source": ""}
             return create(timm_model.architecture, pretrained=True, pretrained_cfg_overlay=weights)
         with silence_logs():
             network = create(model.backbone if pretrained else timm_model.architecture, pretrained=pretrained)
-    except (TypeError, ValueError, AssertionError, KeyError) as error:
+    except (TypeError, ValueError, AssertionError, KeyError, OSError, RuntimeError) as error:
+        reason = first_line(error)
+        if pretrained and isinstance(error, (OSError, RuntimeError)) and "state_dict" not in str(error):
+            raise _unreachable(f"weights of {model.backbone} ({reason})", model.backbone) from error
         setting = f"images.size={size} with {model.backbone}" if resized else f"model.backbone={model.backbone}"
         raise RecipeError(
-            f"{setting} ({first_line(error)})",
-            expected=f"its own size, {timm_model.size}" if resized else "options that the model has",
-            remedy=f"set images.size={timm_model.size}, or choose another backbone" if resized else None,
+            f"{setting} ({reason})",
+            expected=f"its own size, {timm_model.size}, or another backbone"
+            if resized
+            else "options that the model has",
         ) from error
-    except (OSError, RuntimeError) as error:
-        if not pretrained or "state_dict" in str(error):
-            problem = f"model.backbone={model.backbone} ({first_line(error)})"
-            raise RecipeError(problem, expected="a model that can be built, and its weights") from error
-        raise _unreachable(f"weights of {model.backbone} ({first_line(error)})", model.backbone) from error
     if file:
         load_local_weights(network, model)
     return network
@@ -209,19 +226,21 @@ def build_clip_tower(model: ModelSettings, *, channels: int, size: int | None, l
     if channels != 3 or model.backbone_options:
         wrong = f"images.channels={channels}" if channels != 3 else f"model.backbone_options={model.backbone_options}"
         raise RecipeError(f"{wrong} with {model.backbone}", expected="images.channels=3 and no options")
-    try:
+    with raised_as(RecipeError, f"model.backbone={model.backbone}", on=OptionError):
         clip = load_clip(name, model.pretrained or None if load_weights else None, "cpu", image_size=size)
-    except OptionError as error:
-        raise RecipeError(f"model.backbone={model.backbone}: {error}") from error
     return cast(nn.Module, clip.visual.train())
 
 
-def clip_view(name: str, weights: str) -> dict[str, Any]:
+def clip_view(name: str, weights: str | bool) -> ImageView:
     """How the images of named weights are prepared, as open_clip's ``PreprocessCfg`` says; its defaults for others."""
     require_package("open_clip", extra="clip")
     import open_clip
     from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 
     size = (open_clip.get_model_config(name) or {}).get("vision_cfg", {}).get("image_size", 224)
-    weighed: dict[str, Any] = merge_preprocess_dict(PreprocessCfg(), open_clip.get_pretrained_cfg(name, weights))
-    return weighed | {"size": size}
+    tag = weights if isinstance(weights, str) else ""
+    view = merge_preprocess_dict(PreprocessCfg(), open_clip.get_pretrained_cfg(name, tag))
+    interpolation = "bilinear" if view["interpolation"] == "bilinear" else "bicubic"  # also of "random"
+    border = [view["fill_color"]] * 3 if view["resize_mode"] == "longest" else None
+    statistics = tuple(view["mean"]), tuple(view["std"])
+    return ImageView(size, interpolation, *statistics, view["resize_mode"] == "squash", border=border)

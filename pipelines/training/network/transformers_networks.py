@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from inspect import signature
 from math import isqrt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from hiertree.errors import MissingResourceError, RecipeError, require_package
+from hiertree.errors import MissingResourceError, RecipeError, raised_as, require_package
 
 from ...clip_model import silence_logs
-from .pretrained_backbones import first_line, read_renamed_weights
+from .pretrained_backbones import ImageView, read_renamed_weights
 
 if TYPE_CHECKING:
     from ..recipe.settings import ModelSettings
@@ -56,17 +56,6 @@ class TransformersNetwork(nn.Module):
         if not self.tower.supports_gradient_checkpointing:
             raise AttributeError("gradient checkpointing")
         getattr(self.tower, f"{kind}_checkpointing_{'enable' if enable else 'disable'}")()
-
-
-class ImageView(NamedTuple):
-    """How an image processor prepares images."""
-
-    size: int  # height and width after the crop
-    side: int  # of the shorter side before the crop
-    squeezes: bool  # the whole image to a square before the crop
-    interpolation: str
-    mean: tuple[float, ...]  # of pixels in [0, 1], by channel
-    std: tuple[float, ...]
 
 
 def transformers_options(name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -130,7 +119,8 @@ def transformers_view(name: str) -> ImageView:
     share = getattr(processor, "crop_pct", None)  # ConvNeXT's, whose size is that after the crop
     squeezes = "shortest_edge" not in resized or (share is not None and side >= _CONVNEXT_SQUEEZED)
     side = side if squeezes or share is None else int(side / share)
-    return ImageView(crop, side, squeezes, interpolation, tuple(processor.image_mean), tuple(processor.image_std))
+    statistics = tuple(processor.image_mean), tuple(processor.image_std)
+    return ImageView(crop, interpolation, *statistics, squeezes, crop / side)
 
 
 def _vision_config(name: str, options: Mapping[str, Any]) -> Any:
@@ -157,17 +147,14 @@ def is_architecture(name: str) -> bool:
 
 def _loaded(name: str, load: Callable[[], Any]) -> Any:
     """What a loader of transformers returns; its errors name the network."""
-    try:
+    place = "a folder with config.json, or OWNER/NAME of the Hugging Face hub and a connection or its cache"
+    remedy = f"where there is a connection, `hf download {name}` brings it"
+    errors, expected = (ImportError, KeyError, RuntimeError, TypeError, ValueError), "an image network of transformers"
+    with (
+        raised_as(RecipeError, f"{TRANSFORMERS}{name}", expected=f"{expected}, its options and its weights", on=errors),
+        raised_as(MissingResourceError, f"{TRANSFORMERS}{name}", expected=place, remedy=remedy, on=OSError),
+    ):
         return load()
-    except OSError as error:
-        raise MissingResourceError(
-            f"{TRANSFORMERS}{name} ({first_line(error)})",
-            expected="a folder with config.json, or OWNER/NAME of the Hugging Face hub and a connection or its cache",
-            remedy=f"where there is a connection, `hf download {name}` brings it",
-        ) from error
-    except (ImportError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        problem = f"{TRANSFORMERS}{name} ({type(error).__name__}: {first_line(error)})"
-        raise RecipeError(problem, expected="an image network of transformers, its options and its weights") from error
 
 
 def _grid_side(states: Tensor) -> int:

@@ -7,7 +7,7 @@ So a loss's option is declared where the loss is, with its type and default, and
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, SerializeAsAny, TypeAda
 from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError, to_json
 
-from hiertree.errors import HiertreeError, MissingPackageError, MissingResourceError, RecipeError
+from hiertree.errors import HiertreeError, MissingPackageError, MissingResourceError, RecipeError, raised_as
 
 from ...settings import Section, custom_error, unknown_names
 
@@ -49,6 +49,11 @@ class Component(Section):
         """Whether the parameter is what makes a loss for a number of classes, not a loss."""
         function = type(self).function
         return function is not None and str(_parameters(function)[parameter].annotation) == LOSS_FACTORY
+
+    def is_kind_of(self, base: type) -> bool:
+        """Whether a class is named that derives from another."""
+        function = type(self).function
+        return isinstance(function, type) and issubclass(function, base)
 
     def require_trusted(self) -> Function:
         """What is named; an error where a folder of a run names code of someone's own, or what may download."""
@@ -218,17 +223,79 @@ def import_callable(name: str, *, setting: str) -> Function:
     module, _, attribute = name.partition(":")
     if not (all(part.isidentifier() for part in module.split(".")) and attribute.isidentifier()):
         raise RecipeError(f"{setting}={name!r}", expected="module:attribute, such as my_networks:tower")
-    try:
+    expected = f"a module {module} that Python can import"
+    remedy = "install it, or put its folder on the path: PYTHONPATH=FOLDER hiertree …"
+    errors = (ImportError, SyntaxError)
+    with raised_as(MissingResourceError, f"{setting}={name}", expected=expected, remedy=remedy, on=errors):
         imported = import_module(module)
-    except (ImportError, SyntaxError) as error:
-        raise MissingResourceError(
-            f"{setting}={name} ({error})",
-            expected=f"a module {module} that Python can import",
-            remedy="install it, or put its folder on the path: PYTHONPATH=FOLDER hiertree …",
-        ) from error
     function: Function | None = getattr(imported, attribute, None)
-    if function is None or not callable(function):
+    if not callable(function):
         place = getattr(imported, "__file__", None) or "built into Python"
         problem = f"{setting}={name}, where {module} ({place}) has no callable {attribute}"
         raise RecipeError(problem, expected="a class or a function")
     return function
+
+
+def loaders() -> Mapping[str, Function]:
+    """Benchmarks and the user's own images."""
+    from hiertree.datasets.registry import LOADERS
+
+    return LOADERS
+
+
+@cache
+def samplers() -> Mapping[str, Function]:
+    """Batch samplers of hiertree."""
+    from hiertree import samplers
+
+    members = {name: getattr(samplers, name) for name in samplers.__all__}
+    return {name: member for name, member in members.items() if "paths" in inspect.signature(member).parameters}
+
+
+@cache
+def losses() -> Mapping[str, Function]:
+    """Losses of hiertree."""
+    from hiertree import losses
+
+    return _subclasses(losses, losses.__all__, losses.Loss)
+
+
+@cache
+def transforms() -> Mapping[str, Function]:
+    """Transforms of torchvision."""
+    from torchvision.transforms import v2
+
+    return _subclasses(v2, dir(v2), v2.Transform)
+
+
+def _subclasses(module: Any, names: Iterable[str], base: type) -> dict[str, Function]:
+    members = {name: getattr(module, name) for name in names}
+    kinds = {name: member for name, member in members.items() if inspect.isclass(member) and member is not base}
+    return {name: kind for name, kind in kinds.items() if issubclass(kind, base)}
+
+
+@cache
+def optimizers() -> Mapping[str, Function]:
+    """Optimizers of torch, in lower case."""
+    from torch import optim
+
+    unusual = ("Optimizer", "LBFGS", "SparseAdam", "Muon")  # the base; a closure, sparse gradients, matrices needed
+    members = {name.lower(): getattr(optim, name) for name in dir(optim) if name not in unusual}
+    return {name: member for name, member in members.items() if inspect.isclass(member)} | {"sgd": sgd}
+
+
+def sgd(params: Any, lr: float, momentum: float = 0.9, dampening: float = 0.0, nesterov: bool | None = None) -> object:
+    """The optimizer of torch; ``nesterov`` None means where there is momentum without dampening."""
+    from torch.optim import SGD
+
+    is_nesterov = momentum > 0 and not dampening if nesterov is None else nesterov
+    return SGD(params, lr=lr, momentum=momentum, dampening=dampening, nesterov=is_nesterov)
+
+
+@cache
+def schedules() -> Mapping[str, Function]:
+    """Schedules of torch that numbers describe."""
+    from torch.optim import lr_scheduler
+
+    unusual = ("LambdaLR", "MultiplicativeLR", "SequentialLR", "ChainedScheduler", "ReduceLROnPlateau", "LRScheduler")
+    return {name: getattr(lr_scheduler, name) for name in lr_scheduler.__all__ if name not in unusual}

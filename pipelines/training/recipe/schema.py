@@ -36,8 +36,7 @@ from .settings import (
 
 # What a resumed run may change: where and how fast it runs, how often it is saved and measured, when it gives up.
 _FREE = (
-    *(("data", "root"), ("images", "workers"), ("images", "cache_folder")),
-    *(("images", "cache"), ("images", "cache_size")),
+    *(("data", "root"), ("images", "workers"), ("images", "cache"), ("images", "cache_size")),
     *(("training", "device"), ("training", "devices"), ("training", "checkpoint_every_steps"), ("training", "on_nan")),
     *(("training", "logger"), ("images", "max_pixels")),
     *(("evaluation", "every"), ("evaluation", "batch_size"), ("validation", "patience")),
@@ -47,30 +46,32 @@ _FREE = (
 class Recipe(Section):
     """One experiment."""
 
-    name: str = Field(description="what tables call it; a file's own name unless given")
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="the only source of randomness")
-    data: SerializeAsAny[Annotated[Component, BeforeValidator(DATA.validate)]] = Field(
-        description="`name` of a data set and the options of its loader"
-    )
-    images: ImageSettings = Field(ImageSettings(), description="how images become tensors")
-    sampler: SerializeAsAny[Annotated[Component, BeforeValidator(SAMPLER.validate)]] = Field(
-        description="`name` of a batch sampler and its options"
-    )
-    model: ModelSettings = Field(ModelSettings(), description="the network")
-    loss: SerializeAsAny[Annotated[Component, BeforeValidator(LOSS.validate)]] = Field(
-        description="`name` of a loss and its options"
-    )
+    name: str
+    """what tables call it; a file's own name unless given"""
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    """the only source of randomness"""
+    data: SerializeAsAny[Annotated[Component, BeforeValidator(DATA.validate)]]
+    """`name` of a data set and the options of its loader"""
+    images: ImageSettings = ImageSettings()
+    """how images become tensors"""
+    sampler: SerializeAsAny[Annotated[Component, BeforeValidator(SAMPLER.validate)]]
+    """`name` of a batch sampler and its options"""
+    model: ModelSettings = ModelSettings()
+    """the network"""
+    loss: SerializeAsAny[Annotated[Component, BeforeValidator(LOSS.validate)]]
+    """`name` of a loss and its options"""
     optimizer: SerializeAsAny[Annotated[OptimizerSettings, BeforeValidator(OPTIMIZER.validate)]] = Field(
-        {}, validate_default=True, description="how weights move"
+        {}, validate_default=True
     )
-    schedule: SerializeAsAny[Annotated[AnySchedule, BeforeValidator(SCHEDULE.validate)]] = Field(
-        ScheduleSettings(), description="how learning rates change"
-    )
-    training: TrainingSettings = Field(description="how long and on what")
-    evaluation: EvaluationSettings = Field(EvaluationSettings(), description="when the test split is measured")
-    validation: ValidationSettings | None = Field(
-        None, description="what picks the best epoch; null: nothing does, and the last epoch is reported"
-    )
+    """how weights move"""
+    schedule: SerializeAsAny[Annotated[AnySchedule, BeforeValidator(SCHEDULE.validate)]] = ScheduleSettings()
+    """how learning rates change"""
+    training: TrainingSettings
+    """how long and on what"""
+    evaluation: EvaluationSettings = EvaluationSettings()
+    """when the test split is measured"""
+    validation: ValidationSettings | None = None
+    """what picks the best epoch; null: nothing does, and the last epoch is reported"""
 
     def as_dict(self) -> dict[str, Any]:
         """Every setting, defaults included, as plain values that YAML and JSON can hold."""

@@ -12,8 +12,16 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, mod
 from hiertree.evaluation_options import Conventions
 
 from ...settings import Section, custom_error
-from .components import Component, ComponentKind
-from .known_names import loaders, losses, optimizers, samplers, schedules, transforms
+from .components import (
+    Component,
+    ComponentKind,
+    loaders,
+    losses,
+    optimizers,
+    samplers,
+    schedules,
+    transforms,
+)
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -27,11 +35,7 @@ Interpolation: TypeAlias = Literal["bilinear", "bicubic"]
 Precision: TypeAlias = Literal["32-true", "bf16-mixed", "16-mixed"]
 
 
-def _key(default: Any, meaning: str) -> Any:
-    return Field(default, description=meaning)
-
-
-_METRICS = Conventions.__dataclass_fields__["metrics"]
+_METRICS: Any = Conventions.__dataclass_fields__["metrics"]
 DATA = ComponentKind(
     loaders,
     {"split"},
@@ -51,19 +55,26 @@ class GlyphAugmentation(Section):
     """Small rotations, scalings, shears and shifts, as handwriting varies. Never a flip."""
 
     name: Literal["glyph"] = "glyph"
-    degrees: NonNegative = _key(10.0, "largest rotation, either way")
-    scale: Annotated[float, Field(ge=0, lt=1)] = _key(0.1, "largest change of size, as a fraction")
-    shear: NonNegative = _key(0.1, "largest shear, as a fraction of the side")
-    shift: Fraction = _key(0.08, "largest shift, as a fraction of the side")
+    degrees: NonNegative = 10.0
+    """largest rotation, either way"""
+    scale: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """largest change of size, as a fraction"""
+    shear: NonNegative = 0.1
+    """largest shear, as a fraction of the side"""
+    shift: Fraction = 0.08
+    """largest shift, as a fraction of the side"""
 
 
 class PhotoAugmentation(Section):
     """A random crop of random area and aspect ratio, resized, and a left-right flip."""
 
     name: Literal["photo"] = "photo"
-    smallest_area: Annotated[float, Field(gt=0, le=1)] = _key(0.2, "smallest area of the crop, as a fraction")
-    widest_aspect: Annotated[float, Field(ge=1)] = _key(4 / 3, "largest width over height, or height over width")
-    flip: bool = _key(True, "mirror every second image")
+    smallest_area: Annotated[float, Field(gt=0, le=1)] = 0.2
+    """smallest area of the crop, as a fraction"""
+    widest_aspect: Annotated[float, Field(ge=1)] = 4 / 3
+    """largest width over height, or height over width"""
+    flip: bool = True
+    """mirror every second image"""
 
 
 class NoAugmentation(Section):
@@ -88,48 +99,35 @@ def _augmentation(value: Any, info: ValidationInfo) -> Section | Transforms:
 class ImageSettings(Section):
     """How an image file becomes a tensor."""
 
-    size: Side = _key(32, "height and width in pixels")
-    channels: Literal[1, 3] = _key(3, "1 (gray) or 3 (RGB)")
-    resize: Side | tuple[Side, Side] | None = _key(
-        None,
-        "at evaluation: shorter side, or height and width, before the central crop; null squeezes the whole image into "
-        "the square",
-    )
-    interpolation: Interpolation = _key(
-        "bilinear", "at evaluation: how images are resized, `bilinear` or `bicubic`; always antialiased, as by Pillow"
-    )
-    border: tuple[Byte, ...] | None = _key(
-        None,
-        "at evaluation: color, by channel from 0 to 255, that completes the square; `resize` is then the longer side; "
-        "null adds no border",
-    )
-    cache: bool = _key(
-        True, "decode every image once and keep the evaluation's view of it, in memory or in `cache_folder`"
-    )
-    cache_folder: str | None = _key(
-        None,
-        "folder of memory-mapped files with those views, which runs share; null keeps them in memory, for tiny images",
-    )
-    cache_size: Side | None = _key(
-        None, "height and width of the views kept; null means `size`. Larger views keep detail for crops"
-    )
-    augmentation: Annotated[SerializeAsAny[Section] | Transforms, BeforeValidator(_augmentation)] = _key(
-        GlyphAugmentation(),
-        "what training does to an image: `name` is `glyph`, `photo`, `none`, a transform of torchvision's v2, "
-        "RandomResizedCrop for instance, with its options, or `module:attribute`; or a list of transforms",
-    )
-    exif_orientation: bool = _key(
-        False, "turn photographs upright as their EXIF says; false reads the pixels as stored, as the papers' code does"
-    )
-    max_pixels: Count | None = _key(
-        None, "width × height above which an image is refused, for it may fill the memory; null: 89 million, as Pillow"
-    )
-    workers: Annotated[int, Field(ge=0)] = _key(0, "processes that decode; 0 decodes in the training process")
-    on_bad_image: Literal["error", "skip"] = _key(
-        "error",
-        "`error` if an image does not decode, or `skip`: every image is decoded once before the run, and those that "
-        "fail are left out and listed in `metrics.json`",
-    )
+    former = frozenset({"cache_folder"})
+    size: Side = 32
+    """height and width in pixels"""
+    channels: Literal[1, 3] = 3
+    """1 (gray) or 3 (RGB)"""
+    resize: Side | tuple[Side, Side] | None = None
+    """at evaluation: shorter side, or height and width, before the central crop; null squeezes the whole image into the
+    square"""
+    interpolation: Interpolation = "bilinear"
+    """at evaluation: how images are resized, `bilinear` or `bicubic`; always antialiased, as by Pillow"""
+    border: tuple[Byte, ...] | None = None
+    """at evaluation: color, by channel from 0 to 255, that completes the square; `resize` is then the longer side; null
+    adds no border"""
+    cache: bool = True
+    """decode every image once and keep the evaluation's view of it in memory"""
+    cache_size: Side | None = None
+    """height and width of the views kept; null means `size`. Larger views keep detail for crops"""
+    augmentation: Annotated[SerializeAsAny[Section] | Transforms, BeforeValidator(_augmentation)] = GlyphAugmentation()
+    """what training does to an image: `name` is `glyph`, `photo`, `none`, a transform of torchvision's v2,
+    RandomResizedCrop for instance, with its options, or `module:attribute`; or a list of transforms"""
+    exif_orientation: bool = False
+    """turn photographs upright as their EXIF says; false reads the pixels as stored, as the papers' code does"""
+    max_pixels: Count | None = None
+    """width × height above which an image is refused, for it may fill the memory; null: 89 million, as Pillow"""
+    workers: Annotated[int, Field(ge=0)] = 0
+    """processes that decode; 0 decodes in the training process"""
+    on_bad_image: Literal["error", "skip"] = "error"
+    """`error` if an image does not decode, or `skip`: every image is decoded once before the run, and those that fail
+    are left out and listed in `metrics.json`"""
 
     @model_validator(mode="after")
     def _check_border(self) -> ImageSettings:
@@ -157,60 +155,49 @@ class ImageSettings(Section):
 class ModelSettings(Section):
     """Backbone → pooling → LayerNorm → linear projection → unit length."""
 
-    backbone: str = _key(
-        "small_cnn",
-        "`small_cnn` (built in, for tiny images), the name of a timm model, `hf-hub:OWNER/NAME` of one on the hub, "
-        "`open_clip:NAME` of an image tower, `transformers:NAME` of a repository, folder or architecture, or "
-        "`module:attribute` of your own",
-    )
-    backbone_options: dict[str, Any] = _key(
-        {}, "keyword options of a timm model or your own callable; of transformers, its configuration"
-    )
-    width: Count = _key(32, "channels of the first stage of `small_cnn`")
-    pretrained: bool | str = _key(
-        False,
-        "timm's or transformers' weights (true), open_clip's by name, a local `.safetensors`, `.pth` or `.pt` file, or "
-        "none (false)",
-    )
-    weights_names: str | None = _key(
-        None,
-        "`module:attribute`, a function of (tensors by name, network) that gives the tensors of a local file the names "
-        "of the network: your own, `timm.models:remap_state_dict`, which goes by their order, or a "
-        "`checkpoint_filter_fn` of timm",
-    )
-    mean: Statistics | None = _key(
-        None, "of pixels in [0, 1], by channel, subtracted from them; null: as the weights were trained"
-    )
-    std: tuple[Positive, ...] | None = _key(None, "by which they are then divided")
-    pooling: Literal["gem", "average", "max", "backbone"] = _key(
-        "gem", "`gem`, `average` or `max` over the feature map, or `backbone`: what the network does itself"
-    )
-    layer_norm: bool = _key(True, "normalize the pooled features, without affine parameters")
-    l2_norm: bool = _key(False, "instead scale the pooled features to unit length, as networks for landmarks do")
-    embedding_size: Count | None = _key(
-        128, "dimensions of an embedding; null: the features as they are, without a projection"
-    )
-    projection_bias: bool = _key(True, "whether the linear projection adds a bias")
-    projection_init: Literal["random", "pca", "pca_whitened"] = _key(
-        "random",
-        "`random`, or the principal directions of the features of training images before the first step (`pca`), each "
-        "scaled to unit variance with `pca_whitened`; the mean of the features goes into the bias if there is one",
-    )
-    projection_images: Count = _key(
-        20_000, "training images for that PCA, drawn with the seed; all of them if there are fewer"
-    )
-    freeze_backbone_epochs: Annotated[int, Field(ge=0)] = _key(
-        0, "epochs at the start in which only head and loss learn"
-    )
-    gradient_checkpointing: bool = _key(
-        False,
-        "compute most activations of the backbone again in the backward pass instead of keeping them: less memory for "
-        "one more forward pass. BatchNorm must be frozen",
-    )
-    freeze_batch_norm: bool = _key(False, "use the backbone's stored BatchNorm statistics in training too")
-    sync_batch_norm: bool = _key(
-        False, "with several processes, normalize over the whole batch and not over each process's part; GPUs only"
-    )
+    backbone: str = "small_cnn"
+    """`small_cnn` (built in, for tiny images), the name of a timm model, `hf-hub:OWNER/NAME` of one on the hub,
+    `open_clip:NAME` of an image tower, `transformers:NAME` of a repository, folder or architecture, or
+    `module:attribute` of your own"""
+    backbone_options: dict[str, Any] = Field(default={})
+    """keyword options of a timm model or your own callable; of transformers, its configuration"""
+    width: Count = 32
+    """channels of the first stage of `small_cnn`"""
+    pretrained: bool | str = False
+    """timm's or transformers' weights (true), open_clip's by name, a local `.safetensors`, `.pth` or `.pt` file, or
+    none (false)"""
+    weights_names: str | None = None
+    """`module:attribute`, a function of (tensors by name, network) that gives the tensors of a local file the names of
+    the network: your own, `timm.models:remap_state_dict`, which goes by their order, or a `checkpoint_filter_fn` of
+    timm"""
+    mean: Statistics | None = None
+    """of pixels in [0, 1], by channel, subtracted from them; null: as the weights were trained"""
+    std: tuple[Positive, ...] | None = None
+    """by which they are then divided"""
+    pooling: Literal["gem", "average", "max", "backbone"] = "gem"
+    """`gem`, `average` or `max` over the feature map, or `backbone`: what the network does itself"""
+    layer_norm: bool = True
+    """normalize the pooled features, without affine parameters"""
+    l2_norm: bool = False
+    """instead scale the pooled features to unit length, as networks for landmarks do"""
+    embedding_size: Count | None = 128
+    """dimensions of an embedding; null: the features as they are, without a projection"""
+    projection_bias: bool = True
+    """whether the linear projection adds a bias"""
+    projection_init: Literal["random", "pca", "pca_whitened"] = "random"
+    """`random`, or the principal directions of the features of training images before the first step (`pca`), each
+    scaled to unit variance with `pca_whitened`; the mean of the features goes into the bias if there is one"""
+    projection_images: Count = 20_000
+    """training images for that PCA, drawn with the seed; all of them if there are fewer"""
+    freeze_backbone_epochs: Annotated[int, Field(ge=0)] = 0
+    """epochs at the start in which only head and loss learn"""
+    gradient_checkpointing: bool = False
+    """compute most activations of the backbone again in the backward pass instead of keeping them: less memory for one
+    more forward pass. BatchNorm must be frozen"""
+    freeze_batch_norm: bool = False
+    """use the backbone's stored BatchNorm statistics in training too"""
+    sync_batch_norm: bool = False
+    """with several processes, normalize over the whole batch and not over each process's part; GPUs only"""
 
     @model_validator(mode="after")
     def _check(self) -> ModelSettings:
@@ -230,17 +217,21 @@ class ModelSettings(Section):
 class OptimizerSettings(Component):
     """One optimizer, three groups of parameters: backbone, head, and what the loss learns (its proxies)."""
 
-    name: str = _key(
-        "adam",
-        "an optimizer of `torch.optim` in lower case, with its options (`sgd` has momentum 0.9, Nesterov's), or "
-        "`module:attribute`",
-    )
-    lr: Positive = _key(1e-3, "learning rate of the backbone, and of the others unless they have their own")
-    head_lr: Positive | None = _key(None, "learning rate of the head; null means `lr`")
-    proxies_lr: Positive | None = _key(None, "learning rate of the loss's parameters; null means `lr`")
-    weight_decay: NonNegative = _key(0.0, "of backbone and head")
-    proxies_weight_decay: NonNegative = _key(0.0, "of the loss's parameters")
-    clip_norm: Positive | None = _key(None, "largest norm of the gradient; null does not clip")
+    name: str = "adam"
+    """an optimizer of `torch.optim` in lower case, with its options (`sgd` has momentum 0.9, Nesterov's), or
+    `module:attribute`"""
+    lr: Positive = 1e-3
+    """learning rate of the backbone, and of the others unless they have their own"""
+    head_lr: Positive | None = None
+    """learning rate of the head; null means `lr`"""
+    proxies_lr: Positive | None = None
+    """learning rate of the loss's parameters; null means `lr`"""
+    weight_decay: NonNegative = 0.0
+    """of backbone and head"""
+    proxies_weight_decay: NonNegative = 0.0
+    """of the loss's parameters"""
+    clip_norm: Positive | None = None
+    """largest norm of the gradient; null does not clip"""
 
 
 OPTIMIZER = ComponentKind(
@@ -255,16 +246,13 @@ OPTIMIZER = ComponentKind(
 class AnySchedule(Component):
     """How learning rates change, step by step."""
 
-    name: str = _key(
-        "cosine",
-        "`cosine` falls to `final` along half a cosine, `step` falls at the milestones, `constant` stays; a class of "
-        "`torch.optim.lr_scheduler` with its options; or `module:attribute`",
-    )
-    warmup_epochs: NonNegative = _key(0.0, "epochs in which the rates first rise linearly from 0")
-    hold_epochs: NonNegative = _key(
-        0.0,
-        "epochs in which the rates stand still before the schedule begins; it keeps its length and is cut at the end",
-    )
+    name: str = "cosine"
+    """`cosine` falls to `final` along half a cosine, `step` falls at the milestones, `constant` stays; a class of
+    `torch.optim.lr_scheduler` with its options; or `module:attribute`"""
+    warmup_epochs: NonNegative = 0.0
+    """epochs in which the rates first rise linearly from 0"""
+    hold_epochs: NonNegative = 0.0
+    """epochs in which the rates stand still before the schedule begins; it keeps its length and is cut at the end"""
 
     @property
     def ends_with_the_run(self) -> bool:
@@ -276,20 +264,24 @@ class TorchSchedule(AnySchedule):
     """A schedule of torch, or the user's own of that kind."""
 
     name: str
-    unit: Literal["epoch", "step"] = _key("epoch", "of torch's schedules: what they count")
+    unit: Literal["epoch", "step"] = "epoch"
+    """of torch's schedules: what they count"""
 
 
 class ScheduleSettings(AnySchedule):
     """A factor on the learning rates."""
 
     name: Literal["cosine", "step", "constant"] = "cosine"
-    final: Fraction = _key(0.0, "fraction of the learning rate at the end")
-    head_final: Fraction | None = _key(None, "the same for the head; null means `final`")
-    proxies_final: Fraction | None = _key(None, "the same for the loss's parameters; null means `final`")
-    milestones: tuple[Positive, ...] = _key(
-        (), "of `step`: after each of these epochs every learning rate is multiplied by `factor`; twice if listed twice"
-    )
-    factor: Annotated[float, Field(gt=0, le=1)] = _key(0.1, "of `step`")
+    final: Fraction = 0.0
+    """fraction of the learning rate at the end"""
+    head_final: Fraction | None = None
+    """the same for the head; null means `final`"""
+    proxies_final: Fraction | None = None
+    """the same for the loss's parameters; null means `final`"""
+    milestones: tuple[Positive, ...] = ()
+    """of `step`: after each of these epochs every learning rate is multiplied by `factor`; twice if listed twice"""
+    factor: Annotated[float, Field(gt=0, le=1)] = 0.1
+    """of `step`"""
 
     @model_validator(mode="after")
     def _require_milestones_of_steps(self) -> ScheduleSettings:
@@ -311,81 +303,67 @@ SCHEDULE = ComponentKind(
 class TrainingSettings(Section):
     """How long, on what, and how often a checkpoint is kept."""
 
-    epochs: Annotated[int, Field(ge=0)] = Field(description="passes over the sampler; 0 measures the network untrained")
-    device: Literal["auto", "cpu", "cuda"] = _key("auto", "`auto` takes a GPU if there is one; `cuda` requires one")
-    devices: Count | Literal["auto"] = _key(
-        1,
-        "processes that share every batch, one GPU of this machine each (without GPUs, that many CPU processes); "
-        "`auto` takes all GPUs. Under torchrun, `fabric run` or SLURM, the number of processes started counts instead",
-    )
-    precision: Precision = _key("32-true", "as Lightning Fabric names it; the loss is always computed in float32")
-    checkpoint_every_steps: Count | None = _key(
-        None, "steps between checkpoints; null keeps one at the end of each epoch only"
-    )
-    accumulate: Literal["none", "two_pass"] = _key(
-        "none",
-        "`two_pass` embeds a batch twice, a chunk at a time, and computes the loss once in between: the gradient of "
-        "the whole batch in the memory of a chunk. BatchNorm must be frozen",
-    )
-    chunk_size: Count = _key(64, "images of a chunk")
-    compile: bool = _key(
-        False,
-        "translate the network with `torch.compile` at the first step, which takes minutes and needs a C++ compiler",
-    )
-    ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = _key(
-        None,
-        "measure and keep the exponential moving average of the weights: after each step, this fraction of the average "
-        "plus the rest of the new weights; null keeps the last weights",
-    )
-    start_from: str | None = _key(
-        None,
-        "folder of an earlier run, or its `best/`, whose weights the network starts with; a head of another size, the "
-        "loss, the optimizer and the schedule start anew",
-    )
-    logger: Literal["tensorboard", "csv", "wandb", "mlflow", "none"] = _key(
-        "tensorboard",
-        "what logs losses and metrics step by step, besides `history.jsonl`; `wandb` and `mlflow` need the extra "
-        "`interop` and that package",
-    )
-    on_nan: Literal["stop", "skip"] = _key(
-        "stop", "`stop` if a loss or its gradient is not finite, or `skip` the batch; the tenth in a row stops"
-    )
+    epochs: Annotated[int, Field(ge=0)]
+    """passes over the sampler; 0 measures the network untrained"""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """`auto` takes a GPU if there is one; `cuda` requires one"""
+    devices: Count | Literal["auto"] = 1
+    """processes that share every batch, one GPU of this machine each (without GPUs, that many CPU processes); `auto`
+    takes all GPUs. Under torchrun, `fabric run` or SLURM, the number of processes started counts instead"""
+    precision: Precision = "32-true"
+    """as Lightning Fabric names it; the loss is always computed in float32"""
+    checkpoint_every_steps: Count | None = None
+    """steps between checkpoints; null keeps one at the end of each epoch only"""
+    accumulate: Literal["none", "two_pass"] = "none"
+    """`two_pass` embeds a batch twice, a chunk at a time, and computes the loss once in between: the gradient of the
+    whole batch in the memory of a chunk. BatchNorm must be frozen"""
+    chunk_size: Count = 64
+    """images of a chunk"""
+    compile: bool = False
+    """translate the network with `torch.compile` at the first step, which takes minutes and needs a C++ compiler"""
+    ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """measure and keep the exponential moving average of the weights: after each step, this fraction of the average
+    plus the rest of the new weights; null keeps the last weights"""
+    start_from: str | None = None
+    """folder of an earlier run, or its `best/`, whose weights the network starts with; a head of another size, the
+    loss, the optimizer and the schedule start anew"""
+    logger: Literal["tensorboard", "csv", "wandb", "mlflow", "none"] = "tensorboard"
+    """what logs losses and metrics step by step, besides `history.jsonl`; `wandb` and `mlflow` need the extra `interop`
+    and that package"""
+    on_nan: Literal["stop", "skip"] = "stop"
+    """`stop` if a loss or its gradient is not finite, or `skip` the batch; the tenth in a row stops"""
 
 
 class EvaluationSettings(Section):
     """When the test split is measured, and how its images are embedded."""
 
-    every: Count | None = _key(None, "epochs between evaluations; null evaluates after the last epoch only")
-    batch_size: Count = _key(512, "images embedded at once")
-    scales: Annotated[tuple[Positive, ...], Field(min_length=1)] = _key(
-        (1.0,), "image sizes, as factors of `images.size`, over whose embeddings the mean is taken"
-    )
-    metrics: tuple[str, ...] | None = _key(_METRICS.default, _METRICS.metadata["help"])
-    select: str = _key(
-        "H-AP",
-        "metric that names the best epoch; without a `validation` it is that of the test split, is only noted, and the "
-        "results reported are those of the last epoch all the same",
-    )
+    every: Count | None = None
+    """epochs between evaluations; null evaluates after the last epoch only"""
+    batch_size: Count = 512
+    """images embedded at once"""
+    scales: Annotated[tuple[Positive, ...], Field(min_length=1)] = (1.0,)
+    """image sizes, as factors of `images.size`, over whose embeddings the mean is taken"""
+    metrics: tuple[str, ...] | None = Field(default=_METRICS.default, description=_METRICS.metadata["help"])
+    select: str = "H-AP"
+    """metric that names the best epoch; without a `validation` it is that of the test split, is only noted, and the
+    results reported are those of the last epoch all the same"""
 
 
 class ValidationSettings(Section):
     """Images that pick the best epoch and may end the run; the test split then picks nothing. `split` or `classes`."""
 
-    split: str | None = _key(None, "a split of the data set, `val` for instance")
-    classes: Annotated[float, Field(gt=0, lt=1)] | None = _key(
-        None,
-        "share of the finest training classes, drawn by the seed, that is held out of training with all its images",
-    )
-    every: Count = _key(1, "epochs between evaluations; the last epoch is evaluated in any case")
-    select: str | None = _key(
-        None, "metric that picks the best epoch, any name that `evaluate` takes; null means `evaluation.select`"
-    )
-    direction: Literal["up", "down"] | None = _key(
-        None, "where that metric goes as it improves; null: down for distances and coarse `first-error[l]`, else up"
-    )
-    patience: Count | None = _key(
-        None, "evaluations without improvement after which the run stops; null never stops it"
-    )
+    split: str | None = None
+    """a split of the data set, `val` for instance"""
+    classes: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """share of the finest training classes, drawn by the seed, that is held out of training with all its images"""
+    every: Count = 1
+    """epochs between evaluations; the last epoch is evaluated in any case"""
+    select: str | None = None
+    """metric that picks the best epoch, any name that `evaluate` takes; null means `evaluation.select`"""
+    direction: Literal["up", "down"] | None = None
+    """where that metric goes as it improves; null: down for distances and coarse `first-error[l]`, else up"""
+    patience: Count | None = None
+    """evaluations without improvement after which the run stops; null never stops it"""
 
     @model_validator(mode="after")
     def _require_one_source(self) -> ValidationSettings:

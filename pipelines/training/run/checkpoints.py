@@ -1,4 +1,4 @@
-"""The checkpoints of one run: written during training, read to resume, and kept as long as they are needed."""
+"""The progress of a run, the choice of its best epoch, and the checkpoints that keep both."""
 
 from __future__ import annotations
 
@@ -6,28 +6,103 @@ import hashlib
 import json
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 from torch import Tensor
 
-from hiertree.errors import CheckpointError
+from hiertree.errors import CheckpointError, raised_as
 from hiertree.io import files
 from hiertree.io.provenance import sha256
 from hiertree.io.reading import Complaint, read_json_object, read_tensors, reading_file, reading_json
+from hiertree.metrics.request import improves_downward
 
 from ..learning.learner import Learner
 from ..recipe.schema import Recipe
-from .run_state import RunState
 
 FORMAT = "hiertree checkpoint 2"
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
 _REMEDY = "remove this folder to go on from an older checkpoint, or start again (--fresh)"
 _WHOLE: Complaint = {"expected": "a whole checkpoint", "remedy": _REMEDY, "kind": CheckpointError}
+
+
+@dataclass
+class RunState:
+    """The progress of a run; a checkpoint stores it as JSON."""
+
+    epoch: int = 0  # epochs done
+    batch: int = 0  # batches done in the current epoch
+    step: int = 0  # batches done in total
+    sums: dict[str, float] = field(default_factory=dict)  # loss and terms, summed over the current epoch
+    history: list[dict[str, Any]] = field(default_factory=list)  # one row per finished epoch
+    best: dict[str, float] | None = None  # epoch, step and value of the best evaluation so far
+    skipped: int = 0  # batches of the current epoch that were skipped because their loss was not finite
+    skipped_in_a_row: int = 0  # batches skipped since the last one that was not
+    measured: bool = True  # whether the last finished epoch has been evaluated, as far as that was due
+    started_from: dict[str, Any] | None = None  # path, size and hash of the weights that it started with
+
+    def count_batch(self, values: Mapping[str, float]) -> None:
+        """Count a batch and add its loss and terms; a skipped batch has none."""
+        self.batch += 1
+        self.step += 1
+        for name, value in values.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+
+    def mean_losses(self) -> dict[str, float]:
+        """Loss and terms, averaged over the batches of this epoch that were not skipped, and the number skipped."""
+        learned = max(1, self.batch - self.skipped)
+        means = {name: total / learned for name, total in self.sums.items()}
+        return means | ({"skipped": self.skipped} if self.skipped else {})
+
+    def end_epoch(self) -> None:
+        """Count an epoch and reset what belongs to it."""
+        self.epoch, self.batch, self.sums, self.skipped, self.measured = self.epoch + 1, 0, {}, 0, False
+
+    def steps_needed(self) -> set[int]:
+        """Steps of the checkpoints from which the run resumes: the last one, and the best so far."""
+        return {self.step} | ({int(self.best["step"])} if self.best else set())
+
+
+@dataclass(frozen=True)
+class EpochSelection:
+    """The choice of the best epoch; without a validation it is judged on the test split and has no effect."""
+
+    metric: str  # that is compared
+    downward: bool = False  # whether the metric falls as it improves
+    patience: int | None = None  # evaluations without improvement after which the run stops; None never stops it
+
+    @classmethod
+    def from_recipe(cls, recipe: Recipe, *, num_levels: int) -> EpochSelection:
+        """The selection that a recipe asks for; its tree has ``num_levels``."""
+        settings, metric = recipe.validation, recipe.evaluation.select
+        if settings is None:
+            return cls(metric)
+        metric = settings.select or metric
+        direction = settings.direction or ("down" if improves_downward(metric, num_levels=num_levels) else "up")
+        return cls(metric, direction == "down", settings.patience)
+
+    def note(self, state: RunState, metrics: Mapping[str, float]) -> None:
+        """Remember the epoch that has just been evaluated if it is the best so far."""
+        value = metrics.get(self.metric)
+        best = None if state.best is None else state.best["value"]
+        if value is not None and (best is None or (value < best if self.downward else value > best)):
+            state.best = {"epoch": state.epoch, "step": state.step, "value": value}
+
+    def gives_up(self, state: RunState) -> bool:
+        """Whether none of the last evaluations, as many as the patience, has improved."""
+        best_epoch = 0 if state.best is None else state.best["epoch"]
+        evaluations = sum("validation" in row and row["epoch"] > best_epoch for row in state.history)
+        return self.patience is not None and evaluations >= self.patience
+
+    def describe_stop(self, state: RunState) -> str:
+        """Say that the run has stopped, and why."""
+        time = f"epoch {state.best['epoch']:g}" if state.best else "the start"
+        stopped = f"stopped after epoch {state.epoch}: {self.metric} of the validation has not improved since {time}"
+        return f"{stopped} (validation.patience={self.patience})"
 
 
 def save_checkpoint(
@@ -63,7 +138,8 @@ def read_checkpoint(path: Path, *, accepts: Callable[[str], bool]) -> tuple[dict
     """Read the tensors and the state of one checkpoint."""
     content = _checked(path)
     if not accepts(content["recipe"]):
-        raise _refused(f"{path}, of another recipe", "a checkpoint of this recipe")
+        problem = f"{path}, of another recipe"
+        raise CheckpointError(problem, expected="a checkpoint of this recipe", remedy=_REMEDY)
     return read_tensors(path / _TENSORS, **_WHOLE), content["state"]
 
 
@@ -88,17 +164,14 @@ def _checked(path: Path) -> dict[str, Any]:
     """The content of ``state.json``, where it and the tensors are as they were written."""
     with reading_json(path / _STATE, **_WHOLE) as content:
         if content["format"] != FORMAT:
-            raise _refused(f"{path}, of the format {str(content['format'])[:40]!r}", f"a checkpoint ({FORMAT})")
+            problem = f"{path / _STATE}, of the format {str(content['format'])[:40]!r}"
+            raise CheckpointError(problem, expected=f"a checkpoint ({FORMAT})", remedy=_REMEDY)
         if content["check"] != _digest(content):
             raise ValueError("other content than was written")
     with reading_file(path / _TENSORS, **_WHOLE):
         if sha256(path / _TENSORS) != content["sha256"]:
             raise ValueError("other bytes than were written")
     return content
-
-
-def _refused(problem: str, expected: str = "a whole checkpoint") -> CheckpointError:
-    return CheckpointError(problem, expected=expected, remedy=_REMEDY)
 
 
 def list_checkpoints(folder: Path) -> dict[int, Path]:
@@ -125,10 +198,10 @@ class RunCheckpoints:
 
     def write(self, state: RunState) -> None:
         """Write a checkpoint and remove the earlier ones, except the one before and the best of either."""
-        tensors, fingerprint = self._learner.tensors(), self._recipe.fingerprint()
+        content, fingerprint = {"position": asdict(state), **self._learner.numbers()}, self._recipe.fingerprint()
         with _writing(state.step):
-            save_checkpoint(self._folder, tensors, self._content(state), step=state.step, fingerprint=fingerprint)
-        previous_steps, self._kept = self._kept, _steps_needed(state)
+            save_checkpoint(self._folder, self._learner.tensors(), content, step=state.step, fingerprint=fingerprint)
+        previous_steps, self._kept = self._kept, state.steps_needed()
         remove_checkpoints(self._folder, keep=previous_steps | self._kept)
 
     def update(self, state: RunState) -> None:
@@ -136,11 +209,9 @@ class RunCheckpoints:
         path = checkpoint_path(self._folder, step=state.step)
         with _writing(state.step):
             content = read_json_object(path / _STATE, **_WHOLE)
-            _write_state(path, content["recipe"], content["sha256"], self._content(state))
-        self._kept = _steps_needed(state)
-
-    def _content(self, state: RunState) -> dict[str, Any]:
-        return {"position": asdict(state), **self._learner.numbers()}
+            new_state = {"position": asdict(state), **self._learner.numbers()}
+            _write_state(path, content["recipe"], content["sha256"], new_state)
+        self._kept = state.steps_needed()
 
     def restore(self, checkpoint: Path) -> RunState:
         """Load the tensors of a checkpoint into the learner; returns how far the run was."""
@@ -148,34 +219,23 @@ class RunCheckpoints:
         with reading_file(checkpoint / _STATE, expected="the state of a training run", kind=CheckpointError):
             state = RunState(**content["position"])
             self._learner.load(tensors, content, step=state.step)
-        self._kept = _steps_needed(state)
+        self._kept = state.steps_needed()
         return state
 
     def restore_network(self, *, step: int) -> None:
         """Load the network after an earlier step, whose checkpoint was kept, into the learner."""
-        try:
+        problem, expected = f"the best network, of step {step}, is lost", "a whole checkpoint"
+        remedy = "the last network is whole in the run's folder; train again (--fresh) to have the best one too"
+        with raised_as(CheckpointError, problem, expected=expected, remedy=remedy, on=CheckpointError):
             tensors, content = read_checkpoint(checkpoint_path(self._folder, step=step), accepts=self._recipe.accepts)
-        except CheckpointError as error:
-            raise CheckpointError(
-                f"the best network, of step {step}, is lost: {error.given}",
-                expected="a whole checkpoint",
-                remedy="the last network is whole in the run's folder; train again (--fresh) to have the best one too",
-            ) from error
         self._learner.load(tensors, content, step=step)
 
 
-@contextmanager
-def _writing(step: int) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(
-            f"the checkpoint of step {step} was not written ({error})",
-            expected="room on the disk",
-            remedy="free some and run the same command: it goes on from the checkpoint before, which is whole",
-        ) from error
-
-
-def _steps_needed(state: RunState) -> set[int]:
-    """Steps of the checkpoints that a run needs to resume from its state: the last one, and the best so far."""
-    return {state.step} | ({int(state.best["step"])} if state.best else set())
+def _writing(step: int) -> AbstractContextManager[None]:
+    return raised_as(
+        CheckpointError,
+        f"the checkpoint of step {step} was not written",
+        expected="room on the disk",
+        remedy="free some and run the same command: it goes on from the checkpoint before, which is whole",
+        on=(OSError, SafetensorError),
+    )

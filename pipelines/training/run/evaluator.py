@@ -26,7 +26,7 @@ from ..data.batches import batch_loader, keys_in_order
 from ..data.views import ImageViews
 from ..distributed.processes import ALONE, Processes
 from ..learning.learner import Learner
-from ..recipe.known_names import losses
+from ..recipe.components import Component
 from ..recipe.schema import Recipe
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from hiertree.datasets import ImageSource
     from hiertree.metrics import ProtocolName
-
-_LEARN_CODES = [name for name, loss in losses().items() if isinstance(loss, type) and issubclass(loss, CodeLoss)]
 
 
 def list_name(part: ImageDataset) -> str:
@@ -105,8 +103,8 @@ class SplitEvaluator:
         self._protocol = cast("ProtocolName | None", dataset.protocol)  # evaluate refuses unknown ones
         self._metrics = self._settings.metrics
         self._averages = self._protocol == "dyml" or len(self._lists) > 1  # over lists or levels
-        inner = getattr(recipe.loss, "loss", None)  # of a memory; of other libraries' losses it is a name
-        self._codes = not {recipe.loss.name, getattr(inner, "name", None)}.isdisjoint(_LEARN_CODES)
+        inner_losses = [value for value in recipe.loss.options().values() if isinstance(value, Component)]
+        self._codes = any(loss.is_kind_of(CodeLoss) for loss in (recipe.loss, *inner_losses))
         self.names = self._checked_names()
         if select is not None and select not in self.names:
             self._compute_too(select)
@@ -146,31 +144,32 @@ class SplitEvaluator:
         lists = {}
         for part, rows in zip(self._lists, self._rows, strict=True):
             arrays, name = retrieval_arrays(part, embeddings[rows]), list_name(part)
-            if isinstance(part, GradedDataset):
-                result = self._graded(part, arrays["embeddings"], arrays.get("gallery_embeddings"), codes=codes)
-            else:
-                result = self._evaluated(arrays, codes=codes, progress=True, distributed=distributed)
+            result = self._evaluated(part, arrays, codes=codes, progress=True, distributed=distributed)
             lists[name] = ListResult(arrays, replace(result, names=self._named(result.names, name)))
         self._warn_of_few_queries(lists)
         return lists
 
     def _evaluated(
         self,
+        part: ImageDataset,
         arrays: Mapping[str, NDArray[Any]],
         *,
-        codes: bool = False,
+        codes: bool,
         progress: bool = False,
         distributed: bool = False,
     ) -> Evaluation:
         """Rank by cosine similarity, or codes by Hamming distance, and compute every metric."""
-        options: dict[str, Any] = {"query_ids": arrays.get("ids"), "gallery_ids": arrays.get("gallery_ids")}
-        options |= {"metrics": self._metrics, "protocol": self._protocol}
         vectors, gallery = arrays["embeddings"], arrays.get("gallery_embeddings")
-        paths = arrays["paths"], arrays.get("gallery_paths")
+        if isinstance(part, GradedDataset):
+            return self._graded(part, vectors, gallery, codes=codes)
+        options: Any = {"query_ids": arrays.get("ids"), "gallery_ids": arrays.get("gallery_ids")}
+        options |= {"metrics": self._metrics, "protocol": self._protocol}
+        paths, gallery_paths = arrays["paths"], arrays.get("gallery_paths")
         if codes:
-            vectors, gallery = _bits(vectors), None if gallery is None else _bits(gallery)
-            return evaluate_codes(vectors, paths[0], gallery, paths[1], **options)
-        return evaluate(vectors, paths[0], gallery, paths[1], **options, progress=progress, distributed=distributed)
+            return evaluate_codes(
+                _bits(vectors), paths, None if gallery is None else _bits(gallery), gallery_paths, **options
+            )
+        return evaluate(vectors, paths, gallery, gallery_paths, **options, progress=progress, distributed=distributed)
 
     def _graded(
         self, part: GradedDataset, queries: NDArray[Any], gallery: NDArray[Any] | None, *, codes: bool
@@ -215,13 +214,11 @@ class SplitEvaluator:
         return (*means_over_lists(dict.fromkeys(names, 0.0)), *names) if self._averages else names
 
     def _metric_names(self, part: ImageDataset) -> tuple[str, ...]:
-        if isinstance(part, GradedDataset):
-            return self._graded(part, np.eye(2), None if part.gallery is None else np.eye(2), codes=self._codes).names
         two: dict[str, Any] = {"embeddings": np.eye(2), "paths": part.paths[:2]}
         if part.gallery is not None:
             two |= {f"gallery_{name}": values for name, values in two.items()}
             two |= {"ids": ["a", "b"], "gallery_ids": ["c", "d"]}
-        return self._evaluated(two, codes=self._codes).names
+        return self._evaluated(part, two, codes=self._codes).names
 
 
 def _bits(embeddings: NDArray[Any]) -> NDArray[np.bool_]:

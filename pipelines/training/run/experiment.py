@@ -8,23 +8,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hiertree.datasets import ImageDataset
+from hiertree.datasets.duplicate_images import check_apart
 from hiertree.io.locks import locked_folder, remove_abandoned_lock
 
+from ..data.splits import describe_validation, load_learning_splits, load_split
 from ..distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
-from ..distributed.starting import run_processes
+from ..distributed.group import StopRequest, ending_together, run_processes
+from ..distributed.processes import Processes
+from ..recipe.reading import check_recipe
 from ..recipe.schema import Recipe
-
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
-
-    from hiertree.datasets import ImageDataset
-
-    from ..distributed.processes import Processes
-    from .run_folder import RunFolder
-    from .stopping import StopRequest
-    from .training_run import TrainingRun
+from .run_folder import RunFolder
+from .training_run import TrainingRun
 
 
 def doubtful_settings(recipe: Recipe, train_set: ImageDataset) -> Iterator[str]:
@@ -61,6 +58,14 @@ class TrainedRun:
     best: dict[str, float] | None = None  # epoch, step and value of the best evaluation, if there was one
     is_first: bool = True  # whether this process, of those that a launcher started, should report
 
+    @classmethod
+    def from_content(
+        cls, folder: RunFolder, content: Mapping[str, Any], *, already_finished: bool = False, is_first: bool = True
+    ) -> TrainedRun:
+        """The run with this content of ``metrics.json``."""
+        best_metrics, best = content.get("best_metrics"), content.get("best")
+        return cls(folder.path, content["metrics"], already_finished, best_metrics, best, is_first)
+
 
 def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -> TrainedRun:
     """Run an experiment, or what is left of it.
@@ -95,78 +100,54 @@ def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -
     >>> 0 < run.metrics["H-AP"] <= 1
     True
     """
-    from .run_folder import RunFolder
-
     folder, launch = RunFolder(Path(out)), detect_launch()
     devices = number_of_devices(recipe.training) if launch is None else 1
     if devices == 1:
         return _train_in_this_process(recipe, folder, fresh=fresh, launch=launch)
     if content := _finished(recipe, folder, fresh=fresh):
-        return _trained(folder, content, is_finished=True)
+        return TrainedRun.from_content(folder, content, already_finished=True)
     run_processes(_train_as_one_of_several, recipe.as_dict(), os.fspath(out), fresh, count=devices)
     content = folder.finished(recipe)
     assert content is not None  # the first process has written it
-    return _trained(folder, content, is_finished=False)
+    return TrainedRun.from_content(folder, content)
 
 
 def _train_as_one_of_several(recipe: Mapping[str, Any], out: str, fresh: bool) -> None:
     """The entry point of each started process; settings arrive as plain values, since components do not pickle."""
-    from ..recipe.reading import check_recipe
-
     train(check_recipe(recipe, imports=None), out, fresh=fresh)
 
 
 def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, launch: Launch | None) -> TrainedRun:
-    from ..distributed.group import ending_together
-    from ..distributed.processes import Processes
-    from .stopping import StopRequest
-
+    """Read the images, check everything, claim the folder, and train; nothing if the run is finished."""
     fabric = build_fabric(recipe.training, launch)
     processes = Processes(None if launch is None else fabric)
     with ExitStack() as stack:
         stack.enter_context(ending_together(processes))
         content = processes.from_first(lambda: _finished(recipe, folder, fresh=fresh))
-        already_finished = content is not None
-        if content is None:
-            stop = StopRequest(processes)
-            if processes.size == 1:  # else the others would wait for one that ends
-                stack.enter_context(stop.listening(before_steps=True))
-            processes.from_first(lambda: stack.enter_context(locked_folder(folder.path)))
-            content = _run(recipe, folder, fabric, processes, stop, fresh=fresh).finish()
-    return _trained(folder, content, is_finished=already_finished, is_first=processes.is_first)
-
-
-def _run(
-    recipe: Recipe, folder: RunFolder, fabric: Fabric, processes: Processes, stop: StopRequest, *, fresh: bool
-) -> TrainingRun:
-    """Read the images, check everything, and claim the folder."""
-    from hiertree.datasets.duplicate_images import check_apart
-
-    from ..data.splits import describe_validation, load_learning_splits, load_split
-    from .training_run import TrainingRun
-
-    with processes.agreeing():
-        train_set, validation_set = load_learning_splits(recipe)
-        test_set = load_split(recipe, "test")
-        check_apart(train_set, test_set)
-    if fresh:
-        processes.from_first(folder.clear)
-    run = TrainingRun(recipe, folder, fabric, (train_set, validation_set, test_set), processes, stop)
-    processes.from_first(lambda: folder.claim(recipe, train_set, test_set))
-    if processes.is_first:
-        if validation_set is not None:
-            print(describe_validation(train_set, validation_set, select=run.selection.metric), file=sys.stderr)
-        for warning in doubtful_settings(recipe, train_set):
-            print(f"warning: {warning}", file=sys.stderr)
-    return run
-
-
-def _trained(folder: RunFolder, content: Mapping[str, Any], *, is_finished: bool, is_first: bool = True) -> TrainedRun:
-    best = content.get("best_metrics"), content.get("best")
-    return TrainedRun(folder.path, content["metrics"], is_finished, *best, is_first=is_first)
+        if content is not None:
+            return TrainedRun.from_content(folder, content, already_finished=True, is_first=processes.is_first)
+        stop = StopRequest(processes)
+        if processes.size == 1:  # else the others would wait for one that ends
+            stack.enter_context(stop.listening(before_steps=True))
+        processes.from_first(lambda: stack.enter_context(locked_folder(folder.path)))
+        with processes.agreeing():
+            train_set, validation_set = load_learning_splits(recipe)
+            test_set = load_split(recipe, "test")
+            check_apart(train_set, test_set)
+        if fresh:
+            processes.from_first(folder.clear)
+        run = TrainingRun(recipe, folder, fabric, (train_set, validation_set, test_set), processes, stop)
+        processes.from_first(lambda: folder.claim(recipe, train_set, test_set))
+        if processes.is_first:
+            if validation_set is not None:
+                print(describe_validation(train_set, validation_set, select=run.selection.metric), file=sys.stderr)
+            for warning in doubtful_settings(recipe, train_set):
+                print(f"warning: {warning}", file=sys.stderr)
+        return TrainedRun.from_content(folder, run.finish(), is_first=processes.is_first)
 
 
 def _finished(recipe: Recipe, folder: RunFolder, *, fresh: bool) -> dict[str, Any] | None:
+    """The content of ``metrics.json`` if the run is finished and whole."""
     folder.require_usable(recipe, fresh=fresh)
     content = None if fresh else folder.finished(recipe)
     if content is not None:

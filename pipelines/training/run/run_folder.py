@@ -6,11 +6,11 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,13 +38,6 @@ _RESULTS = (
     *("tree.json", "failed_batch.npz", "changes.jsonl", TRACKER, "history.jsonl"),
     *("embeddings-*.npz", "per_query-*.parquet", "tree-*.json", "recipe.yaml"),  # the recipe last: it marks the folder
 )
-
-
-class Summary(NamedTuple):
-    """The contents of ``metrics.json`` besides the metrics, and the weights that the network started with."""
-
-    values: dict[str, Any]
-    started_from: dict[str, Any] | None
 
 
 class RunFolder:
@@ -161,26 +154,41 @@ class RunFolder:
         return paths
 
     def finish(
-        self, recipe: Recipe, result: SplitResult, network_files: Sequence[Path], summary: Summary
+        self,
+        recipe: Recipe,
+        result: SplitResult,
+        network_files: Sequence[Path],
+        summary: Mapping[str, Any],
+        started_from: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
-        """Write the manifest and the metrics; returns the content of ``metrics.json``."""
-        content = {**summary.values, "metrics": result.metrics, **_card(result)}
+        """Write the manifest and the metrics, with a summary; returns the content of ``metrics.json``.
+
+        ``started_from`` are path, size and hash of the weights that the network started with.
+        """
+        content = {**summary, "metrics": result.metrics, **_card(result)}
         command, outputs = f"hiertree train {recipe.name}", [*self._described(), *network_files]
         details: dict[str, Any] = {"parameters": recipe.as_dict(), "inputs": _files_read(recipe), "seed": recipe.seed}
         manifest_content = manifest(command=command, outputs=outputs, **details)
-        if summary.started_from is not None:
-            manifest_content["inputs"].append(summary.started_from)
+        if started_from is not None:
+            manifest_content["inputs"].append(started_from)
         files.write_json(self.path / "manifest.json", manifest_content)
         files.write_json(self.metrics, content)
         return content
 
-    def write_best(self, recipe: Recipe, embedder: Embedder, result: SplitResult, summary: Summary) -> None:
+    def write_best(
+        self,
+        recipe: Recipe,
+        embedder: Embedder,
+        result: SplitResult,
+        summary: Mapping[str, Any],
+        started_from: Mapping[str, Any] | None,
+    ) -> None:
         """Write ``best/`` as a whole: the network of the best epoch, its results, and this run's recipe and trees."""
         with files.replacing_folder(self.best) as temporary:
             folder = RunFolder(temporary)
             for path in self._described():
                 shutil.copyfile(path, temporary / path.name)
-            folder.finish(recipe, result, folder.write_network(recipe, embedder, result), summary)
+            folder.finish(recipe, result, folder.write_network(recipe, embedder, result), summary, started_from)
 
     def _described(self) -> list[Path]:
         paths = [path for path in (self.recipe, self.history, self.changes) if path.is_file()]

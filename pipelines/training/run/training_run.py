@@ -21,16 +21,15 @@ from hiertree.samplers.epochs import PlannedBatches
 
 from ..data.batches import EpochKeys, ImageBatch, batch_loader
 from ..data.views import ImageViews
+from ..distributed.group import StopRequest
 from ..distributed.processes import ALONE, Processes, worker_errors
 from ..learning.learner import Learner
 from ..learning.starting_weights import initialize_projection, start_from_earlier
 from ..recipe.schema import Recipe
-from .checkpoints import RunCheckpoints, newest_whole_checkpoint
+from .checkpoints import EpochSelection, RunCheckpoints, RunState, newest_whole_checkpoint
 from .evaluator import SplitEvaluator, SplitResult, require_one_of
 from .history import RunLog, write_history
-from .run_folder import RunFolder, Summary
-from .run_state import EpochSelection, RunState
-from .stopping import StopRequest
+from .run_folder import RunFolder
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -50,7 +49,12 @@ class TrainingRun:
         with processes.agreeing():
             self._keys = EpochKeys(build_sampler(recipe, train_set, processes), part=processes.rank)
             views = ImageViews(train_set.images, recipe.images, augment=recipe.seed)
-            self._build_evaluators(test_set, validation_set)
+            self._test, self._validation = SplitEvaluator(test_set, recipe, processes), None
+            self.selection = EpochSelection.from_recipe(recipe, num_levels=test_set.tree.num_levels)
+            if validation_set is None:
+                require_one_of(self._test.names, self.selection.metric)
+            else:
+                self._validation = SplitEvaluator(validation_set, recipe, processes, select=self.selection.metric)
         pin = fabric.device.type == "cuda"
         self._batches = batch_loader(views, self._keys, workers=recipe.images.workers, pin_memory=pin)
         self._steps_per_epoch, classes = len(self._keys), np.unique(train_set.paths, axis=0)
@@ -72,21 +76,9 @@ class TrainingRun:
                 initialize_projection(self.learner.embedder, train_set, recipe, fabric)
         self.learner.copy_from_first()
 
-    def _build_evaluators(self, test_set: ImageDataset, validation_set: ImageDataset | None) -> None:
-        recipe, processes = self.recipe, self._processes
-        self._test, self._validation = SplitEvaluator(test_set, recipe, processes), None
-        self.selection = EpochSelection.from_recipe(recipe, num_levels=test_set.tree.num_levels)
-        if validation_set is None:
-            require_one_of(self._test.names, self.selection.metric)
-        else:
-            self._validation = SplitEvaluator(validation_set, recipe, processes, select=self.selection.metric)
-
     def finish(self) -> dict[str, Any]:
         """Train the remaining epochs, evaluate, write the results; returns the content of ``metrics.json``."""
-        with (
-            self._stop.listening(),
-            worker_errors(),
-        ):  # from here on SIGTERM ends the run between two steps, or not at all
+        with self._stop.listening(), worker_errors():  # from here on SIGTERM ends the run between two steps
             content = self._write(self._trained() or self._test.evaluate(self.learner))
             self._stop_if_requested()
             return content
@@ -110,38 +102,32 @@ class TrainingRun:
 
     def _write(self, last: SplitResult) -> dict[str, Any]:
         """Write the results; returns the content of ``metrics.json``."""
-        recipe, state, from_first = self.recipe, self.state, self._processes.from_first
-        if self._processes.is_first and self.selection.gives_up(state):
+        recipe, state, folder, from_first = self.recipe, self.state, self.folder, self._processes.from_first
+        gives_up = self.selection.gives_up(state)
+        if self._processes.is_first and gives_up:
             print(self.selection.describe_stop(state), file=sys.stderr)
-        network_files = from_first(lambda: self.folder.write_network(recipe, self.learner.trained, last))
-        summary = Summary(self._summary(), state.started_from)
+        network_files = from_first(lambda: folder.write_network(recipe, self.learner.trained, last))
+        summary = {"recipe": recipe.name, "seed": recipe.seed, "fingerprint": recipe.fingerprint()}
+        summary |= {"epochs": state.epoch, "steps": state.step, "best": state.best, "left_out": self._left_out}
+        summary |= {"device": self.learner.fabric.device.type, "processes": self._processes.size}
         if self._validation is not None and state.best is not None:
-            best = self._write_best(last, state.best, summary)
-            summary.values.update(best_metrics=best.metrics, stopped_early=self.selection.gives_up(state))
-        return from_first(lambda: self.folder.finish(recipe, last, network_files, summary))
+            best = self._evaluated_best(last, int(state.best["step"]))
+            best_summary = {**summary, "network": "best", "epochs": state.best["epoch"], "steps": state.best["step"]}
+            network = self.learner.trained
+            from_first(lambda: folder.write_best(recipe, network, best, best_summary, state.started_from))
+            summary |= {"best_metrics": best.metrics, "stopped_early": gives_up}
+        return from_first(lambda: folder.finish(recipe, last, network_files, summary, state.started_from))
 
-    def _write_best(self, last: SplitResult, best: dict[str, float], summary: Summary) -> SplitResult:
-        """Write the network of the best epoch, which the learner holds from then on; returns its evaluation."""
-        result = last
-        if best["step"] != self.state.step:
-            with self._processes.agreeing():
-                self._checkpoints.restore_network(step=int(best["step"]))
-            result = self._test.evaluate(self.learner)
-        values = {**summary.values, "network": "best", "epochs": best["epoch"], "steps": best["step"]}
-        best_summary = Summary(values, summary.started_from)
-        self._processes.from_first(
-            lambda: self.folder.write_best(self.recipe, self.learner.trained, result, best_summary)
-        )
-        return result
+    def _evaluated_best(self, last: SplitResult, step: int) -> SplitResult:
+        """The evaluation of the best network, which the learner holds from then on."""
+        if step == self.state.step:
+            return last
+        with self._processes.agreeing():
+            self._checkpoints.restore_network(step=step)
+        return self._test.evaluate(self.learner)
 
     def _is_done(self) -> bool:
         return self.state.epoch >= self.recipe.training.epochs or self.selection.gives_up(self.state)
-
-    def _summary(self) -> dict[str, Any]:
-        recipe, state = self.recipe, self.state
-        experiment = {"recipe": recipe.name, "seed": recipe.seed, "fingerprint": recipe.fingerprint()}
-        learned = {"epochs": state.epoch, "steps": state.step, "best": state.best, "left_out": self._left_out}
-        return {**experiment, **learned, "device": self.learner.fabric.device.type, "processes": self._processes.size}
 
     def _epoch(self, log: RunLog) -> None:
         """Train the rest of the current epoch and save it."""

@@ -130,10 +130,9 @@ def test_impossible_parameters_are_refused(options: list[str]) -> None:
 
 
 def test_parameters_that_submitit_does_not_take_are_refused(tmp_path: Path, cluster: Path) -> None:
-    with pytest.raises(OptionError, match=r"--slurm queue: expected some of account, .*partition"):
-        slurm_executor(tmp_path, {"queue": "gpu", "time": 10})
-    with pytest.raises(OptionError, match="values submitit accepts"):
-        slurm_executor(tmp_path, {"setup": "module load cuda"})
+    for parameters in ({"queue": "gpu", "time": 10}, {"setup": "module load cuda"}):
+        with pytest.raises(OptionError, match=r"--slurm .*parameters of submitit"):
+            slurm_executor(tmp_path, parameters)
 
 
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def test_batches_larger_than_shared_memory_arrive_whole() -> None:
 def test_full_shared_memory_is_one_error_that_says_what_to_do() -> None:
     assert with_shared_memory("4k").startswith(
         "images.workers=1: processes that decode images do not start ([Errno 28] No space left on device): expected "
-        "room for them (/dev/shm: 0.0 of 0.0 MB are free); set images.workers=0, or raise the limit"
+        "room for them, in /dev/shm too; set images.workers=0, or raise the limit"
     )
 
 

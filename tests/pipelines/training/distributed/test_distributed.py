@@ -182,7 +182,7 @@ def test_image_that_one_cannot_decode_ends_all_with_one_message(runs_folder: Pat
 
 def test_synchronized_statistics_need_gpus(runs_folder: Path) -> None:
     first, second = ends(runs_folder, "sync")
-    assert first.startswith("DeviceError: model.sync_batch_norm=true with 2 processes on a CPU")
+    assert first.startswith("DeviceError: model.sync_batch_norm=true on a CPU")
     assert second == "status 0"
 
 
@@ -227,19 +227,6 @@ def test_torchrun_shares_the_batches_and_speaks_once(tiny_recipe: Tiny, runs_fol
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.count("H-AP") == 1
     assert_alike(tmp_path / "run", runs_folder / "happier")
-
-
-@pytest.mark.nightly
-def test_a_line_names_the_process_that_was_killed(tiny_recipe: Tiny, tmp_path: Path) -> None:
-    launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(NUM), "--standalone")
-    recipe, out = tiny_recipe(FROZEN, "training.epochs=4000"), tmp_path / "run"
-    script = command(out, recipe, *launcher, "-m", "hiertree")
-    with subprocess.Popen(script, stderr=subprocess.PIPE, text=True) as process:
-        until_next_checkpoint(process, out)
-        next(child for child in psutil.Process(process.pid).children() if child.environ()["RANK"] == "1").kill()
-        _, output = process.communicate(timeout=15)
-    assert process.returncode != 0
-    assert output.count("process 1 of 2 has ended before the work was done") == output.count("error: ") == 1
 
 
 def test_gpus_that_are_absent_are_refused_before_anything_starts(tiny_recipe: Tiny, tmp_path: Path) -> None:

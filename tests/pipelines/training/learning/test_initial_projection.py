@@ -93,8 +93,8 @@ def test_interrupted_run_does_not_compute_its_pca_again(tiny_recipe: Tiny, tmp_p
 @pytest.mark.parametrize(
     ("overrides", "problem"),
     [
-        (("model.embedding_size=33",), "at most 32"),
-        (("model.projection_images=8",), "more than 8 images"),
+        (("model.embedding_size=33",), "and 32 features"),
+        (("model.projection_images=8",), "a PCA of 8 images"),
         (("model.embedding_size=32", "model.layer_norm=true"), "vary along 31 directions"),
         (("model.layer_norm=true", "model.l2_norm=true"), "exclude each other"),
         (("model.embedding_size=null",), "set an embedding_size"),

@@ -23,9 +23,7 @@ import yaml
 
 from hiertree.pipelines.training.learning.optimization import build_loss
 from hiertree.pipelines.training.network.backbones import input_statistics
-from hiertree.pipelines.training.recipe.built_in import BuiltInRecipe, all_built_in_recipes
-from hiertree.pipelines.training.recipe.layers import Setting
-from hiertree.pipelines.training.recipe.reading import load_recipe
+from hiertree.pipelines.training.recipe.reading import BuiltInRecipe, Setting, all_built_in_recipes, load_recipe
 
 HERE = Path(__file__).parent
 OURS = ("omniglot", "synthetic", "washington")

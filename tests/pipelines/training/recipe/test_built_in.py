@@ -13,15 +13,22 @@ from click.testing import CliRunner
 
 from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.comparison.planned_runs import combinations_of, overrides_of, read_grid
-from hiertree.pipelines.training.recipe import built_in
-from hiertree.pipelines.training.recipe.built_in import (
+from hiertree.pipelines.training.recipe import published
+from hiertree.pipelines.training.recipe.reading import (
+    Layer,
+    Setting,
     all_built_in_recipes,
     built_in_recipe,
     built_in_recipes,
+    check_recipe,
+    load_recipe,
+    merge,
+    parse_layer,
+    plain,
+    read_layers,
     recipe_datasets,
+    recipe_yaml,
 )
-from hiertree.pipelines.training.recipe.layers import Layer, Setting, merge, parse_layer, plain
-from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe, read_layers, recipe_yaml
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.yaml_files import parse_yaml
 
@@ -54,7 +61,7 @@ def names_of(dataset: str) -> set[str]:
 
 
 def content(dataset: str) -> dict[str, Any]:
-    text = (Path(built_in.__file__).parents[1] / "recipes" / f"{dataset}.yaml").read_text(encoding="utf-8")
+    text = (Path(published.__file__).parents[1] / "recipes" / f"{dataset}.yaml").read_text(encoding="utf-8")
     return parse_layer(text, source=dataset)
 
 
@@ -130,8 +137,8 @@ def test_printed_recipe_has_the_source_behind_every_value() -> None:
 
 def test_every_figure_is_a_command_of_recipes_and_settings_that_exist() -> None:
     output = CliRunner().invoke(commands, ["recipes"]).output
-    assert len(built_in.sweeps()) == 17
-    for sweep in built_in.sweeps():
+    assert len(published.sweeps()) == 17
+    for sweep in published.sweeps():
         assert sweep.command in output
         _, command, *arguments = shlex.split(sweep.command)
         names = [argument.removeprefix("runs/") for argument in takewhile(lambda text: text[0] != "-", arguments)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from papers_page import papers_page
 
-from hiertree.pipelines.training.recipe.built_in import built_in_recipes, published_rows
+from hiertree.pipelines.training.recipe.published import published_rows
+from hiertree.pipelines.training.recipe.reading import built_in_recipes
 
 
 def test_tables_name_every_recipe() -> None:

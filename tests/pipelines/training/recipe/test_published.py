@@ -10,14 +10,13 @@ import pytest
 from papers_counts import PAGE, counts_table
 
 from hiertree.metrics.conventions import PROTOCOLS
-from hiertree.pipelines.training.recipe.built_in import (
-    PAPERS,
+from hiertree.pipelines.training.recipe.published import PAPERS, published_rows
+from hiertree.pipelines.training.recipe.reading import (
     all_built_in_recipes,
     built_in_recipe,
     built_in_recipes,
-    published_rows,
+    load_recipe,
 )
-from hiertree.pipelines.training.recipe.reading import load_recipe
 
 LEVELS = {"inat-full": 7, "h-gldv2": 3}
 PROTOCOL_OF = {"inat-base": "inat", "inat-full": "inat", "h-gldv2": "gldv2"}
