@@ -104,17 +104,18 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
             texts[value.text] += counts[values]
     spelling = _common_spellings(texts)
     verdicts = {values: _verdict(names, spelling, multi, unnamed) for values, names in names_of.items()}
-    kept: list[KeptLandmark] = []
-    dropped: list[DroppedLandmark] = []
+    kept_landmarks: list[KeptLandmark] = []
+    dropped_landmarks: list[DroppedLandmark] = []
     for landmark in rows:
-        reason, labels, item_ids, label_texts, scraped = verdicts[landmark.values]
+        reason, labels, item_ids, label_texts, scraped_texts = verdicts[landmark.values]
         fields, origin = (landmark.landmark_id, landmark.category), landmark.origin
         if reason is None:
-            kept.append(KeptLandmark(*fields, labels, item_ids, origin=origin, scraped=label_texts))
+            kept_landmarks.append(KeptLandmark(*fields, labels, item_ids, origin=origin, scraped=label_texts))
         else:
-            dropped.append(DroppedLandmark(*fields, scraped, reason, _add_cause(origin, scraped)))
-    mended = {text: label for text in sorted(texts) if (label := spelling[text]) not in ("", text)}
-    return Cleaned(kept, dropped, mended)
+            cause = _add_cause(origin, scraped_texts)
+            dropped_landmarks.append(DroppedLandmark(*fields, scraped_texts, reason, cause))
+    mended_labels = {text: label for text in sorted(texts) if (label := spelling[text]) not in ("", text)}
+    return Cleaned(kept_landmarks, dropped_landmarks, mended_labels)
 
 
 class _Verdict(NamedTuple):

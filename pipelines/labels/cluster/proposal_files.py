@@ -187,8 +187,8 @@ def write_labels(path: Path, proposal: Proposal, *, either: Set[str] = frozenset
         for place in cluster.labels:
             kind = EITHER if place.label in either else cluster.kind
             numbers = (place.similarity, place.silhouette, place.margin)
-            more = (round(natural_probability(place.margin), 4), _chain(place), place.target)
-            rows.append((place.label, place.landmarks, cluster.name, kind, *numbers, place.doubt, *more))
+            remainder = (round(natural_probability(place.margin), 4), _chain(place), place.target)
+            rows.append((place.label, place.landmarks, cluster.name, kind, *numbers, place.doubt, *remainder))
     write_table(path, (*header, "natural_probability", "hypernyms", "target"), rows)
 
 

@@ -147,10 +147,10 @@ def propose_for(
         assignment[is_known] = spherical_kmeans(vectors, k, weights=known_weights, **runs)
         if clusters == "auto":
             assignment[is_known] = settle_senses(vectors, assignment[is_known], embedding.senses[is_known])
-        joined = join_parents(assignment, embedding.parents, embedding.senses)[is_known]
-        joined = np.unique(joined, return_inverse=True)[1]
-        centers, margins = unit_centers(vectors, joined, known_weights), embedding.margins[is_known]
-        assignment[is_known], cluster_margins = settle_kinds(vectors, joined, centers, margins)
+        merged_clusters = join_parents(assignment, embedding.parents, embedding.senses)[is_known]
+        merged_clusters = np.unique(merged_clusters, return_inverse=True)[1]
+        centers, margins = unit_centers(vectors, merged_clusters, known_weights), embedding.margins[is_known]
+        assignment[is_known], cluster_margins = settle_kinds(vectors, merged_clusters, centers, margins)
     assignment[~is_known] = len(cluster_margins)
     centers = unit_centers(embedding.vectors, assignment, weights)
     cluster_counts = [_counts(embedding, counts, assignment == number) for number in range(len(cluster_margins))]

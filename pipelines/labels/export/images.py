@@ -83,8 +83,8 @@ class ImagesStep(LabelStep[ImageList]):
         levels, root = H_GLDV2_LEVELS, settings.images
         tree = LabelTree.from_json(source) if source.suffix == ".json" else LabelTree.from_csv(source, levels=levels)
         folder, resolved_root = ImageFolder(root, settings.image_table), root.resolve()
-        found = ((landmark, folder.find_all(str(landmark))) for landmark in tree.leaves)
-        files_of = {key: [path.relative_to(resolved_root).as_posix() for path in paths] for key, paths in found}
+        images_of = ((landmark, folder.find_all(str(landmark))) for landmark in tree.leaves)
+        files_of = {key: [path.relative_to(resolved_root).as_posix() for path in paths] for key, paths in images_of}
         listed_landmarks = [landmark for landmark in tree.leaves if len(files_of[landmark]) >= settings.min_images]
         if not listed_landmarks:
             problem = f"{root}: no landmark of {source} has {settings.min_images} images"

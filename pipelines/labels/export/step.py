@@ -103,7 +103,7 @@ class ExportStep(LabelStep[Exported]):
     def _compute(self) -> Exported:
         proposed = read_proposal(self.source)
         review = Reviewed(proposed, frozenset()) if self.review is None else reviewed(self.source, self.review)
-        final, landmarks = review.proposal, [relevant(one, review.irrelevant) for one in read_kept(self.source)]
+        final, landmarks = review.proposal, [relevant(row, review.irrelevant) for row in read_kept(self.source)]
         kept = [landmark for landmark in landmarks if isinstance(landmark, KeptLandmark)]
         dropped = read_dropped(self.source)
         dropped += [landmark for landmark in landmarks if isinstance(landmark, DroppedLandmark)]

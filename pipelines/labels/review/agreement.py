@@ -97,11 +97,11 @@ def compare(first: History, second: History) -> Adjudication:
     if first.state.labels != second.state.labels:
         raise ReviewError("two reviews of different labels", expected="two reviews of one proposal")
     all_labels, states = sorted(first.state.labels), (first.state, second.state)
-    placements = [{label: home for home in state.clusters.values() for label in home.relevant} for state in states]
+    placements = [{label: group for group in state.clusters.values() for label in group.relevant} for state in states]
     common_labels = [label for label in all_labels if all(label in placement for placement in placements)]
     numbers_by_label = [{label: cluster.number for label, cluster in placement.items()} for placement in placements]
     numbers = [[place[label] for label in common_labels] for place in numbers_by_label]
-    kinds = [[_kind_of(label, homes[label]) for label in common_labels] for homes in placements]
+    kinds = [[_kind_of(label, groups[label]) for label in common_labels] for groups in placements]
     matches = match_clusters(list(zip(*numbers, strict=True)))
     pairs = [(first.state.cluster(a), second.state.cluster(b)) for a, b in sorted(matches.items())]
     # in the second's numbers; a cluster of the first that has no match keeps one that the second cannot have

@@ -197,8 +197,8 @@ class _QueryAnswer:
                 raise KeyError("pageid")
             if page is not None and self.pages and _is_there(page) != _is_there(self.pages[page["title"]]):
                 raise KeyError(f"{title!r} as before")
-        merged = {key: _merged(self.pages.get(key, {}), page) for key, page in answer.pages.items()}
-        return replace(answer, pages=merged)
+        pages_so_far = {key: _merged(self.pages.get(key, {}), page) for key, page in answer.pages.items()}
+        return replace(answer, pages=pages_so_far)
 
     def follow(self, title: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
         """The page behind a title and the redirects followed; no page if they form a circle."""
