@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -19,15 +19,11 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), use_attribute_docstrings=True)
 
-    former: ClassVar[frozenset[str]] = frozenset()  # keys of earlier versions that changed no number, ignored
-
     @model_validator(mode="before")
     @classmethod
     def _check_keys(cls, values: Any) -> Any:
         """Refuse keys that do not exist, and truth values where a number is meant."""
-        if not isinstance(values, dict):
-            return values
-        options = {key: value for key, value in values.items() if key not in cls.former}
+        options = values if isinstance(values, dict) else {}
         fields = {field.alias or name: field for name, field in cls.model_fields.items()}
         if unknown_keys := [key for key in options if key not in fields]:
             raise custom_error("unknown_key", unknown_names(unknown_keys, fields))
@@ -36,7 +32,7 @@ class Section(BaseModel):
             if isinstance(value, bool) and (int in kinds or float in kinds) and bool not in kinds:
                 problem = "expected a number; YAML reads yes and on as true, no and off as false"
                 raise custom_error("truth_for_number", f"{key}={str(value).lower()}: {problem}")
-        return options
+        return values
 
 
 def custom_error(kind: str, problem: str) -> PydanticCustomError:

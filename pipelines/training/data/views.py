@@ -7,6 +7,8 @@ import os
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -26,6 +28,7 @@ from ..distributed.processes import seed_torch
 from ..recipe.components import Component
 from ..recipe.settings import GlyphAugmentation, ImageSettings, NoAugmentation, PhotoAugmentation
 from .batches import BatchKey, ImageBatch
+from .pixel_cache import PixelCache
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -135,7 +138,7 @@ class ImageViews(Dataset[ImageBatch]):
         self.images, self.settings = images, settings
         self.augmentation = NoAugmentation() if augment is None else settings.augmentation
         self.seed = augment or 0
-        self._cache = self._cached_squares() if settings.cache else None  # (n, C, S, S)
+        self._cache = self._cached_squares() if settings.cache else None
         self._transforms = self._checked_transforms()
 
     def __len__(self) -> int:
@@ -144,12 +147,22 @@ class ImageViews(Dataset[ImageBatch]):
     def __getitem__(self, key: BatchKey) -> ImageBatch:
         return ImageBatch(torch.tensor(key.indices), self._batch(key))
 
-    def _cached_squares(self) -> Tensor:
-        """The evaluation view of every image."""
+    def _cached_squares(self) -> Tensor | PixelCache:
+        """The evaluation view of every image, (n, C, S, S), in memory or in files."""
         settings, size = self.settings, self.settings.cache_size or self.settings.size
-        _require_memory(len(self.images), settings.channels * size * size)
-        squares = [plain_view(self._image(row), settings, size=size) for row in range(len(self.images))]
-        return torch.stack(squares)
+        decode = partial(self._square, size=size)
+        if settings.cache_folder is None:
+            _require_memory(len(self.images), settings.channels * size * size)
+            return torch.stack([decode(row) for row in range(len(self.images))])
+        upright = ["upright"] * settings.exif_orientation
+        view = [size, settings.channels, settings.size, settings.resize, *upright]
+        view += [settings.interpolation, settings.border, "by Pillow"]
+        shape = (settings.channels, size, size)
+        return PixelCache(Path(settings.cache_folder), self.images, decode, view=view, shape=shape)
+
+    def _square(self, index: int, size: int) -> Tensor:
+        """The evaluation view of an image, decoded at the size of the cache."""
+        return plain_view(self._image(index), self.settings, size=size)
 
     def _batch(self, key: BatchKey) -> Tensor:
         augmentation, size = self.augmentation, self.settings.size
@@ -206,7 +219,7 @@ def _require_memory(count: int, bytes_each: int) -> None:
         raise MissingResourceError(
             f"{required_bytes / 2**30:.1f} GiB for the pixels of {count} images",
             expected=f"less than this machine's memory, {machine_bytes / 2**30:.1f} GiB",
-            remedy="set images.cache=false, or lower images.size",
+            remedy="set images.cache=false, keep them on a disk by images.cache_folder, or lower images.size",
         )
 
 

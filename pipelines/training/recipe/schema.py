@@ -36,7 +36,8 @@ from .settings import (
 
 # What a resumed run may change: where and how fast it runs, how often it is saved and measured, when it gives up.
 _FREE = (
-    *(("data", "root"), ("images", "workers"), ("images", "cache"), ("images", "cache_size")),
+    *(("data", "root"), ("images", "workers"), ("images", "cache_folder")),
+    *(("images", "cache"), ("images", "cache_size")),
     *(("training", "device"), ("training", "devices"), ("training", "checkpoint_every_steps"), ("training", "on_nan")),
     *(("training", "logger"), ("images", "max_pixels")),
     *(("evaluation", "every"), ("evaluation", "batch_size"), ("validation", "patience")),

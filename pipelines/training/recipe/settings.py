@@ -99,7 +99,6 @@ def _augmentation(value: Any, info: ValidationInfo) -> Section | Transforms:
 class ImageSettings(Section):
     """How an image file becomes a tensor."""
 
-    former = frozenset({"cache_folder"})
     size: Side = 32
     """height and width in pixels"""
     channels: Literal[1, 3] = 3
@@ -113,7 +112,9 @@ class ImageSettings(Section):
     """at evaluation: color, by channel from 0 to 255, that completes the square; `resize` is then the longer side; null
     adds no border"""
     cache: bool = True
-    """decode every image once and keep the evaluation's view of it in memory"""
+    """decode every image once and keep the evaluation's view of it, in memory or in `cache_folder`"""
+    cache_folder: str | None = None
+    """folder of memory-mapped files with those views, which runs share; null keeps them in memory, for tiny images"""
     cache_size: Side | None = None
     """height and width of the views kept; null means `size`. Larger views keep detail for crops"""
     augmentation: Annotated[SerializeAsAny[Section] | Transforms, BeforeValidator(_augmentation)] = GlyphAugmentation()
