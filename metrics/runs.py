@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from .trec_reading import (
     Triples,
     checked_qrels,
     checked_run,
-    numbered,
+    number_of,
     read_triples,
 )
 
@@ -79,20 +78,16 @@ def _triples(lists: Any, side: Side) -> Triples:
             return _from_frame(frame, side)
         lists, source = _kaggle_lists(frame, side), "frame of id and images"
     if is_records(lists):
-        return _from_records(lists, side)
+        return _from_rows(_records(lists, side), {}, side.field, f"records, by {side.field}", side.kind)
     if not isinstance(lists, Mapping) and hasattr(lists, "to_dict"):
         source = f"{type(lists).__module__.partition('.')[0]} {type(lists).__name__}"
-        from .ranx_objects import lists_of  # takes numba with it
-
-        lists = lists_of(lists) or lists.to_dict()
+        lists = lists.to_dict()
     if not isinstance(lists, Mapping):
         raise OptionError(f"a {type(lists).__name__}", expected=side.forms, remedy="or mappings for both run and qrels")
-    parts = [_entries(query, entries, side) for query, entries in lists.items()]
-    query = np.repeat(np.arange(len(parts)), [len(items) for items, _ in parts])
-    items, item = numbered([*chain.from_iterable(items for items, _ in parts)], "item")
-    values = _floats([*chain.from_iterable(values for _, values in parts)], "value", side.kind)
-    is_ranked = not all(isinstance(entries, Mapping) for entries in lists.values())
-    return Triples([*lists], items, query, item, values, source, by="place" if is_ranked else side.field)
+    rows = ((name, *entry) for name, query_items in lists.items() for entry in _entries(name, query_items, side))
+    queries = {name: number for number, name in enumerate(lists)}  # some may be empty
+    is_ranked = not all(isinstance(items, Mapping) for items in lists.values())
+    return _from_rows(rows, queries, "value", source, side.kind)._replace(by="place" if is_ranked else side.field)
 
 
 def is_records(values: Any) -> bool:
@@ -102,18 +97,28 @@ def is_records(values: Any) -> bool:
     return isinstance(values, Iterator)
 
 
-def _from_records(records: Iterable[Any], side: Side) -> Triples:
-    """Triples of objects with ``query_id``, ``doc_id`` and a score or a relevance, such as those of ir_measures."""
-    fields, rows = ("query_id", "doc_id", side.field), []
+def _from_rows(
+    rows: Iterable[tuple[Any, Any, Any]], queries: dict[Hashable, int], value: str, source: str, kind: type[InputError]
+) -> Triples:
+    """Triples of (query, item, value)."""
+    items: dict[Hashable, int] = {}
+    query, item, values = [], [], []
+    for name, item_name, item_value in rows:
+        query.append(number_of(name, queries, "query"))
+        item.append(number_of(item_name, items, "item"))
+        values.append(item_value)
+    numbers = np.array(query, np.int64), np.array(item, np.int64)
+    return Triples([*queries], [*items], *numbers, _floats(values, value, kind), source)
+
+
+def _records(records: Any, side: Side) -> Iterator[tuple[Any, Any, Any]]:
+    """Objects with ``query_id``, ``doc_id`` and a score or a relevance, as ir_measures and ir_datasets yield them."""
+    fields = ("query_id", "doc_id", side.field)
     for record in records:
         if not all(hasattr(record, field) for field in fields):
             expected = f"records of query_id, doc_id and {side.field}, or {side.forms}"
             raise OptionError(f"the record {record!r:.80}", expected=expected)
-        rows.append([getattr(record, field) for field in fields])
-    query_names, item_names, cells = zip(*rows, strict=True) if rows else ((), (), ())
-    (queries, query), (items, item) = numbered(query_names, "query"), numbered(item_names, "item")
-    values = _floats(cells, side.field, side.kind)
-    return Triples(queries, items, query, item, values, f"records, by {side.field}")
+        yield record.query_id, record.doc_id, getattr(record, side.field)
 
 
 def _kaggle_lists(frame: Any, side: Side) -> dict[str, Any]:
@@ -169,16 +174,17 @@ def _column(frame: pd.DataFrame, role: str, *, required: bool = True) -> str:
     return matches[0] if matches else ""
 
 
-def _entries(query: Hashable, entries: Any, side: Side) -> tuple[Collection[Hashable], Iterable[Any]]:
-    """The items of one query and their values; those of a list fall by one per place."""
+def _entries(query: Hashable, entries: Any, side: Side) -> Iterator[tuple[Hashable, Any]]:
+    """The items of one query with their values; those of a list fall by one per place."""
     is_list = isinstance(entries, Sequence) and not isinstance(entries, (str, bytes))
     is_list = is_list or (isinstance(entries, np.ndarray) and entries.ndim == 1)
     if isinstance(entries, Mapping):
-        return entries.keys(), entries.values()
-    if is_list and side is RUN:
-        return entries, range(-1, -len(entries) - 1, -1)
-    remedy = "call tolist() for listed items, to_dict() for scored ones" if hasattr(entries, "tolist") else None
-    raise OptionError(f"a {type(entries).__name__} for query {query!r}", expected=side.forms, remedy=remedy)
+        yield from entries.items()
+    elif is_list and side is RUN:
+        yield from ((item, -float(place)) for place, item in enumerate(entries, start=1))
+    else:
+        remedy = "call tolist() for listed items, to_dict() for scored ones" if hasattr(entries, "tolist") else None
+        raise OptionError(f"a {type(entries).__name__} for query {query!r}", expected=side.forms, remedy=remedy)
 
 
 def _floats(values: Sequence[Any], name: str, kind: type[InputError]) -> NDArray[np.float64]:

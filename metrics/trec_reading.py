@@ -12,7 +12,6 @@ import os
 import re
 from array import array
 from codecs import BOM_UTF8
-from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from itertools import count
@@ -141,7 +140,7 @@ def checked_qrels(qrels: Triples, *, negative: NegativeQrels = "error") -> Tripl
 
 def _check_names(triples: Triples) -> None:
     for role, names in (("query", triples.queries), ("item", triples.items)):
-        if set(map(type, names)) != {str} and any(map(is_missing, names)):
+        if any(not isinstance(name, str) and is_missing(name) for name in names):
             raise PathError(f"{triples.source}: {role} without a name", expected="text or a number for each")
 
 
@@ -150,24 +149,21 @@ def rows_of_names(names: Any, argument: str, number: int) -> dict[Hashable, int]
     name_list = to_numpy(names).tolist() if hasattr(names, "dtype") else list(names) if np.iterable(names) else []
     if len(name_list) != number:
         raise ShapeError(f"{len(name_list)} {argument}", expected=f"{number}, one per path")
-    missing = next((row for row, name in enumerate(name_list) if is_missing(name)), None)
-    if missing is not None:
-        raise PathError(f"{argument} without a name in row {missing}", expected="text or a number for each")
-    unique_names, rows = numbered(name_list, argument)
-    if len(unique_names) < number:
-        row = int((rows != np.arange(number)).argmax())
-        raise PathError(f"{argument}: {name_list[row]!r} in rows {rows[row]} and {row}", expected="different names")
-    return {name: row for row, name in enumerate(unique_names)}
+    rows: dict[Hashable, int] = {}
+    for row, name in enumerate(name_list):
+        if is_missing(name):
+            raise PathError(f"{argument} without a name in row {row}", expected="text or a number for each")
+        if number_of(name, rows, argument) != row:
+            raise PathError(f"{argument}: {name!r} in rows {rows[name]} and {row}", expected="different names")
+    return rows
 
 
-def numbered(names: Sequence[Any], role: str) -> tuple[list[Hashable], NDArray[np.int64]]:
-    """The different names, in the order of their first appearance, and the number of each name."""
-    numbers: defaultdict[Any, int] = defaultdict(count().__next__)  # a new name gets the next number
+def number_of(name: Any, numbers: dict[Hashable, int], role: str) -> int:
+    """The number of a name, the next one for a new name."""
     try:
-        rows = np.fromiter(map(numbers.__getitem__, names), np.int64, len(names))
-    except TypeError as error:
-        raise PathError(f"the name of a {role}: {error}", expected="text or a number") from None
-    return [*numbers], rows
+        return numbers.setdefault(name, len(numbers))
+    except TypeError:
+        raise PathError(f"the {role} {name!r:.80}", expected="a name: text or a number") from None
 
 
 def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:

@@ -16,14 +16,17 @@ from hiertree.io.tables import is_frame
 from hiertree.jit import Array, Floats, Ints
 
 from ..engine.retrieval import Retrieval, ScoredLists, values_of_lists
+from ..matching import Matched, match
 from ..ranking.gallery import drop_ranked, labeled_gallery
 from ..result import Evaluation
 from ..runs import as_qrels, as_run
 from ..trec_reading import NegativeQrels, Repeats, Triples, rows_of_names
-from .inputs import CheckedRetrievalOptions, checked_labels, checked_num_levels
+from .inputs import CheckedRetrievalOptions, Labels, checked_labels, checked_num_levels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from ..request import MetricRequest
 
 
 def evaluate_indices(run: Any, query_paths: Any, gallery_paths: Any, options: CheckedRetrievalOptions) -> Evaluation:
@@ -96,28 +99,11 @@ def _unlabeled_items(
 def _evaluate(
     indices: Ints, scores: Floats | None, query_paths: Any, gallery_paths: Any, options: CheckedRetrievalOptions
 ) -> Evaluation:
-    """The result of (Q, K) gallery indices, −1 past a list's end, ranked by scores (Q, K) or by their order."""
     num_queries, num_items = len(indices), None if gallery_paths is None else len(gallery_paths)
     labels = checked_labels(query_paths, gallery_paths, num_queries, num_items, options)
     check_indices(indices, len(labels.gallery_paths), repeats=options.rules.repeats)
     request = options.request(num_queries=num_queries, num_levels=labels.query_paths.shape[1])
-    queries, items, mask = unmatched(labels.query_paths), labels.gallery_paths, labels.mask
-    gallery = labeled_gallery(labels.query_paths, items, mask, request.rules)
-    agree, levels = np.ones(indices.shape, np.bool_), np.zeros(indices.shape, np.uint8)
-    for column in range(items.shape[1]):
-        agree &= items[indices, column] == queries[:, None, column]
-        levels += agree
-    if request.rules.repeats == "irrelevant":
-        levels[_repeated(indices)] = 0
-    rows, masked = mask.pairs(slice(0, num_queries))
-    row_offsets = np.arange(num_queries)[:, None] * len(items)
-    excluded = (indices < 0) | np.isin(row_offsets + indices, rows * len(items) + masked)
-    places = np.arange(indices.shape[1])
-    if scores is None:
-        scores = np.broadcast_to(-places.astype(np.float64), indices.shape)
-    lists = ScoredLists(scores, levels, excluded)
-    totals = drop_ranked(mask.place, *lists, places, gallery.totals)
-    values = values_of_lists(Retrieval(lists, request, totals, gallery.counts, num_ranks=len(places)))
+    values = values_of_indices(indices, labels, request, scores=scores)
     return labels.evaluation(request, values, ranked_by="ranked lists")
 
 
@@ -134,6 +120,27 @@ def check_indices(indices: Ints, num_items: int, *, repeats: Repeats) -> None:
     )
     if len(repeating_rows):
         raise PathError(f"row {repeating_rows[0]} of the run lists an index twice", expected="each once")
+
+
+def values_of_indices(indices: Ints, labels: Labels, request: MetricRequest, *, scores: Array | None = None) -> Floats:
+    """(Q, M) values of lists (Q, K) of gallery indices, −1 past a list's end, ranked by scores (Q, K) or by order."""
+    queries, items, mask = unmatched(labels.query_paths), labels.gallery_paths, labels.mask
+    gallery = labeled_gallery(labels.query_paths, items, mask, request.rules)
+    agree, levels = np.ones(indices.shape, np.bool_), np.zeros(indices.shape, np.uint8)
+    for column in range(items.shape[1]):
+        agree &= items[indices, column] == queries[:, None, column]
+        levels += agree
+    if request.rules.repeats == "irrelevant":
+        levels[_repeated(indices)] = 0
+    rows, masked = mask.pairs(slice(0, len(queries)))
+    row_offsets = np.arange(len(queries))[:, None] * len(items)
+    excluded = (indices < 0) | np.isin(row_offsets + indices, rows * len(items) + masked)
+    places = np.arange(indices.shape[1])
+    if scores is None:
+        scores = np.broadcast_to(-places.astype(np.float64), indices.shape)
+    lists = ScoredLists(scores, levels, excluded)
+    totals = drop_ranked(mask.place, *lists, places, gallery.totals)
+    return values_of_lists(Retrieval(lists, request, totals, gallery.counts, num_ranks=len(places)))
 
 
 def _repeated(indices: Ints) -> NDArray[np.bool_]:
@@ -156,30 +163,40 @@ def evaluate_judged(
     higher_is_better: bool,
 ) -> Evaluation:
     """Every metric of a run by its judgments, each in any form; judged queries come first."""
-    listed = as_run(run, higher_is_better=higher_is_better, repeats=options.rules.repeats)
-    judged = as_qrels(qrels, negative=negative)
-    _check_same_names(listed, judged)
-    names = [*dict.fromkeys([*judged.queries, *listed.queries])]
-    row = _renumbered(listed.query, listed.queries, {name: number for number, name in enumerate(names)})
-    level, judged_level = _levels_of_listed(listed, judged, row), judged.value.astype(np.int64)
+    matched = match(run, qrels) if higher_is_better else None
+    if matched is None or (unjudged == "error" and (matched.level < 0).any()):
+        run_triples = as_run(run, higher_is_better=higher_is_better, repeats=options.rules.repeats)
+        matched = _match_names(run_triples, as_qrels(qrels, negative=negative), refuse=unjudged == "error")
+    names, row, level = matched.queries, matched.row, matched.level
     unjudged_note = f"{int((level < 0).sum())} listed items without judgment at level 0"
     if unjudged == "error":
-        advice = "pass unjudged='irrelevant' to count such items at level 0"
-        listed.refuse(level < 0, "no judgment", expected="a level for every item", kind=PathError, remedy=advice)
         unjudged_note = "every listed item has a judgment"
-    depth = checked_num_levels(num_levels, deepest=int(judged_level.max(initial=0)))
+    depth = checked_num_levels(num_levels, deepest=int(matched.judged_level.max(initial=0)))
     request = options.replace_rules(counts="strict", itself="masked").request(num_queries=len(names), num_levels=depth)
-    cells = judged.query * (depth + 1) + judged_level
+    cells = matched.judged_row * (depth + 1) + matched.judged_level
     totals = np.bincount(cells, minlength=len(names) * (depth + 1)).reshape(len(names), depth + 1)
-    columns = (listed.value, 0.0), (level.clip(min=0).astype(np.uint8), 0), (np.zeros(len(row), np.bool_), True)
+    columns = (matched.value, 0.0), (level.clip(min=0).astype(np.uint8), 0), (np.zeros(len(row), np.bool_), True)
     lists = ScoredLists(*_padded(row, len(names), *columns))
     values = values_of_lists(Retrieval(lists, request, totals, None, num_ranks=lists.scores.shape[1]))
-    values[len(judged.queries) :] = np.nan  # independent of the rules for queries without positives
-    counts = f"strict: as judged by {judged.source}; {unjudged_note}"
+    values[matched.num_judged :] = np.nan  # independent of the rules for queries without positives
+    counts = f"strict: as judged by {matched.sources[1]}; {unjudged_note}"
     card = request.convention(
-        self_rule="every item as listed", ranked_by="ranked lists", details=listed.source, counts=counts
+        self_rule="every item as listed", ranked_by="ranked lists", details=matched.sources[0], counts=counts
     )
     return Evaluation(request.names, values, names, card)
+
+
+def _match_names(run: Triples, qrels: Triples, *, refuse: bool) -> Matched:
+    """The level of each listed item, by the number of its name; refuses unjudged items on request."""
+    _check_same_names(run, qrels)
+    names = [*dict.fromkeys([*qrels.queries, *run.queries])]
+    row = _renumbered(run.query, run.queries, {name: number for number, name in enumerate(names)})
+    level = _levels_of_listed(run, qrels, row)
+    if refuse:
+        advice = "pass unjudged='irrelevant' to count such items at level 0"
+        run.refuse(level < 0, "no judgment", expected="a level for every item", kind=PathError, remedy=advice)
+    levels, sources = qrels.value.astype(np.int64), (run.source, qrels.source)
+    return Matched(names, len(qrels.queries), row, run.value, level, qrels.query, levels, sources)
 
 
 def _check_same_names(run: Triples, qrels: Triples) -> None:
@@ -189,8 +206,8 @@ def _check_same_names(run: Triples, qrels: Triples) -> None:
         problem = f"run ({run.source}) and qrels ({qrels.source}) without a shared query: {examples}"
         raise OptionError(problem, expected="the same query names in both")
     kinds = [
-        {next((kind for kind in (str, Number) if issubclass(name_type, kind)), name_type) for name_type in types}
-        for types in (set(map(type, run.items)), set(map(type, qrels.items)))
+        {next((kind for kind in (str, Number) if isinstance(name, kind)), type(name)) for name in names}
+        for names in (run.items, qrels.items)
     ]
     if kinds[0] and kinds[1] and not kinds[0] & kinds[1]:
         problem = f"a run of items {_example(run.items)}"

@@ -9,7 +9,6 @@ import pytest
 
 from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError, TableError
 from hiertree.metrics import evaluate, evaluate_ranking, read_trec_qrels, write_trec_qrels, write_trec_run
-from hiertree.metrics.ranx_objects import lists_of
 
 METRICS = ["H-AP", "AP[1]", "AP[2]", "P@5", "NDCG@5"]
 
@@ -68,19 +67,6 @@ def test_what_ranx_saves_is_read_and_its_numbers_agree(run_and_qrels, tmp_path):
     ranx_values = ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), ["map-l2", "precision@5-l2", "ndcg_burges@5"])
     values = result.summary()[["AP[2]", "P@5", "NDCG@5"]].to_list()
     assert values == pytest.approx(list(ranx_values.values()), abs=1e-9)
-
-
-def test_objects_of_ranx_are_their_mappings(run_and_qrels, monkeypatch):
-    ranx = pytest.importorskip("ranx")
-    run, qrels = run_and_qrels
-    run = {"a longer name": {"d1": 0.5, "an item of a long name": 0.25}, **run}
-    monkeypatch.setattr("hiertree.metrics.ranx_objects._WORTH_COMPILING", 1)
-    assert lists_of(ranx.Run(run)) == run
-    assert lists_of(ranx.Qrels(qrels)) == qrels
-    check_same(
-        evaluate_ranking(ranx.Run(run), ranx.Qrels(qrels), metrics=METRICS),
-        evaluate_ranking(run, qrels, metrics=METRICS),
-    )
 
 
 def test_iterators_of_ir_measures_are_read_and_its_numbers_agree(run_and_qrels, tmp_path):

@@ -15,6 +15,7 @@ from reference_losses import level_of
 import hiertree as ht
 from hiertree.errors import PathError
 from hiertree.metrics import (
+    HierarchicalAccuracyCalculator,
     RetrievalMetric,
     evaluate,
     evaluate_codes,
@@ -129,6 +130,9 @@ def test_judgments_and_the_calculator_of_another_library_agree(tmp_path):
     run = {str(q): {str(j): scores[q, j] for j in range(40) if j != q} for q in range(40)}
     judged = evaluate_ranking(run, tmp_path / "qrels.txt", metrics=["H-AP", "AP[1]"], unjudged="irrelevant")
     assert judged["H-AP"] == pytest.approx(result["H-AP"], abs=1e-12)
+    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    values = HierarchicalAccuracyCalculator(["H-AP", "AP[1]"]).get_accuracy(unit, paths)
+    assert values["H-AP"] == pytest.approx(result["H-AP"], abs=1e-9)
 
 
 @pytest.mark.parametrize("paths", [[-1, 0, 0], [[0, -1, 2]] * 3, [[0, -2]] * 3, [[-1, -1]] * 3])
