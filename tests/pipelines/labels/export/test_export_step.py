@@ -116,7 +116,9 @@ def test_the_files_of_an_export_agree(proposal_folder, tmp_path):
 
 
 def test_a_review_is_carried_out_and_told_row_by_row(proposal_folder, log, tmp_path):
+    log.write_bytes(log.read_bytes() + b'{"seq"')
     export = export_step(proposal_folder, out=tmp_path / "out", review=log)
+    assert "last line is incomplete: its 6 bytes do not count" in describe_exported(export)
     rows = provenance(export.folder)
     assert rows["0"]["hierarchical_label"] == "standing water"
     assert rows["0"]["review"] == "cluster renamed"
@@ -132,7 +134,7 @@ def test_a_review_is_carried_out_and_told_row_by_row(proposal_folder, log, tmp_p
     assert rows["12"]["labels"] == ["lake"]
     assert export.report["dropped"] == {"irrelevant label": 1, "no label": 1}
     assert export.report["kept"] == len(export.tree.leaves) == 12
-    assert export.report["review"] == {"events": 4, "approved": 0, "irrelevant": 1, "either": 0}
+    assert export.report["review"] == {"events": 4, "approved": 0, "irrelevant": 1, "either": 0, "torn_bytes": 6}
     assert "People reviewed the proposal: 4 actions" in (export.folder / "README.md").read_text()
     manifest = json.loads((export.folder / "manifest.json").read_text())
     assert manifest["inputs"][-1]["name"] == "anna.jsonl"
