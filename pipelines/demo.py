@@ -20,7 +20,8 @@ from hiertree.io.provenance import check_outputs
 
 from .labels import build
 from .labels.export.tree_page import tree_of
-from .report.page import MetricRow, side_by_side, write_demo_page
+from .report import make_report
+from .report.metric_rows import MetricRow, side_by_side
 from .stored_embeddings.evaluating import print_table
 from .training.data.splits import load_split
 from .training.recipe.reading import load_recipe
@@ -99,16 +100,14 @@ def run_demo(
     rows = side_by_side([run.metrics for run in runs], level_names=images.tree.level_names)
     _print_metrics(rows, [recipe.loss.name for recipe in recipes])
     console.print(_differences(rows, recipes))
-    page = write_demo_page(
-        folder / "index.html",
+    page = make_report(
         [run.folder for run in runs],
+        folder / "index.html",
         title=_TITLE,
         lead=[_LEAD, _differences(rows, recipes)],
-        dataset=images,
         tree=tree,
         tree_lead=[_describe_report(labels.report)],
         commands=_commands(folder, data, runs, seed=seed, quick=quick),
-        seed=seed,
     )
     console.print(f"{page} shows it all; made in {time.monotonic() - start:.0f} s.", soft_wrap=True)
     return Demo(page, labels.folder, tuple(run.folder for run in runs))

@@ -22,7 +22,7 @@ import numpy as np
 from hiertree.metrics.request import split_name
 
 from ..pages import fill_page, markdown_text
-from ..report.page import has_a_best
+from ..report.metric_rows import has_a_best
 from ..training.recipe.built_in import PublishedRow, published_rows
 from .planned_runs import RowSettings, row_names, setting_text
 from .significance import SIGNIFICANT
