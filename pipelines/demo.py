@@ -10,7 +10,6 @@ import os
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,15 +52,6 @@ _QUICK = {
 }
 
 
-@dataclass(frozen=True)
-class Demo:
-    """What the demonstration made: the page, the folder of the labels, and those of the runs, Smooth-AP's first."""
-
-    page: Path
-    labels: Path
-    runs: tuple[Path, ...]
-
-
 def run_demo(
     out: str | os.PathLike[str],
     *,
@@ -69,8 +59,8 @@ def run_demo(
     seed: int = 0,
     quick: bool = False,
     fresh: bool = False,
-) -> Demo:
-    """Build labels, train and measure two models, print the results and write ``out/index.html``. Offline.
+) -> Path:
+    """Build labels, train and measure two models, print the results and write ``out/index.html``, the page. Offline.
 
     Finished runs of the same recipes that are in ``out`` already are not run again unless ``fresh``, interrupted ones
     go on. ``data`` is Omniglot, as a zip, npz or folder; without it images are drawn. ``quick`` trains a tiny network
@@ -110,7 +100,7 @@ def run_demo(
         commands=_commands(folder, data, runs, seed=seed, quick=quick),
     )
     console.print(f"{page} shows it all; made in {time.monotonic() - start:.0f} s.", soft_wrap=True)
-    return Demo(page, labels.folder, tuple(run.folder for run in runs))
+    return page
 
 
 def _recipes(data: str | os.PathLike[str] | None, *, seed: int, quick: bool) -> list[Recipe]:

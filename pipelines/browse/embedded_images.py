@@ -75,17 +75,21 @@ def read_embedded(sources: Sequence[AnyPath], *, images: AnyPath | None = None) 
     there.
     """
     paths = [Path(source) for source in sources]
-    called = _model_names(paths)
+    names_of_models = _model_names(paths)
     collections = [read_embeddings(path, in_parts=True, needs_labels=False, uneven="unknown") for path in paths]
-    models = tuple(_model(*arguments) for arguments in zip(called, paths, collections, strict=True))
     first, names = collections[0], _names(collections[0])
-    for path, collection in zip(paths[1:], collections[1:], strict=True):
+    for path, collection in zip(paths, collections, strict=True):
+        if collection.queries.embeddings.dtype.kind != "f":
+            raise InputError(f"{path}: embeddings of {collection.queries.embeddings.dtype}", expected="floats")
         if len(collection.queries.embeddings) != len(first.queries.embeddings) or _names(collection) != names:
             problem, remedy = f"the images of {paths[0]} and of {path}", "embed one split with both"
             raise OptionError(problem, expected="the same images in the same order", remedy=remedy)
     pictures, reason = find_pictures(paths[0], names, images)
     return BrowsedImages(
-        models=models,
+        models=tuple(
+            Model(name, collection.queries.embeddings, collection.items.embeddings)
+            for name, collection in zip(names_of_models, collections, strict=True)
+        ),
         names=names,
         tree=first.tree,
         paths=np.concatenate([as_paths(side.paths) for side in first.sides]).astype(np.int32),
@@ -102,13 +106,6 @@ def _names(collection: LabeledEmbeddings) -> list[str]:
         ids = side.names if side.ids is None else side.ids
         names += [f"{kind} {row}" for row in range(len(side.embeddings))] if ids is None else map(str, ids)
     return names
-
-
-def _model(name: str, source: Path, collection: LabeledEmbeddings) -> Model:
-    queries, gallery = collection.queries.embeddings, collection.items.embeddings
-    if queries.dtype.kind != "f":
-        raise InputError(f"{source}: embeddings of {queries.dtype}", expected="floats")
-    return Model(name, queries, gallery)
 
 
 def _model_names(folders: Sequence[Path]) -> list[str]:

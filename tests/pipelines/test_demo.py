@@ -78,8 +78,8 @@ def test_another_seed_trains_other_models_beside_them(demo: tuple[Path, Result])
 
 
 def test_it_runs_on_omniglot(shared_data: Path, tmp_path: Path):
-    demo = run_demo(tmp_path / "out", data=shared_data / "omniglot" / "images_background_small1.zip", quick=True)
-    assert "alphabet" in demo.page.read_text(encoding="utf-8")
+    page = run_demo(tmp_path / "out", data=shared_data / "omniglot" / "images_background_small1.zip", quick=True)
+    assert "alphabet" in page.read_text(encoding="utf-8")
 
 
 def test_the_snippets_of_the_readme_run_on_what_it_has_written(demo: tuple[Path, Result], tmp_path, monkeypatch):
