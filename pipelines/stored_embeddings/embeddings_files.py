@@ -53,17 +53,8 @@ if TYPE_CHECKING:
 
 MAPPED_BYTES = 2**29  # of which an .npy is not read into memory
 SUFFIXES = (".npz", ".npy", ".pt", ".parquet", ".safetensors")
-_NEEDED = ("embeddings", "paths")
-_OPTIONAL = (
-    "gallery_embeddings",
-    "gallery_paths",
-    "ids",
-    "gallery_ids",
-    "junk",
-    "distractors",
-    "names",
-    "gallery_names",
-)
+_OF_IMAGES = ("embeddings", "paths", "ids", "names")
+_ARRAYS = (*_OF_IMAGES, *(f"gallery_{name}" for name in _OF_IMAGES), "junk", "distractors")
 
 
 class LabeledEmbeddings(NamedTuple):
@@ -167,12 +158,11 @@ def read_embeddings(
     gallery_place = None if gallery is None else locate(Path(gallery))
     columns = LabelColumns(tuple(levels), ids, distractors, needed=needs_labels)
     sides = _read(place.embeddings, labels, columns)
-    has_gallery = len(sides) > 1
     if gallery_place is not None:
         sides = [*sides, *_read(gallery_place.embeddings, gallery_labels, columns)]
     if len(sides) == 1 and (gallery_labels is not None or distractors):
         raise OptionError("gallery labels or distractors without a gallery", expected="both or neither")
-    if len(sides) > 2 or (has_gallery and gallery is not None):
+    if len(sides) > 2:
         raise OptionError(f"a gallery besides the one in {Path(source).name}", expected="only one")
     if len({side.paths is None for side in sides}) > 1:
         problem = "label ids in one file and columns of labels for the other"
@@ -298,9 +288,9 @@ def _load_torch(file: Path) -> Any:
 
 def _check_arrays(file: Path, names: Sequence[str]) -> None:
     """Refuse other arrays than those that are read, missing ones, and two of one name."""
-    if not set(_NEEDED) <= set(names) <= {*_NEEDED, *_OPTIONAL} or len(set(names)) < len(names):
-        problem = f"{file.name} with arrays {some_of(names, len(_NEEDED + _OPTIONAL))}"
-        expected = f"{' and '.join(_NEEDED)}, and perhaps {', '.join(_OPTIONAL)}, each once"
+    if not {"embeddings", "paths"} <= set(names) <= set(_ARRAYS) or len(set(names)) < len(names):
+        problem = f"{file.name} with arrays {some_of(names, len(_ARRAYS))}"
+        expected = f"embeddings and paths, and perhaps {', '.join(_ARRAYS[2:])}, each once"
         raise InputError(problem, expected=expected)
 
 
