@@ -93,7 +93,7 @@ def read_embedded(sources: Sequence[AnyPath], *, images: AnyPath | None = None) 
         names=names,
         tree=first.tree,
         paths=np.concatenate([as_paths(side.paths) for side in first.sides]).astype(np.int32),
-        separate=first.gallery is not None,
+        separate=first.separate,
         images=pictures,
         without=reason,
     )

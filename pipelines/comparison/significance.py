@@ -165,7 +165,7 @@ def lists_of_run(folder: Path, data: Mapping[str, Any]) -> QueryValues:
         name = table.stem.removeprefix("per_query")
         with reading_arrays(folder / f"embeddings{name}.npz", **run) as arrays:
             named_paths = {name: arrays[name] for name in _NAMED_PATHS if name in arrays}
-            images = LabeledEmbeddings.from_sides(sides_of(named_paths))
+            images = LabeledEmbeddings(sides_of(named_paths))
         values = read_parquet_frame(table, **run)
         lists.append(ListValues(values.reset_index(drop=True), images, data))
     if not lists:

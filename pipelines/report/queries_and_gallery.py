@@ -28,8 +28,7 @@ class QueriesAndGallery:
     """Queries and the items that are ranked for them: paths, labels and, where they are at hand, pictures."""
 
     tree: LabelTree  # of their labels
-    query_paths: NDArray[np.int32]  # (Q, L) of the queries
-    other_paths: NDArray[np.int32] | None = None  # (N, L) of a separate gallery; None if the queries are their own
+    sides: Sequence[NDArray[np.int32]]  # (Q, L) paths of the queries, and (N, L) of a separate gallery if there is one
     images: ImageSource | None = None  # pictures of the queries, followed by those of a separate gallery
     source: str = ""  # the data set and its split; empty where that is unknown
     without: str = ""  # why there are no pictures; empty where there are
@@ -41,10 +40,9 @@ class QueriesAndGallery:
         source, paths, images = f"{dataset.name}, {dataset.split} split", dataset.paths, dataset.images
         query, gallery = dataset.queries, dataset.gallery
         if query is None or gallery is None:
-            return cls(tree=dataset.tree, query_paths=paths, images=images, source=source)
+            return cls(tree=dataset.tree, sides=[paths], images=images, source=source)
         images = SelectedImages(images, np.concatenate([query, gallery]))
-        sides: dict[str, Any] = {"query_paths": paths[query], "other_paths": paths[gallery]}
-        return cls(tree=dataset.tree, **sides, images=images, source=source)
+        return cls(tree=dataset.tree, sides=[paths[query], paths[gallery]], images=images, source=source)
 
     @classmethod
     def from_numbers(
@@ -55,24 +53,23 @@ class QueriesAndGallery:
         names = [f"level {level}" for level in range(1, len(rows[0]) + 1)]
         columns = list(zip(*rows, strict=True))
         tree, paths = label_paths(columns, level_names=names, where=lambda row: f"item {row}", leaf="path")
-        number = len(sides[0])
-        rest = paths[number:] if len(sides) > 1 else None
-        return cls(tree=tree, query_paths=paths[:number], other_paths=rest, images=images, without=without)
+        numbered = np.split(paths, [len(sides[0])])[: len(sides)]
+        return cls(tree=tree, sides=numbered, images=images, without=without)
 
     @property
     def separate(self) -> bool:
         """Whether the gallery is not the queries themselves."""
-        return self.other_paths is not None
+        return len(self.sides) > 1
 
     @property
-    def sides(self) -> list[NDArray[np.int32]]:
-        """The paths of the queries, and of a separate gallery."""
-        return [self.query_paths] if self.other_paths is None else [self.query_paths, self.other_paths]
+    def query_paths(self) -> NDArray[np.int32]:
+        """(Q, L) of the queries."""
+        return self.sides[0]
 
     @property
     def gallery_paths(self) -> NDArray[np.int32]:
         """(N, L) of the gallery."""
-        return self.query_paths if self.other_paths is None else self.other_paths
+        return self.sides[-1]
 
     @property
     def gallery_start(self) -> int:

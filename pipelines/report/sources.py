@@ -70,11 +70,9 @@ class Measurement:
     def left_out(self, query: int) -> NDArray[np.int64]:
         """Rows of the gallery that the list of a query leaves out: itself, whatever has its id, its junk."""
         queries, items = self.labeled.queries, self.labeled.items
-        rows = [np.array([query])] if self.labeled.gallery is None else []
+        rows = [np.array([query])] if not self.labeled.separate else []
         if queries.ids is not None:
-            rows.append(
-                np.flatnonzero(np.asarray(items.ids if items.ids is not None else queries.ids) == queries.ids[query])
-            )
+            rows.append(np.flatnonzero(np.asarray(items.ids) == queries.ids[query]))
         if queries.junk is not None:
             rows.append(np.asarray(queries.junk[query]))
         return np.unique(np.concatenate(rows)).astype(np.int64) if rows else np.array([], dtype=np.int64)
@@ -164,7 +162,7 @@ def _reorder_as(first: Measurement, run: Model) -> Model:
         )
         for side, target, order in zip(run.labeled.sides, first.labeled.sides, rows, strict=True)
     ]
-    return replace(run, labeled=LabeledEmbeddings.from_sides(sides), per_query=run.per_query.iloc[rows[0]])
+    return replace(run, labeled=LabeledEmbeddings(sides), per_query=run.per_query.iloc[rows[0]])
 
 
 class EmbeddingsOptions(LabelFiles, total=False):
@@ -283,10 +281,7 @@ def _data_of_file(measurement: Measurement, folder: AnyPath | None) -> QueriesAn
     images, explanation = find_pictures(measurement.source, every, folder)
     if embeddings.tree is None:
         return QueriesAndGallery.from_numbers(paths, images=images, without=explanation)
-    queries, gallery = [*paths, None][:2]
-    return QueriesAndGallery(
-        tree=embeddings.tree, query_paths=queries, other_paths=gallery, images=images, without=explanation
-    )
+    return QueriesAndGallery(tree=embeddings.tree, sides=paths, images=images, without=explanation)
 
 
 def values_of(runs: Mapping[str, Measurement], metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:

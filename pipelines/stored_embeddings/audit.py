@@ -81,7 +81,7 @@ def audit(
     if _has_masks(collection):
         problem = f"{Path(embeddings).name} with ids, junk or distractors"
         raise OptionError(problem, expected="embeddings and paths alone")
-    if len(collection.queries.embeddings) < 2 and collection.gallery is None:
+    if len(collection.queries.embeddings) < 2 and not collection.separate:
         raise InputError(f"{embeddings} with one embedding", expected="at least two, so that one can be retrieved")
     with naming_files(embeddings, None):
         sample = draw_queries(collection, queries=queries, seed=seed)
@@ -99,12 +99,12 @@ def audit(
 def _has_masks(collection: LabeledEmbeddings) -> bool:
     """Whether lists leave out more than the query itself, or hold distractors."""
     query_ids, item_ids = collection.queries.ids, collection.items.ids
-    if collection.gallery is None:
-        has_masks = query_ids is not None and len(set(query_ids)) < len(query_ids)
-    elif item_ids is None:
-        has_masks = query_ids is not None
+    if query_ids is None:
+        has_masks = False
+    elif collection.separate:
+        has_masks = item_ids is None or not set(query_ids).isdisjoint(item_ids)
     else:
-        has_masks = query_ids is not None and not set(query_ids).isdisjoint(item_ids)
+        has_masks = len(set(query_ids)) < len(query_ids)
     return has_masks or collection.queries.junk is not None or collection.items.distractors is not None
 
 
@@ -116,7 +116,7 @@ def audit_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def draw_queries(collection: LabeledEmbeddings, *, queries: int, seed: int) -> ScoredQueries:
     """Draw queries and score them against the whole gallery."""
-    self_retrieval, items = collection.gallery is None, collection.items
+    self_retrieval, items = not collection.separate, collection.items
     query, paths = unit_rows(as_embeddings(collection.queries.embeddings)), as_paths(collection.queries.paths)
     gallery = query if self_retrieval else unit_rows(as_embeddings(items.embeddings))
     gallery_paths = as_paths(items.paths)

@@ -58,26 +58,25 @@ _ARRAYS = (*_OF_IMAGES, *(f"gallery_{name}" for name in _OF_IMAGES), "junk", "di
 
 
 class LabeledEmbeddings(NamedTuple):
-    """What :func:`hiertree.metrics.evaluate` needs: queries, and a gallery unless these retrieve each other."""
+    """What :func:`hiertree.metrics.evaluate` needs."""
 
-    queries: EmbeddedImages
-    gallery: EmbeddedImages | None = None
+    sides: Sequence[EmbeddedImages]  # the queries, and a separate gallery if there is one
     tree: LabelTree | None = None  # of the labels that tables gave; None where a file holds paths
 
-    @classmethod
-    def from_sides(cls, sides: Sequence[EmbeddedImages], tree: LabelTree | None = None) -> LabeledEmbeddings:
-        """Those of a list of the queries and perhaps a gallery."""
-        return cls(sides[0], sides[1] if len(sides) > 1 else None, tree)
+    @property
+    def queries(self) -> EmbeddedImages:
+        """The queries."""
+        return self.sides[0]
 
     @property
     def items(self) -> EmbeddedImages:
         """What the queries retrieve."""
-        return self.queries if self.gallery is None else self.gallery
+        return self.sides[-1]
 
     @property
-    def sides(self) -> list[EmbeddedImages]:
-        """The queries, and the gallery if there is one."""
-        return [self.queries] if self.gallery is None else [self.queries, self.gallery]
+    def separate(self) -> bool:
+        """Whether the gallery is not the queries themselves."""
+        return len(self.sides) > 1
 
     @property
     def arguments(self) -> list[Any]:
@@ -98,7 +97,7 @@ class LabeledEmbeddings(NamedTuple):
 
     def named_paths(self) -> LabeledEmbeddings:
         """A copy without vectors: names and paths, by which other measurements of the images are known."""
-        return self.from_sides([EmbeddedImages(paths=side.paths, names=side.image_names) for side in self.sides])
+        return LabeledEmbeddings([EmbeddedImages(paths=side.paths, names=side.image_names) for side in self.sides])
 
     def as_codes(self) -> LabeledEmbeddings:
         """A copy with binary codes: booleans, True where a number of an embedding is positive."""
@@ -108,7 +107,7 @@ class LabeledEmbeddings(NamedTuple):
             packed, width = binary_codes(side.embeddings), side.embeddings.shape[1]
             return side._replace(embeddings=np.unpackbits(packed, axis=1, count=width).astype(np.bool_))
 
-        return self.from_sides(list(map(codes, self.sides)), self.tree)
+        return self._replace(sides=list(map(codes, self.sides)))
 
 
 class LabelFiles(TypedDict, total=False):
@@ -184,7 +183,7 @@ def read_embeddings(
         raise OptionError(f"a table of junk besides the junk in {Path(source).name}", expected="only one")
     if junk is not None:
         sides[0] = sides[0]._replace(junk=junk_in_table(junk, len(sides[0].embeddings)))
-    return LabeledEmbeddings.from_sides(sides, tree)
+    return LabeledEmbeddings(sides, tree)
 
 
 def _tree_of(place: Location, gallery: Location | None) -> LabelTree | None:

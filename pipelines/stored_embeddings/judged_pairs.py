@@ -41,7 +41,7 @@ def read_sides(sources: Sequence[Path]) -> tuple[Any, Any]:
             raise InputError(problem, expected="an embedding for every image")
     collection = read_embeddings(sources[0], gallery=[*sources, None][1], in_parts=True, needs_labels=False)
     queries, gallery = collection.queries.embeddings, collection.items.embeddings
-    if collection.gallery is None:
+    if not collection.separate:
         raise OptionError(f"{sources[0]} without a gallery", expected="--gallery, or queries and gallery in one folder")
     for source, side in ((sources[0], queries), (sources[-1], gallery)):
         if side.dtype.kind != "f":

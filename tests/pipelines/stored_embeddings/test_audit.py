@@ -23,7 +23,7 @@ def labeled(*, lonely=0, shift=0.0):
     paths = np.stack([np.arange(120) // 30, np.arange(120) // 15], axis=1)
     paths[:lonely] = np.arange(lonely)[:, None] + [10, 100]
     embeddings = 0.7 * random.standard_normal((8, 8))[np.arange(120) // 15] + random.standard_normal((120, 8)) + shift
-    return LabeledEmbeddings(EmbeddedImages(embeddings.astype(np.float32), paths))
+    return LabeledEmbeddings([EmbeddedImages(embeddings.astype(np.float32), paths)])
 
 
 def reasons(problem, library):
@@ -101,7 +101,7 @@ def test_a_duplicate_of_the_query_stays_in_its_list_as_with_us():
     pytest.importorskip("pytorch_metric_learning")
     embeddings, paths = labeled().arguments
     embeddings[15:30] = embeddings[:15]  # every item of a class again in another
-    problem = draw_queries(LabeledEmbeddings(EmbeddedImages(embeddings, paths)), queries=120, seed=0)
+    problem = draw_queries(LabeledEmbeddings([EmbeddedImages(embeddings, paths)]), queries=120, seed=0)
     scores = (problem.embeddings[:, None] * problem.gallery).sum(axis=-1)  # equal for equal vectors, unlike a product
     differences = reasons(problem._replace(scores=scores), "pytorch_metric_learning")
     assert differences["P@1"] == ""
@@ -141,7 +141,7 @@ def test_the_command_reads_a_file_and_writes_table_and_provenance(tmp_path, caps
 def test_libraries_agree_where_the_classes_of_some_items_are_unknown():
     embeddings, paths = labeled(shift=4.0).arguments
     paths = np.where((np.arange(120) % 5 == 0)[:, None] & [False, True], -1, paths)
-    problem = draw_queries(LabeledEmbeddings(EmbeddedImages(embeddings, paths)), queries=120, seed=0)
+    problem = draw_queries(LabeledEmbeddings([EmbeddedImages(embeddings, paths)]), queries=120, seed=0)
     found = reasons(problem, "pytorch_metric_learning")
     assert "not explained" not in found.values()
 

@@ -147,8 +147,8 @@ def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands
         main([*map(str, command)])
     assert ended.value.code == 0
     embedded = read_embeddings(tmp_path / "embedded", needs_labels=False)
-    assert embedded.gallery is not None
-    assert embedded.gallery.embeddings.shape == (7, 8)
+    assert embedded.separate
+    assert embedded.items.embeddings.shape == (7, 8)
     truth = tmp_path / "roxford5k" / "gnd_roxford5k.pkl"
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:

@@ -79,9 +79,9 @@ def test_shards_of_all_kinds_give_the_numbers_of_one_file(retrieval, tmp_path):
     for in_parts in (True, False):
         sides = read_embeddings(tmp_path / "both.parquet", in_parts=in_parts)
         np.testing.assert_array_equal(sides.queries.embeddings[:], embeddings[1::3])
-        np.testing.assert_array_equal(sides.gallery.embeddings[5:], np.delete(embeddings, np.s_[1::3], 0)[5:])
+        np.testing.assert_array_equal(sides.items.embeddings[5:], np.delete(embeddings, np.s_[1::3], 0)[5:])
         assert list(sides.queries.ids[:2]) == ["1.jpg", "4.jpg"]
-    assert read_embeddings(tmp_path / "both.parquet", levels=["split"]).gallery is None
+    assert not read_embeddings(tmp_path / "both.parquet", levels=["split"]).separate
 
 
 FIRST, LAST, NEXT = (f"part-0000{number}-of-00003.parquet" for number in (0, 2, 3))
