@@ -10,7 +10,6 @@ import os
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,8 @@ from hiertree.io.provenance import check_outputs
 
 from .labels import build
 from .labels.export.tree_page import tree_of
-from .report.page import MetricRow, side_by_side, write_demo_page
+from .report import make_report
+from .report.metric_rows import MetricRow, side_by_side
 from .stored_embeddings.evaluating import print_table
 from .training.data.splits import load_split
 from .training.recipe.reading import load_recipe
@@ -52,15 +52,6 @@ _QUICK = {
 }
 
 
-@dataclass(frozen=True)
-class Demo:
-    """What the demonstration made: the page, the folder of the labels, and those of the runs, Smooth-AP's first."""
-
-    page: Path
-    labels: Path
-    runs: tuple[Path, ...]
-
-
 def run_demo(
     out: str | os.PathLike[str],
     *,
@@ -68,8 +59,8 @@ def run_demo(
     seed: int = 0,
     quick: bool = False,
     fresh: bool = False,
-) -> Demo:
-    """Build labels, train and measure two models, print the results and write ``out/index.html``. Offline.
+) -> Path:
+    """Build labels, train and measure two models, print the results and write ``out/index.html``, the page. Offline.
 
     Finished runs of the same recipes that are in ``out`` already are not run again unless ``fresh``, interrupted ones
     go on. ``data`` is Omniglot, as a zip, npz or folder; without it images are drawn. ``quick`` trains a tiny network
@@ -99,19 +90,17 @@ def run_demo(
     rows = side_by_side([run.metrics for run in runs], level_names=images.tree.level_names)
     _print_metrics(rows, [recipe.loss.name for recipe in recipes])
     console.print(_differences(rows, recipes))
-    page = write_demo_page(
-        folder / "index.html",
+    page = make_report(
         [run.folder for run in runs],
+        folder / "index.html",
         title=_TITLE,
         lead=[_LEAD, _differences(rows, recipes)],
-        dataset=images,
         tree=tree,
         tree_lead=[_describe_report(labels.report)],
         commands=_commands(folder, data, runs, seed=seed, quick=quick),
-        seed=seed,
     )
     console.print(f"{page} shows it all; made in {time.monotonic() - start:.0f} s.", soft_wrap=True)
-    return Demo(page, labels.folder, tuple(run.folder for run in runs))
+    return page
 
 
 def _recipes(data: str | os.PathLike[str] | None, *, seed: int, quick: bool) -> list[Recipe]:

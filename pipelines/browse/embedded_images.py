@@ -44,7 +44,7 @@ class Model:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbeddedImages:
+class BrowsedImages:
     """Images that models have embedded: the queries, then those of a separate gallery.
 
     ``paths`` are (n, L) in the tree of their labels, if they have any; ``without`` says why there are no pictures.
@@ -68,52 +68,44 @@ class EmbeddedImages:
         return [] if self.tree is None else [str(label) for label in self.tree.labels_of(self.paths[row].tolist())]
 
 
-def read_embedded(sources: Sequence[AnyPath], *, images: AnyPath | None = None) -> EmbeddedImages:
+def read_embedded(sources: Sequence[AnyPath], *, images: AnyPath | None = None) -> BrowsedImages:
     """Read the embeddings of the same images by several models: of runs, in folders of ``hiertree embed``, in files.
 
     ``images`` is the folder below which the names lie; unless given, where they were embedded from, if they are still
     there.
     """
     paths = [Path(source) for source in sources]
-    called = _model_names(paths)
+    names_of_models = _model_names(paths)
     collections = [read_embeddings(path, in_parts=True, needs_labels=False, uneven="unknown") for path in paths]
-    models = tuple(_model(*arguments) for arguments in zip(called, paths, collections, strict=True))
-    first, sides = collections[0], _names(collections[0])
-    for path, collection in zip(paths[1:], collections[1:], strict=True):
-        if _names(collection) != sides:
+    first, names = collections[0], _names(collections[0])
+    for path, collection in zip(paths, collections, strict=True):
+        if collection.queries.embeddings.dtype.kind != "f":
+            raise InputError(f"{path}: embeddings of {collection.queries.embeddings.dtype}", expected="floats")
+        if len(collection.queries.embeddings) != len(first.queries.embeddings) or _names(collection) != names:
             problem, remedy = f"the images of {paths[0]} and of {path}", "embed one split with both"
             raise OptionError(problem, expected="the same images in the same order", remedy=remedy)
-    names = [name for side in sides for name in side]
     pictures, reason = find_pictures(paths[0], names, images)
-    side_paths = [as_paths(array) for array in (first.paths, first.gallery_paths) if array is not None]
-    return EmbeddedImages(
-        models=models,
+    return BrowsedImages(
+        models=tuple(
+            Model(name, collection.queries.embeddings, collection.items.embeddings)
+            for name, collection in zip(names_of_models, collections, strict=True)
+        ),
         names=names,
         tree=first.tree,
-        paths=np.concatenate(side_paths).astype(np.int32),
-        separate=first.gallery_embeddings is not None,
+        paths=np.concatenate([as_paths(side.paths) for side in first.sides]).astype(np.int32),
+        separate=first.separate,
         images=pictures,
         without=reason,
     )
 
 
-def _names(collection: LabeledEmbeddings) -> list[list[str]]:
-    """The names of the images, or of the queries and of their gallery; numbers where a file has none."""
-    sides = [("query", collection.ids if collection.ids is not None else collection.names, collection.embeddings)]
-    if collection.gallery_embeddings is not None:
-        names = collection.gallery_ids if collection.gallery_ids is not None else collection.gallery_names
-        sides.append(("item", names, collection.gallery_embeddings))
-    return [
-        [f"{kind} {row}" for row in range(len(embeddings))] if names is None else list(map(str, names))
-        for kind, names, embeddings in sides
-    ]
-
-
-def _model(name: str, source: Path, collection: LabeledEmbeddings) -> Model:
-    queries, gallery = collection.embeddings, collection.gallery_embeddings
-    if queries.dtype.kind != "f":
-        raise InputError(f"{source}: embeddings of {queries.dtype}", expected="floats")
-    return Model(name, queries, queries if gallery is None else gallery)
+def _names(collection: LabeledEmbeddings) -> list[str]:
+    """The names of the images, those of a gallery last; numbers where a file has none."""
+    names: list[str] = []
+    for kind, side in zip(("query", "item"), collection.sides, strict=False):
+        ids = side.names if side.ids is None else side.ids
+        names += [f"{kind} {row}" for row in range(len(side.embeddings))] if ids is None else map(str, ids)
+    return names
 
 
 def _model_names(folders: Sequence[Path]) -> list[str]:

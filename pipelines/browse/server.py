@@ -26,7 +26,7 @@ from ..local_pages.local_server import (
     served_in_background,
 )
 from ..pair_scores import nearest_images
-from .embedded_images import EmbeddedImages, picture_of
+from .embedded_images import BrowsedImages, picture_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +39,7 @@ Node = tuple[int, ...]  # the first numbers of a path; empty for the whole tree
 class Searching:
     """Answers the requests of the page; each is answered in a thread of its own."""
 
-    def __init__(self, collection: EmbeddedImages) -> None:
+    def __init__(self, collection: BrowsedImages) -> None:
         self.collection = collection
 
     @cached_property
@@ -150,7 +150,7 @@ def _cosines(vector: NDArray[Any], vectors: NDArray[Any]) -> NDArray[np.float64]
     return (rest @ query) / np.where(lengths > 0, lengths, 1.0)
 
 
-def search_app(collection: EmbeddedImages, *, token: str, port: int) -> ASGIApp:
+def search_app(collection: BrowsedImages, *, token: str, port: int) -> ASGIApp:
     """The page behind its guard."""
     page = Searching(collection)
     answers = (page.everything, page.children, page.images, page.random, page.neighbors)
@@ -160,7 +160,7 @@ def search_app(collection: EmbeddedImages, *, token: str, port: int) -> ASGIApp:
 
 
 def serve(
-    collection: EmbeddedImages, *, port: int = 0, open_browser: bool = True, say: Callable[[str], object] = print
+    collection: BrowsedImages, *, port: int = 0, open_browser: bool = True, say: Callable[[str], object] = print
 ) -> None:
     """Show the page on 127.0.0.1 until Ctrl-C, on any free port if that is 0; ``say`` prints the address."""
 
@@ -173,7 +173,7 @@ def serve(
     serve_until_interrupted(partial(search_app, collection), announce=announce, port=port, open_browser=open_browser)
 
 
-def served(collection: EmbeddedImages) -> AbstractContextManager[str]:
+def served(collection: BrowsedImages) -> AbstractContextManager[str]:
     """The address of the page, served in the background until the block ends."""
     return served_in_background(partial(search_app, collection))
 

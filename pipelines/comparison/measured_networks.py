@@ -13,7 +13,6 @@ from hiertree.errors import OptionError, TableError
 from hiertree.io.tables import read_table
 from hiertree.metrics import evaluate
 
-from ..report.queries_and_gallery import NamedPaths
 from ..report.sources import read_run
 from ..stored_embeddings.embedded_files import written_in
 from ..stored_embeddings.embedding import embed, images_to_embed, recipe_of
@@ -53,9 +52,9 @@ class MeasuredNetwork(NamedTuple):
             return run.metrics, lists_of_run(self.source, run.recipe.data.options())
         embeddings = self.read()
         with naming_files(self.source, None):
-            result = evaluate(*embeddings[:4], progress=True, **{**embeddings.masks, **options})
+            result = evaluate(*embeddings.arguments, progress=True, **{**embeddings.masks, **options})
         per_query = result.per_query().reset_index(drop=True)
-        return dict(result.summary()), [ListValues(per_query, NamedPaths.of(embeddings), self.data)]
+        return dict(result.summary()), [ListValues(per_query, embeddings.named_paths(), self.data)]
 
     def read(self, *, in_parts: bool = False) -> LabeledEmbeddings:
         """Its embeddings, with the labels beside them or else those of the table."""

@@ -85,7 +85,9 @@ def compare(
             runs,
             tests=tests,
             published=published,
-            num_levels=max((part.images.paths.shape[1] for row in values.values() for part in row or ()), default=None),
+            num_levels=max(
+                (part.images.queries.paths.shape[1] for row in values.values() for part in row or ()), default=None
+            ),
             notes=[*describe_tests(tests, values, reference), *_describe_networks(plan)],
         )
         parameters = {

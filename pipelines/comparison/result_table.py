@@ -22,7 +22,7 @@ import numpy as np
 from hiertree.metrics.request import split_name
 
 from ..pages import fill_page, markdown_text
-from ..report.page import best_value
+from ..report.metric_rows import best_value
 from ..training.recipe.published import PublishedRow, published_rows
 from .planned_runs import RowSettings, row_names, setting_text
 from .significance import SIGNIFICANT

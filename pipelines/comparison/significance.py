@@ -21,12 +21,14 @@ from hiertree.io.progress import track
 from hiertree.io.reading import Complaint, read_parquet_frame
 from hiertree.metrics.statistics import holm, paired_randomization_test
 
-from ..report.queries_and_gallery import NamedPaths
+from ..report.queries_and_gallery import have_same_classes, rows_of
+from ..stored_embeddings.embeddings_files import LabeledEmbeddings, sides_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SIGNIFICANT = 0.05
+_NAMED_PATHS = ("names", "paths", "gallery_names", "gallery_paths")  # arrays that tell whether images are the same
 TEST_COLUMNS = ("metric", "row", "reference", "queries", "classes", "difference", "p", "p_holm")
 
 
@@ -39,7 +41,7 @@ class ListValues:
     """
 
     values: pd.DataFrame
-    images: NamedPaths
+    images: LabeledEmbeddings
     data: Mapping[str, Any] | None
 
     def reorder_as(self, reference: ListValues) -> ListValues | None:
@@ -47,8 +49,8 @@ class ListValues:
         has_data = self.data is not None and reference.data is not None
         if has_data and (self.data != reference.data or len(self.values) != len(reference.values)):
             return None
-        rows = None if has_data else self.images.rows_of(reference.images)
-        if (rows is None and not has_data) or not self.images.has_classes_of(reference.images, rows):
+        rows = None if has_data else rows_of(self.images, reference.images)
+        if (rows is None and not has_data) or not have_same_classes(self.images, reference.images, rows):
             return None
         if rows is None:
             return self
@@ -142,7 +144,7 @@ def _test(row: ListValues, base: ListValues, metric: str) -> tuple[int, int, flo
     has_both = ~np.isnan(first - second)
     if not has_both.any():
         return None
-    classes = np.unique(base.images.paths[has_both], axis=0, return_inverse=True)[1].reshape(-1)
+    classes = np.unique(base.images.queries.paths[has_both], axis=0, return_inverse=True)[1].reshape(-1)
     p = paired_randomization_test(first[has_both], second[has_both], clusters=classes)
     return int(has_both.sum()), int(classes.max()) + 1, float((first - second)[has_both].mean()), p
 
@@ -162,8 +164,8 @@ def lists_of_run(folder: Path, data: Mapping[str, Any]) -> QueryValues:
     for table in sorted(folder.glob("per_query*.parquet")):
         name = table.stem.removeprefix("per_query")
         with reading_arrays(folder / f"embeddings{name}.npz", **run) as arrays:
-            fields: Any = {field: arrays[field] for field in NamedPaths._fields if field in arrays}
-            images = NamedPaths(**{"names": None, "paths": arrays["paths"], **fields})
+            named_paths = {name: arrays[name] for name in _NAMED_PATHS if name in arrays}
+            images = LabeledEmbeddings(sides_of(named_paths))
         values = read_parquet_frame(table, **run)
         lists.append(ListValues(values.reset_index(drop=True), images, data))
     if not lists:

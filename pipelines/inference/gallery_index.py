@@ -41,18 +41,14 @@ def read_gallery(source: Path) -> NamedGallery:
     import pandas as pd
 
     collection = read_embeddings(source, needs_labels=False, uneven="unknown")
-    embeddings, paths, names, ids = collection.embeddings, collection.paths, collection.names, collection.ids
-    if collection.gallery_embeddings is not None and collection.gallery_paths is not None:
-        embeddings, paths = collection.gallery_embeddings, collection.gallery_paths
-        names, ids = collection.gallery_names, collection.gallery_ids
-    names = ids if names is None else names
-    labels: dict[str, Any] = {"image": np.arange(len(paths)).astype(str) if names is None else list(map(str, names))}
+    items = collection.items
+    labels: dict[str, Any] = {"image": items.image_names or np.arange(len(items.paths)).astype(str)}
     if collection.tree is not None:
-        known = ((path, collection.tree.labels_of(path)) for path in as_paths(paths).tolist())
+        known = ((path, collection.tree.labels_of(path)) for path in as_paths(items.paths).tolist())
         rows = ([*row, *[None] * path.count(UNKNOWN)] for path, row in known)
         labels |= zip(collection.tree.level_names, zip(*rows, strict=True), strict=True)
     table = pd.DataFrame(labels)
-    return NamedGallery(np.asarray(embeddings, np.float32), table, files_read(source))
+    return NamedGallery(np.asarray(items.embeddings, np.float32), table, files_read(source))
 
 
 def require_weights(folder: Path, weights: Path) -> None:

@@ -70,10 +70,8 @@ def drawn(
     return SvgFigure(svg, f"{title}. {description}", axes)
 
 
-def learning_curves(
-    histories: Histories, *, metrics: Sequence[str] = ("H-AP", "R@1"), learning_rate: bool = False
-) -> list[SvgFigure]:
-    """The loss of each run, and each metric that some run measured more than once, epoch by epoch.
+def learning_curves(histories: Histories, *, metrics: Sequence[str]) -> list[SvgFigure]:
+    """The loss of each run, each metric that some run measured more than once, and learning rates, epoch by epoch.
 
     Losses of different kinds have no common scale, so each has its own drawing.
     """
@@ -86,7 +84,7 @@ def learning_curves(
         for metric in metrics
         if any(len(curve_points(rows, metric)) > 1 for rows in histories.values())
     ]
-    if learning_rate and histories:
+    if histories:
         figures.append(_learning(histories, "lr", title="learning rate after each epoch"))
     return figures
 

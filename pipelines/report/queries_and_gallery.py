@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,8 +28,7 @@ class QueriesAndGallery:
     """Queries and the items that are ranked for them: paths, labels and, where they are at hand, pictures."""
 
     tree: LabelTree  # of their labels
-    query_paths: NDArray[np.int32]  # (Q, L) of the queries
-    other_paths: NDArray[np.int32] | None = None  # (N, L) of a separate gallery; None if the queries are their own
+    sides: Sequence[NDArray[np.int32]]  # (Q, L) paths of the queries, and (N, L) of a separate gallery if there is one
     images: ImageSource | None = None  # pictures of the queries, followed by those of a separate gallery
     source: str = ""  # the data set and its split; empty where that is unknown
     without: str = ""  # why there are no pictures; empty where there are
@@ -41,33 +40,36 @@ class QueriesAndGallery:
         source, paths, images = f"{dataset.name}, {dataset.split} split", dataset.paths, dataset.images
         query, gallery = dataset.queries, dataset.gallery
         if query is None or gallery is None:
-            return cls(tree=dataset.tree, query_paths=paths, images=images, source=source)
+            return cls(tree=dataset.tree, sides=[paths], images=images, source=source)
         images = SelectedImages(images, np.concatenate([query, gallery]))
-        sides: dict[str, Any] = {"query_paths": paths[query], "other_paths": paths[gallery]}
-        return cls(tree=dataset.tree, **sides, images=images, source=source)
+        return cls(tree=dataset.tree, sides=[paths[query], paths[gallery]], images=images, source=source)
 
     @classmethod
     def from_numbers(
-        cls, queries: NDArray[Any], gallery: NDArray[Any] | None, *, images: ImageSource | None = None, without: str
+        cls, sides: Sequence[NDArray[Any]], *, images: ImageSource | None = None, without: str
     ) -> QueriesAndGallery:
-        """Queries and gallery of numbered classes, without names for classes and levels."""
-        sides = [queries] if gallery is None else [queries, gallery]
+        """Queries and perhaps a gallery of numbered classes, without names for classes and levels."""
         rows = [path for side in sides for path in side.reshape(len(side), -1).tolist()]
         names = [f"level {level}" for level in range(1, len(rows[0]) + 1)]
         columns = list(zip(*rows, strict=True))
         tree, paths = label_paths(columns, level_names=names, where=lambda row: f"item {row}", leaf="path")
-        rest = None if gallery is None else paths[len(queries) :]
-        return cls(tree=tree, query_paths=paths[: len(queries)], other_paths=rest, images=images, without=without)
+        numbered = np.split(paths, [len(sides[0])])[: len(sides)]
+        return cls(tree=tree, sides=numbered, images=images, without=without)
 
     @property
     def separate(self) -> bool:
         """Whether the gallery is not the queries themselves."""
-        return self.other_paths is not None
+        return len(self.sides) > 1
+
+    @property
+    def query_paths(self) -> NDArray[np.int32]:
+        """(Q, L) of the queries."""
+        return self.sides[0]
 
     @property
     def gallery_paths(self) -> NDArray[np.int32]:
         """(N, L) of the gallery."""
-        return self.query_paths if self.other_paths is None else self.other_paths
+        return self.sides[-1]
 
     @property
     def gallery_start(self) -> int:
@@ -117,42 +119,26 @@ def matching_rows(names: Sequence[str] | None, targets: Sequence[str] | None) ->
     return np.array([row_of[name] for name in target_names])
 
 
-class NamedPaths(NamedTuple):
-    """Names and (n, L) paths of queries and of a separate gallery, by which other measurements of them are known."""
+def rows_of(embeddings: LabeledEmbeddings, targets: LabeledEmbeddings) -> list[NDArray[np.int64]] | None:
+    """For each wanted query, and each item of a gallery, the row of the same name; None where the images differ."""
+    if len(embeddings.sides) != len(targets.sides):
+        return None
+    sides = zip(embeddings.sides, targets.sides, strict=True)
+    rows = [matching_rows(side.image_names, target.image_names) for side, target in sides]
+    orders = [order for order in rows if order is not None]
+    return orders if len(orders) == len(rows) else None
 
-    names: Sequence[str] | None
-    paths: NDArray[np.integer]
-    gallery_names: Sequence[str] | None = None
-    gallery_paths: NDArray[np.integer] | None = None
 
-    @classmethod
-    def of(cls, embeddings: LabeledEmbeddings) -> NamedPaths:
-        """Those of embeddings, by their names or ids."""
-        names = embeddings.ids if embeddings.names is None else embeddings.names
-        of_gallery = embeddings.gallery_ids if embeddings.gallery_names is None else embeddings.gallery_names
-        texts = [None if column is None else list(map(str, column)) for column in (names, of_gallery)]
-        return cls(texts[0], embeddings.paths, texts[1], embeddings.gallery_paths)
-
-    def rows_of(self, targets: NamedPaths) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """For each wanted query and item of the gallery the row of the same name; None where images differ."""
-        gallery = queries = matching_rows(self.names, targets.names)
-        if targets.gallery_paths is not None or self.gallery_paths is not None:
-            gallery = matching_rows(self.gallery_names, targets.gallery_names)
-        return None if queries is None or gallery is None else (queries, gallery)
-
-    def has_classes_of(
-        self, targets: NamedPaths, rows: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
-    ) -> bool:
-        """Whether the paths of the rows tell the same images apart at each level as the wanted ones."""
-        source_sides, target_sides = [self.paths], [targets.paths]
-        if self.gallery_paths is not None and targets.gallery_paths is not None:
-            source_sides.append(self.gallery_paths)
-            target_sides.append(targets.gallery_paths)
-        if rows is not None:
-            source_sides = [side[order] for side, order in zip(source_sides, rows, strict=False)]
-        sides = zip(source_sides, target_sides, strict=True)
-        shapes_match = all(side.ndim == target.ndim and side.shape[1:] == target.shape[1:] for side, target in sides)
-        return shapes_match and same_classes(np.concatenate(source_sides), np.concatenate(target_sides))
+def have_same_classes(
+    embeddings: LabeledEmbeddings, targets: LabeledEmbeddings, rows: Sequence[NDArray[np.int64]] | None = None
+) -> bool:
+    """Whether the paths of the rows tell the same images apart at each level as the wanted ones."""
+    orders = [slice(None)] * len(embeddings.sides) if rows is None else rows
+    paths = [side.paths[order] for side, order in zip(embeddings.sides, orders, strict=True)]
+    target_paths = [side.paths for side in targets.sides]
+    if [side.shape[1:] for side in paths] != [side.shape[1:] for side in target_paths]:
+        return False
+    return same_classes(np.concatenate(paths), np.concatenate(target_paths))
 
 
 def _below_common_folder(names: Sequence[str]) -> list[str]:

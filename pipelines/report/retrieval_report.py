@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hiertree.errors import OptionError, require_package
+from hiertree.io import files
 from hiertree.metrics.request import split_name
 
+from ..pages import fill_page
 from ..stored_embeddings.locations import kind_of
 from .figures import histogram, learning_curves, map_figures
-from .page import judging_metric, write_page
+from .metric_rows import side_by_side
 from .ranking_figures import batch_gap, error_figures
-from .rankings import changed_queries, extreme_queries
+from .rankings import RankingGrids, changed_queries, extreme_queries
 from .sources import EmbeddingsOptions, read_sources, values_of
 from .tree_nodes import answered_nodes, node_table, tree_of_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..labels.export.tree_page import TreeNode
     from .figures import MapPoints
     from .queries_and_gallery import QueriesAndGallery
     from .sources import Measurement
@@ -46,6 +49,10 @@ def make_report(
     queries: int = 3,
     hits: int = 8,
     projection: MapPoints = "pca",
+    lead: Sequence[str] = (),
+    tree: TreeNode | None = None,
+    tree_lead: Sequence[str] = (),
+    commands: Sequence[str] = (),
 ) -> Path:
     """Write finished runs, a comparison, or a file of embeddings as one self-contained HTML page.
 
@@ -62,6 +69,10 @@ def make_report(
         hits: how many images of each ranking are shown.
         projection: what the map shows: the queries by ``"pca"`` or ``"t-sne"``, or ``"class-means"``, the mean of each
             class by t-SNE.
+        lead: paragraphs below the title.
+        tree: of labels, to be shown.
+        tree_lead: paragraphs above it.
+        commands: that make it all again, unless given those of the models.
 
     Raises:
         OptionError: sources that cannot be shown together, fewer than one query or hit, or too many for a page.
@@ -78,31 +89,90 @@ def make_report(
     if pictures > MOST_PICTURES:
         expected = f"at most {MOST_PICTURES:,} on a page"
         raise OptionError(f"{pictures:,} pictures", expected=expected, remedy="fewer queries or hits")
-    judged_by = judging_metric(measurements)
+    judged_by = _judging_metric(measurements)
     values = values_of(measurements, judged_by)
-    return write_page(
-        out,
-        measurements,
-        data,
-        _chosen(list(measurements), values, data.query_paths[:, -1], queries),
-        hits=hits,
-        judged_by=judged_by,
-        title=title,
-        lead=[_OF_COMPARISONS] if any(kind_of(Path(source)) == "comparison" for source in sources) else [],
-        rule=f"The queries are those with the smallest, the median and the largest {judged_by}"
-        + (" (the mean over the models)" if has_models else "")
-        + ", each of another class where there are enough"
-        + (f", and those whose {judged_by} the last model changes most." if has_models else "."),
-        figures=learning_curves(
-            {name: run.history for name, run in measurements.items() if run.history},
-            metrics=_curves(measurements),
-            learning_rate=True,
-        ),
-        analysis={
+    histories = {name: run.history for name, run in measurements.items() if run.history}
+    if any(kind_of(Path(source)) == "comparison" for source in sources):
+        lead = [*lead, _OF_COMPARISONS]
+    page = {
+        "title": title,
+        "lead": lead,
+        "tree": tree,
+        "tree_lead": tree_lead,
+        "judged_by": judged_by,
+        "figures": learning_curves(histories, metrics=_curves(measurements)),
+        "analysis": {
             **_analysis(measurements, data, values, judged_by),
             "map": map_figures(measurements, data, points=projection),
         },
-    )
+        **_numbers(measurements, data),
+        **_retrievals(measurements, data, values, judged_by, queries=queries, hits=hits),
+        "commands": commands or [run.command for run in measurements.values()],
+    }
+    files.write_text(out, fill_page(__package__, page, scripted=True))
+    return Path(out)
+
+
+def _numbers(measurements: Mapping[str, Measurement], data: QueriesAndGallery) -> dict[str, Any]:
+    """The metrics of every model, by what rules, and of what images."""
+    first = next(iter(measurements.values()))
+    manifest, convention = first.manifest, first.results["convention"]
+    versions = {"hiertree": manifest.get("hiertree"), "revision": manifest.get("source_revision")}
+    versions |= {"python": manifest.get("python"), **(manifest.get("packages") or {})}
+    return {
+        "facts": data.facts,
+        "runs": measurements,
+        "names": list(measurements),
+        "rows": side_by_side([run.metrics for run in measurements.values()], level_names=data.tree.level_names),
+        "published": [(name, run.metrics, row) for name, run in measurements.items() for row in run.published],
+        "levels": data.tree.level_names,
+        "num_queries": len(data.query_paths),
+        "convention": {  # nested values are among the others in words
+            name.replace("_", " "): str(text) for name, text in convention.items() if isinstance(text, (str, int))
+        },
+        "skipped": {name: number for name, number in first.results["skipped"].items() if number},
+        "versions": {name: str(version) for name, version in versions.items() if version},
+    }
+
+
+def _retrievals(
+    measurements: Mapping[str, Measurement],
+    data: QueriesAndGallery,
+    values: NDArray[np.float64],
+    judged_by: str,
+    *,
+    queries: int,
+    hits: int,
+) -> dict[str, Any]:
+    """The shown queries in groups, and what every model retrieves for them."""
+    grids, has_models = RankingGrids(data), len(measurements) > 1
+    groups = _chosen(list(measurements), values, data.query_paths[:, -1], queries)
+    rule = f"The queries are those with the smallest, the median and the largest {judged_by}"
+    rule += " (the mean over the models)" if has_models else ""
+    rule += ", each of another class where there are enough"
+    rule += f", and those whose {judged_by} the last model changes most." if has_models else "."
+    return {
+        "rule": rule,
+        "legend": grids.styles[::-1],
+        "num_hits": min(hits, max(1, len(data.gallery_paths) - (not data.separate))),
+        "num_shown": sum(map(len, groups.values())),
+        "groups": [
+            {"title": title, "queries": grids.queries(measurements, rows, hits=hits, metric=judged_by)}
+            for title, rows in groups.items()
+            if rows
+        ],
+        "without": data.without,
+        "unreadable": grids.unreadable,
+    }
+
+
+def _judging_metric(measurements: Mapping[str, Measurement]) -> str:
+    """The metric by which rankings are judged: H-AP, or else the first that every model has for each query."""
+    first, *other_columns = (list(run.per_query.columns) for run in measurements.values())
+    common = [name for name in first if all(name in columns for columns in other_columns)]
+    if not common:
+        raise OptionError("runs without a metric in common", expected="runs measured alike (evaluation.metrics)")
+    return "H-AP" if "H-AP" in common else common[0]
 
 
 def _chosen(

@@ -21,22 +21,20 @@ from hiertree.io.reading import Complaint, read_json_object, read_parquet_frame,
 from hiertree.metrics import evaluate
 
 from ..stored_embeddings.embedded_pictures import find_pictures
-from ..stored_embeddings.embeddings_files import LabelFiles, naming_files, read_embeddings
+from ..stored_embeddings.embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_embeddings
 from ..stored_embeddings.locations import files_read, kind_of
 from ..training.data.splits import load_split
 from ..training.recipe.published import PublishedRow, published_rows
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.history import read_history
-from .queries_and_gallery import NamedPaths, QueriesAndGallery
+from .queries_and_gallery import QueriesAndGallery, have_same_classes, rows_of
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
     from hiertree.metrics import ProtocolName
-
-    from ..stored_embeddings.embeddings_files import LabeledEmbeddings
 
 MOST_RUNS = 8
 Model = TypeVar("Model", bound="Measurement")
@@ -64,27 +62,25 @@ class Measurement:
     @property
     def vectors(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Vectors of the queries and of the gallery, by whose cosines the gallery was ranked."""
-        query, gallery = self.labeled.embeddings, self.labeled.gallery_embeddings
-        gallery = query if gallery is None else gallery
+        query, gallery = self.labeled.queries.embeddings, self.labeled.items.embeddings
         if self.results["convention"]["bits"] is None:
             return query, gallery
         return np.where(query > 0, 1.0, -1.0), np.where(gallery > 0, 1.0, -1.0)
 
     def left_out(self, query: int) -> NDArray[np.int64]:
         """Rows of the gallery that the list of a query leaves out: itself, whatever has its id, its junk."""
-        embeddings = self.labeled
-        rows = [np.array([query])] if embeddings.gallery_embeddings is None else []
-        if embeddings.ids is not None:
-            item_ids = embeddings.ids if embeddings.gallery_ids is None else embeddings.gallery_ids
-            rows.append(np.flatnonzero(np.asarray(item_ids) == embeddings.ids[query]))
-        if embeddings.junk is not None:
-            rows.append(np.asarray(embeddings.junk[query]))
+        queries, items = self.labeled.queries, self.labeled.items
+        rows = [np.array([query])] if not self.labeled.separate else []
+        if queries.ids is not None:
+            rows.append(np.flatnonzero(np.asarray(items.ids) == queries.ids[query]))
+        if queries.junk is not None:
+            rows.append(np.asarray(queries.junk[query]))
         return np.unique(np.concatenate(rows)).astype(np.int64) if rows else np.array([], dtype=np.int64)
 
-    def has_paths(self, paths: NDArray[Any], gallery_paths: NDArray[Any] | None) -> bool:
+    def has_paths(self, sides: Sequence[NDArray[Any]]) -> bool:
         """Whether these are the paths of its queries, and of its separate gallery if it has one."""
-        sides: Any = ((self.labeled.paths, paths), (self.labeled.gallery_paths, gallery_paths))
-        return all(np.array_equal(left, right) for left, right in sides)  # None equals None alone
+        paths = [side.paths for side in self.labeled.sides]
+        return len(paths) == len(sides) and all(map(np.array_equal, paths, sides))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +102,8 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
     complaint: Complaint = {"expected": "a file of a finished run", "kind": CheckpointError}
     with raised_as(CheckpointError, path, expected="the folder of a finished run", on=(HiertreeError, ValueError)):
         embeddings = read_embeddings(folder.path)
-        as_embeddings(embeddings.embeddings)
-        as_paths(embeddings.paths)
+        as_embeddings(embeddings.queries.embeddings)
+        as_paths(embeddings.queries.paths)
         recipe = load_recipe(folder.recipe, trusted=False)
         return FinishedRun(
             source=folder.path,
@@ -121,14 +117,6 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
             command=shlex.join(["hiertree", "train", str(folder.recipe), "--out", f"{folder.path}-again"]),
             per_query=read_parquet_frame(folder.path / "per_query.parquet", **complaint),
         )
-
-
-def read_runs(paths: Sequence[str | os.PathLike[str]]) -> dict[str, FinishedRun]:
-    """Read runs that were measured on the same images, by the names that the page gives them."""
-    runs = [read_run(path) for path in paths]
-    if not runs:
-        raise OptionError("no run", expected="the folders of one or more finished runs")
-    return _named(runs)
 
 
 def _named(measurements: Sequence[Model], names: Sequence[str] = ()) -> dict[str, Model]:
@@ -156,27 +144,25 @@ def _named(measurements: Sequence[Model], names: Sequence[str] = ()) -> dict[str
 
 def _reorder_as(first: Measurement, run: Model) -> Model:
     """A measurement with its images in the order of the first's, found by their names, and with the first's paths."""
-    embeddings, reference = run.labeled, first.labeled
-    run_names, names = NamedPaths.of(embeddings), NamedPaths.of(reference)
-    rows = run_names.rows_of(names)
+    rows = rows_of(run.labeled, first.labeled)
     if rows is None:
-        if run.has_paths(reference.paths, reference.gallery_paths):
+        if run.has_paths([side.paths for side in first.labeled.sides]):
             return run
         problem = f"{run.source} and {first.source} were measured on different images"
         raise OptionError(problem, expected="sources on the same data")
-    if not run_names.has_classes_of(names, rows):
+    if not have_same_classes(run.labeled, first.labeled, rows):
         problem = f"{run.source} and {first.source} were measured on the same images with different labels"
         raise OptionError(problem, expected="sources with the same classes at each level")
-    of_sides = zip(("embeddings", "ids", "gallery_embeddings", "gallery_ids"), (0, 0, 1, 1), strict=True)
-    reordered: dict[str, Any] = {
-        name: np.asarray(values)[rows[side]]
-        for name, side in of_sides
-        if (values := getattr(embeddings, name)) is not None
-    }
-    reference_fields = {name: getattr(reference, name) for name in ("paths", "names", "gallery_paths", "gallery_names")}
-    return replace(
-        run, labeled=embeddings._replace(**reordered, **reference_fields), per_query=run.per_query.iloc[rows[0]]
-    )
+    sides = [
+        side._replace(
+            embeddings=side.embeddings[order],
+            ids=None if side.ids is None else np.asarray(side.ids)[order],
+            names=target.names,
+            paths=target.paths,
+        )
+        for side, target, order in zip(run.labeled.sides, first.labeled.sides, rows, strict=True)
+    ]
+    return replace(run, labeled=LabeledEmbeddings(sides), per_query=run.per_query.iloc[rows[0]])
 
 
 class EmbeddingsOptions(LabelFiles, total=False):
@@ -253,27 +239,22 @@ def _data_of_run(run: FinishedRun, overrides: Sequence[str]) -> QueriesAndGaller
     try:
         dataset = load_split(recipe, "test")
         data = QueriesAndGallery.from_dataset(dataset)
-        require_measured_on(data, run, f"{dataset.name} ({dataset.split})")
+        if not run.has_paths(data.sides):
+            raise OptionError(
+                f"the {len(data.query_paths)} queries of {dataset.name} ({dataset.split})",
+                expected=f"the {len(run.labeled.queries.paths)} that {run.source} was measured on, with the same paths",
+            )
     except (HiertreeError, OSError) as error:
-        return QueriesAndGallery.from_numbers(run.labeled.paths, run.labeled.gallery_paths, without=str(error))
+        return QueriesAndGallery.from_numbers([side.paths for side in run.labeled.sides], without=str(error))
     return data
-
-
-def require_measured_on(data: QueriesAndGallery, run: FinishedRun, subject: str) -> None:
-    """Refuse a data set that is not the run's."""
-    if not run.has_paths(data.query_paths, data.other_paths):
-        raise OptionError(
-            f"the {len(data.query_paths)} queries of {subject}",
-            expected=f"the {len(run.labeled.paths)} that {run.source} was measured on, with the same paths",
-        )
 
 
 def _measured_file(file: Path, *, protocol: Any = None, **files: Any) -> Measurement:
     embeddings = read_embeddings(file, **files)
-    if embeddings.distractors is not None:
+    if embeddings.items.distractors is not None:
         raise OptionError(f"distractors in {file.name}", expected="a gallery of labeled items")
     with naming_files(file, files.get("gallery")):
-        result = evaluate(*embeddings[:4], progress=True, protocol=protocol, **embeddings.masks)
+        result = evaluate(*embeddings.arguments, progress=True, protocol=protocol, **embeddings.masks)
     content = result.as_dict()
     paths = [file, *(path for name, path in files.items() if name in ("labels", "gallery", "gallery_labels"))]
     inputs = [input_file for path in paths for input_file in files_read(Path(path))]
@@ -292,16 +273,15 @@ def _measured_file(file: Path, *, protocol: Any = None, **files: Any) -> Measure
 
 def _data_of_file(measurement: Measurement, folder: AnyPath | None) -> QueriesAndGallery:
     """The labels of the tables or, without any, the numbers of the paths; pictures from where they were embedded."""
-    embeddings, paths = measurement.labeled, NamedPaths.of(measurement.labeled)
-    if folder is not None and paths.names is None:
+    embeddings = measurement.labeled
+    names, paths = [side.image_names for side in embeddings.sides], [side.paths for side in embeddings.sides]
+    if folder is not None and names[0] is None:
         raise OptionError(f"images in {folder} without ids", expected="the column of the files' names (--ids)")
-    names = [*(paths.names or ()), *(paths.gallery_names or ())]
-    images, explanation = find_pictures(measurement.source, names, folder)
-    pictures: Any = {"images": images, "without": explanation}
+    every = [name for side_names in names for name in side_names or ()]
+    images, explanation = find_pictures(measurement.source, every, folder)
     if embeddings.tree is None:
-        return QueriesAndGallery.from_numbers(embeddings.paths, embeddings.gallery_paths, **pictures)
-    sides: dict[str, Any] = {"query_paths": embeddings.paths, "other_paths": embeddings.gallery_paths}
-    return QueriesAndGallery(tree=embeddings.tree, **sides, **pictures)
+        return QueriesAndGallery.from_numbers(paths, images=images, without=explanation)
+    return QueriesAndGallery(tree=embeddings.tree, sides=paths, images=images, without=explanation)
 
 
 def values_of(runs: Mapping[str, Measurement], metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -78,19 +78,10 @@ def audit(
     if len(not_installed()) == len(LIBRARIES):
         require_package(*LIBRARIES, extra="interop")
     collection = read_embeddings(embeddings, labels=labels, levels=levels, uneven=uneven)
-    if (
-        collection.gallery_embeddings is None
-        and collection.ids is not None
-        and len(set(collection.ids)) == len(collection.ids)
-    ):
-        collection = collection._replace(ids=None)  # each query leaves out itself anyway
-    of_queries = set() if collection.ids is None else set(collection.ids)
-    if collection.gallery_ids is not None and of_queries.isdisjoint(collection.gallery_ids):
-        collection = collection._replace(ids=None, gallery_ids=None)
-    if collection.masked:
+    if _has_masks(collection):
         problem = f"{Path(embeddings).name} with ids, junk or distractors"
         raise OptionError(problem, expected="embeddings and paths alone")
-    if len(collection.embeddings) < 2 and collection.gallery_embeddings is None:
+    if len(collection.queries.embeddings) < 2 and not collection.separate:
         raise InputError(f"{embeddings} with one embedding", expected="at least two, so that one can be retrieved")
     with naming_files(embeddings, None):
         sample = draw_queries(collection, queries=queries, seed=seed)
@@ -105,6 +96,18 @@ def audit(
     return table
 
 
+def _has_masks(collection: LabeledEmbeddings) -> bool:
+    """Whether lists leave out more than the query itself, or hold distractors."""
+    query_ids, item_ids = collection.queries.ids, collection.items.ids
+    if query_ids is None:
+        has_masks = False
+    elif collection.separate:
+        has_masks = item_ids is None or not set(query_ids).isdisjoint(item_ids)
+    else:
+        has_masks = len(set(query_ids)) < len(query_ids)
+    return has_masks or collection.queries.junk is not None or collection.items.distractors is not None
+
+
 def audit_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of an audit for JSON, which has no NaN: None where no query has a value."""
     rows: list[dict[str, Any]] = table.astype(object).where(table.notna(), None).to_dict(orient="records")
@@ -113,16 +116,18 @@ def audit_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def draw_queries(collection: LabeledEmbeddings, *, queries: int, seed: int) -> ScoredQueries:
     """Draw queries and score them against the whole gallery."""
-    self_retrieval = collection.gallery_embeddings is None
-    query, paths = unit_rows(as_embeddings(collection.embeddings)), as_paths(collection.paths)
-    gallery = query if self_retrieval else unit_rows(as_embeddings(collection.gallery_embeddings))
-    gallery_paths = paths if self_retrieval else as_paths(collection.gallery_paths)
+    self_retrieval, items = not collection.separate, collection.items
+    query, paths = unit_rows(as_embeddings(collection.queries.embeddings)), as_paths(collection.queries.paths)
+    gallery = query if self_retrieval else unit_rows(as_embeddings(items.embeddings))
+    gallery_paths = as_paths(items.paths)
     number = max(min(queries, len(query), MOST_PAIRS // len(gallery)), 1)
     rows = np.sort(np.random.default_rng(seed).choice(len(query), number, replace=False))
     joint_paths = np.concatenate([paths, gallery_paths])
     classes = np.unique(joint_paths, axis=0, return_inverse=True)[1].reshape(-1)
-    items = np.tile(np.arange(len(paths)), 2) if self_retrieval else np.arange(len(joint_paths))
-    classes = np.where(joint_paths[:, -1] < 0, len(joint_paths) + items, classes)  # an unknown class is no other item's
+    images = np.tile(np.arange(len(paths)), 2) if self_retrieval else np.arange(len(joint_paths))
+    classes = np.where(
+        joint_paths[:, -1] < 0, len(joint_paths) + images, classes
+    )  # an unknown class is no other item's
     valid = np.ones((number, len(gallery)), np.bool_)
     if self_retrieval:
         valid[np.arange(number), rows] = False

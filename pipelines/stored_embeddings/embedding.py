@@ -9,10 +9,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from typing_extensions import Unpack
 
 from hiertree.datasets.input_images import InputImages, load_input_images
 from hiertree.errors import CheckpointError, OptionError, OtherLayoutError
@@ -194,18 +193,12 @@ def _finish(call: _Call, inputs: _Inputs, output: EmbeddingFiles) -> None:
     files.write_json(call.out / MANIFEST, {**provenance, **summary, "fingerprint": output.fingerprint})
 
 
-def images_to_embed(model: str, data: str, *, split: str | None, **options: Unpack[ImageOptions]) -> InputImages:
+def images_to_embed(
+    model: str, data: str, *, split: str | None, levels: tuple[str, ...], overrides: tuple[str, ...], labeled: bool
+) -> InputImages:
     """The images of ``data`` that :func:`embed` would embed; errors as there."""
-    call = _Call(model, data, Path(), split, own_format=False, **options)
-    return _inputs(call, recipe_of(model, call.overrides)).read
-
-
-class ImageOptions(TypedDict):
-    """Options of :func:`embed` that say which images and labels are read."""
-
-    levels: tuple[str, ...]
-    overrides: tuple[str, ...]
-    labeled: bool
+    call = _Call(model, data, Path(), split, levels, overrides, labeled, own_format=False)
+    return _inputs(call, recipe_of(model, overrides)).read
 
 
 class _Inputs(NamedTuple):

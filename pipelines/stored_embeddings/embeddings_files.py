@@ -35,17 +35,17 @@ from hiertree.tree import LabelTree
 from hiertree.tree.label_rows import Uneven
 
 from .label_columns import (
+    EmbeddedImages,
     LabelColumns,
-    LabeledRows,
     check_images,
     gallery_mask,
     junk_in_table,
     junk_lists,
-    paths_in_one_tree,
+    number_labels,
     rows_in_shards,
     rows_with_table,
 )
-from .locations import locate
+from .locations import Location, locate
 from .shards import Shards, shard_files
 
 if TYPE_CHECKING:
@@ -53,54 +53,61 @@ if TYPE_CHECKING:
 
 MAPPED_BYTES = 2**29  # of which an .npy is not read into memory
 SUFFIXES = (".npz", ".npy", ".pt", ".parquet", ".safetensors")
-_NEEDED = ("embeddings", "paths")
+_OF_IMAGES = ("embeddings", "paths", "ids", "names")
+_ARRAYS = (*_OF_IMAGES, *(f"gallery_{name}" for name in _OF_IMAGES), "junk", "distractors")
 
 
 class LabeledEmbeddings(NamedTuple):
-    """What :func:`hiertree.metrics.evaluate` needs, under the names that the arrays of an ``.npz`` file have."""
+    """What :func:`hiertree.metrics.evaluate` needs."""
 
-    embeddings: NDArray[Any]  # (Q, d) of the queries
-    paths: NDArray[Any]  # (Q, L), coarse → fine
-    gallery_embeddings: NDArray[Any] | None = None  # (N, d); None where the queries retrieve each other
-    gallery_paths: NDArray[Any] | None = None
-    ids: Sequence[Any] | None = None  # a query never retrieves an item of its own id
-    gallery_ids: Sequence[Any] | None = None
-    junk: Sequence[NDArray[Any]] | None = None  # for each query, the rows of the gallery that its list leaves out
-    distractors: NDArray[Any] | None = None  # (N,) booleans, True for gallery items without a label
+    sides: Sequence[EmbeddedImages]  # the queries, and a separate gallery if there is one
     tree: LabelTree | None = None  # of the labels that tables gave; None where a file holds paths
-    names: Sequence[str] | None = None  # of the queries' images
-    gallery_names: Sequence[str] | None = None
 
     @property
-    def masked(self) -> bool:
-        """Whether lists exclude more than the query itself, or hold distractors."""
-        return any(value is not None for value in self[4:8])
+    def queries(self) -> EmbeddedImages:
+        """The queries."""
+        return self.sides[0]
+
+    @property
+    def items(self) -> EmbeddedImages:
+        """What the queries retrieve."""
+        return self.sides[-1]
+
+    @property
+    def separate(self) -> bool:
+        """Whether the gallery is not the queries themselves."""
+        return len(self.sides) > 1
+
+    @property
+    def arguments(self) -> list[Any]:
+        """Embeddings and paths of the queries and of a gallery, in the order of :func:`hiertree.metrics.evaluate`."""
+        return [array for side in self.sides for array in side[:2]]
 
     @property
     def masks(self) -> dict[str, Any]:
         """The excluded items, by the keywords of :func:`hiertree.metrics.evaluate`."""
         import pandas as pd
 
-        names: dict[str, Any] = {"query_ids": self.ids, "gallery_ids": self.gallery_ids}
+        names = {name: side.ids for name, side in zip(("query_ids", "gallery_ids"), self.sides, strict=False)}
         texts = {name: ids for name, ids in names.items() if isinstance(ids, pd.api.extensions.ExtensionArray)}
         if texts:  # of tables: numbers take less time and memory
             numbers = pd.factorize(pd.concat(map(pd.Series, texts.values())))[0]
             names |= zip(texts, np.split(numbers, np.cumsum([len(ids) for ids in texts.values()])), strict=False)
-        return {**names, "junk": self.junk, "distractors": self.distractors}
+        return {**names, "junk": self.queries.junk, "distractors": self.items.distractors}
+
+    def named_paths(self) -> LabeledEmbeddings:
+        """A copy without vectors: names and paths, by which other measurements of the images are known."""
+        return LabeledEmbeddings([EmbeddedImages(paths=side.paths, names=side.image_names) for side in self.sides])
 
     def as_codes(self) -> LabeledEmbeddings:
         """A copy with binary codes: booleans, True where a number of an embedding is positive."""
-        gallery = None if self.gallery_embeddings is None else _codes(self.gallery_embeddings)
-        return self._replace(embeddings=_codes(self.embeddings), gallery_embeddings=gallery)
+        from hiertree.losses import binary_codes
 
+        def codes(side: EmbeddedImages) -> EmbeddedImages:
+            packed, width = binary_codes(side.embeddings), side.embeddings.shape[1]
+            return side._replace(embeddings=np.unpackbits(packed, axis=1, count=width).astype(np.bool_))
 
-def _codes(embeddings: NDArray[Any]) -> NDArray[np.bool_]:
-    from hiertree.losses import binary_codes
-
-    return np.unpackbits(binary_codes(embeddings), axis=1, count=embeddings.shape[1]).astype(np.bool_)
-
-
-_ARRAYS = (*_NEEDED, *(name for name in LabeledEmbeddings._fields if name not in (*_NEEDED, "tree")))
+        return self._replace(sides=list(map(codes, self.sides)))
 
 
 class LabelFiles(TypedDict, total=False):
@@ -152,45 +159,41 @@ def read_embeddings(
     sides = _read(place.embeddings, labels, columns)
     if gallery_place is not None:
         sides = [*sides, *_read(gallery_place.embeddings, gallery_labels, columns)]
-    queries, items = [*sides, None][:2]
-    if items is None and (gallery_labels is not None or distractors):
+    if len(sides) == 1 and (gallery_labels is not None or distractors):
         raise OptionError("gallery labels or distractors without a gallery", expected="both or neither")
-    inside = (side for side in sides if isinstance(side, LabeledEmbeddings) and side.gallery_paths is not None)
-    if len(sides) > 2 or (items is not None and any(inside)):
+    if len(sides) > 2:
         raise OptionError(f"a gallery besides the one in {Path(source).name}", expected="only one")
-    if isinstance(queries, LabeledRows) and not isinstance(items, LabeledEmbeddings):
-        collection = _from_rows(queries, items, distractors=distractors, uneven=uneven)
-    elif isinstance(queries, LabeledEmbeddings) and not isinstance(items, LabeledRows):
-        collection = queries
-        if items is not None:
-            collection = _join_gallery(queries, items.embeddings, items.paths, items.ids, items.distractors)
+    if len({side.paths is None for side in sides}) > 1:
+        problem = "label ids in one file and columns of labels for the other"
+        raise OptionError(problem, expected="the same kind of labels in both")
+    if sides[0].paths is None:
+        check_images(sides)
+        tree, sides = number_labels(sides, distractors=distractors, uneven=uneven)
     else:
-        raise OptionError(
-            "label ids in one file and columns of labels for the other", expected="the same kind of labels in both"
-        )
-    if place.tree is not None:
-        tree = LabelTree.from_json(place.tree)
-        if (
-            gallery_place is not None
-            and gallery_place.tree is not None
-            and LabelTree.from_json(gallery_place.tree) != tree
-        ):
-            remedy = "`hiertree embed` both with their labels, which are then numbered together"
-            raise OptionError(f"{source} and {gallery}, which number two trees", expected="one tree", remedy=remedy)
-        collection = collection._replace(tree=tree)
-    _require_fit(collection, Path(source), Path(gallery or source))
-    vectors = {name: getattr(collection, name) for name in ("embeddings", "gallery_embeddings")}
-    shards = {name: side for name, side in vectors.items() if isinstance(side, Shards)}
-    if len({side.model for side in shards.values() if side.model}) > 1:
+        tree = _tree_of(place, gallery_place)
+    _require_fit(sides, [Path(source), Path(gallery or source)])
+    if len(sides) == 1 and sides[0].distractors is not None:
+        raise ShapeError(f"{source} with distractors", expected="a gallery that holds them")
+    shards = [side.embeddings for side in sides if isinstance(side.embeddings, Shards)]
+    if len({part.model for part in shards if part.model}) > 1:
         raise InputError(f"{source} and {gallery} from two models", expected="embeddings of one model")
-    if not in_parts:
-        arrays: dict[str, Any] = {name: np.asarray(side) for name, side in shards.items()}
-        collection = collection._replace(**arrays)
-    if junk is None:
-        return collection
-    if collection.junk is not None:
+    if shards and not in_parts:
+        sides = [side._replace(embeddings=np.asarray(side.embeddings)) for side in sides]
+    if junk is not None and sides[0].junk is not None:
         raise OptionError(f"a table of junk besides the junk in {Path(source).name}", expected="only one")
-    return collection._replace(junk=junk_in_table(junk, len(collection.embeddings)))
+    if junk is not None:
+        sides[0] = sides[0]._replace(junk=junk_in_table(junk, len(sides[0].embeddings)))
+    return LabeledEmbeddings(sides, tree)
+
+
+def _tree_of(place: Location, gallery: Location | None) -> LabelTree | None:
+    """The tree whose nodes a run has numbered; refuses a gallery of another."""
+    tree = None if place.tree is None else LabelTree.from_json(place.tree)
+    if tree and gallery is not None and gallery.tree is not None and LabelTree.from_json(gallery.tree) != tree:
+        problem = f"{place.embeddings} and {gallery.embeddings}, which number two trees"
+        remedy = "`hiertree embed` both with their labels, which are then numbered together"
+        raise OptionError(problem, expected="one tree", remedy=remedy)
+    return tree
 
 
 @contextmanager
@@ -205,71 +208,55 @@ def naming_files(source: AnyPath, gallery: AnyPath | None) -> Iterator[None]:
         raise type(error)(f"{file}: {error.given}", expected=error.expected, remedy=error.remedy) from error
 
 
-def _from_rows(
-    queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool, uneven: Uneven
-) -> LabeledEmbeddings:
-    check_images(*filter(None, (queries, gallery)))
-    paths = paths_in_one_tree(queries, gallery, distractors=distractors, uneven=uneven)
-    collection = LabeledEmbeddings(queries.embeddings, paths.queries, ids=queries.ids, tree=paths.tree)
-    if gallery is None:
-        return collection
-    return _join_gallery(collection, gallery.embeddings, paths.gallery, gallery.ids, paths.distractors)
-
-
-def _join_gallery(queries: LabeledEmbeddings, *gallery: Any) -> LabeledEmbeddings:
-    names = ("gallery_embeddings", "gallery_paths", "gallery_ids", "distractors")
-    return queries._replace(**dict(zip(names, gallery, strict=False)))
-
-
-def _read(file: Path, labels: AnyPath | None, columns: LabelColumns) -> Sequence[LabeledEmbeddings | LabeledRows]:
+def _read(file: Path, labels: AnyPath | None, columns: LabelColumns) -> list[EmbeddedImages]:
     """The embeddings of a file or of shards; those of queries and then of their gallery where these say so."""
-    files, table = shard_files(file), None if labels is None else Path(labels)
-    if files != [file] or file.suffix in (".parquet", ".safetensors"):
-        shards = Shards(files)
-        has_labels = table is None and shards.columns
-        rows = rows_in_shards(shards, columns) if has_labels else _join_table(shards, file, table, columns)
-        in_gallery = gallery_mask(shards, columns)
-        sides = [np.flatnonzero(~in_gallery), np.flatnonzero(in_gallery)] if in_gallery.any() else []
-        return [rows.select(side, shards.select(side)) for side in sides] or [rows]
-    if file.suffix not in SUFFIXES:
+    files = shard_files(file)
+    if files == [file] and file.suffix not in SUFFIXES:
         raise OptionError(f"embeddings in {file.name!r}", expected=f"a file that ends in {', '.join(SUFFIXES)}")
-    content = _load_torch(file) if file.suffix == ".pt" else _load_numpy(file)
-    if not isinstance(content, Mapping):
-        return [_join_table(content, file, table, columns)]
-    if table is not None or columns != LabelColumns(needed=columns.needed):
-        remedy = "leave labels, columns and distractors out"
-        raise OptionError(f"columns of labels for {file.name}", expected="the arrays inside", remedy=remedy)
-    return [_named(file, content)]
-
-
-def _join_table(embeddings: Any, file: Path, table: Path | None, columns: LabelColumns) -> LabeledRows:
-    if table is not None:
-        return rows_with_table(embeddings, table, columns)
-    if columns.needed:
+    if files == [file] and file.suffix in (".npz", ".npy", ".pt"):
+        content = _load_torch(file) if file.suffix == ".pt" else _load_numpy(file)
+    else:
+        content = Shards(files)
+    if isinstance(content, Mapping):
+        if labels is not None or columns != LabelColumns(needed=columns.needed):
+            remedy = "leave labels, columns and distractors out"
+            raise OptionError(f"columns of labels for {file.name}", expected="the arrays inside", remedy=remedy)
+        _check_arrays(file, list(content))
+        if "junk" in content:
+            content = {**content, "junk": _list_junk(file, content["junk"], (*np.shape(content["embeddings"]), 0)[0])}
+        return sides_of(content)
+    if labels is not None:
+        rows = rows_with_table(content, Path(labels), columns)
+    elif isinstance(content, Shards) and content.columns:
+        rows = rows_in_shards(content, columns)
+    elif columns.needed:
         remedy = "name a CSV or Parquet file by --labels"
         raise OptionError(f"{file.name} without labels", expected="a table of labels", remedy=remedy)
-    return LabeledRows(embeddings, (), [], lambda row: f"{file.name}, row {row + 1}")
+    else:
+        rows = EmbeddedImages(content, where=lambda row: f"{file.name}, row {row + 1}")
+    if not isinstance(content, Shards):
+        return [rows]
+    in_gallery = gallery_mask(content, columns)
+    parts = [np.flatnonzero(~in_gallery), np.flatnonzero(in_gallery)] if in_gallery.any() else []
+    return [rows.select(part, content.select(part)) for part in parts] or [rows]
 
 
-def _require_fit(collection: LabeledEmbeddings, source: Path, gallery: Path) -> None:
+def _require_fit(sides: Sequence[EmbeddedImages], files: Sequence[Path]) -> None:
     """Refuse arrays whose shapes do not fit together; the message names the file."""
-    if (collection.gallery_embeddings is None) != (collection.gallery_paths is None):
-        raise ShapeError(f"{source} with only part of a gallery", expected="gallery_embeddings and gallery_paths")
-    width, levels = np.shape(collection.embeddings)[1:], np.shape(collection.paths)[1:] or (1,)
-    if len(width) != 1 or 0 in np.shape(collection.embeddings):
-        raise ShapeError(
-            f"{source}: embeddings of shape {np.shape(collection.embeddings)}", expected="(n, d), not empty"
-        )
-    of_queries = ("embeddings", "paths", "ids", "names")
-    of_gallery = (*(f"gallery_{name}" for name in of_queries), "distractors")
-    for file, names in ((source, of_queries), (gallery, of_gallery)):
-        rows = np.shape(getattr(collection, names[0]))[:1]
-        for name, columns in zip(names, (width, levels, (), (), ()), strict=False):
-            values = getattr(collection, name)
-            shape = np.shape(values) + (1,) * (name.endswith("paths") and np.ndim(values) == 1)
-            if values is not None and (shape != (*rows, *columns) or 0 in shape):
-                expected = f"{(*rows, *columns)}{', not empty' if 0 in shape else ''}"
-                raise ShapeError(f"{file}: {name} of shape {np.shape(values)}", expected=expected)
+    shape = np.shape(sides[0].embeddings)
+    if len(shape) != 2 or 0 in shape:
+        raise ShapeError(f"{files[0]}: embeddings of shape {shape}", expected="(n, d), not empty")
+    per_row = {"embeddings": shape[1:], "paths": np.shape(sides[0].paths)[1:] or (1,)}
+    for side, file, prefix in zip(sides, files, ("", "gallery_"), strict=False):
+        if side.embeddings is None or side.paths is None:
+            raise ShapeError(f"{file} with only part of a gallery", expected="gallery_embeddings and gallery_paths")
+        for name in ("embeddings", "paths", "ids", "names", "distractors"):
+            values, expected = getattr(side, name), (*np.shape(side.embeddings)[:1], *per_row.get(name, ()))
+            shape = np.shape(values) + (1,) * (name == "paths" and np.ndim(values) == 1)
+            if values is not None and (shape != expected or 0 in shape):
+                label = name if name == "distractors" else prefix + name
+                problem = f"{file}: {label} of shape {np.shape(values)}"
+                raise ShapeError(problem, expected=f"{expected}{', not empty' if 0 in shape else ''}")
 
 
 def _load_numpy(file: Path) -> Any:
@@ -280,10 +267,7 @@ def _load_numpy(file: Path) -> Any:
         return read_array(file, expected=expected, kind=InputError, mapped=mapped)
     with reading_arrays(file, expected=expected, kind=InputError) as arrays:
         _check_arrays(file, list(arrays))
-        shapes: Any = {name: header.empty() for name, header in arrays.headers.items()}
-        if "gallery_embeddings" not in shapes:
-            shapes.pop("distractors", None)  # those of this side
-        _require_fit(LabeledEmbeddings(**shapes), file, file)
+        _require_fit(sides_of({name: header.empty() for name, header in arrays.headers.items()}), [file, file])
         return dict(arrays)
 
 
@@ -303,20 +287,27 @@ def _load_torch(file: Path) -> Any:
 
 def _check_arrays(file: Path, names: Sequence[str]) -> None:
     """Refuse other arrays than those that are read, missing ones, and two of one name."""
-    if not set(_NEEDED) <= set(names) <= set(_ARRAYS) or len(set(names)) < len(names):
+    if not {"embeddings", "paths"} <= set(names) <= set(_ARRAYS) or len(set(names)) < len(names):
         problem = f"{file.name} with arrays {some_of(names, len(_ARRAYS))}"
-        expected = f"{' and '.join(_NEEDED)}, and perhaps {', '.join(_ARRAYS[2:])}, each once"
+        expected = f"embeddings and paths, and perhaps {', '.join(_ARRAYS[2:])}, each once"
         raise InputError(problem, expected=expected)
 
 
-def _named(file: Path, content: Mapping[str, Any]) -> LabeledEmbeddings:
-    _check_arrays(file, list(content))
-    collection = LabeledEmbeddings(**content)
-    if collection.junk is None:
-        return collection
-    pairs, number = np.asarray(collection.junk), (*np.shape(collection.embeddings), 0)[0]
-    of_queries = pairs[:, 0] if pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu" else np.array([-1])
-    if of_queries.min(initial=0) < 0 or of_queries.max(initial=-1) >= number:
+def sides_of(arrays: Mapping[str, Any]) -> list[EmbeddedImages]:
+    """The queries, and the gallery if there are arrays of one."""
+    fields = {name: array for name, array in arrays.items() if not name.startswith("gallery_")}
+    gallery = {name.removeprefix("gallery_"): array for name, array in arrays.items() if name not in fields}
+    if not gallery:
+        return [EmbeddedImages(**fields)]
+    distractors = fields.pop("distractors", None)  # of the gallery
+    return [EmbeddedImages(**fields), EmbeddedImages(**gallery, distractors=distractors)]
+
+
+def _list_junk(file: Path, junk: Any, number: int) -> list[NDArray[np.int64]]:
+    """The junk of each query in an array of pairs."""
+    pairs = np.asarray(junk)
+    is_pairs = pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu"
+    if not is_pairs or pairs[:, 0].min(initial=0) < 0 or pairs[:, 0].max(initial=-1) >= number:
         problem = f"{file.name} with junk of shape {pairs.shape} and type {pairs.dtype}"
         raise InputError(problem, expected=f"pairs of a query, 0 to {number - 1}, and a gallery item")
-    return collection._replace(junk=junk_lists(pairs[:, 0], pairs[:, 1], number))
+    return junk_lists(pairs[:, 0], pairs[:, 1], number)

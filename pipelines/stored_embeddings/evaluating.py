@@ -25,7 +25,7 @@ from ..launchers import launched
 from ..yaml_files import read_yaml
 from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_embeddings
 from .judged_pairs import evaluate_judged, read_sides, read_truth
-from .label_columns import named_rows, paths_in_one_tree
+from .label_columns import named_rows, number_labels
 from .locations import files_read, kind_of
 
 if TYPE_CHECKING:
@@ -127,12 +127,12 @@ def _evaluated(collection: LabeledEmbeddings, *, codes: bool, options: Mapping[s
     """Every metric, by cosines or by Hamming distances."""
     options = {**collection.masks, **options}
     if not codes:
-        return evaluate(*collection[:4], progress=True, **options)
+        return evaluate(*collection.arguments, progress=True, **options)
     (search,) = split_options(options, Search)
     if search_options := [name for name, value in search.items() if value is not None]:
         raise OptionError(f"codes with {', '.join(search_options)}", expected="no search options with codes")
     conventions = {name: value for name, value in options.items() if name not in search}
-    return evaluate_codes(*collection.as_codes()[:4], **conventions)
+    return evaluate_codes(*collection.as_codes().arguments, **conventions)
 
 
 def _valueless(source: Path, collection: LabeledEmbeddings) -> InputError:
@@ -140,11 +140,10 @@ def _valueless(source: Path, collection: LabeledEmbeddings) -> InputError:
         [] if collection.tree is None else [f"the columns read as levels are {', '.join(collection.tree.level_names)}"]
     )
     expected = "items that share labels"
-    if collection.ids is not None:
+    ids = collection.queries.ids
+    if ids is not None:
         expected += ", but no id"
-        notes.append(
-            f"its {len(collection.paths)} queries have {len(set(collection.ids))} ids, and none retrieves its own"
-        )
+        notes.append(f"its {len(ids)} queries have {len(set(ids))} ids, and none retrieves its own")
     return InputError(f"{source} gives no metric a value", expected=expected, remedy="; ".join(notes) or None)
 
 
@@ -231,15 +230,11 @@ def _labels(
     tree: AnyPath, query_labels: AnyPath | None, levels: Sequence[str], ids: str | None, uneven: Uneven
 ) -> dict[str, Any]:
     """Paths and names of queries and items, by the keywords of :func:`hiertree.metrics.evaluate_ranking`."""
-    items = named_rows(Path(tree), levels, ids)
-    queries, gallery = (items, None) if query_labels is None else (named_rows(Path(query_labels), levels, ids), items)
-    paths = paths_in_one_tree(queries, gallery, uneven=uneven)
-    of_queries = {"query_paths": paths.queries, "query_names": list(queries.ids)}
-    return {
-        **of_queries,
-        "gallery_paths": paths.gallery,
-        "gallery_names": None if gallery is None else list(gallery.ids),
-    }
+    tables = [tree] if query_labels is None else [query_labels, tree]
+    _, sides = number_labels([named_rows(Path(table), levels, ids) for table in tables], uneven=uneven)
+    names = ("query", "gallery")
+    paths = {f"{name}_paths": side.paths for name, side in zip(names, sides, strict=False)}
+    return paths | {f"{name}_names": list(side.ids) for name, side in zip(names, sides, strict=False)}
 
 
 def _outputs(options: dict[str, Any]) -> dict[str, Any]:

@@ -40,8 +40,8 @@ def read_sides(sources: Sequence[Path]) -> tuple[Any, Any]:
             problem = f"{file}: images without embeddings, which shifts the others"
             raise InputError(problem, expected="an embedding for every image")
     collection = read_embeddings(sources[0], gallery=[*sources, None][1], in_parts=True, needs_labels=False)
-    queries, gallery = collection.embeddings, collection.gallery_embeddings
-    if gallery is None:
+    queries, gallery = collection.queries.embeddings, collection.items.embeddings
+    if not collection.separate:
         raise OptionError(f"{sources[0]} without a gallery", expected="--gallery, or queries and gallery in one folder")
     for source, side in ((sources[0], queries), (sources[-1], gallery)):
         if side.dtype.kind != "f":

@@ -69,20 +69,30 @@ class LabelColumns:
         return levels
 
 
-class LabeledRows(NamedTuple):
-    """The (n, d) embeddings of one file with n labels at each level, coarse → fine, and perhaps n ids.
+class EmbeddedImages(NamedTuple):
+    """The images of one side, queries or gallery: their embeddings with paths, or with labels until these are numbered.
 
-    ``where`` names a row in messages.
+    The names are those of the arrays in an ``.npz`` file.
     """
 
-    embeddings: Any  # also :class:`hiertree.arrays.StoredRows`
-    levels: tuple[str, ...]
-    labels: Sequence[pd.Categorical]
-    where: Where
-    ids: Any = None  # an array of pandas that holds text, or None
+    embeddings: Any = None  # (n, d); also :class:`hiertree.arrays.StoredRows`
+    paths: Any = None  # (n, L), coarse → fine
+    ids: Any = None  # a query never retrieves an item of its own id
+    names: Any = None
+    junk: Any = None  # for each query, the rows of the gallery that its list leaves out
+    distractors: Any = None  # (n,) booleans, True for items without a label
+    levels: tuple[str, ...] = ()  # names of the columns of labels
+    labels: Sequence[pd.Categorical] = ()  # n at each level, coarse → fine
+    where: Where = str  # names a row in messages
     by_default: bool = False  # whether the levels are all columns rather than those that were named
 
-    def select(self, rows: NDArray[np.int64], embeddings: Any) -> LabeledRows:
+    @property
+    def image_names(self) -> list[str] | None:
+        """The names, or else the ids, as text."""
+        names = self.ids if self.names is None else self.names
+        return None if names is None else list(map(str, names))
+
+    def select(self, rows: NDArray[np.int64], embeddings: Any) -> EmbeddedImages:
         """Some of the rows, with their embeddings."""
         return self._replace(
             embeddings=embeddings,
@@ -92,16 +102,7 @@ class LabeledRows(NamedTuple):
         )
 
 
-class PathsInOneTree(NamedTuple):
-    """The paths of queries and perhaps of a gallery in one tree, and the gallery rows without labels."""
-
-    tree: LabelTree | None  # None where there are no labels, and all paths are 0
-    queries: NDArray[Any]
-    gallery: NDArray[Any] | None = None
-    distractors: NDArray[np.bool_] | None = None
-
-
-def rows_in_shards(shards: Shards, columns: LabelColumns) -> LabeledRows:
+def rows_in_shards(shards: Shards, columns: LabelColumns) -> EmbeddedImages:
     """Parquet files with columns of labels, their cells as a CSV would hold them: 7 in one is 7 in the other."""
     check_columns(shards.files[0].name, shards.columns, columns.asked_for)
     rows = _labeled(shards, shards.columns, shards.texts, columns, shards.row_name)
@@ -120,7 +121,7 @@ def gallery_mask(shards: Shards, columns: LabelColumns) -> NDArray[np.bool_]:
     return np.asarray((splits == GALLERY) & (set(splits.categories) == {QUERY, GALLERY}))
 
 
-def rows_with_table(embeddings: Any, file: Path, columns: LabelColumns) -> LabeledRows:
+def rows_with_table(embeddings: Any, file: Path, columns: LabelColumns) -> EmbeddedImages:
     """Embeddings with the rows of a table of labels, one for each."""
     table = read_table(file, required=columns.asked_for)
     if np.ndim(embeddings) and len(table) != len(embeddings):
@@ -132,7 +133,7 @@ def rows_with_table(embeddings: Any, file: Path, columns: LabelColumns) -> Label
 
 def _labeled(
     embeddings: Any, names: Sequence[str], texts: Callable[[str], Any], columns: LabelColumns, place_of: Where
-) -> LabeledRows:
+) -> EmbeddedImages:
     import pandas as pd
 
     if IMAGE in names and set(names) <= set(ADDED) and not columns.levels:
@@ -140,17 +141,20 @@ def _labeled(
             file = place_of(0).partition(",")[0]
             remedy = "name a table of them by --labels, or look at it by hiertree browse"
             raise OptionError(f"{file} without labels", expected="columns of labels", remedy=remedy)
-        return LabeledRows(embeddings, (), [], place_of, texts(IMAGE))
+        return EmbeddedImages(embeddings, where=place_of, ids=texts(IMAGE))
     levels, column = columns.level_columns(names), columns.id_column(names)
     ids = None if column is None else texts(column)
     unnamed: Any = [] if ids is None else np.flatnonzero(ids == "")
     if len(unnamed):  # they would all count as the same image
         raise TableError(f"{place_of(int(unnamed[0]))}: no {column}", expected="an id for every row")
     labels = [pd.Categorical(texts(level)) for level in levels]
-    return LabeledRows(embeddings, tuple(levels), labels, place_of, ids, by_default=not columns.levels)
+    by_default = not columns.levels
+    return EmbeddedImages(
+        embeddings, ids=ids, levels=tuple(levels), labels=labels, where=place_of, by_default=by_default
+    )
 
 
-def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> LabeledRows:
+def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> EmbeddedImages:
     """The labels of named items, without embeddings; items whose labels are all empty are left out.
 
     The names stand in the column ``ids``; in ``image`` unless given, or else in the first.
@@ -180,28 +184,31 @@ def _unlabeled(labels: Sequence[pd.Categorical]) -> NDArray[np.bool_]:
     return mask
 
 
-def paths_in_one_tree(
-    queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool = False, uneven: Uneven = "error"
-) -> PathsInOneTree:
-    """One tree numbers the labels of both; the same text under two parents is two labels."""
+def number_labels(
+    sides: Sequence[EmbeddedImages], *, distractors: bool = False, uneven: Uneven = "error"
+) -> tuple[LabelTree | None, list[EmbeddedImages]]:
+    """One tree of the labels of queries and perhaps a gallery, and both with their paths in it.
+
+    The same text under two parents is two labels. Without any labels there is no tree, and all paths are 0. With
+    ``distractors``, gallery rows without labels become distractors.
+    """
     from pandas.api.types import union_categoricals
 
-    if gallery is not None and gallery.levels != queries.levels:
+    queries, gallery = sides[0], sides[-1]
+    if gallery.levels != queries.levels:
         problem = f"levels {', '.join(queries.levels)} of the queries and {', '.join(gallery.levels)} of the gallery"
         raise OptionError(problem, expected="the same columns in the same order", remedy="name them with --levels")
-    parts = [queries] if gallery is None else [queries, gallery]
     if not queries.levels:
-        zeros: Any = (np.zeros((len(part.embeddings), 1), np.int32) for part in parts)
-        return PathsInOneTree(None, *zeros)
+        return None, [side._replace(paths=np.zeros((len(side.embeddings), 1), np.int32)) for side in sides]
     split = len(queries.labels[0])
-    labels = [union_categoricals(list(sides)) for sides in zip(*(part.labels for part in parts), strict=True)]
+    labels = [union_categoricals(list(columns)) for columns in zip(*(side.labels for side in sides), strict=True)]
     unlabeled = _unlabeled(labels) if distractors else np.zeros(len(labels[0]), np.bool_)
     unlabeled[:split] = False
     rows = np.flatnonzero(~unlabeled)
 
     def where(position: int) -> str:
         row = int(rows[position])
-        return queries.where(row) if gallery is None or row < split else gallery.where(row - split)
+        return queries.where(row) if row < split else gallery.where(row - split)
 
     columns = [column[rows] for column in labels]
     try:
@@ -218,14 +225,18 @@ def paths_in_one_tree(
         _log.info("%s: levels %s; name others by --levels", file, " → ".join(queries.levels))
         if text := repeated_labels(queries.levels, codes):
             _log.warning("%s: %s", file, text)
-    if gallery is None:
-        return PathsInOneTree(tree, paths)
-    all_paths = np.full((len(unlabeled), paths.shape[1]), -1, np.int64)
-    all_paths[rows] = paths
-    return PathsInOneTree(tree, all_paths[:split], all_paths[split:], unlabeled[split:] if distractors else None)
+    all_paths = paths
+    if distractors:
+        all_paths = np.full((len(unlabeled), paths.shape[1]), -1, np.int64)
+        all_paths[rows] = paths
+    numbered = [queries._replace(paths=all_paths[:split], labels=())]
+    if len(sides) > 1:
+        marks = unlabeled[split:] if distractors else None
+        numbered.append(gallery._replace(paths=all_paths[split:], labels=(), distractors=marks))
+    return tree, numbered
 
 
-def check_images(*parts: LabeledRows) -> None:
+def check_images(parts: Sequence[EmbeddedImages]) -> None:
     """Look for images that several rows list, where ids are names of image files.
 
     Rows of one id do not retrieve each other, but each counts as a query: a warning says how many there are. Two

@@ -21,7 +21,6 @@ from hiertree.pipelines.comparison.recipe_comparison import compare
 from hiertree.pipelines.labels.export.tables import HierarchicalRow
 from hiertree.pipelines.labels.export.tree_page import show_tree, tree_of
 from hiertree.pipelines.report import make_report
-from hiertree.pipelines.report.page import write_demo_page
 from hiertree.pipelines.stored_embeddings import embedded_files as stored
 
 FAULTS = (Path(__file__).parent.parent / "support" / "page_faults.js").read_text(encoding="utf-8")
@@ -40,7 +39,7 @@ def pages(tiny_recipe: Callable[..., Any], tmp_path_factory: pytest.TempPathFact
     make_report([folder / "runs"], folder / "report.html", queries=1)
     write_export(folder / "export")
     tree = tree_of(folder / "export")
-    write_demo_page(folder / "demo.html", sorted((folder / "runs").glob("*/seed-0")), tree=tree, queries=2)
+    make_report(sorted((folder / "runs").glob("*/seed-0")), folder / "demo.html", tree=tree, queries=1)
     show_tree(folder / "export", out=folder / "tree.html")
     write_embeddings(folder / "embeddings")
     files = {"report": "report.html", "demo": "demo.html", "tree": "tree.html", "comparison": "runs/comparison.html"}

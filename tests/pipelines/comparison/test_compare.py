@@ -241,7 +241,7 @@ def test_an_untrained_network_is_a_row(tmp_path: Path, overrides: list[str]) -> 
     run, recipe = tmp_path / "out" / TWO[0] / "seed-0", load_recipe(TWO[0], zero)
     embedder = untrained_network(recipe).eval()
     embedded = embed(TWO[0], None, tmp_path / "embedded", overrides=zero)
-    embeddings = read_embeddings(embedded.folder).embeddings
+    embeddings = read_embeddings(embedded.folder).queries.embeddings
     np.testing.assert_allclose(embeddings, np.load(run / "embeddings.npz")["embeddings"], atol=1e-6)
     images = ImageViews(load_split(recipe, "test").images, recipe.images)[BatchKey(0, 0, [0, 1])].images
     with torch.inference_mode():

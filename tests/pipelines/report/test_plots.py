@@ -174,9 +174,9 @@ def test_training_curves_are_axes():
 
 def test_a_drawing_needs_no_latex_whatever_matplotlib_is_told():
     history = {"run_1 & 2": [{"epoch": epoch, "loss": 1 / epoch} for epoch in (1, 2)]}
-    figures = learning_curves(history)
+    figures = learning_curves(history, metrics=())
     with mpl.rc_context({"text.usetex": True}):
-        assert [figure.svg for figure in learning_curves(history)] == [figure.svg for figure in figures]
+        assert [figure.svg for figure in learning_curves(history, metrics=())] == [figure.svg for figure in figures]
 
 
 def test_a_large_set_of_queries_is_sampled_alike_each_time():

@@ -10,6 +10,7 @@ import pytest
 from hiertree.errors import OptionError
 from hiertree.pipelines.stored_embeddings.audit import DIFFERENCES, audit, compare_libraries, draw_queries
 from hiertree.pipelines.stored_embeddings.embeddings_files import LabeledEmbeddings
+from hiertree.pipelines.stored_embeddings.label_columns import EmbeddedImages
 from hiertree.pipelines.stored_embeddings.other_libraries import LIBRARIES
 
 TRIED = {name: pytest.param(name, marks=[pytest.mark.nightly] * (name == "ranx")) for name in LIBRARIES}  # it compiles
@@ -22,7 +23,7 @@ def labeled(*, lonely=0, shift=0.0):
     paths = np.stack([np.arange(120) // 30, np.arange(120) // 15], axis=1)
     paths[:lonely] = np.arange(lonely)[:, None] + [10, 100]
     embeddings = 0.7 * random.standard_normal((8, 8))[np.arange(120) // 15] + random.standard_normal((120, 8)) + shift
-    return LabeledEmbeddings(embeddings.astype(np.float32), paths)
+    return LabeledEmbeddings([EmbeddedImages(embeddings.astype(np.float32), paths)])
 
 
 def reasons(problem, library):
@@ -98,9 +99,9 @@ def test_every_difference_on_ties_is_explained(library, tied):
 
 def test_a_duplicate_of_the_query_stays_in_its_list_as_with_us():
     pytest.importorskip("pytorch_metric_learning")
-    embeddings, paths = labeled()[:2]
+    embeddings, paths = labeled().arguments
     embeddings[15:30] = embeddings[:15]  # every item of a class again in another
-    problem = draw_queries(LabeledEmbeddings(embeddings, paths), queries=120, seed=0)
+    problem = draw_queries(LabeledEmbeddings([EmbeddedImages(embeddings, paths)]), queries=120, seed=0)
     scores = (problem.embeddings[:, None] * problem.gallery).sum(axis=-1)  # equal for equal vectors, unlike a product
     differences = reasons(problem._replace(scores=scores), "pytorch_metric_learning")
     assert differences["P@1"] == ""
@@ -122,8 +123,8 @@ def test_the_command_reads_a_file_and_writes_table_and_provenance(tmp_path, caps
     from hiertree.pipelines.cli.application import main
 
     monkeypatch.setattr("hiertree.pipelines.stored_embeddings.audit.find_spec", lambda name: name == "sklearn" or None)
-    problem_of_file = labeled()
-    np.savez(tmp_path / "e.npz", embeddings=problem_of_file.embeddings, paths=problem_of_file.paths)
+    embeddings, paths = labeled().arguments
+    np.savez(tmp_path / "e.npz", embeddings=embeddings, paths=paths)
     for options in ([], ["--json"]):
         with pytest.raises(SystemExit) as ended:
             main(["audit", str(tmp_path / "e.npz"), "--queries", "20", "--out", str(tmp_path / "a.json"), *options])
@@ -138,9 +139,10 @@ def test_the_command_reads_a_file_and_writes_table_and_provenance(tmp_path, caps
 
 
 def test_libraries_agree_where_the_classes_of_some_items_are_unknown():
-    problem = labeled(shift=4.0)
-    paths = np.where((np.arange(120) % 5 == 0)[:, None] & [False, True], -1, problem.paths)
-    found = reasons(draw_queries(problem._replace(paths=paths), queries=120, seed=0), "pytorch_metric_learning")
+    embeddings, paths = labeled(shift=4.0).arguments
+    paths = np.where((np.arange(120) % 5 == 0)[:, None] & [False, True], -1, paths)
+    problem = draw_queries(LabeledEmbeddings([EmbeddedImages(embeddings, paths)]), queries=120, seed=0)
+    found = reasons(problem, "pytorch_metric_learning")
     assert "not explained" not in found.values()
 
 

@@ -39,6 +39,7 @@ from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.settings import ModelSettings
 from hiertree.pipelines.training.run.experiment import train
 
+Places = tuple[Path, Path]  # of a run and its images
 FIRST = "part-00000-of-00003.parquet"  # the first of the shards of five images
 
 
@@ -51,9 +52,16 @@ def trained(name: str, recipe: str, folder: Path, *overrides: str) -> tuple[Path
     return folder / "run", metrics
 
 
+@pytest.fixture(scope="module")
+def sop(tmp_path_factory: pytest.TempPathFactory) -> Places:
+    """A run on SOP, and the folder of its images."""
+    folder = tmp_path_factory.mktemp("sop")
+    return trained("sop", "sop-happier", folder)[0], folder / "elsewhere"
+
+
 def vectors(folder: Path) -> np.ndarray:
     """The embeddings of a folder."""
-    return read_embeddings(folder, needs_labels=False).embeddings
+    return read_embeddings(folder, needs_labels=False).queries.embeddings
 
 
 def write_image(path: Path, gray: int) -> None:
@@ -88,10 +96,12 @@ def test_queries_and_gallery_are_apart(tmp_path: Path) -> None:
         evaluate_file(embedded.folder, gallery=embedded.folder)
 
 
-def test_interrupted_call_goes_on_after_its_last_whole_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, _ = trained("sop", "sop-happier", tmp_path)
-    elsewhere, undisturbed, out = tmp_path / "elsewhere", tmp_path / "whole", tmp_path / "out"
-    embed(run, elsewhere, undisturbed, shard_size=5)
+def test_interrupted_call_goes_on_after_its_last_whole_shard(
+    sop: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, photos = sop
+    undisturbed, out = tmp_path / "whole", tmp_path / "out"
+    embed(run, photos, undisturbed, shard_size=5)
     embedded_rows: list[int] = []
     stack = ImageViews._plain_batch
 
@@ -104,22 +114,22 @@ def test_interrupted_call_goes_on_after_its_last_whole_shard(tmp_path: Path, mon
 
     monkeypatch.setattr(ImageViews, "_plain_batch", counting)
     with pytest.raises(KeyboardInterrupt):
-        embed(run, elsewhere, out, shard_size=5)
+        embed(run, photos, out, shard_size=5)
     assert [path.name for path in sorted(out.glob("part-*"))] == [FIRST]
     copy = shutil.copytree(out, tmp_path / "other")
     with pytest.raises(CheckpointError, match="with other settings"):
-        embed(run, elsewhere, copy, shard_size=4)
+        embed(run, photos, copy, shard_size=4)
     monkeypatch.setattr(ImageViews, "_plain_batch", stack)
     first = (out / FIRST).stat().st_mtime_ns
-    embed(run, elsewhere, out, shard_size=5)
+    embed(run, photos, out, shard_size=5)
     assert (out / FIRST).stat().st_mtime_ns == first
     assert np.array_equal(vectors(out), vectors(undisturbed))
 
 
 def test_shards_of_one_folder_do_not_go_on_with_files_of_the_same_names_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sop: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, _ = trained("sop", "sop-happier", tmp_path)
+    run, _ = sop
     for folder, gray in (("a", 30), ("b", 200)):
         for number in range(6):
             write_image(tmp_path / folder / f"{number}.png", gray + number)
@@ -150,11 +160,11 @@ def test_images_without_files_are_known_by_their_pixels() -> None:
 
 
 def test_sigterm_ends_with_status_143_and_keeps_whole_shards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sop: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, _ = trained("sop", "sop-happier", tmp_path)
+    run, photos = sop
     undisturbed, out, stack = tmp_path / "whole", tmp_path / "out", ImageViews._plain_batch
-    embed(run, tmp_path / "elsewhere", undisturbed, shard_size=5)
+    embed(run, photos, undisturbed, shard_size=5)
 
     def signalled(self: ImageViews, indices: list[int]) -> object:
         if 5 in indices:
@@ -164,30 +174,30 @@ def test_sigterm_ends_with_status_143_and_keeps_whole_shards(
     with monkeypatch.context() as patch:
         patch.setattr(ImageViews, "_plain_batch", signalled)
         with pytest.raises(SystemExit) as stopped:
-            main(["embed", str(run), str(tmp_path / "elsewhere"), "--out", str(out), "--shard-size", "5"])
+            main(["embed", str(run), str(photos), "--out", str(out), "--shard-size", "5"])
     assert stopped.value.code == 143
     assert "stopped by SIGTERM after 5 images" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert [path.name for path in out.glob("part-*")] == [FIRST]
-    embed(run, tmp_path / "elsewhere", out, shard_size=5)
+    embed(run, photos, out, shard_size=5)
     assert np.array_equal(vectors(out), vectors(undisturbed))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
-def test_folder_whose_name_is_not_utf8_takes_embeddings(tmp_path: Path) -> None:
-    run, _ = trained("sop", "sop-happier", tmp_path)
+def test_folder_whose_name_is_not_utf8_takes_embeddings(sop: Places, tmp_path: Path) -> None:
+    run, photos = sop
     out = tmp_path / os.fsdecode(b"caf\xe9")
-    embed(run, tmp_path / "elsewhere", out, shard_size=5)
+    embed(run, photos, out, shard_size=5)
     assert len(vectors(out)) == 12
 
 
-def test_labels_in_a_run_are_those_of_its_images_where_classes_alternate(tmp_path: Path) -> None:
-    run, _ = trained("sop", "sop-happier", tmp_path)
+def test_labels_in_a_run_are_those_of_its_images_where_classes_alternate(sop: Places, tmp_path: Path) -> None:
+    run, _ = sop
     stored = read_embeddings(run)
     assert stored.tree is not None
-    assert stored.names is not None
-    labels = [stored.tree.labels_of(path)[0] for path in np.asarray(stored.paths).tolist()]
-    assert labels == [name.split("_final")[0] for name in stored.names]
+    assert stored.queries.names is not None
+    labels = [stored.tree.labels_of(path)[0] for path in np.asarray(stored.queries.paths).tolist()]
+    assert labels == [name.split("_final")[0] for name in stored.queries.names]
 
 
 def test_pretrained_network_is_embedded_with_the_pca_that_training_would_start_from(tmp_path: Path) -> None:
@@ -241,13 +251,15 @@ def test_what_cannot_be_embedded_is_refused(tmp_path: Path) -> None:
             embed(run, tmp_path / "data", tmp_path / "embedded", **setting)
 
 
-def test_the_same_call_on_finished_embeddings_finds_them_and_removes_what_a_stop_left(tmp_path: Path) -> None:
-    run, _ = trained("sop", "sop-happier", tmp_path)
-    first = embed(run, tmp_path / "elsewhere", tmp_path / "out")
+def test_the_same_call_on_finished_embeddings_finds_them_and_removes_what_a_stop_left(
+    sop: Places, tmp_path: Path
+) -> None:
+    run, photos = sop
+    first = embed(run, photos, tmp_path / "out")
     contents = {path.name: path.read_bytes() for path in first.folder.iterdir()}
     (first.folder / "shards").mkdir()
     (first.folder / "shards" / "fingerprint.json").write_bytes(b"of another model")
-    assert embed(run, tmp_path / "elsewhere", tmp_path / "out") == first
+    assert embed(run, photos, tmp_path / "out") == first
     assert {path.name: path.read_bytes() for path in first.folder.iterdir()} == contents
 
 
@@ -264,9 +276,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_disk_that_is_full_at_the_end_is_an_error_and_the_shards_stay(
-    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+    sop: Places, tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, _ = trained("sop", "sop-happier", tmp_path)
+    run, photos = sop
     finish = EmbeddingFiles.finish
 
     def full(self: EmbeddingFiles) -> dict[str, object]:
@@ -278,10 +290,10 @@ def test_a_disk_that_is_full_at_the_end_is_an_error_and_the_shards_stay(
     with monkeypatch.context() as patch:
         patch.setattr(EmbeddingFiles, "finish", full)
         with pytest.raises(OSError, match=r"No space left on device"):
-            embed(run, tmp_path / "elsewhere", small_disk / "out")
+            embed(run, photos, small_disk / "out")
     (small_disk / "filler").unlink()
-    resumed = embed(run, tmp_path / "elsewhere", small_disk / "out")
-    undisturbed = embed(run, tmp_path / "elsewhere", tmp_path / "alone")
+    resumed = embed(run, photos, small_disk / "out")
+    undisturbed = embed(run, photos, tmp_path / "alone")
     assert np.array_equal(vectors(resumed.folder), vectors(undisturbed.folder))
     with (small_disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
         while filler.write(bytes(4096)):
@@ -290,23 +302,12 @@ def test_a_disk_that_is_full_at_the_end_is_an_error_and_the_shards_stay(
         load_model(run).save(small_disk / "model")
 
 
-def test_parts_name_the_nodes(tmp_path: Path) -> None:
-    run, _ = trained("sop", "sop-happier", tmp_path)
-    embedded = embed(run, tmp_path / "elsewhere", tmp_path / "out")
-    dataset = load_split(load_recipe(run / "recipe.yaml", [f"data.root={tmp_path / 'elsewhere'}"]), "test")
-    table = pq.read_table(sorted(embedded.folder.glob("part-*"))).to_pandas()
-    assert table.columns.tolist() == ["embedding", "image", "split", *dataset.tree.level_names]
-    expected = [list(map(str, dataset.tree.labels_of(path))) for path in dataset.paths.tolist()]
-    assert table[list(dataset.tree.level_names)].to_numpy().tolist() == expected
-
-
 @pytest.mark.parametrize("kind", ["folder", "table"])
 def test_images_without_labels_are_embedded_as_the_trained_model_does(
-    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    sop: Places, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, _ = trained("sop", "sop-happier", tmp_path)
+    run, photos = sop
     monkeypatch.setenv("HIERTREE_PROGRESS", "1")
-    photos = tmp_path / "elsewhere"
     files = image_files(photos)
     source = photos
     if kind == "table":
@@ -323,8 +324,8 @@ def test_images_without_labels_are_embedded_as_the_trained_model_does(
     np.testing.assert_allclose(vectors(tmp_path / "out"), expected, atol=1e-6)
 
 
-def test_tables_of_images_that_are_not_there_are_refused(tmp_path: Path) -> None:
-    run, _ = trained("sop", "sop-happier", tmp_path)
+def test_tables_of_images_that_are_not_there_are_refused(sop: Places, tmp_path: Path) -> None:
+    run, _ = sop
     for content, problem in (
         ("image\nnowhere.jpg", "none of 1 images are in"),
         ("image\n../x.jpg", "below root"),
@@ -336,9 +337,9 @@ def test_tables_of_images_that_are_not_there_are_refused(tmp_path: Path) -> None
 
 
 def test_what_is_no_data_set_of_the_recipe_is_embedded_with_the_labels_that_are_there(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    sop: Places, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, _ = trained("sop", "sop-happier", tmp_path)
+    run, _ = sop
     monkeypatch.setenv("HIERTREE_PROGRESS", "1")
     for number in range(8):
         write_image(tmp_path / "flat" / f"{number}.png", 30 * number)

@@ -48,15 +48,6 @@ def test_an_npz_gives_the_numbers_of_evaluate(retrieval, tmp_path, capsys):
     )
 
 
-def test_a_gallery_in_the_npz_is_used(retrieval, tmp_path):
-    embeddings, paths = retrieval
-    arrays = {"embeddings": embeddings[:5], "paths": paths[:5]}
-    np.savez(tmp_path / "e.npz", **arrays, gallery_embeddings=embeddings[5:], gallery_paths=paths[5:])
-    result = evaluate_file(tmp_path / "e.npz", ties="worst", metrics=["H-AP", "AP[1]"])
-    expected = evaluate(embeddings[:5], paths[:5], embeddings[5:], paths[5:], ties="worst", metrics=["H-AP", "AP[1]"])
-    np.testing.assert_array_equal(result.values, expected.values)
-
-
 @pytest.mark.parametrize(
     ("name", "shape"),
     [
@@ -339,9 +330,9 @@ def test_a_large_npy_stays_on_disk(retrieval, tmp_path, monkeypatch):
     np.save(tmp_path / "e.npy", embeddings)
     pd.DataFrame(paths, columns=LABELS).to_csv(tmp_path / "labels.csv", index=False)
     expected = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "labels.csv").values
-    assert type(read_embeddings(tmp_path / "e.npy", labels=tmp_path / "labels.csv").embeddings) is np.ndarray
+    assert type(read_embeddings(tmp_path / "e.npy", labels=tmp_path / "labels.csv").queries.embeddings) is np.ndarray
     monkeypatch.setattr(embeddings_files, "MAPPED_BYTES", 100)
-    assert isinstance(read_embeddings(tmp_path / "e.npy", labels=tmp_path / "labels.csv").embeddings, np.memmap)
+    assert isinstance(read_embeddings(tmp_path / "e.npy", labels=tmp_path / "labels.csv").queries.embeddings, np.memmap)
     result = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "labels.csv").values
     np.testing.assert_array_equal(result, expected)
 

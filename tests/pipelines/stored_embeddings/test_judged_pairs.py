@@ -147,8 +147,8 @@ def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands
         main([*map(str, command)])
     assert ended.value.code == 0
     embedded = read_embeddings(tmp_path / "embedded", needs_labels=False)
-    assert embedded.gallery_embeddings is not None
-    assert embedded.gallery_embeddings.shape == (7, 8)
+    assert embedded.separate
+    assert embedded.items.embeddings.shape == (7, 8)
     truth = tmp_path / "roxford5k" / "gnd_roxford5k.pkl"
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
@@ -167,10 +167,10 @@ def test_revisited_with_its_distractors_is_embedded_and_measured_by_two_commands
     assert ended.value.code == 0
     for folder in ("embedded", "parts"):  # whose last digits differ with the batches, and so may near-equal ranks
         vectors = read_embeddings(tmp_path / folder, needs_labels=False)
-        np.testing.assert_allclose(vectors.embeddings, embedded.embeddings, atol=1e-5)
-        np.testing.assert_allclose(vectors.gallery_embeddings, embedded.gallery_embeddings, atol=1e-5)
-        np.save(tmp_path / "queries.npy", vectors.embeddings)
-        np.save(tmp_path / "gallery.npy", vectors.gallery_embeddings)
+        np.testing.assert_allclose(vectors.queries.embeddings, embedded.queries.embeddings, atol=1e-5)
+        np.testing.assert_allclose(vectors.items.embeddings, embedded.items.embeddings, atol=1e-5)
+        np.save(tmp_path / "queries.npy", vectors.queries.embeddings)
+        np.save(tmp_path / "gallery.npy", vectors.items.embeddings)
         relevant = [int(item in judgments["hard"]) for item in items]
         expected = revisitop_average_precision(cosines(tmp_path)[1][items], relevant, 1)
         per_query = evaluate_pairs(tmp_path / folder, truth=truth, as_json=True).per_query()

@@ -66,7 +66,7 @@ def test_a_network_of_timm_embeds_as_timm_does(name: str, photos: Path, tmp_path
     with torch.inference_mode():
         expected = network(torch.stack([view(Image.open(file)) for file in files(photos)])).numpy()
     expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
-    vectors = read_embeddings(embedded.folder).embeddings
+    vectors = read_embeddings(embedded.folder).queries.embeddings
     assert vectors.shape == expected.shape
     np.testing.assert_allclose(vectors, expected, atol=1e-4)
     model = ht.load_model(f"timm:{name}/{tmp_path / 'weights.safetensors'}", device="cpu")
@@ -84,7 +84,7 @@ def test_a_tower_of_open_clip_embeds_as_open_clip_does(photos: Path, tmp_path: P
     with torch.inference_mode():
         expected = model.eval().encode_image(torch.stack([view(Image.open(file)) for file in files(photos)])).numpy()
     expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
-    vectors = read_embeddings(embedded.folder).embeddings
+    vectors = read_embeddings(embedded.folder).queries.embeddings
     np.testing.assert_allclose(vectors, expected, atol=1e-4)
     np.testing.assert_allclose(ht.load_model(f"open_clip:{MODEL}/{weights}").embed(photos), vectors, atol=1e-5)
 

@@ -72,16 +72,16 @@ def test_shards_of_all_kinds_give_the_numbers_of_one_file(retrieval, tmp_path):
         np.testing.assert_array_equal(evaluate_file(source, **options).values, expected)
     rows = np.array([70, 3, 39, 40, 3, 89])
     shards = read_embeddings(parquet, in_parts=True)
-    np.testing.assert_array_equal(shards.embeddings[rows], embeddings[rows])
+    np.testing.assert_array_equal(shards.queries.embeddings[rows], embeddings[rows])
     assert audit(parquet).size
     assert "parquet" in read_sources([parquet])[0]
     pq.write_table(rows_table.append_column("split", [["gallery", "query", "gallery"] * 30]), tmp_path / "both.parquet")
     for in_parts in (True, False):
         sides = read_embeddings(tmp_path / "both.parquet", in_parts=in_parts)
-        np.testing.assert_array_equal(sides.embeddings[:], embeddings[1::3])
-        np.testing.assert_array_equal(sides.gallery_embeddings[5:], np.delete(embeddings, np.s_[1::3], 0)[5:])
-        assert list(sides.ids[:2]) == ["1.jpg", "4.jpg"]
-    assert read_embeddings(tmp_path / "both.parquet", levels=["split"]).gallery_paths is None
+        np.testing.assert_array_equal(sides.queries.embeddings[:], embeddings[1::3])
+        np.testing.assert_array_equal(sides.items.embeddings[5:], np.delete(embeddings, np.s_[1::3], 0)[5:])
+        assert list(sides.queries.ids[:2]) == ["1.jpg", "4.jpg"]
+    assert not read_embeddings(tmp_path / "both.parquet", levels=["split"]).separate
 
 
 FIRST, LAST, NEXT = (f"part-0000{number}-of-00003.parquet" for number in (0, 2, 3))

@@ -133,9 +133,9 @@ def test_queries_and_gallery_are_rows_with_labels_in_parts_of_their_own(tmp_path
     manifest = json.loads((embedded.folder / "manifest.json").read_text())
     assert sum(part["rows"] for part in manifest["parts"]) == manifest["rows"] == embedded.images == len(table)
     stored_arrays = read_embeddings(embedded.folder)
-    assert (len(stored_arrays.paths), len(stored_arrays.gallery_paths)) == (len(dataset.queries), len(dataset.gallery))
-    assert np.array_equal(stored_arrays.embeddings, np.stack(table["embedding"])[: len(dataset.queries)])
-    assert np.array_equal(stored_arrays.gallery_embeddings, np.stack(table["embedding"])[len(dataset.queries) :])
+    assert [len(side.paths) for side in stored_arrays.sides] == [len(dataset.queries), len(dataset.gallery)]
+    assert np.array_equal(stored_arrays.queries.embeddings, np.stack(table["embedding"])[: len(dataset.queries)])
+    assert np.array_equal(stored_arrays.items.embeddings, np.stack(table["embedding"])[len(dataset.queries) :])
 
 
 @pytest.mark.nightly
