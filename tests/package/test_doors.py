@@ -109,7 +109,8 @@ def test_a_pretrained_network_is_measured_without_recipe_or_training(folder: Pat
     assert "embedded/resnet50 holds " in printed
     assert "H-AP" in line("training.md", "hiertree evaluate embedded/resnet50")
     model = ht.load_model("timm:resnet18/resnet18.safetensors")
-    np.testing.assert_allclose(model.embed("photos/"), read_embeddings("embedded/resnet50").queries.embeddings, atol=1e-5)
+    embedded = read_embeddings("embedded/resnet50").queries.embeddings
+    np.testing.assert_allclose(model.embed("photos/"), embedded, atol=1e-5)
 
 
 def test_networks_are_compared_on_photos(run: Path, folder: Path) -> None:

@@ -155,7 +155,7 @@ class ImageViews(Dataset[ImageBatch]):
             _require_memory(len(self.images), settings.channels * size * size)
             return torch.stack([decode(row) for row in range(len(self.images))])
         upright = ["upright"] * settings.exif_orientation
-        view = [size, settings.channels, settings.size, settings.resize, *upright]
+        view: list[Any] = [size, settings.channels, settings.size, settings.resize, *upright]
         view += [settings.interpolation, settings.border, "by Pillow"]
         shape = (settings.channels, size, size)
         return PixelCache(Path(settings.cache_folder), self.images, decode, view=view, shape=shape)
