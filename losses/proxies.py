@@ -28,7 +28,7 @@ from .pairs.inputs import (
     refuse_rows,
     unit_vectors,
 )
-from .pairs.one_batch import OneBatch, first_derivative, in_full_precision
+from .pairs.one_batch import OneBatch, first_derivative, in_full_precision, whole_batch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -193,7 +193,7 @@ class _ProxyCrossEntropy(OneBatch):
         tensors = ctx.saved_tensors  # once, as checkpointing demands
         vectors, proxies = tensors[:2]
         with torch.no_grad(), in_full_precision(vectors.device):
-            to_vectors, to_proxies = _gradients(tensors, ctx.eta, upstream)
+            to_vectors, to_proxies = _gradients(tensors, ctx.eta, whole_batch(upstream))
         return first_derivative(to_vectors, vectors), first_derivative(to_proxies, proxies), None, None
 
 

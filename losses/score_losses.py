@@ -15,6 +15,7 @@ from .base import PairLoss
 from .pairs.blocks import LossPerQuery
 from .pairs.inputs import full_mask, real_tensor
 from .pairs.objectives import StepOptions
+from .pairs.one_batch import whole_batch
 from .pairs.pairs import ScoredPairs
 
 Reduction: TypeAlias = Literal["mean", "none"]
@@ -55,7 +56,7 @@ def loss_of_scores(
 
 def checked_pairs(scores: Any, levels: Any, table: Any, valid: Any) -> tuple[ScoredPairs, Tensor]:
     """The arguments, checked, as pairs and a table on one device."""
-    scores = real_tensor(scores, "scores")
+    scores = whole_batch(real_tensor(scores, "scores"))
     levels, table = real_tensor(levels, "levels", scores.device), real_tensor(table, "table", scores.device)
     if scores.ndim != 2 or scores.shape[1] == 0 or levels.shape != scores.shape:
         shapes = f"{tuple(scores.shape)}, {tuple(levels.shape)}"

@@ -15,7 +15,7 @@ from hiertree.arrays import as_integer_paths, refuse_containers, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.metrics.engine.device import sent
 
-from .one_batch import OneBatch
+from .one_batch import OneBatch, plain, whole_batch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -117,7 +117,7 @@ def float_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
     if not vectors.is_floating_point():
         problem = f"{name} of type {vectors.dtype}"
         raise EmbeddingError(problem, expected="floating-point numbers", remedy="call .float() on them")
-    return vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+    return whole_batch(vectors.to(torch.promote_types(vectors.dtype, torch.float32)))
 
 
 def real_tensor(values: Any, name: str, device: torch.device | None = None) -> Tensor:
@@ -204,8 +204,13 @@ def checked_paths(paths: Any, vectors: Tensor, *, name: str = "paths") -> Checke
         return paths
     if isinstance(paths, GivenLevels):
         raise OptionError("labels=None", expected="labels, for a loss that compares with more than mined pairs")
-    ids = as_integer_paths(paths, name=name, num_items=len(vectors))
-    return CheckedPaths(sent(ids.copy(), vectors.device), ids)
+    host_paths: list[NDArray[np.int64]] = []
+
+    def read_and_sent(labels: Any) -> Tensor:
+        host_paths.append(as_integer_paths(labels, name=name, num_items=len(vectors)))
+        return sent(host_paths[0].copy(), vectors.device)
+
+    return CheckedPaths(plain(read_and_sent, paths), *host_paths)
 
 
 def checked_batch(embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any) -> tuple[Any, Any, Any, Any]:

@@ -36,7 +36,7 @@ from .inputs import (
     full_mask,
     unit_vectors,
 )
-from .one_batch import OneBatch, in_full_precision
+from .one_batch import OneBatch, in_full_precision, plain
 
 PAIR, ITEM, LEVEL, CELL = 12.0, 110.0, 30.0, 200.0
 """Nanoseconds on a CPU, forward and backward: a pair; an item of a sorted row beyond that, for each level; a cell."""
@@ -59,8 +59,7 @@ class ScoredPairs(NamedTuple):
 
     def counts(self) -> Tensor:
         """(B, L+1) valid candidates at each level."""
-        counts = torch.zeros(len(self.levels), self.num_levels + 1, dtype=torch.int64, device=self.levels.device)
-        return counts.scatter_add_(1, self.levels.long(), self.valid.long())
+        return plain(_counts, self.levels, self.valid, self.num_levels)
 
     def positives(self) -> Tensor:
         """(B, M) booleans: the valid candidates of level 1 or finer."""
@@ -121,7 +120,7 @@ class VectorPairs(NamedTuple):
         compare = shared_levels if self.grades is None else self.grades.levels
         num_levels = paths.shape[1] if self.grades is None else self.grades.highest
         most_positives = self.most_positives if self.grades is None else ()
-        pair_levels = compare(paths, self.candidate_paths)
+        pair_levels = plain(compare, paths, self.candidate_paths)
         return ScoredPairs(scores, pair_levels, mask, num_levels, COSINES, most_positives)
 
 
@@ -219,3 +218,8 @@ def span_and_targets(scores: Tensor, positive: Tensor) -> tuple[float, int]:
     if not scores.numel():
         return 0.0, 0
     return float((scores.amax(dim=1) - scores.amin(dim=1)).max()), int(positive.sum(dim=1).max())
+
+
+def _counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
+    counts = torch.zeros(len(levels), num_levels + 1, dtype=torch.int64, device=levels.device)
+    return counts.scatter_add_(1, levels.long(), valid.long())

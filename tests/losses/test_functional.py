@@ -410,3 +410,13 @@ def test_hashing_losses_refuse_more_affinities_than_256() -> None:
     for loss in (functional.tie_aware_ap, functional.tie_aware_ndcg):
         with pytest.raises(ShapeError, match="table of 300 levels"):
             loss(scores, levels, table, num_bits=4)
+
+
+def test_transforms_of_torch_func_differentiate_a_loss_and_do_not_map_it() -> None:
+    scores, levels, valid = random_batch(0, 2)
+    table = table_for("sup_hap", levels, valid, 2)
+    leaf = scores.clone().requires_grad_()
+    functional.sup_hap(leaf, levels, table, valid=valid).backward()
+    assert torch.equal(torch.func.grad(lambda x: functional.sup_hap(x, levels, table, valid=valid))(scores), leaf.grad)
+    with pytest.raises(OptionError, match=r"under torch.func.vmap: expected one batch a call; loop over the batches"):
+        torch.func.vmap(lambda x: functional.sup_hap(x, levels, table))(scores[None])

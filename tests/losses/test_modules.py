@@ -513,6 +513,26 @@ def test_products_on_a_gpu_are_not_tf32() -> None:
     torch.set_float32_matmul_precision(precision)
 
 
+@these_and_more
+def test_the_gradient_of_torch_func_is_that_of_autograd(name: str) -> None:
+    embeddings, paths = batch()
+    loss = made(name).double()
+    (expected,) = torch.autograd.grad(loss(embeddings.requires_grad_(), paths), embeddings)
+    assert torch.equal(torch.func.grad(lambda vectors: loss(vectors, paths))(embeddings.detach()), expected)
+    assert loss.last_num_skipped >= 0
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:FutureWarning")  # of torch itself, in forward mode
+@pytest.mark.parametrize("transform", [torch.func.vmap, torch.func.jacrev, torch.func.jacfwd])
+@pytest.mark.parametrize("name", ["SupAP", "HAPPIER", "BlackboxAP"])
+def test_other_transforms_of_torch_func_are_refused_in_one_message(name: str, transform: Callable[..., Any]) -> None:
+    embeddings, paths = batch()
+    loss = made(name).double()
+    inputs = embeddings[None] if transform is torch.func.vmap else embeddings
+    with pytest.raises(OptionError, match=r"a loss under torch.func.(vmap|jvp): expected"):
+        transform(lambda vectors: loss(vectors, paths))(inputs)
+
+
 @pytest.mark.parametrize("make", [SupHAP, SmoothHAP, partial(HAPPIER, NUM_CLASSES, SIZE)])
 def test_weights_of_levels_are_checked_when_the_loss_is_made(make: Callable[..., Loss]) -> None:
     for bad in ((0.5, 0.6), (), (-0.5, 1.5), (float("nan"), 1.0), ("0.5", 0.5), 1.0):
