@@ -45,12 +45,16 @@ def _mean_precisions(ranked: Ranked, totals: Ints, cutoffs: Ints, paper: bool, v
     for row in range(len(values)):
         places = cutoffs[row]
         rises[:] = 0.0
-        for item in range(ranked.number[row]):
-            stop = ranked.offset[row, item] + ranked.size[row, item]
-            start = stop - 1 if paper else ranked.offset[row, item]
-            share = ranked.level[row, item] / (stop - start)
-            rises[min(start, places)] += share
-            rises[min(stop, places)] -= share
+        number, item = ranked.number[row], 0
+        while item < number:
+            first, levels = ranked.offset[row, item], 0  # a sum of integers: of a tie, whatever the order
+            stop = first + ranked.size[row, item]
+            while item < number and ranked.offset[row, item] == first:
+                levels += ranked.level[row, item]
+                item += 1
+            start = stop - 1 if paper else first
+            rises[min(start, places)] += levels / (stop - start)
+            rises[min(stop, places)] -= levels / (stop - start)
         ideal, num_ideal = totals.shape[1] - 1, 0  # the level at this rank of the ideal order, and its items so far
         level, level_sum, ideal_sum, precisions = 0.0, 0.0, 0.0, 0.0
         for rank in range(places):

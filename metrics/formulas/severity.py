@@ -72,11 +72,18 @@ def _order_scores(ranked: Ranked, totals: Ints, cutoff: int, values: Floats) -> 
         for block in range(size):
             start, stop = min(stops[block], places), min(stops[block + 1], places)
             worst += _differences(block, places - stop, places - start, stops)
-        for item in range(ranked.number[row]):
-            start, n = min(ranked.offset[row, item], places), ranked.size[row, item]
-            stop, number = min(start + n, places), number_of[ranked.level[row, item]]
-            gain = _differences(number_of[0], start, stop, stops) - _differences(number, start, stop, stops)
-            error -= gain / n
+        number, item, members = ranked.number[row], 0, np.zeros(num_levels + 1, np.int64)
+        while item < number:
+            first, n = ranked.offset[row, item], ranked.size[row, item]
+            members[:] = 0
+            while item < number and ranked.offset[row, item] == first:
+                members[ranked.level[row, item]] += 1
+                item += 1
+            start, stop = min(first, places), min(first + n, places)
+            wrong = _differences(number_of[0], start, stop, stops)
+            for level in range(1, num_levels + 1):
+                if members[level]:
+                    error -= members[level] * (wrong - _differences(number_of[level], start, stop, stops)) / n
         values[row] = max(1.0 - error / worst, 0.0) if worst > 0.0 else np.nan
 
 

@@ -125,6 +125,15 @@ def test_mistakes_and_the_order_of_levels_are_averaged_over_tied_orders(case):
             assert_mean(result[name].iloc[row], None if values[0] is None else [max(np.mean(values), 0.0)])
 
 
+@pytest.mark.parametrize("name", ["mistake-severity", "HOPS", "HOPS@5", "HD@5", "AHP"])
+def test_the_order_of_tied_items_in_the_gallery_changes_no_bit(name):
+    random = np.random.default_rng(0)
+    scores, levels = random.integers(0, 4, (20, 40)), random.integers(0, 4, (20, 40))
+    expected = evaluate_scores(scores, levels, metrics=[name]).values
+    order = random.permutation(40)
+    np.testing.assert_array_equal(evaluate_scores(scores[:, order], levels[:, order], metrics=[name]).values, expected)
+
+
 def test_distances_of_queries_without_positives_are_never_the_best_value():
     for rules in (None, Rules(empty_queries="zero")):
         result = evaluate_scores([[2, 1], [2, 1]], [[0, 0], [1, 0]], metrics=["HD@1", "mistake-severity"], compat=rules)
