@@ -97,6 +97,8 @@ def run_demo(
         lead=[_LEAD, _differences(rows, recipes)],
         tree=tree,
         tree_lead=[_describe_report(labels.report)],
+        drawn_queries=8,
+        hits=10,
         commands=_commands(folder, data, runs, seed=seed, quick=quick),
     )
     console.print(f"{page} shows it all; made in {time.monotonic() - start:.0f} s.", soft_wrap=True)

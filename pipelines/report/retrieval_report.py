@@ -18,7 +18,7 @@ from ..stored_embeddings.locations import kind_of
 from .figures import histogram, learning_curves, map_figures
 from .metric_rows import side_by_side
 from .ranking_figures import batch_gap, error_figures
-from .rankings import RankingGrids, changed_queries, extreme_queries
+from .rankings import RankingGrids, changed_queries, choose_queries, extreme_queries
 from .sources import EmbeddingsOptions, read_sources, values_of
 from .tree_nodes import answered_nodes, node_table, tree_of_means
 
@@ -47,6 +47,7 @@ def make_report(
     overrides: Sequence[str] = (),
     options: EmbeddingsOptions | None = None,
     queries: int = 3,
+    drawn_queries: int = 0,
     hits: int = 8,
     projection: MapPoints = "pca",
     lead: Sequence[str] = (),
@@ -66,6 +67,8 @@ def make_report(
         overrides: of the first run's recipe: ``"data.root=PATH"`` where its images have moved.
         options: labels, gallery and images of a file of embeddings.
         queries: how many of the worst, the median and the best queries are shown, each.
+        drawn_queries: how many are shown before these: a draw takes them in turn from as many of the coarsest
+            categories as possible.
         hits: how many images of each ranking are shown.
         projection: what the map shows: the queries by ``"pca"`` or ``"t-sne"``, or ``"class-means"``, the mean of each
             class by t-SNE.
@@ -85,7 +88,8 @@ def make_report(
         raise OptionError(counts, expected="at least 1 of each")
     measurements, data = read_sources(sources, overrides=overrides, options=options)
     has_models = len(measurements) > 1
-    pictures = (5 if has_models else 3) * queries * (1 + len(measurements) * min(hits, len(data.gallery_paths)))
+    num_queries = drawn_queries + (5 if has_models else 3) * queries
+    pictures = num_queries * (1 + len(measurements) * min(hits, len(data.gallery_paths)))
     if pictures > MOST_PICTURES:
         expected = f"at most {MOST_PICTURES:,} on a page"
         raise OptionError(f"{pictures:,} pictures", expected=expected, remedy="fewer queries or hits")
@@ -106,7 +110,7 @@ def make_report(
             "map": map_figures(measurements, data, points=projection),
         },
         **_numbers(measurements, data),
-        **_retrievals(measurements, data, values, judged_by, queries=queries, hits=hits),
+        **_retrievals(measurements, data, values, judged_by, queries=queries, drawn_queries=drawn_queries, hits=hits),
         "commands": commands or [run.command for run in measurements.values()],
     }
     files.write_text(out, fill_page(__package__, page, scripted=True))
@@ -142,12 +146,15 @@ def _retrievals(
     judged_by: str,
     *,
     queries: int,
+    drawn_queries: int,
     hits: int,
 ) -> dict[str, Any]:
     """The shown queries in groups, and what every model retrieves for them."""
     grids, has_models = RankingGrids(data), len(measurements) > 1
-    groups = _chosen(list(measurements), values, data.query_paths[:, -1], queries)
-    rule = f"The queries are those with the smallest, the median and the largest {judged_by}"
+    groups = {"Drawn at random": choose_queries(data.query_paths, count=drawn_queries, seed=0)}
+    groups |= _chosen(list(measurements), values, data.query_paths[:, -1], queries)
+    drawn = "a draw from all of the coarsest categories, and " if drawn_queries else ""
+    rule = f"The queries are {drawn}those with the smallest, the median and the largest {judged_by}"
     rule += " (the mean over the models)" if has_models else ""
     rule += ", each of another class where there are enough"
     rule += f", and those whose {judged_by} the last model changes most." if has_models else "."
