@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hiertree.errors import require_package
 
 _PARSERS = ("bs4", "mwparserfromhell", "pyarrow")
-_PACKAGES = (*_PARSERS, "faiss", "matplotlib", "requests", "scipy", "sklearn", "starlette", "uvicorn")
+_PACKAGES = (*_PARSERS, "faiss", "requests", "scipy", "sklearn", "starlette", "uvicorn")
 
 
 def check_packages() -> None:
