@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from hiertree.errors import OptionError, ShapeError
 from hiertree.options import check_integer
 
-from .pairs.blocks import LossPerQuery, in_blocks, in_chunks
+from .pairs.blocks import LossPerQuery, compute_in_blocks, compute_in_chunks
 from .pairs.inputs import (
     CheckedEmbeddings,
     CheckedPaths,
@@ -231,7 +231,7 @@ class PairLoss(Loss):
         pairs = self.pairs_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid)._replace(grades=self._grades)
         if self._needs_all_scores:
             return {type(self).__name__: self.of_scores(pairs.compared())}
-        return {type(self).__name__: self._mean(in_chunks(self.query_losses, pairs))}
+        return {type(self).__name__: self._mean(compute_in_chunks(self.query_losses, pairs))}
 
     def pairs_of(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> VectorPairs:
         """The pairs that the loss compares."""
@@ -243,7 +243,7 @@ class PairLoss(Loss):
 
     def losses_of(self, pairs: ScoredPairs, table: Tensor | None = None) -> LossPerQuery:
         """The loss of each query; a table (B, L+1) may replace a loss's own relevance."""
-        return in_blocks(self.query_losses, pairs, table if self._weighs_levels else None)
+        return compute_in_blocks(self.query_losses, pairs, table if self._weighs_levels else None)
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
         """The loss of each of some queries."""

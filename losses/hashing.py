@@ -13,7 +13,7 @@ from hiertree.options import check_integer, check_number, with_options_of
 from hiertree.relevance import gain
 
 from .base import Loss
-from .pairs.blocks import LossPerQuery, in_chunks
+from .pairs.blocks import LossPerQuery, compute_in_chunks
 from .pairs.inputs import finite_vectors
 from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
 from .tie_aware import bins_over, tie_aware_ap_losses, tie_aware_ndcg_losses
@@ -103,7 +103,7 @@ class CodeLoss(Loss):
 
     def losses_of(self, pairs: VectorPairs) -> LossPerQuery:
         """The loss of each query."""
-        return in_chunks(partial(self.query_losses, num_bits=pairs.queries.shape[1]), pairs)
+        return compute_in_chunks(partial(self.query_losses, num_bits=pairs.queries.shape[1]), pairs)
 
     def query_losses(self, pairs: ScoredPairs, num_bits: int) -> LossPerQuery:
         """The loss of each of some queries; scores are inner products of codes of so many bits."""

@@ -28,7 +28,7 @@ from .pairs.inputs import (
     refuse_rows,
     unit_vectors,
 )
-from .pairs.one_batch import OneBatch, first_derivative, in_full_precision, whole_batch
+from .pairs.one_batch import OneBatch, first_derivative, keep_full_precision, whole_batch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -174,7 +174,7 @@ class _ProxyCrossEntropy(OneBatch):
     def forward(vectors: Tensor, proxies: Tensor, classes: Tensor, eta: float) -> tuple[Tensor, Tensor, Tensor]:
         log_all = vectors.new_full((len(vectors),), -torch.inf)
         own_logits = log_all.clone()
-        with in_full_precision(vectors.device):
+        with keep_full_precision(vectors.device):
             for chunk in _chunks(len(vectors), proxies):
                 logits = vectors @ _unit(proxies[chunk])[0].T / eta
                 log_all = torch.logaddexp(log_all, logits.logsumexp(dim=1))
@@ -192,7 +192,7 @@ class _ProxyCrossEntropy(OneBatch):
     def backward(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         tensors = ctx.saved_tensors  # once, as checkpointing demands
         vectors, proxies = tensors[:2]
-        with torch.no_grad(), in_full_precision(vectors.device):
+        with torch.no_grad(), keep_full_precision(vectors.device):
             to_vectors, to_proxies = _gradients(tensors, ctx.eta, whole_batch(upstream))
         return first_derivative(to_vectors, vectors), first_derivative(to_proxies, proxies), None, None
 

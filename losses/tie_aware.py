@@ -35,7 +35,7 @@ from torch import Tensor
 from hiertree.errors import EmbeddingError
 from hiertree.options import check_integer, require
 
-from .pairs.blocks import LossPerQuery, in_blocks
+from .pairs.blocks import LossPerQuery, compute_in_blocks
 from .pairs.objectives import ideal_dcg, one_minus
 from .pairs.pairs import ScoredPairs
 from .score_losses import Reduction, checked_pairs, reduced
@@ -163,7 +163,7 @@ def tie_aware_ap(
     bins = bins_over(num_bits, num_bins)
     pairs, _ = checked_pairs(scores, levels, table, valid)
     _check_distances(pairs.scores, num_bits)
-    losses = in_blocks(lambda block: tie_aware_ap_losses(block, level, bins, simplified=simplified), pairs)
+    losses = compute_in_blocks(lambda block: tie_aware_ap_losses(block, level, bins, simplified=simplified), pairs)
     return reduced(losses, reduction)
 
 
@@ -197,7 +197,7 @@ def tie_aware_ndcg(
     bins = bins_over(num_bits, num_bins)
     pairs, table = checked_pairs(scores, levels, table, valid)
     _check_distances(pairs.scores, num_bits)
-    losses = in_blocks(partial(tie_aware_ndcg_losses, bins=bins, simplified=simplified), pairs, table)
+    losses = compute_in_blocks(partial(tie_aware_ndcg_losses, bins=bins, simplified=simplified), pairs, table)
     return reduced(losses, reduction)
 
 

@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from hiertree.options import check_integer, check_number
 
 from ..base import PairLoss
-from ..pairs.blocks import LossPerQuery, in_blocks
+from ..pairs.blocks import LossPerQuery, compute_in_blocks
 from ..pairs.objectives import one_minus
 from ..pairs.pairs import ScoredPairs
 from ..tie_aware import Bins, soft_histogram
@@ -124,7 +124,7 @@ class BlackboxAP(PairLoss):
         num_counted = (pairs.binary(self.level).counts()[:, 1] > 0).sum()
         strength = self.blackbox_lambda / num_counted.clamp(min=1).double()
         lowered = torch.randn_like(pairs.scores).abs() * (self.margin / 2)  # for all: the order of blocks varies
-        return in_blocks(partial(self.query_losses, strength=strength), pairs, lowered)
+        return compute_in_blocks(partial(self.query_losses, strength=strength), pairs, lowered)
 
     def query_losses(
         self, pairs: ScoredPairs, lowered: Tensor | None = None, *, strength: float | Tensor | None = None

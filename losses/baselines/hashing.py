@@ -11,7 +11,7 @@ from torch.nn.functional import softplus
 from hiertree.options import check_integer, check_number, with_options_of
 
 from ..hashing import CodeLoss, CodeOptions, minus_distances
-from ..pairs.blocks import LossPerQuery, in_blocks
+from ..pairs.blocks import LossPerQuery, compute_in_blocks
 from ..pairs.inputs import has_candidate
 from ..pairs.pairs import ScoredPairs, VectorPairs
 from ..tie_aware import bins_over, soft_histogram
@@ -88,7 +88,7 @@ class HashNet(_LevelCodeLoss):
             return LossPerQuery((weights * cross_entropies(block, slope)).sum(dim=1), block.valid.any(dim=1))
 
         weights = binary.valid.to(binary.scores.dtype) * torch.where(binary.positives(), weight, 1) * share
-        return in_blocks(query_losses, binary, weights)
+        return compute_in_blocks(query_losses, binary, weights)
 
 
 class _QuantizedCodeLoss(_LevelCodeLoss):

@@ -13,7 +13,7 @@ from hiertree.options import check_choice, check_each, check_integer, require
 
 from ..base import LevelLosses, Loss, check_loss
 from ..pairs.inputs import CheckedPaths, checked_paths, finite_vectors, full_mask, has_candidate
-from ..pairs.one_batch import in_full_precision
+from ..pairs.one_batch import keep_full_precision
 from ..proxies import check_classes
 from .tree_miner import LIBRARY, TreeMiner, built, library_class, own_if_unknown
 
@@ -100,7 +100,7 @@ class PytorchMetricLearning(Loss):
                 raise ShapeError(f"embeddings and ref_embeddings of shapes {shapes}", expected="the same d")
         labels, ref_labels = own_if_unknown(columns[:, -1]), None if ref_columns is None else ref_columns[:, -1]
         miner_labels = (columns, ref_columns) if isinstance(self.miner, TreeMiner) else (labels, ref_labels)
-        with in_full_precision(vectors.device):
+        with keep_full_precision(vectors.device):
             indices = self._indices(vectors, refs, *miner_labels, valid)
             value: Tensor = self.loss(vectors, labels, indices, refs, ref_labels)
         return {type(self.loss).__name__: value}

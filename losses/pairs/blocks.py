@@ -19,7 +19,7 @@ from torch import Tensor
 
 from hiertree.metrics.engine.blocks import for_each, ranges
 
-from .one_batch import OneBatch, first_derivative, in_full_precision
+from .one_batch import OneBatch, first_derivative, keep_full_precision
 
 if TYPE_CHECKING:
     from .pairs import ScoredPairs, VectorPairs
@@ -46,14 +46,14 @@ Keep: TypeAlias = Callable[[slice, Tensor], Any]
 Share: TypeAlias = Callable[[Callable[[slice], Any], Iterable[slice]], None]
 
 
-def in_blocks(objective: Objective, pairs: ScoredPairs, per_query: Tensor | None = None) -> LossPerQuery:
+def compute_in_blocks(objective: Objective, pairs: ScoredPairs, per_query: Tensor | None = None) -> LossPerQuery:
     """The losses, differentiable in the scores, once (no double backward); the objective also gets rows of a tensor."""
     anchor = pairs.scores[:1, :1].clone()  # tied to the scores, without keeping them
     needs_gradient = _gets_gradient(pairs.scores)
     return LossPerQuery(*_OfScores.apply(anchor, pairs.scores, pairs, objective, per_query, needs_gradient)[:2])
 
 
-def in_chunks(objective: Objective, pairs: VectorPairs) -> LossPerQuery:
+def compute_in_chunks(objective: Objective, pairs: VectorPairs) -> LossPerQuery:
     """The losses, differentiable in the vectors, once (no double backward)."""
     anchor = pairs.queries[:1, :1] + pairs.candidates[:1, :1]
     needs_gradients = _gets_gradient(pairs.queries), _gets_gradient(pairs.candidates)
@@ -88,7 +88,7 @@ class _OfScores(_WithGradients):
         keep = None if gradient is None else gradient.__setitem__
         evaluate = _evaluator(objective, per_query, pairs.select_queries, losses, keep)
         rows_at_once, threads = blocks_of(scores.shape[0], scores.shape[1], scores.device)
-        with in_full_precision(scores.device), sharing(threads) as share:
+        with keep_full_precision(scores.device), sharing(threads) as share:
             share(evaluate, ranges(len(scores), rows_at_once))
         return *losses, gradient
 
@@ -144,7 +144,7 @@ class _OfVectors(_WithGradients):
             sums[columns].addmm_(gradient_of(chunk)[:, columns].T, queries[chunk])
 
         evaluate = _evaluator(objective, None, pairs.compared, losses, keep if any(needs_gradients) else None)
-        with in_full_precision(candidates.device), sharing(threads) as share:
+        with keep_full_precision(candidates.device), sharing(threads) as share:
             for chunk in ranges(len(queries), kept_at_once):
                 share(evaluate, ranges(chunk.stop, rows_at_once, start=chunk.start))
                 if in_one_product:

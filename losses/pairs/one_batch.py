@@ -93,7 +93,7 @@ class _FirstDerivative(_Whole):
 
 
 @contextmanager
-def in_full_precision(device: torch.device) -> Iterator[None]:
+def keep_full_precision(device: torch.device) -> Iterator[None]:
     """Products in the type of their factors, whatever the program has set: τ needs more digits than others have."""
     with torch.autocast(device.type, enabled=False), float32_products(device):
         yield

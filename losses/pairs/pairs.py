@@ -36,7 +36,7 @@ from .inputs import (
     full_mask,
     unit_vectors,
 )
-from .one_batch import OneBatch, in_full_precision, plain
+from .one_batch import OneBatch, keep_full_precision, plain
 
 PAIR, ITEM, LEVEL, CELL = 12.0, 110.0, 30.0, 200.0
 """Nanoseconds on a CPU, forward and backward: a pair; an item of a sorted row beyond that, for each level; a cell."""
@@ -176,7 +176,7 @@ class _Cosines(OneBatch):
 
     @staticmethod
     def forward(queries: Tensor, candidates: Tensor) -> Tensor:
-        with in_full_precision(queries.device):
+        with keep_full_precision(queries.device):
             return queries @ candidates.T
 
     @staticmethod
@@ -186,7 +186,7 @@ class _Cosines(OneBatch):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         queries, candidates = ctx.saved_tensors
-        with in_full_precision(upstream.device):
+        with keep_full_precision(upstream.device):
             return (
                 upstream @ candidates if ctx.needs_input_grad[0] else None,
                 upstream.T @ queries if ctx.needs_input_grad[1] else None,

@@ -45,7 +45,7 @@ from hiertree.losses import (
     SupRecall,
 )
 from hiertree.losses.base import PairLoss
-from hiertree.losses.pairs.blocks import in_full_precision
+from hiertree.losses.pairs.blocks import keep_full_precision
 from hiertree.losses.pairs.pairs import pairs_of
 
 NUM_CLASSES, SIZE = 12, 8
@@ -507,7 +507,7 @@ def test_gradients_of_chunks_and_proxies_are_products_of_float32_too() -> None:
 def test_products_on_a_gpu_are_not_tf32() -> None:
     matmul, precision = torch.backends.cuda.matmul, torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
-    with in_full_precision(torch.device("cuda")):
+    with keep_full_precision(torch.device("cuda")):
         assert matmul.fp32_precision == "ieee"
     assert matmul.fp32_precision == "tf32"
     torch.set_float32_matmul_precision(precision)
