@@ -63,7 +63,8 @@ def trees(draw: st.DrawFn) -> tuple[NDArray[np.int64], dict[str, Any]]:
     branching = st.sampled_from([1, 1, 2, 2, 3, 5])
     rows: list[list[int]] = [[]]
     for _ in range(draw(st.integers(1, 4))):
-        rows = [[*row, child] for row in rows for child in range(draw(branching))][:40]
+        # Numbered within the level: a few paths numbered within their parents may look as if given fine → coarse.
+        rows = [[*row, 5 * node + child] for node, row in enumerate(rows) for child in range(draw(branching))][:40]
     known = [draw(st.sampled_from([len(row), len(row), len(row), 1])) for row in rows]
     rows = [row[:depth] + [-1] * (len(row) - depth) for row, depth in zip(rows, known, strict=True)]
     paths = np.repeat(np.array(rows), [draw(st.integers(1, 4)) for _ in rows], axis=0)
