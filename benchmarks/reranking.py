@@ -27,6 +27,7 @@ def main() -> None:
         "α-query expansion, k = 10, α = 3": rerank.alpha_query_expansion(test, test) @ test.T,
         "database augmentation, k = 10": augmented @ augmented.T,
         "both": rerank.alpha_query_expansion(augmented, augmented) @ augmented.T,
+        "k-reciprocal, k₁ = 20, k₂ = 6, λ = 0.3": rerank.k_reciprocal(test),
     }
     print("| scores | H-AP | AP | R@1 |\n|---|---:|---:|---:|")
     for name, scores in ways.items():

@@ -61,7 +61,7 @@ from .decomposability_bounds import (
     decomposability_gap,
     smooth_ap_error,
 )
-from .hashing import TieAwareAP, TieAwareNDCG, binary_codes
+from .hashing import GrowingAlpha, TieAwareAP, TieAwareNDCG, binary_codes
 from .pairs.objectives import StepOptions
 from .proxies import ProxyDecomposability, ProxyOptions
 from .ranking import SmoothAP, SmoothHAP, SmoothNDCG, SupAP, SupHAP, SupNDCG
@@ -80,6 +80,7 @@ __all__ = [
     "CrossBatchMemory",
     "DistributedLoss",
     "FastAP",
+    "GrowingAlpha",
     "HashNet",
     "HiMulCon",
     "HierarchicalTriplet",

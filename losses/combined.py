@@ -69,7 +69,7 @@ class HAPPIER(_Decomposable):
         split_by: "level" or "relevance", see :class:`SupHAP`.
         lambda_: λ, the weight of the proxies.
         include_self: a query is its own candidate, as in the authors' code.
-        eta, initial, sampled_classes: see :class:`hiertree.losses.ProxyOptions`.
+        eta, centers, center_temperature, initial, sampled_classes: see :class:`hiertree.losses.ProxyOptions`.
         tau, rho, delta, start, offset: the step H⁻, see :class:`hiertree.losses.StepOptions`.
 
     >>> import torch
@@ -169,7 +169,7 @@ class ROADMAP(_Decomposable):
         beta: L_DG's margin of negatives.
         reduction: L_DG's "mean" or "avg_nonzero".
         include_self: a query is its own candidate, as in the authors' code.
-        eta, initial, sampled_classes: see :class:`hiertree.losses.ProxyOptions`.
+        eta, centers, center_temperature, initial, sampled_classes: see :class:`hiertree.losses.ProxyOptions`.
         tau, rho, delta, start, offset: the step H⁻, see :class:`hiertree.losses.StepOptions`.
 
     >>> import torch

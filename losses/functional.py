@@ -13,7 +13,7 @@ positives are Ω⁺ (level ≥ 1), with H(t) = 1 for t ≥ 0 and else 0:
 
 Formulas are those of the classes of the same names. Half-precision scores are computed with in float32, float64 stays.
 Memory is O(B·M). The gradient cannot be differentiated again. All raise ShapeError for shapes that do not fit together,
-EmbeddingError for NaN or infinite scores, by row, PathError for levels outside 0 … L, and
+EmbeddingError for NaN or infinite scores, by row, PathError for levels outside 0 … L (or classes without a proxy), and
 OptionError for an option or a relevance outside its range.
 
 >>> import torch
@@ -30,20 +30,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
-from hiertree.options import with_options_of
+from hiertree.errors import ShapeError
+from hiertree.options import check_number, with_options_of
 
+from .baselines.average_precision import blackbox_ap, fast_ap
+from .decomposability import PairDecomposability
+from .pairs.blocks import LossPerQuery
 from .pairs.objectives import SplitBy, SupStep
+from .proxies import check_classes
 from .ranking import SmoothAP, SmoothHAP, SmoothNDCG, SupAP, SupHAP, SupNDCG
 from .recall import smooth_recall, sup_recall
-from .score_losses import ScoreOptions, SupOptions, loss_of_scores
+from .score_losses import ScoreOptions, SupOptions, binary_pairs, check_scores, loss_of_scores, reduced
 from .tie_aware import tie_aware_ap, tie_aware_ndcg
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = [
+    "blackbox_ap",
+    "fast_ap",
+    "pair_decomposability",
+    "proxy_decomposability",
     "smooth_ap",
     "smooth_hap",
     "smooth_ndcg",
@@ -83,7 +94,6 @@ def sup_ndcg(
 ) -> Tensor:
     """Sup-NDCG (Ramzi et al., TPAMI 2025, Eq. 24): as :func:`sup_hap`, ``table`` holding the gains.
 
-    >>> import torch
     >>> from hiertree.relevance import gain
     >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[2, 1, 0]])
     >>> round(float(sup_ndcg(scores, levels, gain(torch.tensor([[1, 1, 1]])))), 3)
@@ -100,7 +110,6 @@ def sup_ap(
 
     The width of ``table`` gives the finest level; AP weighs all positives alike, so its values are not read.
 
-    >>> import torch
     >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[2, 1, 0]])
     >>> float(sup_ap(scores, levels, torch.ones(1, 3)))
     0.0
@@ -114,7 +123,6 @@ def smooth_hap(
 ) -> Tensor:
     """Smooth-H-AP: :func:`sup_hap` with σ(t/τ) in every place of H and H⁻ (an ablation, no bound).
 
-    >>> import torch
     >>> from hiertree.relevance import linear
     >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[2, 1, 0]])
     >>> round(float(smooth_hap(scores, levels, linear(torch.tensor([[1, 1, 1]])))), 3)
@@ -129,7 +137,6 @@ def smooth_ndcg(
 ) -> Tensor:
     """Smooth-NDCG: :func:`sup_ndcg` with σ(t/τ) in every place of H and H⁻ (an ablation, no bound).
 
-    >>> import torch
     >>> from hiertree.relevance import gain
     >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[2, 1, 0]])
     >>> round(float(smooth_ndcg(scores, levels, gain(torch.tensor([[1, 1, 1]])))), 3)
@@ -150,9 +157,62 @@ def smooth_ap(
 ) -> Tensor:
     """Smooth-AP (Brown et al., ECCV 2020, Eq. 7): :func:`sup_ap` with σ(t/τ) in every place of H and H⁻.
 
-    >>> import torch
     >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[1, 1, 0]])
     >>> round(float(smooth_ap(scores, levels, torch.ones(1, 2))), 3)
     0.0
     """
     return loss_of_scores(SmoothAP, scores, levels, table, level=level, tau=tau, **options)
+
+
+def pair_decomposability(
+    scores: Tensor,
+    levels: Any,
+    *,
+    level: int,
+    alpha: float = 0.9,
+    beta: float = 0.6,
+    valid: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """L_DG, which draws the scores of all queries to the same two margins (Ramzi et al., TPAMI 2025, Eq. 7).
+
+    Args:
+        scores: (B, M) similarities.
+        levels: (B, M) integers.
+        level: positives are at this level and finer.
+        alpha: margin of positives.
+        beta: margin of negatives.
+        valid: (B, M) booleans; False where the item is no candidate.
+        reduction: "mean" over the queries that have a positive, "none" (0 for the others), or "avg_nonzero", as in
+            :class:`hiertree.losses.PairDecomposability`.
+
+    >>> round(float(pair_decomposability(torch.tensor([[0.7, 0.8]]), torch.tensor([[1, 0]]), level=1)), 3)
+    0.4
+    """
+    of_batch = reduction == "avg_nonzero"
+    loss = PairDecomposability(alpha=alpha, beta=beta, reduction=reduction if of_batch else "mean")
+    pairs = binary_pairs(scores, levels, level, valid)
+    return loss.of_scores(pairs) if of_batch else reduced(loss.query_losses(pairs), reduction)
+
+
+def proxy_decomposability(scores: Tensor, classes: Any, *, eta: float = 0.05, reduction: str = "mean") -> Tensor:
+    """L*_DG: cross-entropy over similarities to one proxy per class (Ramzi et al., TPAMI 2025, Eq. 8).
+
+    Args:
+        scores: (B, C) cosine similarities to the proxies.
+        classes: (B,) integers 0 … C − 1.
+        eta: temperature η > 0.
+        reduction: "mean" or "none".
+
+    >>> float(proxy_decomposability(torch.tensor([[1.0, -1.0]]), torch.tensor([0]))) < 1e-6
+    True
+    """
+    check_number("eta", eta, above=0)
+    classes = torch.as_tensor(classes)
+    if scores.ndim != 2 or classes.shape != scores.shape[:1]:
+        shapes = f"{tuple(scores.shape)}, {tuple(classes.shape)}"
+        raise ShapeError(f"scores, classes of shapes {shapes}", expected="(B, C) and (B,)")
+    check_classes(classes.cpu().numpy(), scores.shape[1])
+    check_scores(scores)
+    losses = cross_entropy(scores / eta, classes, reduction="none")
+    return reduced(LossPerQuery(losses, torch.ones_like(losses, dtype=torch.bool)), reduction)

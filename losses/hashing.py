@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -45,6 +46,34 @@ def minus_distances(products: ScoredPairs, num_bits: int) -> ScoredPairs:
     return products._replace(scores=(products.scores - num_bits) / 2)
 
 
+@dataclass(frozen=True)
+class GrowingAlpha:
+    """α by epoch, initial·factor^⌊epoch/every⌋: codes become more binary as training goes on.
+
+    Args:
+        initial: α of the first epochs.
+        factor: α is multiplied by it after every ``every`` epochs.
+        every: epochs between two growths.
+
+    >>> growth = GrowingAlpha(initial=1.0, factor=2.0, every=10)
+    >>> [growth(epoch) for epoch in (0, 9, 10, 35)]
+    [1.0, 1.0, 2.0, 8.0]
+    """
+
+    initial: float = 1.0
+    factor: float = 2.0
+    every: int = 10
+
+    def __post_init__(self) -> None:
+        check_number("initial", self.initial, above=0)
+        check_number("factor", self.factor, least=1)
+        check_integer("every", self.every)
+
+    def __call__(self, epoch: int) -> float:
+        """α of an epoch, counted from 0."""
+        return self.initial * self.factor ** (epoch // self.every)
+
+
 class CodeOptions(TypedDict, total=False):
     """Options that the losses of codes have in common, see :class:`TieAwareAP`."""
 
@@ -74,19 +103,19 @@ class CodeLoss(Loss):
         check_number("alpha", alpha, above=0)
         check_number("alpha_factor", alpha_factor, least=1)
         check_integer("alpha_every", alpha_every)
-        self._first_alpha, self._alpha_factor, self._alpha_every = alpha, alpha_factor, alpha_every
+        self._growth = GrowingAlpha(alpha, alpha_factor, alpha_every)
         self.include_self = include_self
         self.weights = {type(self).__name__: 1.0}
 
     @property
     def alpha(self) -> float:
         """α of the codes, of this epoch; set it to follow a schedule of your own."""
-        return self._first_alpha * self._alpha_factor ** (self._epoch // self._alpha_every)
+        return self._growth(self._epoch)
 
     @alpha.setter
     def alpha(self, alpha: float) -> None:
         check_number("alpha", alpha, above=0)
-        self._first_alpha, self._epoch = alpha, 0
+        self._growth, self._epoch = replace(self._growth, initial=alpha), 0
 
     def codes(self, embeddings: Any, *, name: str = "embeddings") -> Tensor:
         """(n, b) tanh(α·f), or α·f, in float32 or better."""
@@ -141,7 +170,8 @@ class TieAwareAP(_TieAware):
         alpha: α > 0 of the first epochs. The paper has 40, for the raw outputs of its network, or an α that grows,
             which it found better by 0.4 to 1.9 points (appendix D). For embeddings of unit length, whose numbers are
             about 1/√b, use about √b.
-        alpha_factor: what α is multiplied with after every ``alpha_every`` epochs, see :meth:`start_epoch`.
+        alpha_factor: what α is multiplied with after every ``alpha_every`` epochs, see :meth:`start_epoch` and
+            :class:`hiertree.losses.GrowingAlpha`.
         alpha_every: epochs between two such growths.
         level: positives agree with the query down to this level; None: the finest.
         num_bins: the soft histogram has num_bins + 1 bins, at most b + 1; None: b + 1. Fewer are less sparse.

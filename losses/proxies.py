@@ -6,6 +6,7 @@ matrix of all of them, and the memory beyond the inputs and their gradients is O
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
@@ -14,7 +15,6 @@ from torch import Tensor, nn
 
 from hiertree.errors import PathError
 from hiertree.level_columns import UNKNOWN
-from hiertree.metrics.engine.blocks import ranges
 from hiertree.options import check_choice, check_integer, check_number
 
 from .base import Loss
@@ -52,6 +52,10 @@ class ProxyOptions(TypedDict, total=False):
     """Options of learned proxies.
 
     * ``eta``: temperature η > 0. Default 0.05.
+    * ``centers``: proxies of each class; several let a class have several modes. Default 1.
+    * ``center_temperature``: how several centers make one class. Default None: all of them add up, as in the formula of
+      :class:`ProxyDecomposability`. A number t > 0: a class's cosine is the mean of its centers', weighted by
+      softmax(cos/t), as in Qian et al. (*SoftTriple Loss*, ICCV 2019) and the authors' code, which has t = 0.1.
     * ``initial``: coordinates start from N(0, 1) ("normal", the default), from N(0, σ²) (a number, σ) or uniform in
       ±1/√d ("uniform", the authors' code): shorter proxies turn faster at one learning rate.
     * ``sampled_classes``: while training, compare with this many classes only: the batch's own and others drawn from
@@ -59,6 +63,8 @@ class ProxyOptions(TypedDict, total=False):
     """
 
     eta: float
+    centers: int
+    center_temperature: float | None
     sampled_classes: int | None
     initial: str | float
 
@@ -69,16 +75,17 @@ class ProxyLoss(Loss):
     Items whose finest class is unknown are left out.
     """
 
-    def __init__(self, num_classes: int, embedding_size: int, *, initial: str | float) -> None:
+    def __init__(self, num_classes: int, embedding_size: int, *, initial: str | float, centers: int = 1) -> None:
         super().__init__()
         check_integer("num_classes", num_classes)
         check_integer("embedding_size", embedding_size)
+        check_integer("centers", centers)
         if isinstance(initial, str):
             check_choice("initial", initial, Literal["normal", "uniform"])
         else:
             check_number("initial", initial, above=0)
-        self.num_classes, self.embedding_size = num_classes, embedding_size
-        shape, bound = (num_classes, embedding_size), embedding_size**-0.5
+        self.num_classes, self.embedding_size, self.centers = num_classes, embedding_size, centers
+        shape, bound = (num_classes * centers, embedding_size), embedding_size**-0.5
         deviation = 1.0 if isinstance(initial, str) else float(initial)
         initial_proxies = (
             torch.empty(shape).uniform_(-bound, bound) if initial == "uniform" else deviation * torch.randn(shape)
@@ -108,16 +115,16 @@ class ProxyLoss(Loss):
 class ProxyDecomposability(ProxyLoss):
     r"""L*_DG: cross-entropy over cosine similarities to learned proxies of the finest classes.
 
-    .. math:: -\log \frac{\exp(\cos(e, p_y) / \eta)}{\sum_c \exp(\cos(e, p_c) / \eta)}
+    .. math:: -\log \frac{\sum_{p \in P_y} \exp(\cos(e, p) / \eta)}{\sum_c \sum_{p \in P_c} \exp(\cos(e, p) / \eta)}
 
-    averaged over the batch. An embedding is compared with the proxies only: reference embeddings are not used. No
-    matrix of all similarities is made, so that 100,000 classes need no more memory than their proxies.
-    Source: Ramzi et al. (TPAMI 2025), Eq. 8.
+    averaged over the batch; P_c holds the ``centers`` proxies of class c, one in the paper. An embedding is compared
+    with the proxies only: reference embeddings are not used. No matrix of all similarities is made, so that 100,000
+    classes need no more memory than their proxies. Source: Ramzi et al. (TPAMI 2025), Eq. 8.
 
     Args:
         num_classes: finest classes; ``paths[:, -1]`` must lie in 0 … num_classes − 1, or be −1, for items left out.
         embedding_size: d.
-        eta, initial, sampled_classes: see :class:`hiertree.losses.ProxyOptions`.
+        eta, centers, center_temperature, initial, sampled_classes: see :class:`hiertree.losses.ProxyOptions`.
 
     >>> import torch
     >>> loss = ProxyDecomposability(num_classes=3, embedding_size=2)
@@ -125,7 +132,7 @@ class ProxyDecomposability(ProxyLoss):
     (torch.Size([]), torch.Size([3, 2]))
     """
 
-    _shown = ("num_classes", "embedding_size", "eta", "sampled_classes")
+    _shown = ("num_classes", "embedding_size", "eta", "centers", "sampled_classes")
 
     def __init__(
         self,
@@ -133,13 +140,17 @@ class ProxyDecomposability(ProxyLoss):
         embedding_size: int,
         *,
         eta: float = 0.05,
+        centers: int = 1,
+        center_temperature: float | None = None,
         sampled_classes: int | None = None,
         initial: str | float = "normal",
     ) -> None:
-        super().__init__(num_classes, embedding_size, initial=initial)
+        super().__init__(num_classes, embedding_size, initial=initial, centers=centers)
         check_integer("sampled_classes", sampled_classes, or_none=True)
         check_number("eta", eta, above=0)
-        self.eta, self.sampled_classes = eta, sampled_classes
+        if center_temperature is not None:
+            check_number("center_temperature", center_temperature, above=0)
+        self.eta, self.center_temperature, self.sampled_classes = eta, center_temperature, sampled_classes
 
     def _check_parameters(self) -> None:
         """Refuse proxies that cannot be normalized."""
@@ -155,8 +166,9 @@ class ProxyDecomposability(ProxyLoss):
         if self.training and self.sampled_classes is not None and self.sampled_classes < self.num_classes:
             num_present = len(np.unique(paths.ids[:, -1].clip(min=0)))
             sample, classes = self._sample(classes, max(self.sampled_classes, num_present))
-            proxies = proxies[sample]
-        losses: Tensor = _ProxyCrossEntropy.apply(vectors, proxies.to(vectors.dtype), classes, self.eta)[0]
+            proxies = proxies.view(self.num_classes, self.centers, -1)[sample].flatten(0, 1)
+        options = (self.centers, self.eta, self.center_temperature)
+        losses: Tensor = _ProxyCrossEntropy.apply(vectors, proxies.to(vectors.dtype), classes, *options)[0]
         return losses
 
     def _sample(self, classes: Tensor, num: int) -> tuple[Tensor, Tensor]:
@@ -168,23 +180,26 @@ class ProxyDecomposability(ProxyLoss):
 
 
 class _ProxyCrossEntropy(OneBatch):
-    r"""−log of the share of the own class, of (B, d) unit vectors; row c is the proxy of class c."""
+    r"""−log of the share of the own class, of (B, d) unit vectors; rows c·centers … (c+1)·centers − 1 are class c's."""
 
     @staticmethod
-    def forward(vectors: Tensor, proxies: Tensor, classes: Tensor, eta: float) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(
+        vectors: Tensor, proxies: Tensor, classes: Tensor, centers: int, eta: float, temperature: float | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         log_all = vectors.new_full((len(vectors),), -torch.inf)
-        own_logits = log_all.clone()
+        own_logits = vectors.new_full((len(vectors), centers if temperature is None else 1), -torch.inf)
         with keep_full_precision(vectors.device):
-            for chunk in _chunks(len(vectors), proxies):
-                logits = vectors @ _unit(proxies[chunk])[0].T / eta
+            for chunk in _chunks(len(vectors), proxies, centers):
+                logits, _ = _logits(vectors @ _unit(proxies[chunk])[0].T, centers, eta, temperature)
                 log_all = torch.logaddexp(log_all, logits.logsumexp(dim=1))
-                in_chunk, column = _own_column(classes - chunk.start, logits.shape[1])
-                own_logits = torch.where(in_chunk, logits.gather(1, column[:, None])[:, 0], own_logits)
-        return (log_all - own_logits).clamp(min=0), log_all, own_logits  # rounding alone makes it negative
+                in_chunk, columns = _own_columns(classes - chunk.start // centers, logits.shape[1], own_logits.shape[1])
+                own_logits = torch.where(in_chunk, logits.gather(1, columns), own_logits)
+        log_own = own_logits.logsumexp(dim=1)
+        return (log_all - log_own).clamp(min=0), log_all, log_own  # rounding alone makes it negative
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        vectors, proxies, classes, ctx.eta = inputs
+        vectors, proxies, classes, *ctx.options = inputs
         ctx.mark_non_differentiable(*output[1:])
         ctx.save_for_backward(vectors, proxies, classes, *output[1:])
 
@@ -193,21 +208,25 @@ class _ProxyCrossEntropy(OneBatch):
         tensors = ctx.saved_tensors  # once, as checkpointing demands
         vectors, proxies = tensors[:2]
         with torch.no_grad(), keep_full_precision(vectors.device):
-            to_vectors, to_proxies = _gradients(tensors, ctx.eta, whole_batch(upstream))
-        return first_derivative(to_vectors, vectors), first_derivative(to_proxies, proxies), None, None
+            to_vectors, to_proxies = _gradients(tensors, ctx.options, whole_batch(upstream))
+        return first_derivative(to_vectors, vectors), first_derivative(to_proxies, proxies), None, None, None, None
 
 
-def _gradients(tensors: tuple[Tensor, ...], eta: float, upstream: Tensor) -> tuple[Tensor, Tensor]:
-    vectors, proxies, classes, log_all, own_logits = tensors
+def _gradients(tensors: tuple[Tensor, ...], options: tuple[Any, ...], upstream: Tensor) -> tuple[Tensor, Tensor]:
+    vectors, proxies, classes, log_all, log_own = tensors
+    centers, eta, temperature = options
     to_vectors, to_proxies = torch.zeros_like(vectors), torch.empty_like(proxies)
-    for chunk in _chunks(len(vectors), proxies):
+    width = centers if temperature is None else 1
+    for chunk in _chunks(len(vectors), proxies, centers):
         unit, norm = _unit(proxies[chunk])
-        logits = vectors @ unit.T / eta
-        in_chunk, column = _own_column(classes - chunk.start, logits.shape[1])
-        own_share = torch.where(in_chunk, (logits.gather(1, column[:, None])[:, 0] - own_logits).exp(), 0)
+        logits, by_center = _logits(vectors @ unit.T, centers, eta, temperature)
+        in_chunk, columns = _own_columns(classes - chunk.start // centers, logits.shape[1], width)
+        own_share = torch.where(in_chunk, (logits.gather(1, columns) - log_own[:, None]).exp(), 0)
         slope = logits.sub_(log_all[:, None]).exp_()
-        slope.scatter_add_(1, column[:, None], -own_share[:, None])
+        slope.scatter_(1, columns, slope.gather(1, columns) - own_share)
         slope.mul_((upstream / eta)[:, None])
+        if by_center is not None:
+            slope = (slope[:, :, None] * by_center).flatten(1)
         to_vectors.addmm_(slope, unit)
         to_unit = slope.T @ vectors
         projection = (to_unit * unit).sum(dim=1, keepdim=True)
@@ -215,9 +234,21 @@ def _gradients(tensors: tuple[Tensor, ...], eta: float, upstream: Tensor) -> tup
     return to_vectors, to_proxies
 
 
-def _chunks(num_vectors: int, proxies: Tensor) -> list[slice]:
-    """Some classes at a time: few enough that neither their logits nor their copies are large."""
-    return ranges(len(proxies), max(1, LOGITS_AT_ONCE // max(num_vectors, proxies.shape[1])))
+def _logits(cosines: Tensor, centers: int, eta: float, temperature: float | None) -> tuple[Tensor, Tensor | None]:
+    """One logit per center; or, softly assigned, one per class, and the slope of its cosine by those of its centers."""
+    if temperature is None:
+        return cosines / eta, None
+    by_class = cosines.view(len(cosines), -1, centers)
+    share = (by_class / temperature).softmax(dim=2)
+    mean = (share * by_class).sum(dim=2)
+    return mean / eta, share * (1 + (by_class - mean[:, :, None]) / temperature)
+
+
+def _chunks(num_vectors: int, proxies: Tensor, centers: int) -> Iterator[slice]:
+    """Some whole classes at a time: few enough that neither their logits nor their copies are large."""
+    at_once = LOGITS_AT_ONCE // (max(num_vectors, proxies.shape[1]) * centers)
+    rows = max(1, at_once) * centers
+    return (slice(first, min(first + rows, len(proxies))) for first in range(0, len(proxies), rows))
 
 
 def _unit(proxies: Tensor) -> tuple[Tensor, Tensor]:
@@ -225,9 +256,11 @@ def _unit(proxies: Tensor) -> tuple[Tensor, Tensor]:
     return proxies / norm, norm
 
 
-def _own_column(classes: Tensor, num_columns: int) -> tuple[Tensor, Tensor]:
-    """(B,) whether a class, counted from the first of a chunk, lies in it, and its column or another.
+def _own_columns(classes: Tensor, num_columns: int, width: int) -> tuple[Tensor, Tensor]:
+    """(B, 1) whether a class, counted from the first of a chunk, lies in it, and (B, width) its columns or others.
 
     Rows are not chosen by what they hold: their number would have to be read from the device.
     """
-    return (classes >= 0) & (classes < num_columns), classes.clamp(0, num_columns - 1)
+    first = (classes * width)[:, None]
+    in_chunk = (first >= 0) & (first < num_columns)
+    return in_chunk, first.clamp(0, num_columns - width) + torch.arange(width, device=classes.device)

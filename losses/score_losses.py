@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hiertree.arrays import MAX_LEVELS
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
-from hiertree.options import check_choice
+from hiertree.options import check_choice, check_integer
 
 from .base import PairLoss
 from .pairs.blocks import LossPerQuery
@@ -64,9 +64,7 @@ def checked_pairs(scores: Any, levels: Any, table: Any, valid: Any) -> tuple[Sco
     mask = full_mask(valid, (scores.shape[0], scores.shape[1]), scores.device)
     if table.ndim != 2 or len(table) != len(scores) or table.shape[1] < 2:
         raise ShapeError(f"table of shape {tuple(table.shape)}", expected=f"({len(scores)}, L+1) with L ≥ 1")
-    if not bool(scores.isfinite().all()):
-        row = int((~scores.isfinite()).any(dim=1).nonzero()[0])
-        raise EmbeddingError(f"scores hold NaN or infinite values, first in row {row}", expected="finite numbers")
+    check_scores(scores)
     bad = ~((table >= 0) & (table < torch.inf)).all(dim=1)
     if bool(bad.any()):
         raise OptionError(
@@ -82,6 +80,20 @@ def checked_pairs(scores: Any, levels: Any, table: Any, valid: Any) -> tuple[Sco
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     span = 2 * float(scores.detach().masked_fill(~mask, 0).abs().amax()) if len(scores) else 0.0
     return ScoredPairs(scores, levels.to(torch.uint8), mask, num_levels, span), table
+
+
+def check_scores(scores: Tensor) -> None:
+    """Refuse scores that are not numbers, by row."""
+    if not bool(scores.isfinite().all()):
+        row = int((~scores.isfinite()).any(dim=1).nonzero()[0])
+        raise EmbeddingError(f"scores hold NaN or infinite values, first in row {row}", expected="finite numbers")
+
+
+def binary_pairs(scores: Any, levels: Any, level: int, valid: Any) -> ScoredPairs:
+    """Pairs of one level: positives are at ``level`` and finer."""
+    check_integer("level", level)
+    scores, positive = real_tensor(scores, "scores"), (real_tensor(levels, "levels") >= level).to(torch.uint8)
+    return checked_pairs(scores, positive, positive.new_ones(*scores.shape[:1], 2), valid)[0]
 
 
 def reduced(losses: LossPerQuery, reduction: str) -> Tensor:

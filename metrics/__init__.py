@@ -9,7 +9,7 @@
 * :mod:`hiertree.metrics.statistics`: whether systems differ, by paired randomization tests.
 * :mod:`hiertree.metrics.rerank`: PCA whitening, query expansion, database augmentation, k-reciprocal re-ranking.
 * :class:`RetrievalMetric`: any of these metrics, batch by batch and across processes, as torchmetrics do;
-  :class:`HierarchicalAccuracyCalculator` for pytorch-metric-learning.
+  :class:`RetrievalCallback` for Lightning, :class:`HierarchicalAccuracyCalculator` for pytorch-metric-learning.
 * One function per metric, of (Q, N) scores and levels: ``h_ap``, ``ndcg``, ``asi``, ``average_precision``, …
 
 Names for ``metrics=``, which are also the columns of a result: ``H-AP``, ``H-AP(alpha=3)``, ``NDCG``, ``NDCG@k``,
@@ -68,6 +68,7 @@ from .trec_writing import write_trec_qrels, write_trec_run
 
 if TYPE_CHECKING:
     from .interop.accuracy_calculator import HierarchicalAccuracyCalculator
+    from .interop.retrieval_callback import RetrievalCallback
     from .interop.retrieval_metric import RetrievalMetric
 
 __all__ = [
@@ -78,6 +79,7 @@ __all__ = [
     "HierarchicalAccuracyCalculator",
     "PrecisionRecall",
     "ProtocolName",
+    "RetrievalCallback",
     "RetrievalMetric",
     "Rules",
     "asi",
@@ -106,6 +108,7 @@ __all__ = [
 
 _IN_LOOPS: dict[str, tuple[str, ...]] = {
     "HierarchicalAccuracyCalculator": ("accuracy_calculator", "pytorch_metric_learning", "faiss"),
+    "RetrievalCallback": ("retrieval_callback", "lightning"),
     "RetrievalMetric": ("retrieval_metric", "torchmetrics"),
 }
 for _name, (_, *_libraries) in _IN_LOOPS.items():  # "import *" loads every name of __all__

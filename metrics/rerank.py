@@ -1,7 +1,8 @@
 """Re-ranking and post-processing of embeddings, as used in landmark retrieval; arrays in, arrays out.
 
 Vectors (n, d) of any length are scaled to unit length, and results have unit length; neighbors are those of the largest
-cosine. Each function's result goes into :func:`hiertree.metrics.evaluate`.
+cosine. Each function's result goes into :func:`hiertree.metrics.evaluate`, that of :func:`k_reciprocal` into
+:func:`hiertree.metrics.evaluate_scores`.
 
 >>> import numpy as np
 >>> gallery = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
@@ -11,20 +12,21 @@ array([[0.984, 0.179]])
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
 
 from hiertree.arrays import as_embeddings, unit_rows
-from hiertree.errors import OptionError, ShapeError
+from hiertree.errors import OptionError, ShapeError, require_package
 from hiertree.jit import Array, Ints
 from hiertree.options import check_choice, check_integer, check_number
 
-__all__ = ["alpha_query_expansion", "database_augmentation", "pca_whitening", "poincare_vectors"]
+__all__ = ["alpha_query_expansion", "database_augmentation", "k_reciprocal", "pca_whitening", "poincare_vectors"]
 CURVATURE, RADIUS = 0.1, 2.3  # of hyperbolic embeddings, in the public code of their authors
 LARGEST_NORM = 1 - 1e-3  # of a point, in radii of the ball: distances to its edge are infinite
 _LARGEST_LENGTH = float(np.arctanh(LARGEST_NORM))
-_CELLS = 1 << 25  # of a block of similarities
+_CELLS = 1 << 25  # of a block of similarities, or of neighbors of neighbors
 
 
 def pca_whitening(embeddings: Any, learned_on: Any, *, dimensions: int | None = None) -> Array:
@@ -113,6 +115,88 @@ def database_augmentation(gallery: Any, *, k: int = 10) -> Array:
     neighbors = _own_first(_nearest(items, items, k)[0])
     weights = np.broadcast_to(1 - np.arange(k) / k, neighbors.shape)
     return _unit(_weighted(items, neighbors, weights), "the augmented item")
+
+
+def k_reciprocal(query: Any, gallery: Any = None, *, k1: int = 20, k2: int = 6, lambda_: float = 0.3) -> Array:
+    r"""Scores by shared reciprocal neighbors, blended with the distance: (Q, N), larger meaning nearer.
+
+    Among all vectors, N(p, k) are p and its k nearest, and R(p, k) those of them that have p among theirs. R*(p, k₁)
+    adds to R(p, k₁) each R(q, k₁/2) of a q in it that shares two thirds of its members with R(p, k₁). Then
+
+    .. math:: V_{p,i} = e^{-d(p, i)} \text{ for } i \in R^*(p, k_1), \text{ else } 0, \qquad
+        d^* = (1 - \lambda) \Big(1 - \frac{\sum_i \min(V_{p,i}, V_{g,i})}{\sum_i \max(V_{p,i}, V_{g,i})}\Big)
+        + \lambda \, d
+
+    with d the squared Euclidean distance, and each V replaced by its mean over the k₂ nearest, p first. The scores are
+    −d*. The authors' code also scales d and V, which the paper does not.
+    Zhong et al., *Re-ranking person re-identification with k-reciprocal encoding*, CVPR 2017, Section 3.
+
+    Args:
+        query: (Q, d).
+        gallery: (N, d); None means that the queries retrieve each other.
+        k1: neighbors of the sets, fewer than there are vectors.
+        k2: vectors in a mean.
+        lambda_: the weight λ of d, in [0, 1].
+
+    Raises:
+        OptionError: k₁ or k₂ outside their range, or λ outside [0, 1].
+        InputError: as :func:`pca_whitening`.
+
+    >>> k_reciprocal([[1.0, 0.0]], [[1.0, 0.1], [0.0, 1.0]], k1=1, k2=1).round(2)
+    array([[-0.01, -1.3 ]])
+    """
+    require_package("scipy", extra="labels")
+    from scipy.sparse import csr_array
+
+    queries = _unit(query, "query")
+    every = queries if gallery is None else np.concatenate([queries, _unit(gallery, "gallery", like=query)])
+    for name, value in (("k1", k1), ("k2", k2)):
+        check_integer(name, value)
+        if value >= len(every):
+            raise OptionError(f"{name}={value}", expected=f"less than {len(every)}, the number of vectors")
+    check_number("lambda_", lambda_, least=0, most=1)
+    neighbors = _own_first(_nearest(every, every, max(k1 + 1, k2))[0])
+    sets = list(_expanded(neighbors, k1))
+    weights = np.concatenate(
+        [np.exp(2 * (every[members] @ vector - 1)) for members, vector in zip(sets, every, strict=True)]
+    )
+    shape = len(every), len(every)
+    encoded = csr_array((weights, np.concatenate(sets), np.cumsum([0, *map(len, sets)])), shape=shape)
+    means = np.repeat(np.arange(len(every)), k2), neighbors[:, :k2].ravel()
+    encoded = (csr_array((np.full(len(means[0]), 1 / k2), means), shape=shape) @ encoded).tocsr()
+    items = encoded if gallery is None else encoded[len(queries) :]
+    sums, by_column, scores = items.sum(axis=1), items.tocsc(), np.empty((len(queries), items.shape[0]), every.dtype)
+    targets = queries if gallery is None else every[len(queries) :]
+    for place in range(len(queries)):
+        row_cells = slice(encoded.indptr[place], encoded.indptr[place + 1])
+        values, columns = encoded.data[row_cells], encoded.indices[row_cells]
+        common_entries = by_column[:, columns].tocoo()
+        overlap = np.bincount(
+            common_entries.row, np.minimum(common_entries.data, values[common_entries.col]), items.shape[0]
+        )
+        distance = 2 - 2 * (targets @ queries[place])
+        scores[place] = (lambda_ - 1) * (1 - overlap / (sums + values.sum() - overlap)) - lambda_ * distance
+    return scores
+
+
+def _expanded(neighbors: Ints, k1: int) -> Iterator[Ints]:
+    """R*(p, k₁) of each vector, sorted."""
+    wide_sets, narrow_sets = (_reciprocal(neighbors[:, : k + 1]) for k in (k1, max(round(k1 / 2), 1)))
+    for members in wide_sets:
+        member_sets = [narrow_sets[place] for place in members.tolist()]
+        similar_sets = [part for part in member_sets if 3 * np.isin(part, members).sum() >= 2 * len(part)]
+        yield np.unique(np.concatenate([members, *similar_sets]))
+
+
+def _reciprocal(neighbors: Ints) -> list[Ints]:
+    """R(p, k) of each vector."""
+    sets: list[Ints] = []
+    step = max(_CELLS // neighbors.shape[1] ** 2, 1)
+    for start in range(0, len(neighbors), step):
+        block = neighbors[start : start + step]
+        mutual = (neighbors[block] == np.arange(start, start + len(block))[:, None, None]).any(axis=2)
+        sets += [row_neighbors[is_mutual] for row_neighbors, is_mutual in zip(block, mutual, strict=True)]
+    return sets
 
 
 def _own_first(neighbors: Ints) -> Ints:

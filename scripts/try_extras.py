@@ -126,7 +126,7 @@ USED = {
     "search": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, metrics=['R@1'], approximate=Approximate())",),
     "labels": (_command(_BUILD), _command("labels tree labels --out tree.html")),
     "interop": (
-        "from hiertree.metrics import RetrievalMetric; RetrievalMetric('H-AP')",
+        "from hiertree.metrics import RetrievalCallback, RetrievalMetric; RetrievalMetric('H-AP')",
         _CALCULATOR,
         "from hiertree.losses import SupHAP, as_pytorch_metric_learning; as_pytorch_metric_learning(SupHAP())",
         _HUGGING_FACE,

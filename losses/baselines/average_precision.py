@@ -15,6 +15,7 @@ from ..base import PairLoss
 from ..pairs.blocks import LossPerQuery, compute_in_blocks
 from ..pairs.objectives import one_minus
 from ..pairs.pairs import ScoredPairs
+from ..score_losses import Reduction, binary_pairs, reduced
 from ..tie_aware import Bins, soft_histogram
 
 COSINE_RANGE = 2  # 1 − cosine lies in 0 … 2
@@ -168,3 +169,38 @@ class _NormalizedRanks(torch.autograd.Function):
         scores, num_candidates, ranks = ctx.saved_tensors
         shifted = _ranks(scores + ctx.strength * upstream) / num_candidates
         return (shifted - ranks) / ctx.strength, None, None
+
+
+def fast_ap(
+    scores: Tensor, levels: Any, *, level: int, num_bins: int = 10, valid: Any = None, reduction: Reduction = "mean"
+) -> Tensor:
+    """FastAP of cosines (B, M), for positives at ``level`` and finer; see :class:`hiertree.losses.FastAP`.
+
+    SoftBin-AP counts the centers of bins, not the intervals: ``num_bins=19`` is its 20 bins.
+
+    >>> import torch
+    >>> round(float(fast_ap(torch.tensor([[0.9, 0.2, -0.8]]), torch.tensor([[0, 1, 0]]), level=1)), 3)
+    0.5
+    """
+    loss = FastAP(num_bins=num_bins)
+    return reduced(loss.query_losses(binary_pairs(scores, levels, level, valid)), reduction)
+
+
+def blackbox_ap(
+    scores: Tensor,
+    levels: Any,
+    *,
+    level: int,
+    blackbox_lambda: float = 4.0,
+    margin: float = 0.02,
+    valid: Any = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Blackbox AP of scores (B, M), for positives at ``level`` and finer; see :class:`hiertree.losses.BlackboxAP`.
+
+    >>> import torch
+    >>> float(blackbox_ap(torch.tensor([[0.9, 0.2]]), torch.tensor([[0, 1]]), level=1, margin=0.0))
+    0.5
+    """
+    loss = BlackboxAP(blackbox_lambda=blackbox_lambda, margin=margin)
+    return reduced(loss.losses_of(binary_pairs(scores, levels, level, valid)), reduction)

@@ -35,8 +35,9 @@ class CrossBatchMemory(Loss):
         num_levels: L.
         size: embeddings remembered; the oldest leave.
         enqueue: "after" or "before", as above.
+        warm_up: training batches that neither see nor fill the memory: embeddings drift too fast at first.
         from_epoch: the first epoch, as :meth:`start_epoch` counts them from 0, whose batches see the memory; earlier
-            ones fill it: embeddings drift too fast at first.
+            ones fill it.
         batch_loss: the mean of the loss with the memory and of the batch's own.
 
     >>> from hiertree.losses import SupAP
@@ -47,7 +48,7 @@ class CrossBatchMemory(Loss):
     """
 
     is_mean_over_queries = False  # every query enters the memory that others are compared with
-    _shown = ("size", "enqueue", "from_epoch", "batch_loss")
+    _shown = ("size", "enqueue", "warm_up", "from_epoch", "batch_loss")
 
     embeddings: Tensor
     """(size, d) float32; rows from ``num_remembered`` on are empty."""
@@ -55,6 +56,8 @@ class CrossBatchMemory(Loss):
     """(size, L) int64."""
     num_enqueued: Tensor
     """How many embeddings ever entered."""
+    num_batches: Tensor
+    """How many batches were trained on."""
 
     def __init__(
         self,
@@ -64,6 +67,7 @@ class CrossBatchMemory(Loss):
         *,
         size: int = 8192,
         enqueue: Enqueue = "after",
+        warm_up: int = 0,
         from_epoch: int = 0,
         batch_loss: bool = False,
     ) -> None:
@@ -73,15 +77,17 @@ class CrossBatchMemory(Loss):
         check_integer("num_levels", num_levels)
         check_integer("size", size)
         check_choice("enqueue", enqueue, Enqueue)
+        check_integer("warm_up", warm_up, least=0)
         check_integer("from_epoch", from_epoch, least=0)
-        self.loss, self.size, self.enqueue = loss, size, enqueue
+        self.loss, self.size, self.enqueue, self.warm_up = loss, size, enqueue, warm_up
         self.from_epoch, self.batch_loss = from_epoch, batch_loss
         self.weights, self.include_self = loss.weights, any(part.include_self for part in loss.with_parts())
         self.register_buffer("embeddings", torch.zeros(size, embedding_size))
         self.register_buffer("paths", torch.zeros(size, num_levels, dtype=torch.int64))
         self.register_buffer("num_enqueued", torch.zeros((), dtype=torch.int64))
-        self._enqueued = 0  # the same count; reading that on a device would wait for it
-        cast(Any, self).register_load_state_dict_post_hook(_read_count)
+        self.register_buffer("num_batches", torch.zeros((), dtype=torch.int64))
+        self._enqueued, self._batches = 0, 0  # the same counts; reading those on a device would wait for it
+        cast(Any, self).register_load_state_dict_post_hook(_read_counts)
 
     @property
     def num_remembered(self) -> int:
@@ -105,17 +111,21 @@ class CrossBatchMemory(Loss):
         batch_embeddings, batch_paths, *_ = self._checked_batch(embeddings, paths, None, None)
         batch_paths = checked_paths(batch_paths, batch_embeddings.tensor)
         self._check(finite_vectors(batch_embeddings), batch_paths.tensor)
+        warming_up = self.training and self._batches < self.warm_up
         enters_first = self.training and self.enqueue == "before"
         early = self.training and self._epoch < self.from_epoch
-        if early or (self.num_remembered == 0 and not enters_first):
+        if warming_up or early or (self.num_remembered == 0 and not enters_first):
             terms = self.loss.terms(batch_embeddings, batch_paths, valid=valid)
         else:
             terms = self._terms_with_memory(batch_embeddings, batch_paths, valid)
             if self.batch_loss:
                 batch_terms = self.loss.terms(batch_embeddings, batch_paths, valid=valid)
                 terms = {name: (value + batch_terms[name]) / 2 for name, value in terms.items()}
-        if self.training and (self.enqueue == "after" or early):
-            self._enqueue(batch_embeddings.tensor, batch_paths.tensor)
+        if self.training:
+            self.num_batches += 1
+            self._batches += 1
+            if (self.enqueue == "after" or early) and not warming_up:
+                self._enqueue(batch_embeddings.tensor, batch_paths.tensor)
         return terms
 
     def _terms_with_memory(
@@ -160,6 +170,6 @@ class CrossBatchMemory(Loss):
             raise ShapeError(problem, expected=expected)
 
 
-def _read_count(memory: Any, _keys: object) -> None:
+def _read_counts(memory: Any, _keys: object) -> None:
     """Count on from a loaded state."""
-    memory._enqueued = int(memory.num_enqueued)
+    memory._enqueued, memory._batches = int(memory.num_enqueued), int(memory.num_batches)

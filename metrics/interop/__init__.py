@@ -1,1 +1,1 @@
-"""Metrics inside the loops of other libraries: torchmetrics and Lightning, pytorch-metric-learning."""
+"""Metrics inside the loops of other libraries: torchmetrics, pytorch-metric-learning, Lightning."""

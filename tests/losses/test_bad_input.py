@@ -162,13 +162,18 @@ BAD_TABLES: dict[str, dict[str, Any]] = {
     "a complex table": {"table": TABLE + 0j},
 }
 WITH_TABLE = ["sup_hap", "sup_ndcg", "sup_ap", "sup_recall", "smooth_hap", "smooth_ndcg", "smooth_ap", "smooth_recall"]
+WITHOUT = ["fast_ap", "blackbox_ap", "pair_decomposability"]
 
 
 @pytest.mark.parametrize("case", {**BAD_SCORES, **BAD_TABLES})
-@pytest.mark.parametrize("name", WITH_TABLE)
+@pytest.mark.parametrize("name", [*WITH_TABLE, *WITHOUT])
 def test_scores_that_cannot_be_used_are_refused(name: str, case: str) -> None:
     changed = {**BAD_SCORES, **BAD_TABLES}[case]
     arguments: dict[str, Any] = {"scores": SCORES, "levels": LEVELS, "table": TABLE, **changed}
+    if name in WITHOUT:
+        arguments = {"level": 1, **{key: value for key, value in arguments.items() if key != "table"}}
+        if case in BAD_TABLES:
+            return
     with pytest.raises(InputError):
         getattr(functional, name)(**arguments)
 
@@ -201,7 +206,7 @@ OPTIONS: list[tuple[Callable[..., object], str, list[Any]]] = [
     (losses.SupRecall, "tau_star", NUMBERS),
     (losses.PairDecomposability, "alpha", NUMBERS),
     (losses.PairDecomposability, "beta", NUMBERS),
-    *[(happier, name, INTEGERS) for name in ("num_classes", "embedding_size")],
+    *[(happier, name, INTEGERS) for name in ("num_classes", "embedding_size", "centers")],
     (happier, "lambda_", [*NUMBERS, 1.5]),
     (happier, "eta", NUMBERS),
     (happier, "sampled_classes", ["a", [1], {}, 1.5, 0]),
@@ -215,10 +220,12 @@ OPTIONS: list[tuple[Callable[..., object], str, list[Any]]] = [
     (csl, "margins", ["a", [1], 1.5, ["a", "b"]]),
     (csl, "embedding_size", INTEGERS),
     (memory, "loss", ["a", None, torch.nn.Identity()]),
-    *[(memory, name, INTEGERS) for name in ("embedding_size", "num_levels", "size")],
+    *[(memory, name, INTEGERS) for name in ("embedding_size", "num_levels", "size", "warm_up")],
     (losses.DistributedLoss, "loss", ["a", None, torch.nn.Identity()]),
     (level_sum, "loss", ["a", None, 3]),
     (level_sum, "level_sizes", ["a", None, 3, (), (0,), (1.5,)]),
+    *[(losses.GrowingAlpha, name, NUMBERS) for name in ("initial", "factor")],
+    (losses.GrowingAlpha, "every", INTEGERS),
 ]
 
 

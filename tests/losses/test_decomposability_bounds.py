@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 
 from hiertree.errors import EmbeddingError, OptionError, ShapeError
 from hiertree.losses import (
-    PairDecomposability,
     decomposability_bound,
     decomposability_bound_with_margins,
     decomposability_gap,
     functional,
     smooth_ap_error,
 )
-from hiertree.losses.pairs.pairs import ScoredPairs
 
 counts = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=4)
 
@@ -160,9 +158,7 @@ def test_where_l_dg_is_zero_there_is_no_gap(sizes: list[tuple[int, int]], seed: 
     _, levels, batches = perfect_batches(sizes, seed)
     spread = np.random.default_rng(seed).uniform(0, 0.1, levels.shape)
     scores = np.where(levels == 1, 0.9 + spread, 0.6 - spread)
-    candidates = torch.ones(levels.shape, dtype=torch.bool)
-    pairs = ScoredPairs(torch.from_numpy(scores), torch.from_numpy(levels.astype(np.uint8)), candidates, 1)
-    assert float(PairDecomposability().of_scores(pairs)) == 0
+    assert float(functional.pair_decomposability(torch.from_numpy(scores), torch.from_numpy(levels), level=1)) == 0
     assert decomposability_bound_with_margins(scores, levels, batches)[0] == 0
     assert decomposability_gap(scores, levels, batches)[0] == pytest.approx(0)
 

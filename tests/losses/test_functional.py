@@ -16,10 +16,9 @@ from torch import Tensor
 from hiertree import level_counts
 from hiertree import levels as levels_of
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
-from hiertree.losses import HAPPIER, PairDecomposability, SupHAP, functional
+from hiertree.losses import HAPPIER, SupHAP, functional
 from hiertree.losses.kernels import all_pairs as _all_pairs
 from hiertree.losses.pairs import blocks as _blocks
-from hiertree.losses.pairs.pairs import ScoredPairs
 from hiertree.metrics import evaluate_scores
 from hiertree.relevance import gain, hap, linear
 
@@ -157,6 +156,15 @@ def test_items_ranked_right_beyond_the_margin_get_no_gradient() -> None:
     assert scores.grad[0, 2] > 0 > scores.grad[0, 1]
 
 
+@pytest.mark.parametrize("name", RANK_LOSSES)
+def test_a_second_derivative_is_refused(name: str) -> None:
+    scores, levels, valid = random_batch(1, 2)
+    value = getattr(functional, name)(scores.requires_grad_(), levels, table_for(name, levels, valid, 2), valid=valid)
+    (gradient,) = torch.autograd.grad(value, scores, create_graph=True)
+    with pytest.raises(OptionError, match="second derivative"):
+        gradient.square().sum().backward()
+
+
 @pytest.mark.usefixtures("every_kernel")
 @pytest.mark.parametrize("name", ["sup_hap", "sup_ndcg", "sup_ap"])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -248,6 +256,26 @@ def test_neither_order_nor_blocks_nor_the_tables_scale_matter(name: str, monkeyp
 
 
 @pytest.mark.parametrize("name", RANK_LOSSES)
+def test_queries_without_a_positive_are_left_out_of_the_mean(name: str) -> None:
+    scores, levels, valid = random_batch(6, 2)
+    levels[1] = 0
+    table = table_for(name, levels, valid, 2)
+    values = getattr(functional, name)(scores, levels, table, valid=valid, reduction="none")
+    mean = getattr(functional, name)(scores, levels, table, valid=valid)
+    assert values[1] == 0
+    torch.testing.assert_close(mean, values.sum() / 4)
+
+
+@pytest.mark.parametrize("name", RANK_LOSSES)
+def test_without_any_positive_the_loss_is_zero_and_differentiable(name: str) -> None:
+    scores = torch.rand(2, 3, requires_grad=True)
+    value = getattr(functional, name)(scores, torch.zeros(2, 3, dtype=torch.uint8), torch.zeros(2, 3))
+    value.backward()
+    assert value.item() == 0
+    assert torch.equal(scores.grad, torch.zeros(2, 3)) if scores.grad is not None else False
+
+
+@pytest.mark.parametrize("name", RANK_LOSSES)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_scores_are_computed_with_in_float32(name: str, dtype: torch.dtype) -> None:
     scores, levels, valid = random_batch(8, 2)
@@ -271,12 +299,38 @@ def test_a_tree_of_255_levels_has_finite_ndcg() -> None:
     assert bool(scores.grad.isfinite().all())
 
 
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_pair_decomposability_equals_the_loops(reduction: str) -> None:
+    scores, levels, valid = random_batch(9, 3)
+    scores = scores * 8 - 0.5
+    levels[2] = 0
+    loops = [
+        reference.pair_decomposability(s[v].tolist(), lev[v].tolist(), 2)
+        for s, lev, v in zip(scores, levels, valid, strict=True)
+    ]
+    value = functional.pair_decomposability(scores, levels, level=2, valid=valid, reduction=reduction)
+    given_values = [v for v in loops if v is not None]
+    expected = [v or 0.0 for v in loops] if reduction == "none" else math.fsum(given_values) / len(given_values)
+    torch.testing.assert_close(value, torch.tensor(expected, dtype=torch.float64))
+    assert torch.autograd.gradcheck(
+        lambda s: functional.pair_decomposability(s, levels, level=2, valid=valid, reduction=reduction),
+        scores.requires_grad_(),
+    )
+
+
 def test_avg_nonzero_divides_by_the_pairs_that_still_hurt() -> None:
     scores = torch.tensor([[0.95, 0.7, 0.5, 0.8], [0.3, 0.99, 0.1, 0.2]])
-    levels = torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0]], dtype=torch.uint8)
-    pairs = ScoredPairs(scores, levels, torch.ones_like(levels, dtype=torch.bool), 1)
-    value = PairDecomposability(reduction="avg_nonzero").of_scores(pairs)
+    levels = torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0]])
+    value = functional.pair_decomposability(scores, levels, level=1, reduction="avg_nonzero")
     assert float(value) == pytest.approx((0.2 + 0.6) / 2 + 0.2)
+
+
+def test_proxy_decomposability_equals_the_loops() -> None:
+    scores = torch.rand(4, 6, dtype=torch.float64) * 2 - 1
+    classes = torch.tensor([5, 0, 3, 3])
+    expected = [reference.proxy_decomposability(s.tolist(), c) for s, c in zip(scores, classes.tolist(), strict=True)]
+    values = functional.proxy_decomposability(scores, classes, reduction="none")
+    torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64))
 
 
 def test_transposed_scores_give_the_same_value() -> None:
@@ -286,6 +340,22 @@ def test_transposed_scores_give_the_same_value() -> None:
     assert functional.sup_hap(transposed, levels, table, valid=valid) == functional.sup_hap(
         scores, levels, table, valid=valid
     )
+
+
+def test_bad_arguments_of_the_decomposability_terms_are_refused() -> None:
+    scores, levels = torch.rand(2, 3), torch.tensor([[1, 0, 0], [1, 1, 0]])
+    with pytest.raises(OptionError, match="level=0"):
+        functional.pair_decomposability(scores, levels, level=0)
+    with pytest.raises(OptionError, match="alpha=nan"):
+        functional.pair_decomposability(scores, levels, level=1, alpha=math.nan)
+    with pytest.raises(OptionError, match="eta=0"):
+        functional.proxy_decomposability(scores, torch.tensor([0, 1]), eta=0)
+    with pytest.raises(PathError, match="finest id 3 in row 1"):
+        functional.proxy_decomposability(scores, torch.tensor([0, 3]))
+    with pytest.raises(ShapeError, match="scores, classes"):
+        functional.proxy_decomposability(scores, torch.tensor([0, 1, 1]))
+    with pytest.raises(EmbeddingError, match="first in row 1"):
+        functional.proxy_decomposability(torch.tensor([[0.5, 0.1], [0.2, math.nan]]), torch.tensor([0, 1]))
 
 
 BAD_CALLS = {
@@ -405,11 +475,16 @@ def test_more_levels_than_a_byte_counts_are_refused(name: str) -> None:
         getattr(functional, name)(scores, levels, torch.ones(1, 301))
 
 
-def test_hashing_losses_refuse_more_affinities_than_256() -> None:
+def test_hashing_losses_refuse_more_affinities_than_256_and_one_level_may_be_any() -> None:
     scores, levels, table = -torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[0, 299, 256]]), torch.ones(1, 301)
     for loss in (functional.tie_aware_ap, functional.tie_aware_ndcg):
         with pytest.raises(ShapeError, match="table of 300 levels"):
             loss(scores, levels, table, num_bits=4)
+    for loss in (functional.fast_ap, functional.blackbox_ap, functional.pair_decomposability):
+        torch.manual_seed(0)
+        value = loss(scores / 4, levels, level=257)
+        torch.manual_seed(0)
+        assert value == loss(scores / 4, torch.tensor([[0, 1, 0]]), level=1)
 
 
 def test_transforms_of_torch_func_differentiate_a_loss_and_do_not_map_it() -> None:

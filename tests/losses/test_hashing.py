@@ -23,6 +23,7 @@ from hiertree.losses import (
     HAPPIER,
     CrossBatchMemory,
     DistributedLoss,
+    GrowingAlpha,
     HashNet,
     LevelSum,
     Loss,
@@ -103,6 +104,24 @@ def test_without_ties_ap_s_is_ap() -> None:
     levels[:, 3] = 1
     value = loss_of("ap", scores, levels, 1, simplified=True)
     np.testing.assert_allclose(value, 1 - average_precision(scores, levels), rtol=0, atol=1e-12)
+
+
+@given(items=st.integers(0, 40), tie_positives=st.integers(1, 30), data=st.data())
+def test_a_tie_adds_less_to_ap_s_where_the_precision_ahead_exceeds_the_one_inside(
+    items: int, tie_positives: int, data: st.DataObject
+) -> None:
+    positives = data.draw(st.integers(0, items))
+    size = data.draw(st.integers(max(tie_positives, 2), tie_positives + 40))
+    exact = sum(
+        (positives + 1 + (t - items - 1) * (tie_positives - 1) / (size - 1)) / t
+        for t in range(items + 1, items + size + 1)
+    )
+    bound = (2 * positives + tie_positives + 1) / (2 * items + size + 1)
+    excess = (positives + 1) * (size - 1) - (tie_positives - 1) * (items + 1)
+    difference = exact / size - bound
+    assert difference * math.copysign(1, excess) >= -1e-12
+    if excess == 0:
+        assert difference == pytest.approx(0, abs=1e-12)
 
 
 @given(items=st.integers(0, 5000), size=st.integers(1, 300))
@@ -327,9 +346,10 @@ def test_separated_classes_give_0() -> None:
 
 def test_alpha_grows_and_makes_codes_binary() -> None:
     embeddings, paths = batch()
-    loss, values = TieAwareAP(alpha_factor=10.0, alpha_every=2), []
+    loss, growth = TieAwareAP(), GrowingAlpha(initial=1.0, factor=10.0, every=2)
+    values = []
     for epoch in range(9):
-        loss.start_epoch(epoch)
+        loss.alpha = growth(epoch)
         values.append(float(loss(embeddings, paths)))
     assert loss.alpha == 10_000
     signs = torch.where(embeddings > 0, 1.0, -1.0).double()
@@ -393,7 +413,7 @@ def test_bad_input_is_refused() -> None:
         (lambda: TieAwareAP(level=0), "level=0"),
         (lambda: TieAwareNDCG(num_bins=0), "num_bins=0"),
         (lambda: TieAwareNDCG(alpha_factor=0.5), r"factor=0\.5"),
-        (lambda: TieAwareAP(alpha_every=0), "alpha_every=0"),
+        (lambda: GrowingAlpha(every=0), "every=0"),
         (lambda: HashNet(slope=0), "slope=0"),
         (lambda: HashNet(positive_weight=-1), "positive_weight=-1"),
         (lambda: DPSH(quantization=-1), "quantization=-1"),
@@ -437,7 +457,7 @@ def test_codes_learned_on_digits_retrieve_held_out_images(name: str, num_bits: i
     torch.manual_seed(0)
     images, paths = digits()
     network = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, num_bits))
-    loss = {**LOSSES, **EARLIER}[name]()
+    loss, growth = {**LOSSES, **EARLIER}[name](), GrowingAlpha(factor=2.0, every=8)
     train, test = slice(0, 1200), slice(1200, None)
 
     def retrieval() -> float:
@@ -451,7 +471,7 @@ def test_codes_learned_on_digits_retrieve_held_out_images(name: str, num_bits: i
     first_score = retrieval()
     optimizer = torch.optim.Adam(network.parameters(), lr=5e-3)
     for epoch in range(24):
-        loss.alpha = 2.0 ** (epoch // 8)
+        loss.alpha = growth(epoch)
         for rows in torch.randperm(1200).split(120):
             optimizer.zero_grad()
             loss(network(images[rows]), paths[rows]).backward()

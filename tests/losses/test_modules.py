@@ -64,6 +64,7 @@ LOSSES: dict[str, Callable[[], Loss]] = {
     "PairDecomposability": PairDecomposability,
     "PairDecomposability avg_nonzero": lambda: PairDecomposability(reduction="avg_nonzero"),
     "ProxyDecomposability": lambda: ProxyDecomposability(NUM_CLASSES, SIZE),
+    "ProxyDecomposability of 3 centers": lambda: ProxyDecomposability(NUM_CLASSES, SIZE, centers=3),
     "HAPPIER": lambda: HAPPIER(NUM_CLASSES, SIZE),
     "RODNDCG": lambda: RODNDCG(NUM_CLASSES, SIZE),
     "RODRecall": lambda: RODRecall(NUM_CLASSES, SIZE),
@@ -241,7 +242,7 @@ def test_lambda_weighs_the_two_terms() -> None:
 
 
 STEP = {"tau": 0.02, "rho": 30.0, "delta": 0.03, "start": 0.25, "offset": 0.9, "include_self": True}
-PROXY = {"eta": 0.1, "sampled_classes": 7}
+PROXY = {"eta": 0.1, "centers": 2, "sampled_classes": 7}
 COMBINED: dict[str, tuple[Loss, Loss]] = {
     "HAPPIER": (HAPPIER(NUM_CLASSES, SIZE, alpha=3.0, **STEP, **PROXY), SupHAP(alpha=3.0, **STEP)),
     "RODNDCG": (RODNDCG(NUM_CLASSES, SIZE, **STEP, **PROXY), SupNDCG(**STEP)),
@@ -367,6 +368,13 @@ def test_degenerate_batches_give_a_finite_loss_with_a_graph(name: str, labels: s
         assert loss.last_num_skipped == 6
 
 
+def test_a_batch_of_one_gives_0() -> None:
+    embeddings = torch.ones(1, 3, requires_grad=True)
+    value = SupHAP()(embeddings, torch.tensor([[0, 1]]))
+    value.backward()
+    assert value.item() == 0
+
+
 @these_and_more
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("spread", [0.0, 0.05, 1.0])
@@ -416,6 +424,23 @@ def test_input_that_does_not_fit_is_refused() -> None:
         loss(torch.ones(24, 3, dtype=torch.int64), paths)
 
 
+def test_options_outside_their_range_are_refused() -> None:
+    for make in (
+        lambda: SupHAP(tau=0),
+        lambda: HAPPIER(3, 2, lambda_=1.5),
+        lambda: HAPPIER(0, 2),
+        lambda: HAPPIER(3, 2, alpha=-1.0),
+        lambda: SupAP(level=0),
+        lambda: PairDecomposability(beta=float("nan")),
+        lambda: ProxyDecomposability(3, 2, eta=-1),
+        lambda: PairDecomposability(reduction="sum"),
+        lambda: ROADMAP(decomposability="proxies"),
+        lambda: ROADMAP(decomposability="proxy"),
+    ):
+        with pytest.raises(OptionError):
+            make()
+
+
 def test_a_class_without_a_proxy_is_refused_by_row() -> None:
     with pytest.raises(PathError, match="finest id 9 in row 1"):
         HAPPIER(9, 2)(torch.eye(2), torch.tensor([[0, 8], [0, 9]]))
@@ -435,6 +460,21 @@ def test_proxies_learn_and_are_saved_with_the_loss() -> None:
     copy = HAPPIER(NUM_CLASSES, SIZE)
     copy.load_state_dict(loss.state_dict())
     assert copy(embeddings, paths).item() == loss(embeddings, paths).item()
+
+
+@pytest.mark.parametrize("name", RANK_LOSSES)
+def test_descending_the_gradient_improves_a_ranking(name: str) -> None:
+    embeddings, paths = batch(dtype=torch.float32)
+    embeddings.requires_grad_()
+    loss = LOSSES[name]()
+    first_value = loss(embeddings, paths).item()
+    optimizer = torch.optim.Adam([embeddings], lr=0.05)
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss(embeddings, paths).backward()
+        optimizer.step()
+    reached = 0.9 if "Recall" in name else 0.7  # recall's second sigmoid leaves a floor
+    assert loss(embeddings, paths).item() < reached * first_value
 
 
 @pytest.mark.parametrize("name", RANK_LOSSES)

@@ -15,7 +15,7 @@ from hiertree.losses.pairs.objectives import SupStep
 from hiertree.losses.score_losses import loss_of_scores
 
 STEP = {"tau": 0.01, "rho": 100.0, "delta": None, "start": 0.5, "offset": None}
-PROXIES = {"eta": 0.05, "sampled_classes": None}
+PROXIES = {"eta": 0.05, "centers": 1, "sampled_classes": None}
 WITH_STEP = ["HAPPIER", "ROADMAP", "RODNDCG", "RODRecall", "SupAP", "SupHAP", "SupNDCG", "SupRecall"]
 FUNCTIONS = [name for name in functional.__all__ if name.split("_")[0] in ("sup", "smooth")]
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from hiertree.losses import CrossBatchMemory, HiMulCon, Loss, PytorchMetricLearning, SupAP, TreeMiner
 from hiertree.losses.baselines.metric_learning import as_pytorch_metric_learning
 
-WITH_PROXIES = ("Proxy", "proxies", "CSL", "softmax", "HAPPIER", "ROD")
+WITH_PROXIES = ("Proxy", "proxies", "centers", "CSL", "softmax", "HAPPIER", "ROD")
 OF_PAIRS = [
     name for name in LOSSES if not any(word in name for word in (*WITH_PROXIES, "Sum", "memory", "Distributed"))
 ]
@@ -49,7 +49,7 @@ def test_a_loss_of_pairs_takes_an_unknown_rest_for_a_class_of_its_own(name: str)
     torch.testing.assert_close(result, expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["ProxyDecomposability", "CSL", "the library's softmax"])
+@pytest.mark.parametrize("name", ["soft centers", "CSL", "the library's softmax"])
 def test_a_loss_of_classes_leaves_items_of_unknown_class_out(name: str) -> None:
     embeddings, paths, _ = in_part(2)
     torch.manual_seed(0)

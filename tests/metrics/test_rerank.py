@@ -1,4 +1,4 @@
-"""Whitening, expansion and augmentation beside slow references, and what they are worth."""
+"""Whitening, expansion, augmentation and k-reciprocal scores beside slow references, and what they are worth."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from reference_hyperbolic import distance, point
-from reference_reranking import augmented, expanded_queries, whitened
+from reference_reranking import augmented, expanded_queries, reciprocal_scores, whitened
 
 from hiertree.errors import InputError, OptionError
 from hiertree.metrics import evaluate, evaluate_scores, rerank
@@ -43,11 +43,20 @@ def test_augmented_items_are_those_of_the_definition(k: int) -> None:
     np.testing.assert_allclose(rerank.database_augmentation(GALLERY, k=k), augmented(GALLERY, k), atol=1e-12)
 
 
+@pytest.mark.parametrize(("k1", "k2", "weight"), [(6, 3, 0.3), (20, 6, 0.0), (5, 1, 1.0)])
+def test_reciprocal_scores_are_those_of_the_definition(k1: int, k2: int, weight: float) -> None:
+    values = rerank.k_reciprocal(QUERY, GALLERY, k1=k1, k2=k2, lambda_=weight)
+    np.testing.assert_allclose(values, reciprocal_scores(QUERY, GALLERY, k1, k2, weight), atol=1e-9)
+    scores_of_gallery = rerank.k_reciprocal(GALLERY, k1=k1, k2=k2, lambda_=weight)
+    np.testing.assert_allclose(scores_of_gallery, scores_of_gallery.T, atol=1e-9)
+
+
 def test_equal_vectors_are_their_own_first_neighbors() -> None:
     copies = np.repeat(GALLERY[:3], 5, axis=0)
     np.testing.assert_allclose(
         rerank.database_augmentation(copies, k=2), copies / np.linalg.norm(copies, axis=1)[:, None]
     )
+    assert np.isfinite(rerank.k_reciprocal(copies, k1=3, k2=2)).all()
 
 
 def test_types_stay_and_tensors_are_taken() -> None:
@@ -56,6 +65,7 @@ def test_types_stay_and_tensors_are_taken() -> None:
     assert rerank.database_augmentation(single).dtype == np.float32
     assert rerank.pca_whitening(single, single).dtype == np.float32
     assert rerank.alpha_query_expansion(single, single).dtype == np.float32
+    assert rerank.k_reciprocal(single).dtype == np.float32
 
 
 @pytest.mark.parametrize(
@@ -64,7 +74,9 @@ def test_types_stay_and_tensors_are_taken() -> None:
         lambda: rerank.alpha_query_expansion(QUERY, GALLERY, k=41),
         lambda: rerank.alpha_query_expansion(QUERY, GALLERY, alpha=-1),
         lambda: rerank.database_augmentation(GALLERY, k=0),
-        lambda: rerank.alpha_query_expansion(QUERY, GALLERY[:, :4]),
+        lambda: rerank.k_reciprocal(QUERY, GALLERY, k1=47),
+        lambda: rerank.k_reciprocal(QUERY, GALLERY, lambda_=1.5),
+        lambda: rerank.k_reciprocal(QUERY, GALLERY[:, :4]),
         lambda: rerank.pca_whitening(QUERY[:, :2], GALLERY),
     ],
 )
@@ -80,6 +92,10 @@ def test_digits_are_found_better() -> None:
     first_score = evaluate(pixels, paths, metrics=["H-AP"]).summary()["H-AP"]
     augmented_pixels = rerank.database_augmentation(pixels, k=10)
     assert evaluate(augmented_pixels, paths, metrics=["H-AP"]).summary()["H-AP"] > first_score + 0.02
+    levels = (paths[:, None] == paths[None]).cumprod(axis=2).sum(axis=2)
+    valid = ~np.eye(len(paths), dtype=np.bool_)
+    scored = evaluate_scores(rerank.k_reciprocal(pixels), levels, valid=valid, metrics=["H-AP"])
+    assert scored.summary()["H-AP"] > first_score + 0.02
 
 
 @pytest.mark.parametrize(("curvature", "scale"), [(0.1, 1.0), (1.0, 0.5), (0.02, 0.7)])

@@ -127,6 +127,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "functional.sup_ap": (functional.sup_ap, {**_LOSS, "level": 2}),
     "functional.smooth_hap": (functional.smooth_hap, {**_LOSS, "tau": 0.01}),
     "functional.sup_recall": (functional.sup_recall, {**_LOSS, "ks": (1, 2), "tau_star": 1.0}),
+    "functional.fast_ap": (
+        functional.fast_ap,
+        {"scores": tensor(SCORES), "levels": torch.as_tensor(LEVELS), "level": 2, "num_bins": 10},
+    ),
+    "functional.pair_decomposability": (
+        functional.pair_decomposability,
+        {"scores": tensor(SCORES), "levels": torch.as_tensor(LEVELS), "level": 2, "alpha": 0.9, "beta": 0.6},
+    ),
     "SupHAP": loss_call("SupHAP", alpha=1.0, **_STEP),
     "SupNDCG": loss_call("SupNDCG"),
     "SmoothAP": loss_call("SmoothAP", tau=0.01),

@@ -111,6 +111,23 @@ def csl(
     return total
 
 
+def proxy_mixture(cosines: Sequence[Sequence[float]], class_index: int, *, eta: float) -> float:
+    """Several proxies a class: cosines[c] are those to the proxies of class c."""
+    shares = [sum(math.exp(cos / eta) for cos in of_class) for of_class in cosines]
+    return -math.log(shares[class_index] / sum(shares))
+
+
+def softly_assigned_proxies(
+    cosines: Sequence[Sequence[float]], class_index: int, *, eta: float, center_temperature: float
+) -> float:
+    """The same with one cosine a class: the mean of those to its proxies, weighted by their softmax."""
+    of_classes = []
+    for of_class in cosines:
+        shares = [math.exp(cosine / center_temperature) for cosine in of_class]
+        of_classes.append([sum(share * cosine for share, cosine in zip(shares, of_class, strict=True)) / sum(shares)])
+    return proxy_mixture(of_classes, class_index, eta=eta)
+
+
 def contrastive(scores: Sequence[float], positive: Sequence[bool], temperature: float) -> float | None:
     """−(1/|Ω⁺|)·Σ_{j ∈ Ω⁺} log(exp(s_j/τ) / Σ_i exp(s_i/τ)); None without a positive."""
     if not any(positive):

@@ -43,3 +43,30 @@ def augmented(gallery: Any, k: int) -> Any:
         unit(sum((k - rank) / k * items[place] for rank, place in enumerate(nearest(item, items)[:k])))
         for item in items
     ])  # fmt: skip
+
+
+def reciprocal_scores(queries: Any, gallery: Any, k1: int, k2: int, weight: float) -> Any:
+    every = [unit(vector) for vector in [*queries, *gallery]]
+    order = [nearest(vector, every) for vector in every]
+    distance = [[float(((a - b) ** 2).sum()) for b in every] for a in every]
+
+    def mutual(p: int, k: int) -> set[int]:
+        return {i for i in order[p][: k + 1] if p in order[i][: k + 1]}
+
+    encoded = []
+    for p in range(len(every)):
+        neighbors = mutual(p, k1)
+        grown = set(neighbors)
+        for q in neighbors:
+            other_neighbors = mutual(q, max(round(k1 / 2), 1))
+            if len(neighbors & other_neighbors) >= 2 / 3 * len(other_neighbors) - 1e-9:
+                grown |= other_neighbors
+        encoded.append([math.exp(-distance[p][i]) if i in grown else 0.0 for i in range(len(every))])
+    means = [[sum(encoded[i][j] for i in order[p][:k2]) / k2 for j in range(len(every))] for p in range(len(every))]
+    scores = np.empty((len(queries), len(gallery)))
+    for a in range(len(queries)):
+        for b in range(len(gallery)):
+            query_mean, item_mean = means[a], means[len(queries) + b]
+            jaccard = 1 - sum(map(min, query_mean, item_mean)) / sum(map(max, query_mean, item_mean))
+            scores[a, b] = -((1 - weight) * jaccard + weight * distance[a][len(queries) + b])
+    return scores

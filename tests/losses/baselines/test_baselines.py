@@ -172,7 +172,7 @@ def test_weighted_ap_bounds_the_weighted_mean_of_ap_over_levels(num_levels: int)
 
 
 def test_happier_takes_weights_of_levels_and_options_of_proxies() -> None:
-    loss = HAPPIER(5, 3, level_weights=(0.5, 0.5), sampled_classes=4)
+    loss = HAPPIER(5, 3, level_weights=(0.5, 0.5), centers=2, sampled_classes=4)
     assert loss(torch.randn(4, 3), torch.tensor([[0, 1], [0, 1], [0, 2], [1, 4]])).isfinite()
     with pytest.raises(OptionError, match="alpha=2"):
         SupHAP(alpha=2.0, level_weights=(0.5, 0.5))
@@ -218,6 +218,22 @@ def test_blackbox_gradient_is_that_of_the_shifted_ranks(lambda_: float) -> None:
         assert leaf.grad[q].tolist() == pytest.approx(expected)
     assert leaf.grad[2].abs().max() == 0
     assert loss.last_num_skipped == 1
+
+
+def test_functional_forms_are_the_modules_on_cosines() -> None:
+    embeddings, paths = batch(2)
+    unit = torch.nn.functional.normalize(embeddings)
+    scores, valid = unit @ unit.T, ~torch.eye(len(paths), dtype=torch.bool)
+    levels = (paths[:, None] == paths[None, :]).sum(dim=2)
+    torch.testing.assert_close(functional.fast_ap(scores, levels, level=2, valid=valid), FastAP()(embeddings, paths))
+    torch.testing.assert_close(
+        functional.blackbox_ap(scores, levels, level=1, margin=0.0, valid=valid),
+        BlackboxAP(margin=0.0, level=1)(embeddings, paths),
+    )
+    with pytest.raises(OptionError, match="level=0"):
+        functional.fast_ap(scores, levels, level=0)
+    with pytest.raises(OptionError, match="blackbox_lambda=0"):
+        functional.blackbox_ap(scores, levels, level=1, blackbox_lambda=0)
 
 
 def test_blackbox_margin_lowers_positives_and_follows_torchs_seed() -> None:
@@ -312,17 +328,20 @@ def test_csl_refuses_what_it_has_no_proxy_for() -> None:
         CSL(torch.tensor([[0, 0], [1, 1]]), 2, margins=(0.2,))
 
 
-def test_proxies_in_chunks_are_those_of_the_loops_in_value_and_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("centers", [1, 3])
+def test_proxies_in_chunks_are_those_of_the_loops_in_value_and_gradient(
+    centers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     embeddings, paths = batch(2)
-    loss = ProxyDecomposability(5, SIZE).double()
+    loss = ProxyDecomposability(5, SIZE, centers=centers).double()
     value = loss(embeddings, paths)
     cosines = [reference.cosines(row, loss.proxies.tolist()) for row in embeddings.tolist()]
     values = [
-        reference.proxy_decomposability(row, class_id)
+        baselines.proxy_mixture([row[c * centers : (c + 1) * centers] for c in range(5)], class_id, eta=0.05)
         for row, class_id in zip(cosines, paths[:, -1].tolist(), strict=True)
     ]
     assert value.item() == pytest.approx(sum(values) / len(values), rel=1e-10)
-    monkeypatch.setattr(_proxies, "LOGITS_AT_ONCE", 2 * len(paths))  # two classes a chunk
+    monkeypatch.setattr(_proxies, "LOGITS_AT_ONCE", 2 * centers * len(paths))  # two classes a chunk
     torch.testing.assert_close(loss(embeddings, paths), value)
     assert torch.autograd.gradcheck(
         lambda e, p: _with_proxies(loss, e, p, paths), (embeddings.requires_grad_(), loss.proxies)
@@ -343,6 +362,26 @@ def test_sampled_classes_hold_the_batchs_own() -> None:
     assert bool(touched[paths[:, -1]].all())
     assert value.item() < all_classes(embeddings, paths).item()
     assert loss.eval()(embeddings, paths).item() == all_classes(embeddings, paths).item()
+
+
+@pytest.mark.parametrize("centers", [1, 3])
+def test_centers_may_be_assigned_softly_as_in_the_authors_code(centers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    embeddings, paths = batch(2)
+    loss = ProxyDecomposability(5, SIZE, centers=centers, center_temperature=0.1).double()
+    values = []
+    for row, class_id in zip(embeddings.tolist(), paths[:, -1].tolist(), strict=True):
+        cosines = reference.cosines(row, loss.proxies.tolist())
+        by_class = [cosines[c * centers : (c + 1) * centers] for c in range(5)]
+        values.append(baselines.softly_assigned_proxies(by_class, class_id, eta=0.05, center_temperature=0.1))
+    assert loss(embeddings, paths).item() == pytest.approx(sum(values) / len(values), rel=1e-10)
+    value = loss(embeddings, paths)
+    monkeypatch.setattr(_proxies, "LOGITS_AT_ONCE", 2 * centers * len(paths))  # two classes a chunk
+    torch.testing.assert_close(loss(embeddings, paths), value)
+    assert torch.autograd.gradcheck(
+        lambda e, p: _with_proxies(loss, e, p, paths), (embeddings.requires_grad_(), loss.proxies)
+    )
+    with pytest.raises(OptionError, match="center_temperature=0"):
+        HAPPIER(5, SIZE, center_temperature=0)
 
 
 def test_many_proxies_need_no_matrix_of_logits() -> None:
@@ -422,6 +461,7 @@ def test_options_outside_their_range_are_refused() -> None:
         lambda: FastAP(num_bins=0),
         lambda: CSL(torch.tensor([[0, 0]]), 0),
         lambda: CSL(torch.tensor([[0, 0]]), 2, scale=-1.0),
+        lambda: ProxyDecomposability(3, 2, centers=0),
         lambda: ProxyDecomposability(3, 2, sampled_classes=0),
     ):
         with pytest.raises(OptionError):

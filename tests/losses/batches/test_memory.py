@@ -74,12 +74,21 @@ def test_the_oldest_leave_a_full_memory() -> None:
     torch.testing.assert_close(loss.embeddings.sort(dim=0).values, content.sort(dim=0).values)
 
 
+def test_warm_up_batches_neither_see_nor_fill_the_memory() -> None:
+    loss = memory_of(SupAP(), warm_up=2)
+    for seed in range(2):
+        torch.testing.assert_close(loss(*batch(seed)), SupAP()(*batch(seed)))
+        assert loss.num_remembered == 0
+    loss(*batch(2))
+    assert loss.num_remembered == 8
+
+
 def test_a_resumed_memory_goes_on_as_before() -> None:
     torch.manual_seed(0)
-    loss = memory_of(HAPPIER(6, SIZE), size=20)
+    loss = memory_of(HAPPIER(6, SIZE), size=20, warm_up=1)
     for seed in range(4):
         loss(*batch(seed))
-    copy = memory_of(HAPPIER(6, SIZE), size=20)
+    copy = memory_of(HAPPIER(6, SIZE), size=20, warm_up=1)
     copy.load_state_dict(loss.state_dict())
     for seed in range(4, 6):
         assert copy(*batch(seed)).item() == loss(*batch(seed)).item()
