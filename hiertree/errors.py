@@ -221,6 +221,8 @@ def raised_as(
         yield
     except on as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if isinstance(error, KeyError) and on is not KeyError:  # whose text, a key alone, could come from anything
+            reason = f"KeyError: {reason}"
         raise kind(f"{given} ({reason})", expected=expected, remedy=remedy) from error
 
 

@@ -19,8 +19,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from hiertree.errors import OptionError, raised_as
-from hiertree.io import files
+from hiertree.errors import OptionError, raised_as, some_of
 
 from ..stored_embeddings.embedding import recipe_of
 from ..training.recipe.schema import Recipe
@@ -31,6 +30,7 @@ Grid: TypeAlias = Mapping[str, Sequence[Any]]
 RowSettings: TypeAlias = Mapping[str, Any]
 
 EMBEDDED = "embedded"  # the folder of networks that are only measured
+_OWN_FOLDERS = ("jobs", EMBEDDED)  # of a comparison, beside those of its recipes
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.,=+-]")
 _LONGEST_FOLDER = 120
 _NOT_VARIED = {"seed": "give --seeds", "name": "a recipe keeps its name"}
@@ -192,10 +192,20 @@ def _subfolder(recipe: Recipe, settings: RowSettings) -> Path:
 
 
 def require_own(out: Path) -> None:
-    """Refuse a folder of other files, without a trace of a comparison."""
-    traces = ("comparison.csv", "jobs", EMBEDDED, "**/seed-*")
-    if not files.is_unused(out) and not any(next(out.glob(trace), None) for trace in traces):
-        raise OptionError(f"out={out}", expected="a new or empty folder, or that of an earlier comparison")
+    """Refuse a folder with other files than those of a comparison."""
+    if not out.is_dir() or (out / "comparison.csv").is_file():
+        return
+    foreign = [path.name for path in sorted(out.iterdir()) if not _is_of_a_comparison(path)]
+    if foreign:
+        expected = "a new or empty folder, or that of an earlier comparison"
+        raise OptionError(f"out={out} with {some_of(foreign, 3)}", expected=expected)
+
+
+def _is_of_a_comparison(path: Path) -> bool:
+    """Whether a comparison may have made a file or folder, perhaps one that was stopped at once."""
+    if path.is_dir() and path.name not in _OWN_FOLDERS:
+        return next(path.glob("**/seed-*"), None) is not None or not any(file.is_file() for file in path.rglob("*"))
+    return path.name in _OWN_FOLDERS or path.name.startswith((".", "comparison.", "comparison-"))
 
 
 def require_distinct(option: str, values: Sequence[str]) -> None:

@@ -57,9 +57,14 @@ def _check_pixels(image: NDArray[Any], name: str) -> None:
     if image.ndim not in (2, 3) or not image.size or image.shape[2:] not in ((), (1,), (3,), (4,)):
         problem = f"{name} of shape (height, width, channels) = {image.shape}"
         raise ShapeError(problem, expected="1, 3 or 4 channels, last in an array and first in a tensor")
-    if image.dtype != np.uint8 and not (image.dtype.kind == "f" and image.min() >= 0 and image.max() <= 1):
+    if image.dtype == np.uint8:
+        return
+    if image.dtype.kind != "f":
+        raise InputError(f"{name} of type {image.dtype}", expected="uint8, or floating in [0, 1]")
+    low, high = image.min(), image.max()
+    if not (low >= 0 and high <= 1):
         raise InputError(
-            f"{name} of type {image.dtype} with values from {image.min():.3g} to {image.max():.3g}",
+            f"{name} with values from {low:.3g} to {high:.3g}",
             expected="uint8 pixels, or floating ones in [0, 1] without normalization",
             remedy="the model normalizes images itself; convert pixels from 0 to 255 to uint8",
         )

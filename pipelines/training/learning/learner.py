@@ -25,7 +25,7 @@ from ..distributed.processes import (
     synchronized_batch_norm,
 )
 from ..network.backbones import is_batch_norm
-from ..network.embedder import Embedder, embed_at_scales, require_sizes
+from ..network.embedder import Embedder, embed_at_scales, require_sizes, warn_of_cut_images
 from ..recipe.schema import Recipe
 from .optimization import Paths, Schedule, build_loss, build_optimizer, moving_average
 
@@ -84,6 +84,8 @@ class Learner:
                 remedy="set model.freeze_batch_norm=true",
             )
         require_sizes(self.embedder, images.size, recipe.evaluation.scales)
+        if self.processes.is_first:
+            warn_of_cut_images(self.embedder, images.size)
 
     def start_epoch(self, epoch: int) -> None:
         """Prepare network and loss for the steps of an epoch."""

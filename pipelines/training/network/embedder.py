@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -178,6 +179,18 @@ def require_sizes(embedder: Embedder, size: int, scales: Sequence[float]) -> Non
         ) from error
     finally:
         embedder.train(was_training)
+
+
+def warn_of_cut_images(embedder: Embedder, size: int) -> None:
+    """Say how much of the images a vision transformer leaves out, whose patches do not divide their size."""
+    first = next((part for part in embedder.backbone.modules() if isinstance(part, nn.Conv2d)), None)
+    if first is None or first.kernel_size != first.stride or first.padding != (0, 0):
+        return
+    patch = first.kernel_size[0]
+    if left := size % patch:
+        text = f"warning: images.size={size} with {embedder.settings.backbone}: its patches of {patch} pixels leave "
+        text += f"out the last {left} rows and columns; {size - left} or {size - left + patch} would leave out none"
+        print(text, file=sys.stderr)
 
 
 def _resized(images: Tensor, scale: float) -> Tensor:

@@ -224,10 +224,14 @@ class RunCheckpoints:
 
     def restore_network(self, *, step: int) -> None:
         """Load the network after an earlier step, whose checkpoint was kept, into the learner."""
-        problem, expected = f"the best network, of step {step}, is lost", "a whole checkpoint"
-        remedy = "the last network is whole in the run's folder; train again (--fresh) to have the best one too"
-        with raised_as(CheckpointError, problem, expected=expected, remedy=remedy, on=CheckpointError):
+        try:
             tensors, content = read_checkpoint(checkpoint_path(self._folder, step=step), accepts=self._recipe.accepts)
+        except CheckpointError as error:  # whose remedy, an older checkpoint, is none here
+            raise CheckpointError(
+                f"the best network, of step {step}, is lost: {error.given}",
+                expected="a whole checkpoint",
+                remedy="the last network is whole in the run's folder; train again (--fresh) to have the best one too",
+            ) from error
         self._learner.load(tensors, content, step=step)
 
 

@@ -212,3 +212,12 @@ def test_a_terminal_of_another_encoding_is_no_error(tmp_path):
         assert answer.returncode == (2 if arguments[0] == "train" else 0)
         if "--json" in arguments:
             assert json.loads(answer.stdout)
+
+
+def test_a_recipe_without_its_data_prints_one_line(tmp_path):
+    script = Path(sys.executable).parent / "hiertree"
+    command = [script, "train", "sop-happier", "--out", "run"]
+    answer = subprocess.run(command, capture_output=True, cwd=tmp_path, text=True, check=False)
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("error: Stanford Online Products")
+    assert answer.stderr.count("\n") == 1

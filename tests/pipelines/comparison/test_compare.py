@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,6 +42,7 @@ from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.data.batches import BatchKey
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
+from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.network.pretrained_recipe import untrained_network
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
@@ -179,6 +182,22 @@ def test_code_that_a_run_names_is_not_imported_for_other_networks(tmp_path: Path
     (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     with pytest.raises(RecipeError, match="nothing that such a folder names is imported"):
         compare([str(run), "timm:resnet18"], seeds=[0], out=tmp_path / "out")
+
+
+def test_sigterm_in_a_run_ends_the_comparison_with_status_143(
+    tmp_path: Path, overrides: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_step = Learner.step
+
+    def stopped(self: Learner, *arguments: Any, **options: Any) -> dict[str, float]:
+        signal.raise_signal(signal.SIGTERM)
+        return take_step(self, *arguments, **options)
+
+    monkeypatch.setattr(Learner, "step", stopped)
+    with pytest.raises(SystemExit) as ended:
+        compare(TWO, seeds=[0], out=tmp_path / "out", overrides=overrides)
+    assert ended.value.code == 143
+    assert not (tmp_path / "out" / "comparison.csv").exists()
 
 
 def write_photos(folder: Path, *, depth: bool) -> list[str]:
@@ -330,10 +349,12 @@ def test_nothing_to_compare_is_refused(tmp_path: Path, recipes: list[str], seeds
 
 
 def test_a_folder_of_other_files_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(OptionError, match="expected a new or empty folder"):
+    (tmp_path / "jobs").mkdir()  # as a comparison calls one of its own
+    (tmp_path / "manifest.json").write_text("mine")
+    with pytest.raises(OptionError, match=r"with 'manifest\.json': expected a new or empty folder"):
         compare(TWO[:1], seeds=[0], out=tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["jobs", "manifest.json"]
+    assert (tmp_path / "manifest.json").read_text() == "mine"
 
 
 def test_misspelt_recipe_is_refused_before_the_first_is_run(tmp_path: Path, overrides: list[str]) -> None:

@@ -85,6 +85,18 @@ def test_folder_files_decoded_images_and_tensors_give_the_runs_own_embeddings(
     assert_same(model.embed(decoded[3]), embeddings[3:4])
 
 
+def test_the_type_that_torch_makes_by_default_changes_no_embedding(
+    run: Path, photos: Path, embeddings: NDArray[np.float32]
+) -> None:
+    dtype = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float16)
+    try:
+        vectors = ht.load_model(run, device="cpu").embed(photos, progress=False)
+    finally:
+        torch.set_default_dtype(dtype)
+    assert_same(vectors, embeddings)
+
+
 def test_images_in_memory_are_embedded_as_their_files_are(model: TrainedModel, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     sized = [random.integers(0, 256, (20 + row, 33 - row, 3), dtype=np.uint8) for row in range(5)]
@@ -191,6 +203,7 @@ def test_results_carry_the_names_of_their_images(run: Path, test_set: ImageDatas
         (np.zeros((16, 16, 3)) + 2, InputError),
         ([np.zeros((16, 16, 3), np.uint8), "a.png"], InputError),
         (np.array([1, None]), InputError),
+        ([np.full((16, 16), "a")], InputError),
         ({"image": "a.png"}, InputError),
         (DataLoader([{"picture": 1}]), InputError),
         (DataLoader([(1, 2)]), InputError),
@@ -233,6 +246,30 @@ def test_a_folder_without_a_run_is_refused_in_words(tmp_path: Path) -> None:
     for folder, problem in ((tmp_path, "holds no model.json"), (tmp_path / "absent", "no folder .*absent")):
         with pytest.raises(CheckpointError, match=f"{problem}: expected the folder of a finished run"):
             ht.load_model(folder)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_photos_of_16_bits_are_embedded_as_those_of_8_bits(
+    model: TrainedModel, test_set: ImageDataset, tmp_path: Path, workers: int
+) -> None:
+    gray = [np.array(test_set.images[row].convert("L")) for row in range(8)]
+    for bits, suffix, scale in ((8, "png", 1), (16, "png", 257), (16, "tif", 257)):
+        (tmp_path / f"{suffix}{bits}").mkdir()
+        for row, values in enumerate(gray):
+            deep = Image.fromarray(values.astype(np.uint16) * scale if bits == 16 else values)
+            deep.save(tmp_path / f"{suffix}{bits}" / f"{row}.{suffix}")
+    expected = model.embed(tmp_path / "png8")
+    for name in ("png16", "tif16"):
+        np.testing.assert_array_equal(model.embed(tmp_path / name, workers=workers), expected)
+    decoded = [Image.fromarray(values.astype(np.uint16) * 257) for values in gray]
+    np.testing.assert_array_equal(model.embed(decoded), expected)
+
+
+def test_a_photo_above_the_limit_is_refused(model: TrainedModel, photos: Path) -> None:
+    with pytest.raises(ImageError, match="20 × 20 pixels: expected at most 399 pixels"):
+        model.embed(photos, max_pixels=399)
+    with pytest.raises(ImageError, match=r"images\.max_pixels"):
+        model.embed(photos, workers=1, max_pixels=399)
 
 
 def test_an_image_that_workers_cannot_decode_ends_the_process(run: Path, tmp_path: Path) -> None:

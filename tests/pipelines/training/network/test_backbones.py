@@ -163,7 +163,7 @@ def test_network_of_ones_own_without_its_statistics_is_refused(tiny_recipe: Tiny
             "my_networks:Failing",
             "gem",
             RecipeError,
-            r"the network fails \('no such layer'\): expected one that",
+            r"the network fails \(KeyError: 'no such layer'\): expected one that",
         ),
         ("my_networks:tower", "gem", RecipeError, r"set model\.pooling=backbone"),
         ("my_networks:maps", "backbone", RecipeError, r"set model\.pooling=gem"),

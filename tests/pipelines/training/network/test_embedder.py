@@ -207,7 +207,7 @@ def test_a_filter_of_timms_fits_weights_to_another_size_of_image(tmp_path: Path)
     ("function", "refusal"),
     [
         ("weight_names:to_none", "returns NoneType: expected a dictionary of tensors"),
-        ("weight_names:to_trouble", r"fails on .*weights\.pth \('stem'\)"),
+        ("weight_names:to_trouble", r"fails on .*weights\.pth \(KeyError: 'stem'\)"),
         ("weight_names:to_hers", "has no callable to_hers"),
         ("to_ours", "expected module:attribute"),
     ],

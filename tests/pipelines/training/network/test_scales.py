@@ -58,6 +58,24 @@ def test_size_that_a_backbone_cannot_have_is_refused_before_the_run_writes(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("backbone", "size", "warning"),
+    [
+        ("vit_tiny_patch16_224", 40, "patches of 16 pixels leave out the last 8 rows and columns; 32 or 48 would"),
+        ("vit_tiny_patch16_224", 48, ""),
+        ("resnet18", 41, ""),
+    ],
+)
+def test_patches_that_leave_out_a_part_of_each_image_are_warned_of_before_training(
+    tiny_recipe: Callable[..., Recipe], capsys: pytest.CaptureFixture[str], backbone: str, size: int, warning: str
+) -> None:
+    pooling = "backbone" if backbone.startswith("vit") else "gem"
+    recipe = tiny_recipe(f"model.backbone={backbone}", f"model.pooling={pooling}", f"images.size={size}")
+    Learner(recipe, build_fabric(recipe.training), class_paths=torch.tensor([[0]]).numpy(), steps_per_epoch=1)
+    printed = capsys.readouterr().err
+    assert warning in printed if warning else printed == ""
+
+
 @pytest.mark.parametrize("scales", [[], [0], [1, -1], [float("inf")]])
 def test_scales_that_are_none_are_refused(scales: list[float]) -> None:
     with pytest.raises(ValueError, match="scales"):

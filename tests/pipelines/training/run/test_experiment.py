@@ -9,6 +9,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -315,6 +316,21 @@ def test_sigterm_outside_of_the_steps_ends_with_status_143_too_and_results_are_w
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
+def test_a_flipped_digit_in_a_state_changes_no_history(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    recipe = tiny_recipe("training.epochs=3")
+    train(recipe, tmp_path / "whole")
+    break_at(5, recipe, tmp_path / "run")
+    *_, newest = list_checkpoints(tmp_path / "run" / "checkpoints").values()
+    content = (newest / "state.json").read_text()
+    digit = re.search(r'"loss": \d\.\d(\d)', content)
+    assert digit is not None
+    at = digit.start(1)
+    (newest / "state.json").write_text(content[:at] + str(9 - int(content[at])) + content[at + 1 :])
+    train(recipe, tmp_path / "run")
+    assert curve(tmp_path / "run") == curve(tmp_path / "whole")
+    assert_same_weights(tmp_path / "run", tmp_path / "whole")
+
+
 @pytest.mark.parametrize("content", ["", '{"level', "[]"])
 @pytest.mark.parametrize("name", ["tree.json", "tree-train.json"])
 def test_a_damaged_tree_of_a_run_that_goes_on_is_written_again(
@@ -353,6 +369,26 @@ def test_damage_to_a_finished_run_is_named_and_mended_as_the_error_says(
     assert not train(recipe, run).already_finished
     assert all(torch.equal(tensor, weights(run)[key]) for key, tensor in weights_before.items())
     assert train(recipe, run).already_finished
+
+
+def test_sigterm_that_a_library_swallows_before_the_steps_ends_the_run_all_the_same(
+    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build = Learner.__init__
+
+    def swallow(*arguments: Any, **options: Any) -> None:
+        with suppress(SystemExit):  # as a callback of llvmlite or a destructor does
+            signal.raise_signal(signal.SIGTERM)
+        build(*arguments, **options)
+
+    monkeypatch.setattr(Learner, "__init__", swallow)
+    with pytest.raises(SystemExit) as ended:
+        train(tiny_recipe("training.epochs=1"), tmp_path / "run")
+    assert ended.value.code == 143
+    assert "stopped by SIGTERM after step 0" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "metrics.json").exists()
+    monkeypatch.setattr(Learner, "__init__", build)
+    assert train(tiny_recipe("training.epochs=1"), tmp_path / "run").metrics
 
 
 def test_doubtful_settings_are_warned_of_in_one_line_each(
@@ -438,6 +474,7 @@ def test_tensorboard_shows_every_step_of_a_resumed_run_once(tiny_recipe: Tiny, t
 
     recipe = tiny_recipe("training.checkpoint_every_steps=1")
     break_at(3, recipe, tmp_path)
+    time.sleep(1 - time.time() % 1)  # TensorBoard reads files of one second and process as …9, …10 sort: 10 before 9
     train(recipe, tmp_path)
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert [event.step for event in events.Scalars("step/loss")] == [1, 2, 3, 4, 5, 6]

@@ -101,6 +101,27 @@ def test_interrupted_run_stops_at_the_same_epoch_with_the_same_networks(
     assert content(tmp_path) == content(stopped)
 
 
+def test_run_that_had_stopped_before_its_results_were_written_writes_them(
+    stopped: Path, tiny_recipe: Tiny, tmp_path: Path
+) -> None:
+    recipe = tiny_recipe(*EARLY)
+    train(recipe, tmp_path)
+    (tmp_path / "metrics.json").unlink()
+    assert train(recipe, tmp_path).best_metrics == content(stopped)["best_metrics"]
+    assert len(read_history(tmp_path / "history.jsonl")) == content(stopped)["epochs"]
+
+
+def test_a_lost_best_network_is_an_error_with_the_remedy_that_helps(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    recipe = tiny_recipe(*EARLY)
+    train(recipe, tmp_path)
+    (tmp_path / "metrics.json").unlink()
+    oldest, *_ = list_checkpoints(tmp_path / "checkpoints").values()
+    (oldest / "state.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"the best network, of step \d+, is lost: .*--fresh") as error:
+        train(recipe, tmp_path)
+    assert "older checkpoint" not in str(error.value)
+
+
 def test_more_patience_goes_on_where_the_run_stopped(stopped: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
     train(tiny_recipe(*EARLY), tmp_path)
     patient = tiny_recipe(*EARLY, "validation.patience=3")
