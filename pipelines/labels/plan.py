@@ -25,7 +25,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -173,12 +172,12 @@ def _build(plan: LabelsPlan, run: _Run) -> BuildResult:
     cluster = plan.cluster
     if plan.scrape is not None and plan.instances and cluster.hypernyms is None:
         cluster = cluster.model_copy(update={"hypernyms": _scrape(plan, plan.scrape, folder, run)})
-    folder, clusterings = run.step(CLUSTERED, ClusterStep(folder, cluster, cluster.build()))
-    exported, exports = run.step(EXPORTED, ExportStep(folder, plan.review, plan.export))
+    folder, clustering = run.step(CLUSTERED, ClusterStep(folder, cluster, cluster.build()))
+    exported, export = run.step(EXPORTED, ExportStep(folder, plan.review, plan.export))
     run.step(SHOWN, TreeStep(exported, plan.tree))
-    for export in exports:
+    if export is not None:
         run.say(describe_exported(export, clusters=True))
-    for line in chain.from_iterable(map(describe_unknown_ids, clusterings)):
+    for line in () if clustering is None else describe_unknown_ids(clustering):
         run.say(line)
     report = read_json_object(exported / REPORT, expected="the report of 'labels export'")
     return BuildResult(run.folder, tuple(run.steps), LabelTree.from_json(exported / TREE), report)
@@ -190,21 +189,22 @@ class _Run:
     def __init__(self, folder: Path, say: Say) -> None:
         self.folder, self.say, self.steps = folder, say, list[str]()
 
-    def step(self, name: str, step: LabelStep[Result]) -> tuple[Path, list[Result]]:
-        """The folder of a step, made unless it is current, and its one result if it was made."""
+    def step(self, name: str, step: LabelStep[Result]) -> tuple[Path, Result | None]:
+        """The folder of a step, made unless it is current, and its result if it was made."""
         folder = self.folder / name
         if step.record().is_current(folder):
             self.note(name, None)
-            return folder, []
+            return folder, None
         if is_progress_shown():
             print(f"{name}: under way", file=sys.stderr, flush=True)
         result = step.run(folder)
         self.note(name, f"written to {folder}")
-        return folder, [result]
+        return folder, result
 
     def note(self, name: str, message: str | None) -> None:
         """Report that a step was run, or by None that nothing had changed."""
-        self.steps += [] if message is None else [name]
+        if message is not None:
+            self.steps.append(name)
         self.say(f"{name}: {message or 'unchanged'}")
 
 

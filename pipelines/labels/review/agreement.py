@@ -103,7 +103,11 @@ def compare(first: History, second: History) -> Adjudication:
     numbers = [[place[label] for label in common_labels] for place in numbers_by_label]
     kinds = [[_kind_of(label, groups[label]) for label in common_labels] for groups in placements]
     matches = match_clusters(list(zip(*numbers, strict=True)))
-    pairs = [(first.state.cluster(a), second.state.cluster(b)) for a, b in sorted(matches.items())]
+    matched_numbers = sorted(matches.items())
+    matched_clusters = (
+        [first.state.cluster(number) for number, _ in matched_numbers],
+        [second.state.cluster(number) for _, number in matched_numbers],
+    )
     # in the second's numbers; a cluster of the first that has no match keeps one that the second cannot have
     places = [[matches.get(number, -1 - number) for number in numbers[0]], numbers[1]]
     scores = partition_agreement(*numbers) if common_labels else {}
@@ -120,12 +124,17 @@ def compare(first: History, second: History) -> Adjudication:
         "nmi": scores.get("nmi"),
         "clusters": tuple(sum(bool(cluster.relevant) for cluster in state.clusters.values()) for state in states),
         "matched": len(matches),
-        "name_share": _share([a.name for a, _ in pairs], [b.name for _, b in pairs]),
+        "name_share": _share(*([cluster.name for cluster in side] for side in matched_clusters)),
     }
     sides = ((label, numbers_by_label[0].get(label), numbers_by_label[1].get(label)) for label in all_labels)
     counterparts: dict[int | None, int | None] = dict([*matches.items(), (None, None)])  # None: left out on both sides
-    labels = tuple(side for side in sides if counterparts.get(side[1], "no match") != side[2])
-    clusters = tuple((a.number, b.number) for a, b in pairs if (a.name, a.kind, a.above) != (b.name, b.kind, b.above))
+    labels = tuple(
+        (label, first_number, second_number)
+        for label, first_number, second_number in sides
+        if counterparts.get(first_number, "no match") != second_number
+    )
+    seen = ([(cluster.name, cluster.kind, cluster.above) for cluster in side] for side in matched_clusters)
+    clusters = tuple(pair for pair, one, other in zip(matched_numbers, *seen, strict=True) if one != other)
     return Adjudication(first, second, agreement, matches, labels, clusters)
 
 
