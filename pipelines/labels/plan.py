@@ -25,6 +25,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -172,12 +173,12 @@ def _build(plan: LabelsPlan, run: _Run) -> BuildResult:
     cluster = plan.cluster
     if plan.scrape is not None and plan.instances and cluster.hypernyms is None:
         cluster = cluster.model_copy(update={"hypernyms": _scrape(plan, plan.scrape, folder, run)})
-    folder, clustering = run.step(CLUSTERED, ClusterStep(folder, cluster, cluster.build()))
-    exported, export = run.step(EXPORTED, ExportStep(folder, plan.review, plan.export))
+    folder, clusterings = run.step(CLUSTERED, ClusterStep(folder, cluster, cluster.build()))
+    exported, exports = run.step(EXPORTED, ExportStep(folder, plan.review, plan.export))
     run.step(SHOWN, TreeStep(exported, plan.tree))
-    if export is not None:
+    for export in exports:
         run.say(describe_exported(export, clusters=True))
-    for line in () if clustering is None else describe_unknown_ids(clustering):
+    for line in chain.from_iterable(map(describe_unknown_ids, clusterings)):
         run.say(line)
     report = read_json_object(exported / REPORT, expected="the report of 'labels export'")
     return BuildResult(run.folder, tuple(run.steps), LabelTree.from_json(exported / TREE), report)
@@ -189,17 +190,17 @@ class _Run:
     def __init__(self, folder: Path, say: Say) -> None:
         self.folder, self.say, self.steps = folder, say, list[str]()
 
-    def step(self, name: str, step: LabelStep[Result]) -> tuple[Path, Result | None]:
-        """The folder of a step, made unless it is current, and its result if it was made."""
+    def step(self, name: str, step: LabelStep[Result]) -> tuple[Path, list[Result]]:
+        """The folder of a step, made unless it is current, and a list of its result, empty if it was current."""
         folder = self.folder / name
         if step.record().is_current(folder):
             self.note(name, None)
-            return folder, None
+            return folder, []
         if is_progress_shown():
             print(f"{name}: under way", file=sys.stderr, flush=True)
         result = step.run(folder)
         self.note(name, f"written to {folder}")
-        return folder, result
+        return folder, [result]
 
     def note(self, name: str, message: str | None) -> None:
         """Report that a step was run, or by None that nothing had changed."""

@@ -103,10 +103,10 @@ def compare(first: History, second: History) -> Adjudication:
     numbers = [[place[label] for label in common_labels] for place in numbers_by_label]
     kinds = [[_kind_of(label, groups[label]) for label in common_labels] for groups in placements]
     matches = match_clusters(list(zip(*numbers, strict=True)))
-    matched_numbers = sorted(matches.items())
+    first_numbers = sorted(matches)
     matched_clusters = (
-        [first.state.cluster(number) for number, _ in matched_numbers],
-        [second.state.cluster(number) for _, number in matched_numbers],
+        [first.state.cluster(number) for number in first_numbers],
+        [second.state.cluster(matches[number]) for number in first_numbers],
     )
     # in the second's numbers; a cluster of the first that has no match keeps one that the second cannot have
     places = [[matches.get(number, -1 - number) for number in numbers[0]], numbers[1]]
@@ -133,8 +133,11 @@ def compare(first: History, second: History) -> Adjudication:
         for label, first_number, second_number in sides
         if counterparts.get(first_number, "no match") != second_number
     )
-    seen = ([(cluster.name, cluster.kind, cluster.above) for cluster in side] for side in matched_clusters)
-    clusters = tuple(pair for pair, one, other in zip(matched_numbers, *seen, strict=True) if one != other)
+    clusters = tuple(
+        (first_cluster.number, second_cluster.number)
+        for first_cluster, second_cluster in zip(*matched_clusters, strict=True)
+        if _description(first_cluster) != _description(second_cluster)
+    )
     return Adjudication(first, second, agreement, matches, labels, clusters)
 
 
@@ -147,6 +150,10 @@ def match_clusters(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
     matched_cells = zip(*linear_sum_assignment(shared_counts.to_numpy(), maximize=True), strict=True)
     cells = [(row, column) for row, column in matched_cells if shared_counts.iloc[row, column]]
     return {int(shared_counts.index[row]): int(shared_counts.columns[column]) for row, column in cells}
+
+
+def _description(cluster: ReviewCluster) -> tuple[str, str, tuple[str, ...]]:
+    return cluster.name, cluster.kind, cluster.above
 
 
 def _kind_of(label: str, cluster: ReviewCluster) -> str:
