@@ -145,7 +145,7 @@ class CheckedCommand(click.Command):
         return result
 
     def _say_what_was_written(self, ctx: click.Context) -> None:
-        outputs = self._paths(ctx, lambda kind: kind.role != "input" and isinstance(kind, DeclaredPath))
+        outputs = self._paths(ctx, lambda kind: kind.role != "input")
         if names := [str(path) for path in outputs if path.exists()]:
             click.echo(f"written to {', '.join(names)}", err=True)
             if self.then:

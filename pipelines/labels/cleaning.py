@@ -133,8 +133,10 @@ def _put_names(values: Iterable[Values | None]) -> dict[Values | None, Values | 
     rows = list(values)
     items = {value: item for row in rows for value in row or () if (item := item_id_of(value.text))}
     names = read_hypernyms().names if items else {}
-    named = {value: InstanceValue(names.get(item, item), value.item_id or item) for value, item in items.items()}
-    return {row: row and tuple(named.get(value, value) for value in row) for row in rows}
+    named_value_of = {
+        value: InstanceValue(names.get(item, item), value.item_id or item) for value, item in items.items()
+    }
+    return {row: row and tuple(named_value_of.get(value, value) for value in row) for row in rows}
 
 
 def _places(values: Values | None) -> list[InstanceValue]:

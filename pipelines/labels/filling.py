@@ -194,15 +194,16 @@ class FillStep(LabelStep[Votes]):
             labels = sorted(label_counts(kept_landmarks))
             return fill_by_texts(images, settings.clip().encode(labels), labels, temperature=settings.temperature)
         label_of = _label_of(kept_landmarks)
-        options: Any = settings.model_dump(include={"neighbors", "temperature"})
-        return fill_by_neighbors(images, self.vectors.of(label_of), label_of, **options)
+        neighbors, temperature = settings.neighbors, settings.temperature
+        labeled_images = self.vectors.of(label_of)
+        return fill_by_neighbors(images, labeled_images, label_of, neighbors=neighbors, temperature=temperature)
 
     def _write(self, result: Votes, folder: Path) -> None:
         write_cleaned(folder, result.cleaned, result.report)
-        rows = (
-            (*vote[:3], round(vote.votes, 4), round(vote.confidence, 4), "yes" if vote[0] in result.taken else "no")
-            for vote in result.found
+        votes = (
+            vote._replace(votes=round(vote.votes, 4), confidence=round(vote.confidence, 4)) for vote in result.found
         )
+        rows = ((*vote, "yes" if vote.landmark_id in result.taken else "no") for vote in votes)
         write_table(folder / FILLED, (*Filled._fields, "taken"), rows)
 
 

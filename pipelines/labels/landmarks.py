@@ -15,7 +15,7 @@ from pathlib import Path
 from sys import intern
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
-from hiertree.errors import OptionError, TableError, raised_as
+from hiertree.errors import OptionError, TableError
 from hiertree.io.files import AnyPath
 from hiertree.io.tables import check_columns, read_table_parts, write_table
 
@@ -324,10 +324,13 @@ def _kept(landmark_id: str, cells: tuple[str, ...], location: str) -> KeptLandma
 def _confidence(cell: str, location: str) -> float | None:
     if not cell:
         return None
-    with raised_as(TableError, f"{location}: confidence {cell!r}", expected="nothing or 0 … 1", on=ValueError):
-        if not 0 <= (confidence := float(cell)) <= 1:
-            raise ValueError("out of range")
-        return confidence
+    try:
+        confidence = float(cell)
+    except ValueError:
+        confidence = -1.0
+    if not 0 <= confidence <= 1:
+        raise TableError(f"{location}: confidence {cell!r}", expected="nothing or 0 … 1")
+    return confidence
 
 
 def relevant(landmark: KeptLandmark, irrelevant: Set[str]) -> KeptLandmark | DroppedLandmark:

@@ -191,7 +191,7 @@ class _Run:
         self.folder, self.say, self.steps = folder, say, list[str]()
 
     def step(self, name: str, step: LabelStep[Result]) -> tuple[Path, list[Result]]:
-        """The folder of a step, made unless it is current, and its one result if it was made."""
+        """The folder of a step, made unless it is current, and a list of its result, empty if it was current."""
         folder = self.folder / name
         if step.record().is_current(folder):
             self.note(name, None)
@@ -204,7 +204,8 @@ class _Run:
 
     def note(self, name: str, message: str | None) -> None:
         """Report that a step was run, or by None that nothing had changed."""
-        self.steps += [] if message is None else [name]
+        if message is not None:
+            self.steps.append(name)
         self.say(f"{name}: {message or 'unchanged'}")
 
 

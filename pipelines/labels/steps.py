@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 from pydantic import Field, ValidationError
 
 import hiertree
-from hiertree.errors import OptionError, TableError
+from hiertree.errors import CheckpointError, OptionError, TableError
 from hiertree.io.files import AnyPath, is_unused, replacing_folder, write_json
 from hiertree.io.provenance import MANIFEST, check_outputs, manifest, read_record, sha256
 from hiertree.io.reading import read_json, reading_file
@@ -107,6 +107,9 @@ class StepRecord:
         record = read_record(path / MANIFEST) or {}
         outputs = record.get("outputs", []) if record.get("command") == self.command else []
         foreign = sorted(names - {MANIFEST, *(file["name"] for file in outputs)} if outputs else names)
+        if foreign and MANIFEST in names and not record.get("outputs"):
+            message, remedy = f"{path / MANIFEST} is damaged", f"remove {path} to have it rebuilt"
+            raise CheckpointError(message, expected="the manifest of the step that wrote the folder", remedy=remedy)
         if foreign:
             message = f"out={str(path)!r} holds other files, {foreign[0]!r} for instance"
             raise OptionError(message, expected=f"a new folder or one of '{self.command}'", remedy="name another")

@@ -64,7 +64,9 @@ _ONE_RUN = f"{PROPOSAL} and {LANDMARKS} of one run"
 class ExportSettings(Settings):
     """The name of the exported table."""
 
-    split: str = option("", "Call it SPLIT_label_to_hierarchical.csv, as GLDv2 does.", pattern=r"^[A-Za-z0-9_-]*$")
+    split: str = option(
+        "", "Call the table SPLIT_label_to_hierarchical.csv, as GLDv2 does.", pattern=r"^[A-Za-z0-9_-]*$"
+    )
 
 
 DEFAULTS = ExportSettings()
@@ -182,11 +184,12 @@ def _counted(review: Reviewed) -> dict[str, int]:
 def _proposal_report(proposal: Proposal, clusters_of_landmarks: Sequence[Cluster]) -> dict[str, Any]:
     """Clusters, doubts, and clusters and landmarks of each kind."""
     clusters = proposal.clusters
-    counts = [Counter(cluster.kind for cluster in group) for group in (clusters, clusters_of_landmarks)]
+    cluster_counts = Counter(cluster.kind for cluster in clusters)
+    landmark_counts = Counter(cluster.kind for cluster in clusters_of_landmarks)
     return {
         "clusters": len(clusters),
         "clusters_in_doubt": sum(bool(cluster.doubt) for cluster in clusters),
         "labels_in_doubt": sum(bool(place.doubt) for cluster in clusters for place in cluster.labels),
-        "kinds": {kind: {"clusters": counts[0][kind], "landmarks": counts[1][kind]} for kind in KINDS},
+        "kinds": {kind: {"clusters": cluster_counts[kind], "landmarks": landmark_counts[kind]} for kind in KINDS},
         "silhouette_by_k": {str(k): round(score, 4) for k, score in proposal.silhouettes.items()},
     }

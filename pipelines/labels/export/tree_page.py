@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hiertree.datasets.readers.images import decode
 from hiertree.errors import TableError
@@ -24,9 +23,6 @@ from ..landmarks import SEPARATOR, unique_ids
 from ..scrape.titles import landmark_name
 from ..steps import LabelStep, StepRecord, option
 from .tables import TREE, HierarchicalRow, export_folder, hierarchical_table
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLES = 6
 _LEVELS = {"natural_or_human_made": "kind", "hierarchical_label": "supercategory"}

@@ -103,7 +103,11 @@ def compare(first: History, second: History) -> Adjudication:
     numbers = [[place[label] for label in common_labels] for place in numbers_by_label]
     kinds = [[_kind_of(label, groups[label]) for label in common_labels] for groups in placements]
     matches = match_clusters(list(zip(*numbers, strict=True)))
-    pairs = [(first.state.cluster(a), second.state.cluster(b)) for a, b in sorted(matches.items())]
+    first_numbers = sorted(matches)
+    matched_clusters = (
+        [first.state.cluster(number) for number in first_numbers],
+        [second.state.cluster(matches[number]) for number in first_numbers],
+    )
     # in the second's numbers; a cluster of the first that has no match keeps one that the second cannot have
     places = [[matches.get(number, -1 - number) for number in numbers[0]], numbers[1]]
     scores = partition_agreement(*numbers) if common_labels else {}
@@ -120,12 +124,20 @@ def compare(first: History, second: History) -> Adjudication:
         "nmi": scores.get("nmi"),
         "clusters": tuple(sum(bool(cluster.relevant) for cluster in state.clusters.values()) for state in states),
         "matched": len(matches),
-        "name_share": _share([a.name for a, _ in pairs], [b.name for _, b in pairs]),
+        "name_share": _share(*([cluster.name for cluster in side] for side in matched_clusters)),
     }
     sides = ((label, numbers_by_label[0].get(label), numbers_by_label[1].get(label)) for label in all_labels)
     counterparts: dict[int | None, int | None] = dict([*matches.items(), (None, None)])  # None: left out on both sides
-    labels = tuple(side for side in sides if counterparts.get(side[1], "no match") != side[2])
-    clusters = tuple((a.number, b.number) for a, b in pairs if (a.name, a.kind, a.above) != (b.name, b.kind, b.above))
+    labels = tuple(
+        (label, first_number, second_number)
+        for label, first_number, second_number in sides
+        if counterparts.get(first_number, "no match") != second_number
+    )
+    clusters = tuple(
+        (first_cluster.number, second_cluster.number)
+        for first_cluster, second_cluster in zip(*matched_clusters, strict=True)
+        if _description(first_cluster) != _description(second_cluster)
+    )
     return Adjudication(first, second, agreement, matches, labels, clusters)
 
 
@@ -138,6 +150,10 @@ def match_clusters(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
     matched_cells = zip(*linear_sum_assignment(shared_counts.to_numpy(), maximize=True), strict=True)
     cells = [(row, column) for row, column in matched_cells if shared_counts.iloc[row, column]]
     return {int(shared_counts.index[row]): int(shared_counts.columns[column]) for row, column in cells}
+
+
+def _description(cluster: ReviewCluster) -> tuple[str, str, tuple[str, ...]]:
+    return cluster.name, cluster.kind, cluster.above
 
 
 def _kind_of(label: str, cluster: ReviewCluster) -> str:

@@ -22,6 +22,7 @@ from .client import (
     Unanswered,
     UnknownEntity,
     check_error,
+    check_parts,
     check_status,
     decoded,
 )
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 MOST_KEYS = 50
 MAXLAG = 5  # seconds of replication lag beyond which the servers are to refuse
 MOST_CONTINUATIONS = 20
+MOST_VALUES = 500_000  # in an answer; 50 entities with all their claims have about 100,000
 SOFT_REDIRECTS = ("Category:Category redirects", "Category:Non-empty category redirects")
 _REDIRECT_TEMPLATES = {"categoryredirect", "catredirect", "catredir", "catred", "seecat", "redirectcategory"}
 _STATES = frozenset({"pageid", "missing", "invalid", "special", "interwiki"})  # one of which every page has
@@ -144,6 +146,7 @@ def _ask(client: Client, url: str, parameters: Mapping[str, str], parse: Callabl
 
 
 def _json(answer: HttpAnswer) -> dict[str, Any]:
+    check_parts(sum(map(answer.body.count, (b",", b"{", b"["))), MOST_VALUES)
     try:
         content = json.loads(decoded(answer))
     except (ValueError, RecursionError):

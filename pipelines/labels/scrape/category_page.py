@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from hiertree.errors import CategoryError
 
 from ..label_texts import visible
-from .client import Client, HttpAnswer, Incomplete, Unusable, check_status, decoded
+from .client import Client, HttpAnswer, Incomplete, Unusable, check_parts, check_status, decoded
 from .facts import FOUND, MISSING, MOVED, NO_INFOBOX, NO_INSTANCE, OTHER_WIKI, UNREADABLE_MOVE, Page, is_item_id
 from .titles import OtherSiteError, category_title, linked_title, normal_title, page_path
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
+MOST_TAGS = 200_000  # a category that lists 200 files and 200 categories has about 10,000
 SITE_NAME = " - Wikimedia Commons"
 _MOVES = "div.category-redirect-header a[href], div.redirectMsg a[href]"  # soft, and the second of two hard redirects
 _NOT_SHOWN = 'sup.reference, .sortkey, [style*="display:none"], [style*="display: none"]'
@@ -37,6 +38,7 @@ def read_page(title: str, text: str, *, is_there: bool = True) -> Page:
     from bs4 import BeautifulSoup
     from bs4.builder import ParserRejectedMarkup
 
+    check_parts(text.count("<"), MOST_TAGS)
     if not _is_whole(text, is_there=is_there):
         raise Incomplete("a truncated page")
     try:

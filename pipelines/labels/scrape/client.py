@@ -20,6 +20,7 @@ import hiertree
 from hiertree.errors import OptionError, ScrapeError, hide_credentials
 
 from .settings import FASTEST, ScrapeSettings, is_loopback, origin_of
+from .store import Store
 
 LONGEST_RETRY_AFTER = 3600.0  # for a longer wait the program rather ends
 _WAIT_CODES = {"maxlag", "ratelimited", "readonly", "timeout", "actionthrottledtext"}
@@ -112,6 +113,12 @@ def decoded(answer: HttpAnswer) -> str:
         raise TryAgain("an answer that is not UTF-8") from None
 
 
+def check_parts(number: int, limit: int) -> None:
+    """Refuse an answer of so many parts that parsing it would need many times its size in memory."""
+    if number > limit:
+        raise Unusable(f"an answer of more than {limit} parts")
+
+
 def check_error(content: Mapping[str, Any], answer: HttpAnswer, current_time: datetime) -> None:
     """Return if an action API's answer has no ``error``; maxlag and the like come inside a 200."""
     error = content.get("error")
@@ -181,6 +188,9 @@ class Transport:
             timeout=SECONDS_FOR_A_BYTE,
             proxies=None if is_loopback(url) else get_environ_proxies(url),
         ) as response:
+            coding = response.headers.get("content-encoding", "identity").strip().lower()
+            if coding not in ("identity", "gzip", "x-gzip"):  # others may unpack to any size
+                raise TryAgain(f"an answer compressed by {coding[:60]}, which was not requested")
             body = bytearray()
             while piece := response.raw.read1(1 << 16, decode_content=True):
                 body += piece
@@ -217,11 +227,18 @@ class Unanswered(Exception):  # noqa: N818
 
 
 class Pace:
-    """Decides when the next request may start: evenly spaced, and after pauses that servers request."""
+    """Decides when the next request may start: evenly spaced, and after pauses that servers request.
 
-    def __init__(self, requests_per_minute: float, clock: Clock) -> None:
-        self._spacing, self._clock = 60.0 / requests_per_minute, clock
+    The store keeps that time, so that a pause outlives the process.
+    """
+
+    def __init__(self, requests_per_minute: float, clock: Clock, store: Store | None = None) -> None:
+        self._spacing, self._clock, self._store = 60.0 / requests_per_minute, clock, store
         self._earliest, self._reason = float("-inf"), ""
+        if store is not None:
+            left = store.next_request() - clock.now().timestamp()
+            self._earliest = clock.monotonic() + min(left, LONGEST_RETRY_AFTER)  # more would be a clock put back
+            self._reason = "an earlier run was to pause until then, or the clock was set back"
 
     def wait(self, *, spacing: float = 0.0) -> None:
         """Sleep until the next request may start, and count it as started; the one after comes no sooner than that."""
@@ -237,14 +254,18 @@ class Pace:
         current_time = self._clock.monotonic()
         if current_time + seconds > self._earliest:
             self._earliest, self._reason = current_time + seconds, reason
+        if self._store is not None:
+            self._store.keep_next_request(self._clock.now().timestamp() + self._earliest - current_time)
 
 
 class Client:
     """Asks politely."""
 
-    def __init__(self, transport: Transport, *, settings: ScrapeSettings, clock: Clock = REAL_TIME) -> None:
+    def __init__(
+        self, transport: Transport, *, settings: ScrapeSettings, clock: Clock = REAL_TIME, store: Store | None = None
+    ) -> None:
         self.settings, self.clock, self._transport = settings, clock, transport
-        self._pace = Pace(settings.requests_per_minute, clock)
+        self._pace = Pace(settings.requests_per_minute, clock, store)
         self._apis = (settings.commons_api, settings.wikidata_api)
         self._was_answered = False  # whether anything was, so that there is a connection
 

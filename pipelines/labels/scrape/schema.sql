@@ -38,6 +38,12 @@ CREATE TABLE IF NOT EXISTS failures (
     PRIMARY KEY (stage, key)
 ) WITHOUT ROWID;
 
+-- When Wikimedia may be asked again, so that a pause outlives the process.
+CREATE TABLE IF NOT EXISTS next_request (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    time REAL NOT NULL
+);
+
 -- One row a landmark and question, up to the labels of its classes: how its label came about.
 CREATE VIEW stages AS
 WITH RECURSIVE way (landmark_id, hop, stage, key) AS (

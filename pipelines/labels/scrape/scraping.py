@@ -156,7 +156,7 @@ def scrape(
         subjects.add_to(database)
         if failed_too:
             database.forget_failures()
-        ask_missing(database, Client(transport, settings=settings, clock=clock), cutoff=cutoff)
+        ask_missing(database, Client(transport, settings=settings, clock=clock, store=database), cutoff=cutoff)
         return _finished(database, table)
 
 

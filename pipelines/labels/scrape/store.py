@@ -79,7 +79,8 @@ class Store:
             self.connection = sqlite3.connect(self.path, isolation_level="IMMEDIATE", timeout=30)
             self._prepare()
         except sqlite3.DatabaseError as error:
-            raise ScrapeError(f"{self.path}: {error}", expected="a store of 'labels scrape'") from None
+            expected = "a store of 'labels scrape' that can be written to"
+            raise ScrapeError(f"{self.path}: {error}", expected=expected) from None
 
     def _prepare(self) -> None:
         execute = self.connection.execute
@@ -104,6 +105,16 @@ class Store:
         if isinstance(error, sqlite3.Error):
             remedy = "what is stored stays; fix this and run the command again"
             raise ScrapeError(f"{self.path}: {error}", expected="a whole store and room on its disk", remedy=remedy)
+
+    def next_request(self) -> float:
+        """When the next request may start, in seconds since 1970; 0 if that was never kept."""
+        timestamp = self.connection.execute("SELECT max(time) FROM next_request").fetchone()[0]
+        return 0.0 if timestamp is None else float(timestamp)
+
+    def keep_next_request(self, time: float) -> None:
+        """Keep when the next request may start."""
+        with self.connection as connection:
+            connection.execute("INSERT OR REPLACE INTO next_request VALUES (1, ?)", (time,))
 
     def add_landmarks(self, rows: Iterable[LandmarkRow]) -> None:
         """Add landmarks; those already there must have the same category, perhaps written in another way."""

@@ -1,14 +1,18 @@
 """Bad tables and names at the command line: one line that names the place, status 2, nothing half-made."""
 
+import csv
+
 import numpy as np
 import pytest
 
 from hiertree.errors import EmbeddingError
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import (
+    CleanSettings,
     ClusterSettings,
     clean_step,
     cluster_step,
+    export_step,
 )
 from hiertree.pipelines.labels.encode.text_encoders import unit_rows
 
@@ -84,6 +88,22 @@ def test_a_header_alone_is_not_scraped(tmp_path, capsys):
         run("scrape", tmp_path / "landmarks.csv", "--store", tmp_path / "s.sqlite", "--contact", "a@univ-lab.fr") == 2
     )
     assert "lists no landmark" in capsys.readouterr().err
+
+
+def test_names_like_paths_stay_names(tmp_path):
+    """Labels and categories that look like paths, formulas or markup end up in cells and nowhere else."""
+    names = [TRAVERSAL, "=cmd|' /C calc'!A0", "<img src=x onerror=alert(1)>", "..\\..\\windows", "lake", "pond"]
+    with (tmp_path / "listed.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(HEADER.strip().split(","))
+        writer.writerows((number, f"http://x/{TRAVERSAL}", name) for number, name in enumerate(names))
+    clean_step(tmp_path / "listed.csv", out=tmp_path / "cleaned", settings=CleanSettings(separator=";"))
+    cluster_step(tmp_path / "cleaned", out=tmp_path / "clustered", settings=ClusterSettings(clusters=2, restarts=2))
+    exported = export_step(tmp_path / "clustered", out=tmp_path / "exported").folder
+    assert {path.name for path in tmp_path.iterdir()} == {"listed.csv", "cleaned", "clustered", "exported"}
+    with (exported / "hierarchical.csv").open(newline="") as file:
+        labels = {row["supercategory"] for row in csv.DictReader(file)}
+    assert {TRAVERSAL, "=cmd/' /C calc'!A0", "<img src=x onerror=alert(1)>"} <= labels
 
 
 def test_folders_of_another_step_are_refused(landmarks, instances, tmp_path, capsys):

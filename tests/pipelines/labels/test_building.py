@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import hiertree as ht
-from hiertree.errors import OptionError, TableError
+from hiertree.errors import CheckpointError, OptionError, TableError
 from hiertree.pipelines.labels import (
     FillSettings,
     ImagesSettings,
@@ -238,6 +238,9 @@ def test_an_earlier_build_is_brought_up_to_date_and_other_files_stay(small, land
     for folder_of_one_step in (landmarks, out / "clustered"):
         with pytest.raises(OptionError, match="holds other files"):
             build(small(), out=folder_of_one_step)
+    (out / "cleaned" / "manifest.json").write_text("{")
+    with pytest.raises(CheckpointError, match=r"manifest\.json is damaged.*remove \S+cleaned to have it rebuilt"):
+        build(small(), out=out)
 
 
 def test_more_clusters_than_labels_leave_the_cleaned_landmarks_alone(small, tmp_path):

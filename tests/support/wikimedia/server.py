@@ -67,7 +67,7 @@ class ReceivedRequest:
 
 @dataclass
 class Wikimedia:
-    """The server; a context manager. ``fault(index, asked)`` names one of ``FAULTS``, "slow", "drip…" or None."""
+    """The server; a context manager. ``fault(index, asked)`` names one of ``FAULTS``, "slow", "drip" or None."""
 
     world: World
     fault: Callable[[int], str | None] = lambda index: None

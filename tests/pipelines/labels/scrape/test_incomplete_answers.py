@@ -187,6 +187,19 @@ def test_a_server_that_never_answers_in_full_ends_the_run_soon(store):
     assert len(transport.asked) < 100
 
 
+def test_an_answer_too_large_is_halved_as_long_as_that_helps(store):
+    store.add_landmarks(places(120))
+    body = b'{"batchcomplete":true,"query":{"pages":[' + b"{}," * 600_000 + b"{}]}}"
+    transport = Answering(lambda asked: body if len(asked["titles"].split("|")) > 20 else missing_but(set())(asked))
+    ask(store, transport)
+    assert tally(store)["unlabeled", "missing page"] == 120
+    transport = Answering(lambda _: body)
+    store.add_landmarks(places(400))
+    with pytest.raises(ScrapeError, match="in a row without an answer"):
+        ask(store, transport)
+    assert len(transport.asked) < 30
+
+
 def test_an_endless_continuation_ends_and_is_not_halved(store):
     store.add_landmarks(places(400))
     transport = Answering(

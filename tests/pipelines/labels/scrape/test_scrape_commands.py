@@ -10,10 +10,11 @@ from wikimedia.dump import dump_text
 from wikimedia.tools import CONTACT
 from wikimedia.world import entity, statement
 
-from hiertree.errors import ScrapeError
+from hiertree.errors import OptionError, ScrapeError
 from hiertree.io.tables import read_table
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import build
+from hiertree.pipelines.labels.scrape import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import Store
 
 URL = "http://commons.wikimedia.org/wiki/Category:Place_"
@@ -49,6 +50,14 @@ def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source):
     result = build({**plan, "cluster": {"clusters": 1}}, out=tmp_path / "out")
     assert result.report["landmarks"] == 60
     assert result.report["kept"] == 48
+
+
+def test_status_of_a_store_without_pages_says_nothing_of_their_time(tmp_path, capsys):
+    table, store = tmp_path / "landmarks.csv", tmp_path / "s.sqlite"
+    table.write_text("landmark_id,category\n1,no://category\n")
+    assert run("scrape", table, "--store", store, "--contact", CONTACT) == 0
+    assert run("status", store) == 0
+    assert "0 failures\n" in capsys.readouterr().out
 
 
 def test_status_says_what_is_there_and_retry_asks_for_what_failed(table, tmp_path, capsys):
@@ -166,6 +175,12 @@ def test_a_client_that_is_not_welcome_stops_at_once(table, tmp_path, capsys):
         assert run("scrape", table, "--store", tmp_path / "s.sqlite", *web_options(wikimedia)) == 2
         assert len(wikimedia.asked) == 1
     assert "HTTP 403" in capsys.readouterr().err
+
+
+def test_pages_may_be_read_faster_than_the_api_is_asked():
+    assert ScrapeSettings(source="html", requests_per_minute=1000).source == "html"
+    with pytest.raises(OptionError, match="fewer than 1200"):
+        ScrapeSettings(source="html", requests_per_minute=1200)
 
 
 def test_a_store_of_another_version_is_refused_and_stays_as_it_is(tmp_path):

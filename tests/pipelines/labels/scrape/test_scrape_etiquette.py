@@ -1,9 +1,12 @@
 """Politeness, in time that nobody waits for: rates, rests, Retry-After, back-off, and when to stop asking."""
 
+import gzip
 import re
 from datetime import datetime, timezone
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from socket import gaierror
+from threading import Thread
 
 import pytest
 import requests
@@ -15,10 +18,13 @@ from wikimedia import Wikimedia, World
 from wikimedia.server import FAULTS
 from wikimedia.tools import CONTACT, FakeTime, facts, places, scrape
 
-from hiertree.errors import OptionError, ScrapeError
+from hiertree.errors import OptionError, OutputError, ScrapeError
+from hiertree.io.locks import locked_file
 from hiertree.pipelines.labels.scrape import client as module
+from hiertree.pipelines.labels.scrape import scraping
 from hiertree.pipelines.labels.scrape.client import (
     Client,
+    Clock,
     HttpAnswer,
     Pace,
     Refused,
@@ -31,6 +37,7 @@ from hiertree.pipelines.labels.scrape.client import (
     user_agent,
     wait_before_retry,
 )
+from hiertree.pipelines.labels.scrape.scraping import ask_missing
 from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import Store
 
@@ -187,6 +194,14 @@ def test_a_question_that_is_refused_is_halved_until_the_key_at_fault_stands_alon
         assert len([request for request in wikimedia.asked if "Category:Place 7" in request.keys]) <= 7
 
 
+def test_two_runs_on_one_store_are_refused(store):
+    settings = ScrapeSettings(contact=CONTACT)
+    with locked_file(store.path), pytest.raises(OutputError, match=r"store\.sqlite is in use by process"):
+        scraping.scrape(None, store=store.path, settings=settings)
+    with Wikimedia(World.numbered(120)) as wikimedia:
+        scrape(store, wikimedia, FakeTime())
+
+
 NOBODY = (
     *("", "me", "a@b", "a@b.test", "me@example.com", "me@mail.example.org", "mé@uni.fr", "me@uni.fr)"),
     *("https://example.net/x", "http://localhost/", "ftp://uni.fr/", "me@uni.fr\r\nX-Evil: 1"),
@@ -300,6 +315,42 @@ def test_a_server_that_asks_to_wait_is_left_alone_after_the_last_retry_too(store
     assert times[2] - times[1] >= 7
 
 
+@pytest.mark.parametrize(("fault", "pause"), [("429", 7), ("slow", 5), (None, 0.3)])
+def test_pauses_outlive_the_process(store, fault, pause):
+    time = FakeTime()
+
+    def dawdle(index):
+        time.seconds += 2 if fault == "slow" and index == 0 else 0
+
+    def stop(index):
+        raise KeyboardInterrupt
+
+    server = Wikimedia(World.numbered(120), clock=time.monotonic, now=time.now, before_answer=dawdle)
+    with server as wikimedia:
+        wikimedia.fault = lambda index: fault if fault == "429" else None
+        settings = ScrapeSettings(contact=CONTACT, **wikimedia.options)
+        clock = Clock(time.monotonic, stop, time.now)
+        client = Client(Transport(settings), settings=settings, clock=clock, store=store)
+        with pytest.raises(KeyboardInterrupt):
+            ask_missing(store, client)
+        answered = time.seconds
+        wikimedia.fault = lambda index: None
+        second_client = Client(Transport(settings), settings=settings, clock=time.clock, store=store)
+        ask_missing(store, second_client)
+        assert wikimedia.asked[1].time - answered >= pause - 1e-6
+
+
+def test_a_clock_that_was_put_back_stops_the_scraper_for_an_hour_at_most_and_says_so(store, caplog):
+    time = FakeTime()
+    store.keep_next_request(time.now().timestamp() + 10**9)
+    pace = Pace(200, time.clock, store)
+    with caplog.at_level("WARNING"):
+        pace.wait()
+    assert time.seconds <= 3600
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert re.fullmatch(r"waiting 3600 s, until \d\d:\d\d:\d\d: an earlier run .* or the clock was set back", message)
+
+
 def test_a_long_wait_that_the_server_asks_for_says_so_at_once(store, caplog):
     time = FakeTime()
     with Wikimedia(World.numbered(2), fault=lambda index: "429" if index == 0 else None, retry_after=1800) as wikimedia:
@@ -328,7 +379,30 @@ def test_a_huge_answer_is_cut_off_by_size(monkeypatch):
             transport.get(f"{wikimedia.url}/wiki/Category:Place_0")
 
 
+def test_a_packing_that_was_not_asked_for_is_not_unpacked():
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Encoding", "gzip, gzip")
+            self.end_headers()
+            self.wfile.write(gzip.compress(gzip.compress(bytes(1 << 20))))
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.handle_request, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/"
+        with pytest.raises(TryAgain, match="compressed by gzip, gzip"):
+            Transport(ScrapeSettings(contact=CONTACT, commons_site=url)).get(url)
+
+
 @pytest.mark.parametrize("header", ["Thu, 01 Jan 99999999999 00:00:00 GMT", "9" * 5000, "Thu, 01 Jan 0001 00:00 +9999"])
 def test_a_retry_after_beyond_the_calendar_is_an_error_of_ours_or_none(header):
     with pytest.raises((TryAgain, ScrapeError)):
         check_status(answer(503, {"retry-after": header}), NOON)
+
+
+def test_a_redirect_to_what_is_no_url_is_tried_again():
+    with Wikimedia(World()) as wikimedia:
+        wikimedia.moved = {"/wiki/A": "http://[::1"}
+        settings = ScrapeSettings(contact=CONTACT, max_retries=0, **wikimedia.options)
+        with pytest.raises(Unanswered, match="Invalid IPv6 URL"):
+            Client(Transport(settings), settings=settings).ask(f"{wikimedia.url}/wiki/A", None, lambda answer: answer)

@@ -7,7 +7,7 @@ from wikimedia.dump import dump_text
 from wikimedia.tools import FakeTime, places, scrape
 
 from hiertree.pipelines.labels.scrape.category_page import read_page
-from hiertree.pipelines.labels.scrape.client import TryAgain
+from hiertree.pipelines.labels.scrape.client import TryAgain, Unusable
 from hiertree.pipelines.labels.scrape.dump import read_dump
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
 from hiertree.pipelines.labels.scrape.store import Store
@@ -107,6 +107,11 @@ def test_another_page_than_was_asked_for_is_a_failure_and_asked_for_again_by_ret
         scrape(store, wikimedia, FakeTime(), source="html")
         assert tally(store)["failed", ""] == 0
         assert store.counts()["failures"] == 0
+
+
+def test_a_page_of_too_many_elements_is_refused_before_it_is_parsed():
+    with pytest.raises(Unusable, match="parts"):
+        page("<a>" * 200_000)
 
 
 def test_a_page_cut_anywhere_is_asked_for_again_whatever_end_it_was_given():

@@ -185,12 +185,14 @@ class Scraping(RuleBasedStateMachine):
         self.time.sleep(seconds)
 
     def check_politeness(self) -> None:
-        """Requests of a run keep their distance, and stay away for as long as they were asked to."""
+        """Requests keep their distance, and stay away for as long as they were asked to, also after a kill."""
         arrivals = [asked.time for asked in self.server.asked]
-        assert all(later - earlier >= 0.3 - 1e-4 for earlier, later in pairwise(arrivals))
-        for asked in self.server.asked:
-            end = asked.time + wait_after(asked)
-            assert not [at for at in arrivals if asked.time + 1e-4 < at < end - 1e-4]
+        self.arrivals = [*getattr(self, "arrivals", [])[-1:], *arrivals]
+        assert all(later - earlier >= 0.3 - 1e-4 for earlier, later in pairwise(self.arrivals))
+        waits = [(asked.time, asked.time + wait_after(asked)) for asked in self.server.asked]
+        self.waits = [*getattr(self, "waits", []), *waits]
+        for begin, end in self.waits:
+            assert not [at for at in self.arrivals if begin + 1e-4 < at < end - 1e-4]
 
     def compare_with_dump(self) -> None:
         """The dump of the same universe, completed by the API, fills the same store."""
