@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shlex
 import traceback
 from collections.abc import Callable, Iterator
@@ -77,6 +78,21 @@ class NameOrInput(Name):
         yield from (Path(name) for name in names if name and Path(name).exists())
 
 
+class LogPath(click.File):
+    """A text file to append whole lines to, opened when the first is written; ``-`` is the terminal."""
+
+    role: Role = "grows"
+    is_output_file = False
+
+    def __init__(self) -> None:
+        super().__init__("a", encoding="utf-8", lazy=True)
+
+    def paths(self, value: Any) -> Iterator[Path]:
+        """The file."""
+        if value.name != "-":
+            yield Path(value.name)
+
+
 INPUT_FILE = DeclaredPath("input", "file")
 INPUT_FOLDER = DeclaredPath("input", "folder")
 INPUT_PATH = DeclaredPath("input", "either")
@@ -86,7 +102,8 @@ GROWING_FILE = DeclaredPath("grows", "file")
 GROWING_FOLDER = DeclaredPath("grows", "folder")
 NAME = Name()
 NAME_OR_INPUT = NameOrInput()
-DECLARED = (DeclaredPath, NameOrInput)
+LOG_FILE = LogPath()
+DECLARED = (DeclaredPath, NameOrInput, LogPath)
 LONGEST = 200  # letters of the sentence that a list of commands shows of each
 
 
@@ -162,6 +179,8 @@ class CheckedCommand(click.Command):
         # Whether a folder is its own, each pipeline knows best: unfinished work has no manifest.
         check_outputs([*outputs, *manifests], inputs=inputs, folders=grow, force=True)
         check_outputs([*files, *manifests], force=force)
+        for log in self._paths(ctx, lambda kind: isinstance(kind, LogPath)):
+            _end_last_line(log)
         parameters = json.loads(json.dumps(ctx.params, default=str))
         input_files = [path for path in inputs if path.is_file()]
         with recording(files, command=ctx.command_path, parameters=parameters, inputs=input_files):
@@ -262,3 +281,12 @@ def continue_in_first(ctx: click.Context) -> None:
     message = f"{ctx.command_path} runs in one process: rank 0 of {size} runs it; other ranks exit"
     click.echo(f"{message} (hiertree train, embed and evaluate share theirs)", err=True)
     leave_launch()
+
+
+def _end_last_line(log: Path) -> None:
+    """End a line of a log that a killed process left without its end."""
+    if log.is_file() and log.stat().st_size:
+        with log.open("rb+") as file:
+            file.seek(-1, os.SEEK_END)
+            if file.read() != b"\n":
+                file.write(b"\n")

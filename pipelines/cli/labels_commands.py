@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -32,6 +32,7 @@ from .checked_paths import (
     INPUT_FILE,
     INPUT_FOLDER,
     INPUT_PATH,
+    LOG_FILE,
     OUTPUT_FILE,
     OUTPUT_FOLDER,
 )
@@ -41,6 +42,7 @@ from .options import json_option, no_browser_option, port_option, print_report, 
 command = partial(checked_command, check_packages=check_packages)
 TABLE = click.option("--table", type=OUTPUT_FILE, help="CSV to write for 'labels build --instances'.")
 STORE = click.option("--store", type=GROWING_FILE, required=True, help="SQLite file; made if it does not exist.")
+LOG = click.option("--json-lines", "log", type=LOG_FILE, help="Log to append to; - for the terminal.")
 OUT = click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
 INSTANCES = click.option(
     "--instances", type=INPUT_FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself."
@@ -57,6 +59,7 @@ FAILED = 3  # the status with which a command ends that left landmarks without a
 @settings_options("columns", ColumnNames, leave_out=("instance_of", "item_ids"))
 @TABLE
 @settings_options("settings", ScrapeSettings)
+@LOG
 def scrape(**options: Any) -> None:
     """Ask Wikimedia what the landmarks of LANDMARKS are instances of; an interrupted run continues where it stopped.
 
@@ -72,6 +75,7 @@ def scrape(**options: Any) -> None:
 @click.argument("landmarks", metavar="CLEANED", type=INPUT_FOLDER)
 @STORE
 @settings_options("settings", ScrapeSettings, leave_out=("source",))
+@LOG
 def hypernyms(**options: Any) -> None:
     """Ask Wikidata what stands above the labels of CLEANED, as far as STORE does not know: what they are subclasses of.
 
@@ -93,6 +97,7 @@ def status(store: Path, table: Path | None, as_json: bool) -> None:
 @click.argument("store", type=GROWING_FILE)
 @TABLE
 @settings_options("settings", ScrapeSettings, leave_out=("refresh_older_than", "dump", "processes"))
+@LOG
 def retry(**options: Any) -> None:
     """Ask again for what failed in STORE, and for what it still lacks."""
     _report(pipeline.scrape(None, failed_too=True, **options), options["store"])
@@ -287,9 +292,9 @@ def build(source: Path, out: Path | None, **settings: Any) -> None:
         click.get_current_context().exit(FAILED)
 
 
-def _scrape(landmarks: Path, store: Path, settings: ScrapeSettings, **options: Any) -> None:
+def _scrape(landmarks: Path, store: Path, settings: ScrapeSettings, log: IO[str] | None, **options: Any) -> None:
     if settings.dump is None:
-        _report(pipeline.scrape(landmarks, store=store, settings=settings, **options), store)
+        _report(pipeline.scrape(landmarks, store=store, settings=settings, log=log, **options), store)
     else:
         outcomes, reading = pipeline.scrape_dump(landmarks, store=store, settings=settings, **options)
         _report(outcomes, store, str(reading))

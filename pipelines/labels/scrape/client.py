@@ -5,6 +5,7 @@ Rules: https://www.mediawiki.org/wiki/API:Etiquette and https://wikitech.wikimed
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import time
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from email.message import Message
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 from urllib.parse import urljoin
 
 import hiertree
@@ -259,15 +260,29 @@ class Pace:
 
 
 class Client:
-    """Asks politely."""
+    """Asks politely, and logs requests as JSON lines if there is a log."""
 
     def __init__(
-        self, transport: Transport, *, settings: ScrapeSettings, clock: Clock = REAL_TIME, store: Store | None = None
+        self,
+        transport: Transport,
+        *,
+        settings: ScrapeSettings,
+        clock: Clock = REAL_TIME,
+        log: IO[str] | None = None,
+        store: Store | None = None,
     ) -> None:
-        self.settings, self.clock, self._transport = settings, clock, transport
+        self.settings, self.clock, self.requests = settings, clock, 0
+        self._transport, self._log = transport, log
         self._pace = Pace(settings.requests_per_minute, clock, store)
         self._apis = (settings.commons_api, settings.wikidata_api)
         self._was_answered = False  # whether anything was, so that there is a connection
+
+    def note(self, event: str, **details: Any) -> None:
+        """Append a line to the log."""
+        if self._log is not None:
+            time = self.clock.now().isoformat(timespec="milliseconds")
+            self._log.write(json.dumps({"time": time, "event": event, **details}, ensure_ascii=False) + "\n")
+            self._log.flush()
 
     def ask(self, url: str, parameters: Mapping[str, str] | None, parse: Callable[[HttpAnswer], Read]) -> Read:
         """What ``parse`` makes of the answer; where it (or the transport) raises TryAgain, after a wait."""
@@ -284,6 +299,7 @@ class Client:
             if attempt == self.settings.max_retries or incomplete > MOST_INCOMPLETE:
                 break
             seconds = wait_before_retry(self.settings.backoff, attempt, last.after, random.random())  # noqa: S311
+            self.note("retry", reason=last.reason, seconds=round(seconds, 3))
             is_unusual = attempt > 0 or isinstance(last, NoConnection)
             if is_unusual and seconds <= LONGEST_SILENCE:  # a long wait says so itself
                 _log.warning("no answer (%s); retry %d in %.0f s", last.reason, attempt + 1, seconds)
@@ -303,6 +319,7 @@ class Client:
     def _get_once(self, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:
         is_api = url in self._apis  # whose rules are stricter; pages are slow as a matter of course
         self._pace.wait(spacing=60.0 / FASTEST["api"] if is_api and not is_loopback(url) else 0.0)
+        self.requests += 1
         start_time = self.clock.monotonic()
         try:
             answer = self._transport.get(url, parameters)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import IO, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from hiertree.errors import CategoryError, ScrapeError
@@ -75,6 +75,7 @@ def ask_missing(store: Store, client: Client, *, cutoff: int = 0) -> Counter[str
                 else:
                     answers = Counter(fact.status for fact in answer)
                     store.save(answer, source=stage_sources[stage].name, time=timestamp)
+                client.note("batch", stage=stage, asked=len(batch), answers=answers, reason=reason)
                 failures = failures + 1 if isinstance(answer, Unanswered | Unusable) else 0
                 if failures == MOST_FAILURES_IN_A_ROW:
                     problem = f"{failures} requests in a row without an answer ({reason})"
@@ -123,6 +124,7 @@ def scrape(
     columns: ColumnNames = GLDV2_COLUMNS,
     table: AnyPath | None = None,
     failed_too: bool = False,
+    log: IO[str] | None = None,
     clock: Clock = REAL_TIME,
 ) -> Tally:
     """Ask Wikimedia for the types of landmarks: only for what the store does not know yet.
@@ -136,6 +138,7 @@ def scrape(
         columns: what the columns are called.
         table: a CSV for ``labels build --instances``, written at the end.
         failed_too: also ask again for what failed in an earlier run.
+        log: a text file for JSON lines.
         clock: time.
 
     Returns:
@@ -156,7 +159,11 @@ def scrape(
         subjects.add_to(database)
         if failed_too:
             database.forget_failures()
-        ask_missing(database, Client(transport, settings=settings, clock=clock, store=database), cutoff=cutoff)
+        client = Client(transport, settings=settings, clock=clock, log=log, store=database)
+        try:
+            ask_missing(database, client, cutoff=cutoff)
+        finally:
+            client.note("end", requests=client.requests)
         return _finished(database, table)
 
 

@@ -73,6 +73,7 @@ SAME = [
     "labels scrape landmarks.csv --store store.sqlite --table landmarks.csv --contact a@b.c",
     "labels scrape landmarks.csv --store landmarks.csv --contact a@b.c",
     "labels scrape landmarks.csv --store same.csv --table same.csv --contact a@b.c",
+    "labels scrape landmarks.csv --store store.sqlite --json-lines landmarks.csv --contact a@b.c",
     "labels retry landmarks.csv --table landmarks.csv --contact a@b.c",
     "labels status landmarks.csv --table landmarks.csv",
     "labels tree folder --out folder/tree.html",

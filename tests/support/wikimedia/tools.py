@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime, timedelta, timezone
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from hiertree.pipelines.labels.scrape.client import Client, Clock, Transport
 from hiertree.pipelines.labels.scrape.scraping import ask_missing
@@ -48,12 +48,13 @@ def scrape(
     time: FakeTime,
     *,
     cutoff: int = 0,
+    log: IO[str] | None = None,
     source: Literal["api", "html"] = "api",
     **others: Any,
 ) -> Counter[str]:
     """Run a source in fake time; ``others`` are further settings."""
     settings = ScrapeSettings(contact=CONTACT, source=source, **wikimedia.options, **others)
-    client = Client(Transport(settings), settings=settings, clock=time.clock)
+    client = Client(Transport(settings), settings=settings, clock=time.clock, log=log)
     return ask_missing(store, client, cutoff=cutoff)
 
 

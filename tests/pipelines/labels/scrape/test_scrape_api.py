@@ -1,5 +1,6 @@
 """The api source against a loopback Wikimedia: what it finds, what it asks, and what it does not ask."""
 
+import io
 import json
 from collections import Counter
 
@@ -176,6 +177,17 @@ def test_a_store_of_another_table_is_refused_untouched(store):
     with pytest.raises(ScrapeError, match="landmark 1 is 'c1' there and 'other' here"):
         store.add_landmarks([LandmarkRow("9", "new", None, ""), LandmarkRow("1", "other", None, "")])
     assert store.counts()["landmarks"] == 3
+
+
+def test_the_log_tells_of_every_batch(store):
+    store.add_landmarks(places(20))
+    log = io.StringIO()
+    with Wikimedia(World.numbered(20)) as wikimedia:
+        scrape(store, wikimedia, FakeTime(), log=log)
+    lines = [json.loads(line) for line in log.getvalue().splitlines()]
+    assert len(lines) == len(wikimedia.asked)
+    assert (lines[0]["event"], lines[0]["stage"], lines[0]["asked"]) == ("batch", "page", 20)
+    assert lines[0]["answers"] == {"found": 16, "moved": 2, "missing": 1, "no item": 1}
 
 
 def test_the_stages_of_a_landmark_can_be_followed_in_sql(store):

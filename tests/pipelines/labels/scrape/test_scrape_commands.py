@@ -41,11 +41,12 @@ def table(tmp_path):
 
 @pytest.mark.parametrize("source", ["api", "html"])
 def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source):
-    store, types = tmp_path / "s.sqlite", tmp_path / "scraped.csv"
+    store, types, log = tmp_path / "s.sqlite", tmp_path / "scraped.csv", tmp_path / "log.jsonl"
     with Wikimedia(World.numbered(60)) as wikimedia:
-        options = ["--source", source, "--table", types, *web_options(wikimedia)]
+        options = ["--source", source, "--table", types, "--json-lines", log, *web_options(wikimedia)]
         assert run("scrape", table, "--store", store, *options) == 0
     assert "60 landmarks\n      48 labeled" in capsys.readouterr().out
+    assert json.loads(log.read_text().splitlines()[-1])["requests"] == len(wikimedia.asked)
     plan = {"landmarks": table, "instances": types, "columns": {"item_ids": "item_ids"}, "clean": {"multi": "all"}}
     result = build({**plan, "cluster": {"clusters": 1}}, out=tmp_path / "out")
     assert result.report["landmarks"] == 60
@@ -58,6 +59,14 @@ def test_status_of_a_store_without_pages_says_nothing_of_their_time(tmp_path, ca
     assert run("scrape", table, "--store", store, "--contact", CONTACT) == 0
     assert run("status", store) == 0
     assert "0 failures\n" in capsys.readouterr().out
+def test_a_log_that_breaks_off_does_not_swallow_the_next_line(table, tmp_path):
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"event": "end"}\n{"event": "bat')
+    with Wikimedia(World.numbered(60)) as wikimedia:
+        assert run("scrape", table, "--store", tmp_path / "s.sqlite", "--json-lines", log, *web_options(wikimedia)) == 0
+    first, half, *lines = log.read_text().splitlines()
+    assert (first, half) == ('{"event": "end"}', '{"event": "bat')
+    assert [json.loads(line)["event"] for line in lines][-1] == "end"
 
 
 def test_status_says_what_is_there_and_retry_asks_for_what_failed(table, tmp_path, capsys):
