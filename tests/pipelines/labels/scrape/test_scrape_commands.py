@@ -59,6 +59,8 @@ def test_status_of_a_store_without_pages_says_nothing_of_their_time(tmp_path, ca
     assert run("scrape", table, "--store", store, "--contact", CONTACT) == 0
     assert run("status", store) == 0
     assert "0 failures\n" in capsys.readouterr().out
+
+
 def test_a_log_that_breaks_off_does_not_swallow_the_next_line(table, tmp_path):
     log = tmp_path / "log.jsonl"
     log.write_text('{"event": "end"}\n{"event": "bat')
