@@ -34,12 +34,12 @@ PathKind = Literal["file", "folder", "either"]
 class DeclaredPath(click.Path):
     """The path of a file or folder that a command reads (``"input"``), replaces or adds to (``"grows"``).
 
-    One that need not exist is looked for by the command itself.
+    One that need not exist is looked for by the command itself; ``siblings`` are suffixes of further outputs.
     """
 
-    def __init__(self, role: Role, kind: PathKind, *, exists: bool = False) -> None:
+    def __init__(self, role: Role, kind: PathKind, *, exists: bool = False, siblings: tuple[str, ...] = ()) -> None:
         super().__init__(exists=exists, file_okay=kind != "folder", dir_okay=kind != "file", path_type=Path)
-        self.role = role
+        self.role, self.siblings = role, siblings
         self.is_output_file = role == "output" and kind == "file"
 
     @override
@@ -51,6 +51,7 @@ class DeclaredPath(click.Path):
     def paths(self, value: Path) -> Iterator[Path]:
         """The files or folders that a value names."""
         yield value
+        yield from (value.with_suffix(suffix) for suffix in self.siblings)
 
 
 class Name(click.types.StringParamType):
@@ -162,7 +163,7 @@ class CheckedCommand(click.Command):
         return result
 
     def _say_what_was_written(self, ctx: click.Context) -> None:
-        outputs = self._paths(ctx, lambda kind: kind.role != "input")
+        outputs = self._paths(ctx, lambda kind: kind.role != "input" and isinstance(kind, DeclaredPath))
         if names := [str(path) for path in outputs if path.exists()]:
             click.echo(f"written to {', '.join(names)}", err=True)
             if self.then:

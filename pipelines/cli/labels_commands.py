@@ -35,6 +35,7 @@ from .checked_paths import (
     LOG_FILE,
     OUTPUT_FILE,
     OUTPUT_FOLDER,
+    DeclaredPath,
 )
 from .checked_paths import command as checked_command
 from .options import json_option, no_browser_option, port_option, print_report, settings_options, typed_options
@@ -47,6 +48,7 @@ OUT = click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to m
 INSTANCES = click.option(
     "--instances", type=INPUT_FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself."
 )
+PAGE = DeclaredPath("output", "file", siblings=(".svg", ".png"))
 FAILED = 3  # the status with which a command ends that left landmarks without an answer
 
 
@@ -232,10 +234,10 @@ def diff(a: Path, b: Path, out: Path | None, as_json: bool) -> None:
 
 @command(example="hiertree labels tree exported --out tree.html")
 @click.argument("export", type=INPUT_FOLDER)
-@click.option("--out", type=OUTPUT_FILE, required=True, help="HTML file.")
+@click.option("--out", type=PAGE, required=True, help="HTML file; a drawing, .svg and .png, is put beside it.")
 @settings_options("settings", TreeSettings)
 def tree(export: Path, out: Path, settings: TreeSettings) -> None:
-    """Show the tree of EXPORT as a page to explore and search.
+    """Show the tree of EXPORT as a page to explore and search, and as a drawing.
 
     EXPORT is a folder made by 'labels export' or 'labels build'. The page is one file that needs nothing else.
     """

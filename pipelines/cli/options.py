@@ -121,7 +121,7 @@ def _option(name: str, info: FieldInfo) -> Option:
 
 def _type_of(info: FieldInfo) -> Any:
     """The click type of a field; text if pydantic must decide, as for a number or ``auto``."""
-    from ..labels.steps import FILE_OR_NAME
+    from ..labels.steps import FILE_OR_NAME, GROWS
 
     kinds = [kind for kind in (get_args(info.annotation) or (info.annotation,)) if kind not in (type(None), Ellipsis)]
     if get_origin(info.annotation) is Literal:
@@ -131,7 +131,7 @@ def _type_of(info: FieldInfo) -> Any:
     if get_origin(info.annotation) is tuple and kinds == [Path]:
         return NAME_OR_INPUT
     if kinds == [Path]:
-        return INPUT_PATH
+        return GROWING_FOLDER if GROWS in info.metadata else INPUT_PATH
     if FILE_OR_NAME in info.metadata:
         return NAME_OR_INPUT
     return NAME if kinds == [str] else kinds[0] if len(kinds) == 1 else str

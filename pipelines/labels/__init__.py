@@ -1,6 +1,6 @@
 """Hierarchical labels from raw landmark ids: scrape, clean, embed, cluster, name, review, export.
 
-A step (``clean_step`` … ``images_step``) raises TableError where a table or the folder before cannot be read as asked,
+A step (``clean_step`` … ``show_tree``) raises TableError where a table or the folder before cannot be read as asked,
 OptionError where an option is out of range or ``out`` holds other files; ScrapeError, ReviewError, ImageError and
 MissingResourceError say what is wrong with a store, a log, an image, or weights that are out of reach.
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hiertree.errors import require_package
 
 _PARSERS = ("bs4", "mwparserfromhell", "pyarrow")
-_PACKAGES = (*_PARSERS, "faiss", "requests", "scipy", "sklearn", "starlette", "uvicorn")
+_PACKAGES = (*_PARSERS, "faiss", "matplotlib", "requests", "scipy", "sklearn", "starlette", "uvicorn")
 
 
 def check_packages() -> None:
@@ -27,7 +27,7 @@ def check_packages() -> None:
 if TYPE_CHECKING or all(map(find_spec, _PACKAGES)):
     from .cleaning import CleanSettings, clean_landmarks, clean_step
     from .cluster.clustering import choose_k, spherical_kmeans
-    from .cluster.proposal_files import read_proposal, write_proposal
+    from .cluster.proposal_files import check_proposal, read_proposal, write_proposal
     from .cluster.proposing import Cluster, LabelPlace, Proposal, propose
     from .cluster.step import ClusterSettings, cluster_step
     from .encode.encoders import EncoderSettings
@@ -36,11 +36,11 @@ if TYPE_CHECKING or all(map(find_spec, _PACKAGES)):
     from .export.differences import compare_exports
     from .export.images import ImagesSettings, images_step
     from .export.step import ExportSettings, export_step
-    from .export.tree_page import TreeSettings
+    from .export.tree_page import TreeSettings, show_tree
     from .filling import FillSettings, fill_step
     from .label_texts import normalize_label
-    from .landmarks import ColumnNames, read_kept, read_landmarks
-    from .plan import BuildResult, LabelsPlan, build
+    from .landmarks import ColumnNames, read_kept, read_landmarks, write_kept
+    from .plan import BuildResult, LabelsPlan, build, check_plan, read_plan
 else:
 
     def __getattr__(name: str) -> Any:
@@ -68,6 +68,8 @@ __all__ = [
     "TextEncoder",
     "TreeSettings",
     "build",
+    "check_plan",
+    "check_proposal",
     "choose_k",
     "clean_landmarks",
     "clean_step",
@@ -80,7 +82,10 @@ __all__ = [
     "propose",
     "read_kept",
     "read_landmarks",
+    "read_plan",
     "read_proposal",
+    "show_tree",
     "spherical_kmeans",
+    "write_kept",
     "write_proposal",
 ]

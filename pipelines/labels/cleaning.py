@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -22,6 +22,7 @@ from hiertree.io.reading import reading_json
 from hiertree.io.tables import write_table
 
 from .encode.hypernyms import EDGE_COLUMNS, read_hypernyms
+from .encode.phrases import parse
 from .label_texts import is_wikimedia_page, normalize_label, spelling_key
 from .landmarks import (
     DROPPED,
@@ -59,6 +60,7 @@ _REMEDIES: dict[Reason, str] = {
     "Wikimedia page": "list places, not Wikimedia's own pages",
     "irrelevant label": "review the labels again",
 }
+_JOINED_BY = (";", ",")  # what may stand between values instead of the separator
 _MENDED_SHOWN = 3
 
 
@@ -264,7 +266,8 @@ class CleanStep(LabelStep[tuple[Cleaned, dict[str, Any]]]):
             landmarks, unknown_ids = read_stored(self.landmarks, self.store, columns=columns)
         cleaning = clean_landmarks(landmarks, multi=self.settings.multi, unnamed=self.settings.unnamed)
         report = cleaning_report(cleaning, unknown_ids=unknown_ids)
-        ids = _own_ids(cleaning)
+        joined_values, ids = _joined_values(cleaning.labels, self.settings.separator), _own_ids(cleaning)
+        report |= {"joined_values": joined_values} if joined_values else {}
         return cleaning, report | ({"own_ids": {"landmarks": ids, "column": columns.instance_of}} if ids else {})
 
     def _write(self, result: tuple[Cleaned, dict[str, Any]], folder: Path) -> None:
@@ -285,6 +288,17 @@ def cleaning_report(cleaning: Cleaned, *, unknown_ids: int) -> dict[str, Any]:
         "scraped_ids_without_landmark": unknown_ids,
         "mended_labels": cleaning.mended,
     }
+
+
+def _joined_values(labels: Collection[str], separator: str) -> dict[str, list[str]]:
+    """Labels that look like several joined values, by separator: every value is a label too, or a known noun."""
+    labels_by_separator: dict[str, list[str]] = {}
+    for sign in _JOINED_BY:
+        for label in sorted(labels):
+            parts = [normalize_label(part) for part in label.split(sign)]
+            if sign != separator and len(parts) > 1 and all(part in labels or parse(part).certain for part in parts):
+                labels_by_separator.setdefault(sign, []).append(label)
+    return labels_by_separator
 
 
 def _own_ids(cleaning: Cleaned) -> int:
@@ -322,6 +336,10 @@ def describe_cleaning(report: Mapping[str, Any]) -> str:
         first = ", ".join(f"{text!r} → {label!r}" for text, label in list(mended_labels.items())[:_MENDED_SHOWN])
         ellipsis = ", …" if len(mended_labels) > _MENDED_SHOWN else ""
         lines.append((len(mended_labels), f"texts normalized: {first}{ellipsis}"))
+    for sign, labels in report.get("joined_values", {}).items():
+        lines.append(
+            (len(labels), f"labels look like several values, {labels[0]!r} for instance: --separator {sign!r}")
+        )
     return "\n".join(f"{number:8d} {text}" for number, text in lines)
 
 

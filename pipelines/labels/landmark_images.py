@@ -29,7 +29,7 @@ from .steps import Settings, option
 
 _FOLDERS = 64  # whose lists of images are kept
 _SIMPLE = re.compile(r"[\w.-]+")
-_CHUNK = 256  # landmarks whose images are held as vectors at a time
+_CHUNK = 2048  # images that are held as vectors at a time
 
 
 class ImageFolderSettings(Settings):
@@ -108,13 +108,18 @@ def _images_by_stem(root: Path, folder: Path) -> Mapping[str, Sequence[Path]]:
     return files
 
 
+def image_column(names: Iterable[str], path: AnyPath) -> str:
+    """The column of image ids: ``image_id`` or ``id``, or ``images``, with several in a cell, as in train_clean.csv."""
+    column = next((name for name in ("image_id", "id", "images") if name in names), None)
+    if column is None:
+        raise TableError(f"{path}: no column of images", expected="image_id, id or images")
+    return column
+
+
 def _image_ids(path: AnyPath) -> Mapping[str, list[str]]:
-    """The images of landmarks: ``image_id`` or ``id``, or ``images``, with several in a cell, as in train_clean.csv."""
     images: defaultdict[str, list[str]] = defaultdict(list)
     for table in read_table_parts(path, required=["landmark_id"]):
-        column = next((name for name in ("image_id", "id", "images") if name in table.columns), None)
-        if column is None:
-            raise TableError(f"{path}: no column of images", expected="image_id, id or images")
+        column = image_column(table.columns, path)
         for line, landmark, cell in zip(table.index, table["landmark_id"], table[column], strict=True):
             for image in cell.split() if column == "images" else [cell.strip()]:
                 if not _SIMPLE.fullmatch(image) or ".." in image:
@@ -137,8 +142,7 @@ class EncodedImages:
         if not image_paths:
             return
         encode = _tower(self.encoder)
-        chunks = [image_paths[start : start + _CHUNK] for start in range(0, len(image_paths), _CHUNK)]
-        for chunk in track(chunks, description="images through CLIP, in chunks"):
+        for chunk in track(list(_chunks(image_paths)), description="images through CLIP, in chunks"):
             vectors = encode([path for _, paths in chunk for path in paths])
             ends = np.cumsum([len(paths) for _, paths in chunk])
             yield from zip((landmark for landmark, _ in chunk), np.split(vectors, ends[:-1]), strict=True)
@@ -175,6 +179,20 @@ class StoredVectors:
     def identity(self, landmarks: Iterable[str]) -> dict[str, Any]:
         """The number of vectors; the file itself is hashed as an input."""
         return {"images": sum(len(self._rows.get(landmark, ())) for landmark in landmarks)}
+
+
+def _chunks(image_paths: Sequence[tuple[str, list[Path]]]) -> Iterator[list[tuple[str, list[Path]]]]:
+    """Groups of whole landmarks with about ``_CHUNK`` images each."""
+    chunk: list[tuple[str, list[Path]]] = []
+    images = 0
+    for landmark, paths in image_paths:
+        chunk.append((landmark, paths))
+        images += len(paths)
+        if images >= _CHUNK:
+            yield chunk
+            chunk, images = [], 0
+    if chunk:
+        yield chunk
 
 
 def _tower(encoder: ClipEncoder) -> Callable[[Sequence[Path]], NDArray[np.float32]]:

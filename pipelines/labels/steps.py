@@ -24,12 +24,16 @@ from hiertree.io.reading import read_json, reading_file
 
 from ..settings import Section
 
-FILE_OR_NAME = "a file, or a name"  # a mark in the annotation of a field
+FILE_OR_NAME, GROWS = "a file, or a name", "a folder that gains files"  # marks in the annotation of a field
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
 FileOrName = Annotated[str, FILE_OR_NAME]
 AnySettings = TypeVar("AnySettings", bound="Settings")
 HISTORY, REPORT, LABELS, HYPERNYMS = "history.json", "report.json", "labels.csv", "hypernyms.csv"
+FROM_A_TABLE = (
+    "from a table of landmarks, 'hiertree labels scrape TABLE --store STORE --contact YOU' asks for their types and "
+    "'hiertree labels clean TABLE --store STORE --out cleaned' makes the first folder"
+)
 Result = TypeVar("Result")
 
 
@@ -41,7 +45,8 @@ def option(default: Any, description: str, *, name: str | None = None, **checks:
 class Settings(Section):
     """Base of the settings of a step; a bad value raises OptionError.
 
-    A field's name is its key in ``labels.yaml``; its description is its option's help. Paths are read.
+    A field's name is its key in ``labels.yaml``; its description is its option's help. A path is read, unless it is
+    marked ``GROWS``.
     """
 
     if not TYPE_CHECKING:  # type checkers know the fields
@@ -154,6 +159,9 @@ class LabelStep(ABC, Generic[Result]):
 
     def run(self, out: AnyPath) -> Result:
         """Make the folder ``out``: whole, with its manifest, or not at all."""
+        if self.reads and Path(self.source).is_file():
+            problem = f"{self.source} is a file"
+            raise TableError(problem, expected=f"a folder made by '{self.made_by}'", remedy=FROM_A_TABLE)
         for name in (*self.reads, MANIFEST) if self.reads else ():
             if not (Path(self.source) / name).is_file():
                 raise TableError(f"{self.source} holds no {name}", expected=f"a folder made by '{self.made_by}'")

@@ -13,10 +13,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import hiertree
 from hiertree.errors import TableError
 from hiertree.io.files import AnyPath, write_json, write_text
-from hiertree.io.tables import write_table
+from hiertree.io.tables import read_columns, read_table_parts, write_table
 
 from ...pages import markdown_code
 from ..cleaning import describe_cleaning, read_report
@@ -32,6 +34,7 @@ from ..cluster.proposing import Cluster, Proposal
 from ..cluster.step import COMMAND as CLUSTER_COMMAND
 from ..cluster.step import describe_proposal
 from ..encode.phrases import KINDS
+from ..landmark_images import image_column
 from ..landmarks import (
     DROPPED,
     LANDMARKS,
@@ -62,11 +65,12 @@ _ONE_RUN = f"{PROPOSAL} and {LANDMARKS} of one run"
 
 
 class ExportSettings(Settings):
-    """The name of the exported table."""
+    """The name of the exported table, and the images that the data card counts."""
 
     split: str = option(
         "", "Call the table SPLIT_label_to_hierarchical.csv, as GLDv2 does.", pattern=r"^[A-Za-z0-9_-]*$"
     )
+    image_table: Path | None = option(None, "CSV of image ids and landmark_id, whose images the data card counts.")
 
 
 DEFAULTS = ExportSettings()
@@ -99,8 +103,9 @@ class ExportStep(LabelStep[Exported]):
     def record(self) -> StepRecord:
         """The proposal, and the log of its review."""
         reviews = () if self.review is None else (self.review,)
-        inputs = (*self.read_files, *hypernyms_of(self.source), *reviews)
-        return StepRecord(COMMAND, self.settings.model_dump(), inputs)
+        tables = () if self.settings.image_table is None else (self.settings.image_table,)
+        inputs = (*self.read_files, *hypernyms_of(self.source), *reviews, *tables)
+        return StepRecord(COMMAND, self.settings.model_dump(include={"split"}), inputs)
 
     def _compute(self) -> Exported:
         proposed = read_proposal(self.source)
@@ -140,6 +145,7 @@ class ExportStep(LabelStep[Exported]):
             "columns": HierarchicalRow._fields,
             "level_names": tree.level_names,
             "split": split,
+            "images": _counted_images(self.settings.image_table, tree.leaves),
             "report": report,
             "history": history_of(self.source),
             "review": report.get("review", {}),
@@ -147,6 +153,24 @@ class ExportStep(LabelStep[Exported]):
             "has_hypernyms": bool(hypernyms_of(self.source)),
         }
         write_text(folder / CARD, _card(facts))
+
+
+def _counted_images(table: Path | None, landmarks: Sequence[Any]) -> dict[str, Any]:
+    """The images of a table, and how many of them are of these landmarks."""
+    if table is None:
+        return {}
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = image_column(next(read_table_parts(table)).columns, table)
+    rows = read_columns(table, {"landmark_id": "text", column: "text"})
+    is_kept = pc.is_in(rows["landmark_id"], value_set=pa.array(map(str, landmarks), pa.string()))
+    if column == "images":
+        counts = pc.count_substring_regex(rows[column], r"\S+")
+    else:
+        counts = pa.array(np.ones(len(rows), dtype=np.int64))
+    all_images, kept_images = (pc.sum(numbers).as_py() or 0 for numbers in (counts, pc.filter(counts, is_kept)))
+    return {"table": table.name, "read": all_images, "kept": kept_images}
 
 
 def _card(facts: Mapping[str, Any]) -> str:

@@ -1,32 +1,47 @@
-"""``hiertree labels tree``: an export as a page that unfolds.
+"""``hiertree labels tree``: an export as a page that unfolds, with a drawing of the same name as SVG and PNG.
 
-The page shows kinds, groups, supercategories and labels with their counts, and examples of landmarks.
+The page shows kinds, groups, supercategories and labels with their counts, and examples of landmarks. The drawing has
+a column for each level and a block for each node, as high as the number of its landmarks.
 """
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from hiertree.datasets.readers.images import decode
 from hiertree.errors import TableError
-from hiertree.io.files import AnyPath, write_text
+from hiertree.io.files import AnyPath, replacing, write_text
 from hiertree.io.tables import read_table
 from hiertree.tree import LabelTree
 from hiertree.tree.formats import as_integers
 
-from ...pages import data_uri, fill_page
+from ...pages import STYLE, data_uri, fill_page
+from ..encode.phrases import NATURAL
 from ..landmark_images import ImageFolderSettings
 from ..landmarks import SEPARATOR, unique_ids
 from ..scrape.titles import landmark_name
 from ..steps import LabelStep, StepRecord, option
 from .tables import TREE, HierarchicalRow, export_folder, hierarchical_table
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 EXAMPLES = 6
 _LEVELS = {"natural_or_human_made": "kind", "hierarchical_label": "supercategory"}
 Example = tuple[str, str]  # a landmark's id and name
+_HEIGHT, _SMALLEST_TEXT = 11.0, 0.009  # inches; share of the whole below which a block has no name
+_PALER = (0.95, 0.75, 0.55, 0.4, 0.3)
+_NATURAL_COLOR, _HUMAN_MADE_COLOR, _INK = "#2c7a4b", "#5747b8", "#23211e"
+_STYLE: Any = {**STYLE, "svg.fonttype": "path", "text.color": _INK, "font.size": 9}
+_NO_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
 COMMAND = "hiertree labels tree"
 PAGE = "index.html"
 
@@ -89,6 +104,70 @@ def level_sizes(root: TreeNode) -> dict[str, int]:
     return dict(sizes)
 
 
+def draw_tree(stem: Path, root: TreeNode) -> None:
+    """Write ``stem.svg`` and ``stem.png``, down to the supercategories; the same tree gives the same bytes.
+
+    Characters that matplotlib's font lacks are boxes, and a warning says so.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    columns = len(level_sizes(root)) - 1
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(2.6 * columns, _HEIGHT), layout="constrained")
+        axes = figure.subplots()
+        axes.set(xlim=(0, columns), ylim=(root.count, 0))
+        axes.axis("off")
+        start = 0
+        for kind in root.children:
+            color = _NATURAL_COLOR if kind.name == NATURAL else _HUMAN_MADE_COLOR
+            _draw(axes, kind, depth=0, start=start, color=color, total=root.count)
+            start += kind.count
+        with _missing_glyphs_in_one_warning(stem):
+            _save(figure, stem)
+
+
+@contextmanager
+def _missing_glyphs_in_one_warning(stem: Path) -> Iterator[None]:
+    """Merge matplotlib's warnings about missing characters into one; leave other warnings alone."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", _NO_GLYPH.pattern)
+        yield
+    missing = set()
+    for warning in caught:
+        if match := _NO_GLYPH.match(str(warning.message)):
+            missing.add(chr(int(match[1])))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    if missing:
+        text = f"{stem.name}.svg and .png show boxes for {len(missing)} characters, {min(missing)!r} for instance"
+        remedy = "set font.family in matplotlibrc to a font that has them; the page shows them"
+        warnings.warn(f"{text}: {remedy}", UserWarning, stacklevel=4)
+
+
+def _save(figure: Figure, stem: Path) -> None:
+    """Write both files without time or version in them."""
+    with replacing(stem.with_suffix(".svg")) as temporary:
+        figure.savefig(temporary, format="svg", metadata={"Date": None, "Creator": None})
+    with replacing(stem.with_suffix(".png")) as temporary:
+        figure.savefig(temporary, format="png", dpi=150, metadata={"Software": None})
+
+
+def _draw(axes: Axes, node: TreeNode, *, depth: int, start: int, color: str, total: int) -> None:
+    """Draw a node and those below it, labels apart."""
+    if not node.children:
+        return
+    middle, alpha = start + node.count / 2, _PALER[min(depth, len(_PALER) - 1)]
+    axes.barh(middle, 0.98, left=depth, height=node.count, color=color, alpha=alpha, edgecolor="white")
+    if node.count >= _SMALLEST_TEXT * total:
+        ink = "white" if depth == 0 else "black"
+        name = node.name if len(node.name) <= 34 else f"{node.name[:33]}…"
+        axes.text(depth + 0.03, middle, f"{name}  {node.count}", va="center", fontsize=7.5, color=ink)
+    for child in node.children:
+        _draw(axes, child, depth=depth + 1, start=start, color=color, total=total)
+        start += child.count
+
+
 class TreeSettings(ImageFolderSettings):
     """Settings of the page."""
 
@@ -112,7 +191,7 @@ DEFAULTS = TreeSettings()
 
 
 def show_tree(export: AnyPath, *, out: AnyPath, settings: TreeSettings = DEFAULTS) -> None:
-    """Write ``out``, a page; the same export and images give the same bytes.
+    """Write ``out``, a page, and the drawing of the same name; the same export and images give the same bytes.
 
     Args:
         export: a folder made by ``labels export`` or ``labels build``.
@@ -126,11 +205,12 @@ def _show(root: TreeNode, out: Path, settings: TreeSettings) -> None:
     pictures = {landmark: data_uri(decode(path, name=str(path))) for landmark, path in settings.pictured(root).items()}
     page = {"title": settings.title, "root": root, "levels": level_sizes(root), "pictures": pictures}
     write_text(out, fill_page(__package__, page, scripted=True))
+    draw_tree(out.with_suffix(""), root)
 
 
 @dataclass(frozen=True)
 class TreeStep(LabelStep[TreeNode]):
-    """A folder of the page, ``index.html``."""
+    """A folder of the page, ``index.html``, and the drawing."""
 
     export: AnyPath
     settings: TreeSettings

@@ -7,7 +7,7 @@ import pytest
 from tiny_clip import CONFIG, MODEL, save_tiny_clip
 
 from hiertree.errors import DeviceError, MissingResourceError, OptionError
-from hiertree.pipelines.labels import ClipEncoder
+from hiertree.pipelines.labels import ClipEncoder, propose
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +47,13 @@ def test_a_folder_or_a_torch_file_holds_the_same_weights(weights):
     from_safetensors = encoder(weights).encode(["lake"])
     assert np.allclose(encoder(weights, "open_clip_model.pt").encode(["lake"]), from_safetensors, atol=1e-6)
     assert np.allclose(ClipEncoder(model=f"local-dir:{weights}").encode(["lake"]), from_safetensors, atol=1e-6)
+
+
+def test_the_whole_proposal_runs_on_clip(weights):
+    counts = {"lake": 3, "pond": 1, "road bridge": 2, "church": 2, "mosque": 1}
+    proposal = propose(counts, encoder(weights), clusters=2)
+    assert {place.label for cluster in proposal.clusters for place in cluster.labels} == set(counts)
+    assert proposal == propose(counts, encoder(weights), clusters=2)
 
 
 def test_settings_name_the_weights_file_by_its_hash(weights):

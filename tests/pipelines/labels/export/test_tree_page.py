@@ -9,7 +9,9 @@ from PIL import Image
 from hiertree.errors import ImageError, TableError
 from hiertree.pipelines.labels.export.tables import HierarchicalRow
 from hiertree.pipelines.labels.export.tree_page import (
+    TreeNode,
     TreeSettings,
+    draw_tree,
     level_sizes,
     show_tree,
     tree_of,
@@ -68,7 +70,8 @@ def test_the_page_is_one_file_and_the_same_every_time(export, images, tmp_path):
     for name in ("a.html", "b.html"):
         show_tree(export, out=tmp_path / name, settings=TreeSettings(title="Trees & <lakes>", images=images))
     text = (tmp_path / "a.html").read_text()
-    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    for end in ("html", "svg", "png"):
+        assert (tmp_path / f"a.{end}").read_bytes() == (tmp_path / f"b.{end}").read_bytes()
     assert not re.search(r"(src|href)=\"(?!data:)", text)
     assert "<title>Trees &amp; &lt;lakes&gt;</title>" in text
     assert text.count("<script") == 1
@@ -125,3 +128,15 @@ def test_the_page_is_searched_and_unfolded_by_keyboard(export, images, tmp_path)
         assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
     finally:
         browser.quit()
+
+
+def test_all_characters_that_the_drawing_cannot_show_are_one_warning(tmp_path):
+    leaf = TreeNode("9", "label", 1, (), ())
+    lakes = TreeNode("城湖", "supercategory", 1, (leaf,), ())
+    root = TreeNode("all", "all", 1, (TreeNode("natural", "kind", 1, (lakes,), ()),), ())
+    with pytest.warns(
+        UserWarning, match=r"tree\.svg and \.png show boxes for 2 characters, .*font\.family"
+    ) as warnings_of_step:
+        draw_tree(tmp_path / "tree", root)
+    assert len(warnings_of_step) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"tree.svg", "tree.png"}
