@@ -55,7 +55,7 @@ def load_archives(root: AnyPath, split: str | None = None, *, levels: Sequence[s
 
 
 class LabeledArchives:
-    """The images of archives in one folder, the sample of each, and the members with labels by kind and sample."""
+    """The images of archives in one folder; with labels, the sample of each, and the members by kind and sample."""
 
     def __init__(self, archives: Sequence[Path], *, with_labels: bool = True) -> None:
         folder = archives[0].parent
@@ -74,7 +74,7 @@ class LabeledArchives:
         self.images = TarImages(folder, self._index, image_names, rows=rows)
         self.members = {suffix: self._contents(names, suffix) for suffix in (CLASS, "json") if with_labels}
         stems = {stem for contents in self.members.values() for stem in contents}
-        self.samples = [_sample(name, stems) for name in image_names]
+        self.samples = [_sample(name, stems) for name in image_names] if with_labels else []
 
     def _contents(self, names: Sequence[str], suffix: str) -> dict[str, bytes]:
         """The contents of all members of one kind, by their names without its suffix."""

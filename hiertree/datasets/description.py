@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 import yaml
@@ -20,17 +20,30 @@ from ..io.files import AnyPath
 from ..options import check_choice
 from .image_dataset import ImageDataset
 from .labels_to_paths import label_paths
-from .readers.images import FileImages, inside
+from .readers.file_names import inside
+from .readers.images import FileImages
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
+    from typing_extensions import Required, Unpack
 
-    from ..tree.label_rows import Where
+    from ..tree.label_rows import LeafKey, Row, Where
     from .readers.images import ImageSource
     from .readers.text_lists import SplitRows
 
 Verify = Literal["published", "structure"]
 LOOKED_FOR = 64  # images of a split that a loader looks for
+
+
+class SplitOptions(TypedDict, total=False):
+    """Options of :meth:`Benchmark.dataset`, which explains them, that its callers pass on."""
+
+    verify: Required[str]
+    level_names: Sequence[str] | None
+    leaf: LeafKey
+    ancestors: Mapping[Any, Row] | None
+    parts: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,20 +179,32 @@ class Benchmark:
         labels: Sequence[Any],
         images: ImageSource,
         *,
+        where: Where,
+        earlier_rows: int = 0,
         verify: str,
+        level_names: Sequence[str] | None = None,
+        leaf: LeafKey = "label",
+        ancestors: Mapping[Any, Row] | None = None,
         parts: Mapping[str, Any] = MappingProxyType({}),
-        **labeling: Any,
     ) -> ImageDataset:
         """The data set of a split whose sizes were compared with the published ones.
 
-        ``labels`` are columns, which :func:`label_paths` takes with the further options. ``parts`` are index arrays;
+        ``labels`` are columns, which :func:`label_paths` takes with ``where``, ``earlier_rows``, ``leaf`` and
+        ``ancestors``; the levels are the benchmark's unless ``level_names`` says otherwise. ``parts`` are index arrays;
         with ``queries`` and ``gallery``, the images are those of "test", of which the splits "query" and "gallery" are
         parts with the same tree.
 
         Raises:
             TableError: the sizes differ, and ``verify`` is "published".
         """
-        tree, paths = label_paths(labels, **{"level_names": self.levels, **labeling})
+        tree, paths = label_paths(
+            labels,
+            level_names=level_names or self.levels,
+            where=where,
+            leaf=leaf,
+            earlier_rows=earlier_rows,
+            ancestors=ancestors,
+        )
         part = {"query": parts.get("queries"), "gallery": parts.get("gallery")}.get(split)
         full_split = split if part is None else "test"
         self.verify(full_split, len(images), len(np.unique(paths[:, -1])), verify)
@@ -192,7 +217,13 @@ class Benchmark:
         return dataset.select(part, split=split)
 
     def listed_dataset(
-        self, split: str, rows: SplitRows, labels: Sequence[Any], folder: Path, names: Any, **options: Any
+        self,
+        split: str,
+        rows: SplitRows,
+        labels: Sequence[Any],
+        folder: Path,
+        names: Sequence[str] | pd.Series[str],
+        **options: Unpack[SplitOptions],
     ) -> ImageDataset:
         """As :meth:`dataset`, of image files below a folder: ``labels`` and ``names`` are columns of all the rows."""
         images = self.image_files(folder, names[rows.earlier_rows :], lambda row: rows.where(rows.earlier_rows + row))

@@ -173,30 +173,24 @@ def from_huggingface(
         image="img")``
     """
     require_package("datasets", extra="interop")
-    import datasets as huggingface
-
     check_level_columns(levels)
-    parts = []
-    if isinstance(rows, huggingface.DatasetDict):
-        split_name = name_in(rows, split or "")
-        if split_name is None:
-            problem, remedy = f"a DatasetDict, split={split!r}", f"pass split=, one of {', '.join(rows)}"
-            raise InputError(problem, expected="the name of a split", remedy=remedy)
-        earlier_parts = [rows[name] for name in splits_before(sorted(rows), split_name)]
-        parts, rows = [part for part in earlier_parts if set(levels) <= set(part.features)], rows[split_name]
+    earlier_parts, rows = _split_and_earlier_parts(rows, split)
     _check_rows(rows, image, levels)
-    first_rows = [(part, row, labels) for part in (*parts, rows) for labels, row in _classes(part, levels).items()]
-    labels = [_labels(rows, level) for level in levels]
+    class_rows: list[Row] = []  # the classes in the order of their numbers, and in which row each stands first
+    places: list[str] = []
+    for part in (*earlier_parts, rows):
+        if set(levels) <= set(part.features):
+            classes = _classes(part, levels)
+            of_part = "" if part is rows else f" of {part.split or 'the data set'}"
+            class_rows += classes
+            places += [f"row {row}{of_part}" for row in classes.values()]
     columns = [
-        np.array([*(row[level] for *_, row in first_rows), *column], dtype=object)
-        for level, column in enumerate(labels)
+        np.array([*(row[level] for row in class_rows), *_labels(rows, name)], dtype=object)
+        for level, name in enumerate(levels)
     ]
 
     def row_name(place: int) -> str:
-        if place >= len(first_rows):
-            return f"row {place - len(first_rows)}"
-        part, row, _ = first_rows[place]
-        return f"row {row}" if part is rows else f"row {row} of {part.split or 'the data set'}"
+        return places[place] if place < len(places) else f"row {place - len(places)}"
 
     tree, paths = label_paths(
         columns,
@@ -205,10 +199,23 @@ def from_huggingface(
         uneven=uneven,
         gaps=gaps,
         where=row_name,
-        earlier_rows=len(first_rows),
+        earlier_rows=len(class_rows),
     )
     name, split = str(rows.info.dataset_name or "huggingface"), split or str(rows.split or "all")
     return ImageDataset(name=name, split=split, tree=tree, paths=paths, images=HuggingFaceImages(rows, image))
+
+
+def _split_and_earlier_parts(rows: Any, split: str | None) -> tuple[list[Any], Any]:
+    """The splits whose classes are numbered before those of the named one, and that one; a split alone as it is."""
+    import datasets as huggingface
+
+    if not isinstance(rows, huggingface.DatasetDict):
+        return [], rows
+    split_name = name_in(rows, split or "")
+    if split_name is None:
+        problem, remedy = f"a DatasetDict, split={split!r}", f"pass split=, one of {', '.join(rows)}"
+        raise InputError(problem, expected="the name of a split", remedy=remedy)
+    return [rows[name] for name in splits_before(sorted(rows), split_name)], rows[split_name]
 
 
 def _check_rows(rows: Any, image: str, levels: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from ..tree.label_tree import LabelTree
 from .archives import CLASS, LabeledArchives, named_archives
 from .huggingface import HUB, HuggingFaceImages, from_huggingface, is_saved, open_huggingface, split_of
 from .image_dataset import ImageDataset
-from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource, image_files, inside
+from .readers.file_names import image_files, inside
+from .readers.images import IMAGE_SUFFIXES, FileImages, ImageSource
 from .splits import rows_of_split, split_to_measure
 from .user_images import folder_of_split, folders_in, load_folder, load_table, require_files
 
@@ -91,7 +92,7 @@ def _report_unlabeled(images: ImageSource, name: str, request: _Request, reason:
     """Unlabeled images: a single class that tables do not mention."""
     tree, paths = LabelTree.from_paths([("unlabeled",)]), np.zeros((len(images), 1), np.int32)
     dataset = ImageDataset(name=name, split=request.split or "all", tree=tree, paths=paths, images=images)
-    return InputImages(dataset, False, f"{len(images)} images without labels{reason and f' ({reason})'}")
+    return InputImages(dataset, False, f"{len(images)} images without labels{f' ({reason})' if reason else ''}")
 
 
 def _read_folder(root: Path, request: _Request) -> InputImages:
@@ -111,14 +112,22 @@ def _read_folder(root: Path, request: _Request) -> InputImages:
 def _read_table(file: Path, request: _Request) -> InputImages:
     part = next(read_table_parts(file, required=[request.image, *request.levels]))
     levels = request.levels or tuple(name for name in part.columns if name not in (request.image, *ADDED))
-    rows: Any = {"root": file.parent, "image": request.image, "split_column": request.split and SPLIT}
+    split_column = None if request.split is None else SPLIT
     if request.labeled and levels:
-        images = load_table(file, request.split, levels=levels, leaf="path", **rows)
+        images = load_table(
+            file,
+            request.split,
+            root=file.parent,
+            image=request.image,
+            levels=levels,
+            split_column=split_column,
+            leaf="path",
+        )
         repeats = images.tree.summary().query("homonyms > 0")["name"]
         note = f"; those of {', '.join(repeats)} repeat below different labels: name levels if that is none"
         return _report_labeled(images, f"from the table's columns{'' if request.levels or repeats.empty else note}")
-    split_column = request.split and SPLIT
-    table = read_table(file, required=[request.image, *filter(None, [split_column])], needs_rows=True)
+    required = [request.image] if split_column is None else [request.image, split_column]
+    table = read_table(file, required=required, needs_rows=True)
     table = table.iloc[rows_of_split(table, request.split, split_column, file)[0]]
     names = list(inside(table[request.image].tolist(), line_names(table, file)))
     require_files(file.parent, names)

@@ -19,7 +19,8 @@ from .description import BENCHMARKS, Benchmark, Verify
 from .duplicate_images import duplicates
 from .huggingface import load_huggingface
 from .image_dataset import ImageDataset
-from .readers.images import FileImages, damaged, map_sources, missing_files
+from .readers.file_names import missing_files
+from .readers.images import FileImages, damaged, map_sources
 from .synthetic import load_synthetic
 from .user_images import load_folder, load_table
 

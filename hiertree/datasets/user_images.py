@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, even_depths
 from .duplicate_images import check_duplicates
 from .image_dataset import ImageDataset
 from .labels_to_paths import Labeled, label_paths
-from .readers.images import FileImages, image_files, inside, missing_files
+from .readers.file_names import image_files, inside, missing_files
+from .readers.images import FileImages
 from .splits import HoldoutBy, held_out_rows, names_of_split, rows_of_split, split_to_measure, splits_before
 
 OnBadImage = Literal["error", "skip"]
@@ -83,9 +84,13 @@ def load_folder(
         problem = f"levels={levels!r} for folders such as {'/'.join(map(str, label_rows[0]))}"
         raise OptionError(problem, expected=f"{len(label_rows[0])} names, one for each folder on the way to an image")
     places = [*map(str, earlier_rows), *(f"{split_folder / name}" for name in names)]
-    options: Any = {"level_names": levels, "leaf": "path", "uneven": uneven, "where": places.__getitem__}
     labeling = label_paths(
-        list(zip(*earlier_rows, *label_rows, strict=True)), earlier_rows=len(earlier_rows), **options
+        list(zip(*earlier_rows, *label_rows, strict=True)),
+        level_names=levels,
+        leaf="path",
+        uneven=uneven,
+        where=places.__getitem__,
+        earlier_rows=len(earlier_rows),
     )
     return _dataset(Path(root).resolve().name, split, labeling, FileImages(split_folder, names), on_bad_image)
 
@@ -128,17 +133,24 @@ def _rows_of_folders(
 ) -> tuple[list[Row], list[Row]]:
     """The folders on the path to each image, and those of earlier splits, all brought to one depth.
 
-    Without a policy ``uneven``, earlier ones of another depth are left out.
+    Without a policy ``uneven``, images of several depths are refused, and earlier folders of another depth left out.
     """
     rows: list[Row] = [tuple(name.split("/")[:-1]) for name in names]
     if () in rows:
         problem = f"{folder / names[rows.index(())]} lies in no folder of a label"
         raise UnevenDepthError(problem, expected="images in folders named after their labels")
     earlier_rows: list[Row] = [tuple(path.split("/")) for path in earlier_folders if path]
+    if uneven == "error":
+        depths = [len(row) for row in rows]
+        shallow, deep = names[depths.index(min(depths))], names[depths.index(max(depths))]
+        if min(depths) < max(depths):
+            raise UnevenDepthError(
+                f"{folder}: {shallow!r} is {min(depths)} folders deep, {deep!r} {max(depths)}",
+                expected="images of one depth",
+                remedy="pass uneven='pad' (repeat the deepest label), 'truncate' (cut at the shallowest) or 'unknown'",
+            )
+        earlier_rows = [row for row in earlier_rows if len(row) == depths[0]]
     with naming_file(folder):
-        if uneven == "error":
-            even_depths(rows, uneven)
-            earlier_rows = [row for row in earlier_rows if len(row) == len(rows[0])]
         distinct = list(dict.fromkeys([*earlier_rows, *rows]))
         even_rows = dict(zip(distinct, even_depths(distinct, uneven), strict=True))
     return [even_rows[row] for row in rows], [even_rows[row] for row in earlier_rows]
@@ -218,8 +230,15 @@ def load_table(
     if on_bad_image == "error":
         require_files(folder, list(dict.fromkeys(names)), "correct root or the table, or pass on_bad_image='skip'")
     labels = [joint_table[level].to_numpy(dtype=object) for level in levels]
-    options: Any = {"level_names": levels, "leaf": leaf, "uneven": uneven, "gaps": gaps}
-    labeling = label_paths(labels, where=line_names(joint_table, file), earlier_rows=len(earlier_rows), **options)
+    labeling = label_paths(
+        labels,
+        level_names=levels,
+        leaf=leaf,
+        uneven=uneven,
+        gaps=gaps,
+        where=line_names(joint_table, file),
+        earlier_rows=len(earlier_rows),
+    )
     return _dataset(file.stem, split, labeling, FileImages(folder, names), on_bad_image)
 
 

@@ -161,9 +161,11 @@ class SuperCategoryPairSampler(PlannedBatches):
         super().__init__(ids_at(label_paths.shape[1], label_paths), **options)
         half = self.classes_per_batch // 2
         if self.classes_per_batch % 2:
-            problem, remedy = f"{self.classes_per_batch} classes", f"{self.batch_size + self.images_per_class}"
-            expected = "an even number, half from each super-category"
-            raise OptionError(f"batches of {problem}", expected=expected, remedy=f"pass batch_size={remedy}")
+            raise OptionError(
+                f"batches of {self.classes_per_batch} classes",
+                expected="an even number, half from each super-category",
+                remedy=f"pass batch_size={self.batch_size + self.images_per_class}",
+            )
         check_integer("batches_per_pair", batches_per_pair)
         check_integer("super_level", super_level)
         if super_level >= label_paths.shape[1]:

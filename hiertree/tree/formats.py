@@ -1,4 +1,4 @@
-"""The files that hold trees: tables with a column for each level, nested JSON, Newick, GraphML, and lists of edges."""
+"""The files that hold trees: tables with a column for each level, nested JSON, Newick, and lists of edges."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from xml.sax.saxutils import escape
+from typing import Any
 
 import numpy as np
 from typing_extensions import override
@@ -20,10 +19,7 @@ from ..io.files import AnyPath, open_replacing, write_text
 from ..io.reading import read_json, read_text, reading_file
 from ..io.tables import frame_columns, line_names, read_table, write_table
 from ..level_columns import ADDED
-from .label_rows import Nested, Numbered, Row, Where, check_depth, check_labels, first_rows, nest, trimmed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from .label_rows import Nested, Numbered, Row, Where, check_depth, check_labels, nest, trimmed
 
 _log = logging.getLogger(__name__)
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
@@ -34,9 +30,6 @@ _HEADER = re.compile(
 )
 _SUPPORT = re.compile(r"\d+(?:\.\d*)?:(?=.)")
 _SHORTEST_INTEGER = re.compile("0|[1-9][0-9]*")
-_NOT_IN_XML = re.compile("[\0-\b\v\f\x0e-\x1f\ufffe\uffff]")
-_CARRIAGE_RETURN = {"\r": "&#13;"}  # which XML would read as a line feed
-_LISTS = ("level_names", "leaf_ids")  # held as JSON, because GraphML has no lists
 
 
 def read_label_table(path: AnyPath, levels: Sequence[str], *, trim: bool = False) -> tuple[list[Row], Where]:
@@ -132,18 +125,19 @@ def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]
     with reading_file(path, expected=expected):
         if content["format"] != JSON_FORMAT:
             raise ValueError(f"format {content['format']!r}")
-        leaves = list(_json_leaves(_json_list(content, "children"), ()))
+        leaves = list(_json_leaves(json_list(content, "children"), ()))
         if "leaf_order" in content:
-            order = _json_list(content, "leaf_order")
+            order = json_list(content, "leaf_order")
             if sorted(order) != list(range(len(leaves))):
                 raise ValueError(f"leaf_order of {len(order)} numbers for {len(leaves)} leaves")
             leaves = [leaves[place] for place in np.argsort(order)]
-        names = _json_list(content, "level_names")
+        names = json_list(content, "level_names")
         rows = [row + (None,) * (len(names) - len(row)) if row[-1] is None else row for row, _ in leaves]
         return rows, [leaf for _, leaf in leaves], names
 
 
-def _json_list(node: dict[str, Any], key: str) -> list[Any]:
+def json_list(node: dict[str, Any], key: str) -> list[Any]:
+    """The list under a key, with one value at least; a ValueError shows what else is there."""
     values = node[key]
     if not isinstance(values, list) or not values:
         raise ValueError(f"{key} {values!r:.80} instead of a list")
@@ -153,25 +147,25 @@ def _json_list(node: dict[str, Any], key: str) -> list[Any]:
 def _json_leaves(nodes: Sequence[Any], parent_row: Row) -> Iterator[tuple[Row, Hashable]]:
     labels = set()
     for node in nodes:
-        row = (*parent_row, _as_tuple(node["label"]))
+        row = (*parent_row, as_tuple(node["label"]))
         if row[-1] is not None or not parent_row or "children" in node:  # else the rest of the path is unknown
             check_labels(row, f"the node {row[-1]!r:.80}")
         labels.add(row[-1])
         if "children" in node and "leaf_ids" in node:
             raise ValueError(f"children and leaf_ids of {row[-1]!r:.80}")
         if "children" in node:
-            yield from _json_leaves(_json_list(node, "children"), row)
+            yield from _json_leaves(json_list(node, "children"), row)
             continue
-        for leaf in map(_as_tuple, _json_list(node, "leaf_ids") if "leaf_ids" in node else [node["label"]]):
+        for leaf in map(as_tuple, json_list(node, "leaf_ids") if "leaf_ids" in node else [node["label"]]):
             check_labels((leaf,), f"a leaf of {row[-1]!r:.80}")
             yield row, leaf
     if len(labels) < len(nodes):
         raise ValueError(f"{len(nodes)} nodes below {parent_row!r:.80} with {len(labels)} labels")
 
 
-def _as_tuple(value: Any) -> Hashable:
+def as_tuple(value: Any) -> Hashable:
     """A label or id that JSON holds as a list is a tuple."""
-    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
+    return tuple(map(as_tuple, value)) if isinstance(value, list) else value
 
 
 def read_newick(path: AnyPath, *, join: bool, inner_names: bool) -> list[Row]:
@@ -263,122 +257,6 @@ def _quoted(label: Hashable) -> str:
         problem = f"the label {text!r}, with a backslash beside signs that need quotes"
         raise OptionError(problem, expected="labels that Newick can hold", remedy="use to_json")
     return "'" + text.replace("'", "''") + "'"
-
-
-def read_graphml(path: AnyPath) -> Any:
-    """A graph whose nodes are known by the texts of their ids; a TableError names a file that is not GraphML.
-
-    Nodes are read one at a time, since networkx would hold the whole document, in five times the memory.
-    """
-    from xml.etree.ElementTree import iterparse
-
-    import networkx as nx
-
-    reader: Any = nx.GraphMLReader()
-    graph: Any = None
-    open_graphs: list[Any] = []  # the graphs that are being read, one inside the other
-    keys: Any = {}
-    with reading_file(path, expected="a GraphML file"):
-        elements = iterparse(Path(path), ("start", "end"))  # noqa: S314 - Expat bounds what entities grow to
-        _, root = next(elements)
-        for event, element in elements:
-            kind = element.tag.removeprefix(f"{{{reader.NS_GRAPHML}}}")
-            if kind == "graph" and event == "start":
-                open_graphs.append(element)
-                if graph is None:
-                    graph = (nx.DiGraph if element.get("edgedefault") == "directed" else nx.Graph)()
-                    keys, _ = reader.find_graphml_keys(root)
-            elif kind == "graph":
-                graph.graph.update(_attributes(reader.decode_data_elements(keys, open_graphs.pop())))
-                if not open_graphs:
-                    return graph
-            elif kind in ("node", "edge", "hyperedge") and event == "end":
-                _add_element(graph, element, kind, _attributes(reader.decode_data_elements(keys, element)))
-                open_graphs[-1].remove(element)
-        raise ValueError("no graph")
-
-
-def _add_element(graph: Any, element: Any, kind: str, attributes: dict[str, Any]) -> None:
-    """Add a node or an edge of GraphML to the graph."""
-    if kind == "node":
-        graph.add_node(element.attrib["id"], **attributes)
-        return
-    if kind == "hyperedge" or element.get("directed") == ("false" if graph.is_directed() else "true"):
-        raise ValueError(f"a {kind} that is not {'' if graph.is_directed() else 'un'}directed")
-    graph.add_edge(element.attrib["source"], element.attrib["target"])
-
-
-def _attributes(values: dict[str, Any]) -> dict[str, Any]:
-    """Those attributes of a graph or node that say what a tree is."""
-    attributes = {"label": values["label"]} if "label" in values else {}
-    return attributes | {
-        name: _as_tuple(_json_list({name: json.loads(values[name])}, name)) for name in _LISTS if name in values
-    }
-
-
-def write_graphml(path: AnyPath, numbered: Numbered, names: Sequence[str]) -> None:
-    """Write a tree in networkx's form of GraphML, which itself would take ten times the memory; nodes are numbered."""
-    from networkx import GraphMLWriter, NetworkXError
-
-    writer: Any = GraphMLWriter()
-    keys = {("level_names", "string"): "d0"}
-
-    def data(attributes: Iterable[tuple[str, Hashable]]) -> Iterator[str]:
-        """The elements of a node's attributes."""
-        for name, value in attributes:
-            kind, text = (name, writer.get_xml_type(type(value))), str(value)
-            if _NOT_IN_XML.search(text):
-                raise ValueError(repr(value))
-            key = keys.setdefault(kind, f"d{len(keys)}")
-            yield f'<data key="{key}">{escape(text, _CARRIAGE_RETURN)}</data>' if text else f'<data key="{key}" />'
-
-    unwritable, expected = (TypeError, ValueError, LookupError, NetworkXError), "text, numbers or booleans"
-    with raised_as(OptionError, "labels that GraphML cannot hold", expected=expected, on=unwritable):
-        for attributes in _graph_nodes(numbered):
-            list(data(attributes))  # keys precede nodes
-    with open_replacing(path) as file:
-        schema = f'xsi:schemaLocation="{writer.SCHEMALOCATION}"'
-        file.write(f"<?xml version='1.0' encoding='utf-8'?>\n<graphml xmlns=\"{writer.NS_GRAPHML}\" ")
-        file.write(f'xmlns:xsi="{writer.NS_XSI}" {schema}>\n')
-        for (name, kind), key in reversed(keys.items()):
-            scope = "graph" if key == "d0" else "node"
-            file.write(f'  <key id="{key}" for="{scope}" attr.name="{name}" attr.type="{kind}" />\n')
-        file.write('  <graph edgedefault="directed">\n')
-        for number, attributes in enumerate(_graph_nodes(numbered)):
-            file.write("\n      ".join([f'    <node id="n{number}">', *data(attributes)]) + "\n    </node>\n")
-        for parent, number in _graph_edges(numbered):
-            file.write(f'    <edge source="n{parent}" target="n{number}" />\n')
-        levels = escape(json.dumps(names, ensure_ascii=False))
-        file.write(f'    <data key="d0">{levels}</data>\n  </graph>\n</graphml>\n')
-
-
-def _graph_nodes(numbered: Numbered) -> Iterator[list[tuple[str, Hashable]]]:
-    """The names and values of the attributes of every node: of the root, then level by level, as they are numbered."""
-    yield [("label", ""), ("level", 0)]
-    starts, paths = _level_starts(numbered), numbered.paths
-    depth = (paths >= 0).sum(axis=1) - 1
-    ends = starts[depth] + paths[np.arange(len(paths)), depth]  # the node of each leaf
-    leaves = np.argsort(ends, kind="stable")
-    first_leaf = np.searchsorted(ends[leaves], np.arange(starts[-1] + 1)).tolist()
-    for level, labels in enumerate(numbered.labels):
-        for node, label in enumerate(labels, start=int(starts[level])):
-            attributes = [("label", label), ("level", level + 1), ("id", node - int(starts[level]))]
-            leaf_ids = [numbered.leaf_ids[leaf] for leaf in leaves[first_leaf[node] : first_leaf[node + 1]].tolist()]
-            yield [*attributes, *([("leaf_ids", json.dumps(leaf_ids, ensure_ascii=False))] if leaf_ids else [])]
-
-
-def _graph_edges(numbered: Numbered) -> Iterator[tuple[int, int]]:
-    """Each node's parent and the node, where the root is 0."""
-    starts = [0, *(_level_starts(numbered) + 1).tolist()]
-    for level, column in enumerate(numbered.paths.T):
-        rows = first_rows(column)
-        parents = starts[level] + (numbered.paths[rows, level - 1] if level else 0 * rows)
-        yield from zip(parents.tolist(), range(starts[level + 1], starts[level + 2]), strict=True)
-
-
-def _level_starts(numbered: Numbered) -> NDArray[np.int64]:
-    """The number of nodes above each level, and at the end of all, without the root."""
-    return np.cumsum([0, *map(len, numbered.labels)])
 
 
 def read_edges(path: AnyPath, *, child_first: bool = False) -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from ..io.files import AnyPath
 from ..io.reading import naming_file, reading_file
 from ..options import check_choice, with_options_of
-from . import formats, graphs
+from . import formats, graphml, graphs
 from .graphs import Forest
 from .label_rows import Gaps, Homonyms, LeafKey, Repeats, Uneven, Where, check_row_policies, check_rows, filled_gaps
 from .numbered_tree import NumberedTree
@@ -222,7 +222,7 @@ class LabelTree(NumberedTree):
             TableError: the file is not GraphML.
             HierarchyError: as :meth:`from_networkx`.
         """
-        graph = formats.read_graphml(path)
+        graph = graphml.read_graphml(path)
         with naming_file(path):
             return cls.from_networkx(graph, labels=labels, level_names=level_names, uneven=uneven, **policies)
 
@@ -299,7 +299,7 @@ class LabelTree(NumberedTree):
         Raises:
             OptionError: labels that are neither text, numbers nor booleans.
         """
-        formats.write_graphml(path, self._numbered, self.level_names)
+        graphml.write_graphml(path, self._numbered, self.level_names)
 
     def to_newick(self, path: AnyPath) -> None:
         """Write the tree in the Newick format, without the names of its levels; :meth:`from_newick` reads it back.

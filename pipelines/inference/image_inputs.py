@@ -14,7 +14,8 @@ from torch import Tensor
 
 from hiertree.arrays import to_numpy
 from hiertree.datasets import ImageSource
-from hiertree.datasets.readers.images import FileImages, image_files
+from hiertree.datasets.readers.file_names import image_files
+from hiertree.datasets.readers.images import FileImages
 from hiertree.errors import InputError, ShapeError
 
 _TAKEN = (

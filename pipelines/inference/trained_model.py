@@ -145,10 +145,10 @@ class TrainedModel:
 
         Args:
             images: a folder (its image files below, in the order of
-                :func:`hiertree.datasets.readers.images.image_files`) or a file; a PIL image, an array (height, width,
-                channels) or a tensor (channels, height, width), uint8 or floating in [0, 1] and of any size; a list,
-                Series or batch of these; the images of a data set; or a DataLoader whose batches are images, (images,
-                labels) or mappings with an entry "image".
+                :func:`hiertree.datasets.readers.file_names.image_files`) or a file; a PIL image, an array (height,
+                width, channels) or a tensor (channels, height, width), uint8 or floating in [0, 1] and of any size; a
+                list, Series or batch of these; the images of a data set; or a DataLoader whose batches are images,
+                (images, labels) or mappings with an entry "image".
             batch_size: images embedded at once.
             workers: processes that decode; 0 decodes in this process. A DataLoader has its own.
             max_pixels: width × height above which an image is refused, for it may fill the memory; None: 89 million.

@@ -14,7 +14,7 @@ from ...errors import TableError
 from ...io.files import AnyPath
 from ..description import BENCHMARKS, Benchmark, Verify
 from ..image_dataset import ImageDataset
-from ..readers.images import image_files
+from ..readers.file_names import image_files
 from ..readers.text_lists import SplitRows
 from ..user_images import folders_in
 from .multilevel import RANKS

@@ -133,9 +133,10 @@ def load_imagenet100(root: AnyPath, split: str = "train", *, verify: Verify = "p
 
     labels = [np.concatenate([earlier_rows, classes])]
     parts = {} if split == "train" else query_and_gallery(len(lists[0][0]), len(images))
-    options: Any = {"where": str, "earlier_rows": len(earlier_rows), "parts": parts, "verify": verify}
     files = IMAGENET100.image_files(data_folder, images.tolist(), row_name)
-    return IMAGENET100.dataset(split, labels, files, **options)
+    return IMAGENET100.dataset(
+        split, labels, files, where=str, earlier_rows=len(earlier_rows), parts=parts, verify=verify
+    )
 
 
 def _parts_of_list(name: str) -> tuple[str, ...]:
@@ -290,11 +291,18 @@ def _graded(
     verify: str,
 ) -> GradedDataset:
     """A split of images with one leaf each, whose parts have these rows."""
-    options: Any = {"where": str, "verify": verify}
     training_leaves = [leaves[row] for row in rows["train"]]
     if split == "train":
-        dataset = benchmark.dataset(split, [training_leaves], SelectedImages(images, rows[split]), **options)
+        selected = SelectedImages(images, rows[split])
+        dataset = benchmark.dataset(split, [training_leaves], selected, where=str, verify=verify)
     else:
-        columns, parts = [[*training_leaves, *leaves]], {"queries": rows["query"], "gallery": rows["gallery"]}
-        dataset = benchmark.dataset(split, columns, images, earlier_rows=len(training_leaves), parts=parts, **options)
+        dataset = benchmark.dataset(
+            split,
+            [[*training_leaves, *leaves]],
+            images,
+            where=str,
+            earlier_rows=len(training_leaves),
+            parts={"queries": rows["query"], "gallery": rows["gallery"]},
+            verify=verify,
+        )
     return GradedDataset(**vars(dataset), vectors=vectors[rows.get(split, slice(None))], farthest={})

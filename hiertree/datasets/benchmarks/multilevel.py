@@ -63,8 +63,8 @@ def load_inaturalist(
     benchmark = BENCHMARKS[f"inaturalist-{hierarchy}"]
     benchmark.check_options(split, verify)
     data_folder, file = benchmark.files(root, INATURALIST_LISTS[split])
-    files = [data_folder / INATURALIST_LISTS["train"], file][split == "train" :]
-    lists = join_lists(files, partial(read_words, columns=("path",)))
+    earlier_files = [] if split == "train" else [data_folder / INATURALIST_LISTS["train"]]
+    lists = join_lists([*earlier_files, file], partial(read_words, columns=("path",)))
     row_name, paths = lists.where, lists.table["path"]
     folders = paths.str.extract(r"^(?:.*/)?([^/]*)/(\d+)/[^/]*$")
     refuse_first(folders[1].isna(), row_name, paths, "train_val2018/<super>/<category id>/<image>.jpg")
@@ -151,8 +151,9 @@ def _pair(benchmark: Benchmark, root: AnyPath, split: str, verify: str) -> Image
     every, table = lists._replace(earlier_rows=0), lists.table
     parts = {**query_and_gallery(lists.earlier_rows, len(table)), "ids": np.array(table["fname"].tolist())}
     labels, names = [table["labels"].to_numpy()], f"bmk_{level}/" + table["path"]
-    options: Any = {"level_names": (level,), "parts": parts, "verify": verify}
-    return benchmark.listed_dataset(split, every, labels, data_folder, names, **options)
+    return benchmark.listed_dataset(
+        split, every, labels, data_folder, names, level_names=(level,), parts=parts, verify=verify
+    )
 
 
 def _labels_of_part(file: Path) -> pd.DataFrame:

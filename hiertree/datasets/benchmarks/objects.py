@@ -61,8 +61,10 @@ def load_ilias(root: AnyPath, split: str = "test", *, verify: Verify = "publishe
     objects, ancestors = images.str.partition("/")[0], _taxonomy(taxonomy)
     refuse_first(~np.isin(objects, list(ancestors)), lists.where, images, f"an image of an object in {taxonomy.name}")
     every, parts = lists._replace(earlier_rows=0), query_and_gallery(lists.earlier_rows, len(images))
-    options: Any = {"ancestors": ancestors, "parts": parts, "verify": verify}
-    return ILIAS.listed_dataset(split, every, [objects.tolist()], data_folder, "ilias_core/" + images, **options)
+    labels, names = [objects.tolist()], "ilias_core/" + images
+    return ILIAS.listed_dataset(
+        split, every, labels, data_folder, names, ancestors=ancestors, parts=parts, verify=verify
+    )
 
 
 def load_met(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
@@ -135,17 +137,20 @@ def load_vggface2(root: AnyPath, split: str = "train", *, verify: Verify = "publ
         root,
         *((f"data/{name}", name, f"data/vggface2_{name}", f"vggface2_{name}") for name in (f"{split}_list.txt", split)),
     )
-    rows = join_lists([file.with_name(file.name.replace("test", "train")), file][split == "train" :], _images_of_people)
-    people, names = (rows.table[column].tolist() for column in ("person", "image"))
-    return VGGFACE2.listed_dataset(split, rows, [people], folder, names, verify=verify)
+    names = read_words(file, ("image",))["image"]
+    row_name, people = line_names(names.to_frame(), file), names.str.extract("^([^/]+)/[^/]+$")[0]
+    refuse_first(people.isna(), row_name, names, "<person>/<image>")
+    training_list = file.with_name(file.name.replace("test", "train"))
+    training_people: list[str] = []
+    if split == "test" and training_list.is_file():  # three million lines, of which only the people count here
+        training_people = list(dict.fromkeys(line.partition("/")[0] for line in text_lines(training_list)))
+    count = len(training_people)
 
+    def labeled_row_name(row: int) -> str:
+        return training_list.name if row < count else row_name(row - count)
 
-def _images_of_people(file: Path) -> pd.DataFrame:
-    images = read_words(file, ("image",))
-    people = images["image"].str.extract("^([^/]+)/[^/]+$")[0]
-    refuse_first(people.isna(), line_names(images, file), images["image"], "<person>/<image>")
-    table: pd.DataFrame = images.assign(person=people)
-    return table
+    labels, files = [[*training_people, *people.tolist()]], VGGFACE2.image_files(folder, names, row_name)
+    return VGGFACE2.dataset(split, labels, files, where=labeled_row_name, earlier_rows=count, verify=verify)
 
 
 def load_ijbc(root: AnyPath, split: str = "test", *, margin: float = 0.3, verify: Verify = "published") -> ImageDataset:

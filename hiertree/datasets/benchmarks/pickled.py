@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from ..readers.images import ImageSource
 
-
 Classes = Literal[10, 100]
 Setting = Literal["published", "s1", "s2"]
 S1_QUERIES, S1_TRAINING = 100, 500  # images of a class
@@ -224,8 +223,15 @@ def load_revisited(
         sources.append(_distractors(distractors))
         tags += [DISTRACTOR] * len(sources[-1])
     parts = query_and_gallery(len(queries), len(tags)) if split == "test" else {}
-    options: Any = {"where": row_name, "earlier_rows": len(earlier_names), "parts": parts, "verify": "structure"}
-    dataset = benchmark.dataset(split, [tags], reduce(JoinedImages, sources), **options)
+    dataset = benchmark.dataset(
+        split,
+        [tags],
+        reduce(JoinedImages, sources),
+        where=row_name,
+        earlier_rows=len(earlier_names),
+        parts=parts,
+        verify="structure",
+    )
     return RevisitedDataset(**vars(dataset), ground_truth=() if split == "gallery" else truth)
 
 

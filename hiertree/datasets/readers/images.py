@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -22,8 +21,8 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from PIL import Image, ImageOps
 
-from ...errors import ImageError, ShapeError, TableError
-from ...io.files import NOT_UTF8, AnyPath
+from ...errors import ImageError, ShapeError
+from ...io.files import AnyPath
 from ...io.progress import track
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ FORMATS = {  # Pillow's names: those that it decodes itself, not EPS and its lik
     "AVIF": (".avif",),
 }
 IMAGE_SUFFIXES = tuple(chain.from_iterable(FORMATS.values()))
-_LEADS_OUT = re.compile(r"^\s*$|^[/\\]|^[A-Za-z]:|\0|(?:^|[/\\])\.\.(?:[/\\]|$)")
 LARGE = 1 << 24  # pixels; smaller images are never reduced during decoding
 REDUCED = 4  # a reduced image has at least four times the side of the view made of it
 _BITS, _PHOTOMETRIC, _FORMAT = 258, 262, 339  # tags of TIFF
@@ -320,58 +318,3 @@ def _depth(image: Image.Image) -> tuple[int, bool]:
         return int(tags.get(_BITS, (16,))[0]), tags.get(_FORMAT, (1,))[0] == 2
     is_short = image.mode != "I" or image.format in ("PNG", "PPM")
     return (16, False) if is_short else (32, True)
-
-
-def inside(names: Iterable[str], row_name: Callable[[int], str]) -> Iterator[str]:
-    """Yield the names unless one leads out of its folder, by Posix or Windows rules; links in it are allowed."""
-    for row, name in enumerate(names):
-        suspicious = ".." in name or "\0" in name or ":" in name[:2] or not name[:1].strip().strip("/\\")
-        if suspicious and _LEADS_OUT.search(name):  # the expression alone takes ten times as long
-            raise TableError(f"{row_name(row)}: image {name!r}", expected="a file below root, relative to it")
-        yield name
-
-
-def image_files(folder: AnyPath) -> list[str]:
-    """List the image files below a folder and the folders that links in it lead to, relative to it, sorted.
-
-    Hidden ones are left out.
-    """
-    root = Path(folder)
-    if not root.is_dir():
-        raise ImageError(f"{folder} is {'a file' if root.exists() else 'missing'}", expected="a folder of images")
-    real = os.path.realpath(root)
-    names = sorted(_image_files(f"{root}/", "", real, frozenset({real})))
-    if not names:
-        raise ImageError(f"{folder} without images", expected=f"files that end in {', '.join(IMAGE_SUFFIXES)}")
-    if bad_name := next(filter(NOT_UTF8.search, names), None):  # no table could name it
-        raise ImageError(f"{folder} holds {bad_name!r}", expected="names in UTF-8", remedy="rename it with convmv")
-    return names
-
-
-def _image_files(root: str, folder: str, real: str, ancestors: frozenset[str]) -> Iterator[str]:
-    """The image files of ``folder`` below ``root``; ``ancestors`` are the real paths of it and of the folders above."""
-    with os.scandir(root + folder) as entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir():
-                inner = os.path.realpath(entry.path) if entry.is_symlink() else f"{real}/{entry.name}"
-                if inner not in ancestors:  # a link to a folder above it would lead on for ever
-                    yield from _image_files(root, f"{folder}{entry.name}/", inner, ancestors | {inner})
-            elif entry.name.lower().endswith(IMAGE_SUFFIXES):
-                yield folder + entry.name
-
-
-def missing_files(folder: Path, names: Iterable[str]) -> list[str]:
-    """The names that are not files below a folder; each subfolder is listed once."""
-    files = cache(_files_of)
-    parts = ((name, *name.rpartition("/")[::2]) for name in names)
-    return [name for name, parent, file_name in parts if file_name not in files(f"{folder}/{parent}")]
-
-
-def _files_of(folder: str) -> set[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return {entry.name for entry in entries if entry.is_file()}
-    except (FileNotFoundError, NotADirectoryError):
-        return set()

@@ -130,6 +130,11 @@ def test_nothing_left_after_skipping_is_an_error(tmp_path: Path, photos: Path) -
         load(write(tmp_path / "images.csv"), "train", photos, on_bad_image="skip")
 
 
+def test_a_missing_column_is_named(tmp_path: Path, photos: Path) -> None:
+    with pytest.raises(TableError, match="species"):
+        load(write(tmp_path / "images.csv"), "test", photos, levels=["kind", "species"])
+
+
 def test_one_leaf_text_under_two_parents_needs_to_be_asked_for(tmp_path: Path, photos: Path) -> None:
     rows = [("a.png", "Greek", "character01", "train"), ("b.png", "Latin", "character01", "train")]
     path = write(tmp_path / "images.csv", rows)
@@ -147,7 +152,8 @@ def test_one_leaf_text_under_two_parents_needs_to_be_asked_for(tmp_path: Path, p
         ({"levels": []}, "levels=\\[\\]"),
         ({"levels": "kind"}, "levels='kind'"),
         ({"levels": ["kind", "kind"]}, "different columns"),
-        ({"split_column": None}, "split='test' without split_column"),
+        ({"split_column": None}, r"split='test' without split_column.*holdout=0\.5"),
+        ({"split_column": None, "holdout": 0.5, "seed": -1}, "seed=-1"),
     ],
 )
 def test_impossible_options_are_refused(tmp_path: Path, photos: Path, options: Any, message: str) -> None:
@@ -185,7 +191,7 @@ def test_a_path_that_ends_early_or_has_a_gap_is_read_by_the_policy_that_the_erro
         Image.new("L", (4, 4)).save(tmp_path / f"{name}.png")
     (tmp_path / "t.csv").write_text("file,kind,type,id\na.png,n,lake,1\nb.png,n,,2\nc.png,h,dam,\n")
     options = {"root": tmp_path, "image": "file", "levels": ["kind", "type", "id"]}
-    with pytest.raises(EmptyLabelError, match="gaps='above'"):
+    with pytest.raises(EmptyLabelError, match=r"t\.csv, line 3.*gaps='above'"):
         load_table(tmp_path / "t.csv", **options)
     table = load_table(tmp_path / "t.csv", **options, uneven="pad", gaps="above")
     expected = [("n", "lake", "1"), ("n", "n", "2"), ("h", "dam", "dam")]

@@ -38,6 +38,7 @@ from hiertree.datasets import (
     load_vehicleid,
 )
 from hiertree.datasets.benchmarks import pickled as _cifar
+from hiertree.datasets.readers.images import ArrayImages
 from hiertree.errors import HierarchyError, HiertreeError, ImageError, MissingResourceError, OptionError, TableError
 from hiertree.metrics import evaluate_scores, revisitop_levels
 
@@ -510,6 +511,22 @@ def test_cars_are_read_from_the_devkit_of_their_second_release(
         datasets.load("cars", root)
 
 
+def test_a_damaged_training_list_leaves_the_test_people_of_vggface2_readable(tmp_path: Path) -> None:
+    write_benchmark("vggface2", tmp_path)
+    with (tmp_path / "data" / "train_list.txt").open("a") as file:
+        file.write("n000009/0001_01.jpg and more\n")
+    assert len(datasets.load("vggface2", tmp_path, "test", verify="structure")) == 6
+    with pytest.raises(TableError, match="3 words"):
+        datasets.load("vggface2", tmp_path, "train", verify="structure")
+
+
+def test_a_misspelt_option_of_a_benchmark_is_an_error() -> None:
+    card: Any = datasets.describe("sop")
+    images = ArrayImages(np.zeros((1, 4, 4), np.uint8), names=["a"])
+    with pytest.raises(TypeError, match="earlier_row"):
+        card.dataset("train", [["a"], ["b"]], images, where=str, earlier_row=0, verify="structure")
+
+
 def load_both(name: str, first: Path, second: Path, split: str = "test") -> list[Any]:
     """A split of a benchmark from two folders."""
     return [datasets.load(name, root, split, verify="structure") for root in (first, second)]
@@ -693,12 +710,12 @@ SPOILT_PICKLES: list[tuple[str, str, tuple[Any, ...], Any, str]] = [
     ("roxford5k", "gnd_roxford5k.pkl", ("gnd", 0, "easy"), "12", "gnd_roxford5k"),
     ("roxford5k", "gnd_roxford5k.pkl", ("gnd", 0, "hard"), np.array([np.nan]), "gnd_roxford5k"),
     ("roxford5k", "gnd_roxford5k.pkl", ("gnd", 0, "junk"), [True], "gnd_roxford5k"),
-    ("roxford5k", "gnd_roxford5k.pkl", ("gnd", 0, "junk"), np.array([0, 0]), "name image 0 twice"),
+    ("roxford5k", "gnd_roxford5k.pkl", ("gnd", 0, "junk"), np.array([0]), "name image 0 twice"),  # easy, too
     ("roxford5k", "gnd_roxford5k.pkl", ("imlist",), "abcd", "gnd_roxford5k"),
     ("roxford5k", "gnd_roxford5k.pkl", ("qimlist",), [1, 2], "gnd_roxford5k"),
     ("roxford5k", "gnd_roxford5k.pkl", ("imlist", 0), None, "gnd_roxford5k"),
     ("cifar100", "train", ("fine_labels", 0), 0.5, "train"),
-    ("cifar100", "train", ("filenames",), "a", "train"),
+    ("cifar100", "train", ("filenames",), "a" * 8, "train"),
     ("cifar100", "train", ("coarse_labels", 0), "1", "train"),
     ("cifar100", "meta", ("fine_label_names",), ["a", "a", "b", "c", "d", "e", "f", "g"], "a name listed twice"),
 ]

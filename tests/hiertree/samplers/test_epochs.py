@@ -33,6 +33,20 @@ def test_epochs_and_seeds_differ_but_each_is_the_same_every_time(kind: int) -> N
     assert epoch(3) != epoch(3, seed=1)
 
 
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_the_state_counts_the_batches_yielded(kind: int) -> None:
+    sampler, fresh = samplers()[kind], samplers()[kind]
+    sampler.set_epoch(2)
+    batches = iter(sampler)
+    first = [next(batches) for _ in range(3)]
+    assert sampler.state_dict() == {"epoch": 2, "batch": 3}
+    fresh.load_state_dict(sampler.state_dict())
+    assert fresh.state_dict() == {"epoch": 2, "batch": 3}
+    other_rest = list(fresh)
+    fresh.set_epoch(2)
+    assert first + other_rest == list(fresh)
+
+
 def test_negative_labels_and_no_items_are_refused() -> None:
     with pytest.raises(PathError, match="negative"):
         ClassBalancedSampler([-1, 0], batch_size=1, images_per_class=1)
@@ -150,6 +164,7 @@ def test_a_plain_loop_over_a_data_loader_sees_another_epoch_each_time(workers: i
     sampler, expected = samplers()[0], epochs_of(samplers()[0], 3)
     indices = TensorDataset(torch.arange(len(LABELS)))
     loader = DataLoader(indices, batch_sampler=sampler, num_workers=workers, persistent_workers=workers > 0)
+    assert len(loader) == len(expected[0])
     assert [[items.tolist() for (items,) in loader] for _ in range(3)] == expected
 
 
