@@ -1,9 +1,9 @@
-"""The contents of a label tree: labels and integer paths of its leaves, and its parts."""
+"""The contents of a label tree: labels and integer paths of its leaves, its parts, its drawing."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,11 +14,13 @@ from ..errors import DuplicateLeafError, HierarchyError, InputError, ShapeError,
 from ..level_columns import UNKNOWN
 from .label_rows import (
     Homonyms,
+    Nested,
     Numbered,
     Row,
     Uneven,
     even_depths,
     first_rows,
+    nest,
     number_nodes,
     refuse_homonyms,
     same_text,
@@ -222,6 +224,19 @@ class NumberedTree:
         table: pd.DataFrame = pd.DataFrame(summaries, columns=columns).set_index("level")
         return table
 
+    def to_text(self, *, most_children: int = 6) -> str:
+        """A drawing of the tree in text, with at most ``most_children`` lines below each node.
+
+        >>> from hiertree import LabelTree
+        >>> print(LabelTree.from_paths([("natural", "lake"), ("natural", "peak"), ("human-made", "dam")]).to_text())
+        ├── natural
+        │   ├── lake
+        │   └── peak
+        └── human-made
+            └── dam
+        """
+        return "\n".join(_draw_lines(nest(self._rows(), self._leaf_ids), most_children=most_children))
+
     def __len__(self) -> int:
         return len(self._leaf_ids)
 
@@ -250,3 +265,17 @@ class NumberedTree:
     def _rows(self) -> list[Row]:
         """The labels of every leaf's path, in the order of the leaves."""
         return list(zip(*self._numbered.columns(), strict=True))
+
+
+def _draw_lines(nested: Nested, *, most_children: int, indent: str = "") -> Iterator[str]:
+    """The lines of a drawing; for a node with more than ``most_children`` children the last line counts the others."""
+    labels = [label for label in nested if label is not None]
+    drawn_labels = labels if len(labels) <= most_children else labels[: most_children - 1]
+    for label in drawn_labels:
+        last = label is labels[-1]
+        yield f"{indent}{'└' if last else '├'}── {label}"
+        children = nested[label]
+        if isinstance(children, dict):
+            yield from _draw_lines(children, most_children=most_children, indent=indent + ("    " if last else "│   "))
+    if len(drawn_labels) < len(labels):
+        yield f"{indent}└── … {len(labels) - len(drawn_labels)} more"

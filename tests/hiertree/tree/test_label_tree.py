@@ -297,3 +297,9 @@ def test_labels_are_those_of_a_path_that_exists() -> None:
     for path in ([0, 0, 2], [1, 0], [0, 2, 2]):
         with pytest.raises(UnknownLeafError, match=r"node \d of level \d above node"):
             tree.labels_of(path)
+
+
+def test_drawing_cuts_long_families_and_says_so(tree):
+    wide_tree = ht.LabelTree.from_paths([("a", i) for i in range(9)])
+    assert wide_tree.to_text(most_children=3).splitlines() == ["└── a", "    ├── 0", "    ├── 1", "    └── … 7 more"]
+    assert tree.to_text().splitlines()[0] == "├── natural"
