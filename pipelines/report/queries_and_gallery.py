@@ -134,7 +134,7 @@ def have_same_classes(
     embeddings: LabeledEmbeddings, targets: LabeledEmbeddings, rows: Sequence[NDArray[np.int64]] | None = None
 ) -> bool:
     """Whether the paths of the rows tell the same images apart at each level as the wanted ones."""
-    orders = [slice(None)] * len(embeddings.sides) if rows is None else rows
+    orders: Sequence[Any] = [slice(None)] * len(embeddings.sides) if rows is None else rows
     paths = [as_paths(side.paths)[order] for side, order in zip(embeddings.sides, orders, strict=True)]
     target_paths = [as_paths(side.paths) for side in targets.sides]
     if [side.shape[1:] for side in paths] != [side.shape[1:] for side in target_paths]:
