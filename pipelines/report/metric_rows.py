@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,10 +14,10 @@ _OF_THE_TREE = {
     "NDCG@k": "deep agreement counts more, late ranks count less, in the first {k}",
     "ASI": "the order as a whole against the order of the tree",
     "HP@k": "levels shared with the first {k}, of those that {k} images can share",
-    "AHP": "the mean of that over all k",
-    "AHP@k": "the mean of that over 1 … {k}",
+    "AHP": "the mean of HP@k over all k",
+    "AHP@k": "the mean of HP@1 … HP@{k}",
     "HD@k": "percent of a level up to the ancestor shared with the first {k}: less is better",
-    "mistake-severity": "that of the nearest images of another class: less is better",
+    "mistake-severity": "percent of a level up to the ancestor shared with a wrong nearest image: less is better",
     "HOPS": "the levels of all images against the order of the tree",
     "HOPS@k": "the levels of the first {k} against the order of the tree",
 }
@@ -36,7 +37,7 @@ _OF_A_LEVEL = {
 
 @dataclass(frozen=True)
 class MetricRow:
-    """One metric of every run: what it asks, empty for the rarer ones, and a number in 0 … 1 for each run."""
+    """One metric of every run: what it asks, empty for the rarer ones, and its value for each run."""
 
     metric: str
     meaning: str
@@ -53,10 +54,17 @@ class MetricRow:
 
 
 def best_value(metric: str, values: Iterable[float]) -> float | None:
-    """The smallest of distances, else the largest; None for shares of first errors, none of which is better."""
-    if strip_brackets(metric) == "first-error":
+    """The smallest of distances, else the largest, of those that are there (not NaN).
+
+    None without any, and for shares of first errors, none of which is better.
+
+    >>> best_value("H-AP", [math.nan, 0.2, 0.3]), best_value("HD@5", [math.nan, 0.2, 0.3])
+    (0.3, 0.2)
+    """
+    measured = [value for value in values if not math.isnan(value)]
+    if not measured or strip_brackets(metric) == "first-error":
         return None
-    return min(values) if improves_downward(metric, num_levels=0) else max(values)
+    return min(measured) if improves_downward(metric, num_levels=0) else max(measured)
 
 
 def side_by_side(metrics: Sequence[Mapping[str, float]], *, level_names: Sequence[str]) -> list[MetricRow]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hiertree.arrays import as_paths
 from hiertree.datasets.labels_to_paths import label_paths
 from hiertree.datasets.readers.images import SelectedImages
 
@@ -133,9 +134,9 @@ def have_same_classes(
     embeddings: LabeledEmbeddings, targets: LabeledEmbeddings, rows: Sequence[NDArray[np.int64]] | None = None
 ) -> bool:
     """Whether the paths of the rows tell the same images apart at each level as the wanted ones."""
-    orders = [slice(None)] * len(embeddings.sides) if rows is None else rows
-    paths = [side.paths[order] for side, order in zip(embeddings.sides, orders, strict=True)]
-    target_paths = [side.paths for side in targets.sides]
+    orders: Sequence[Any] = [slice(None)] * len(embeddings.sides) if rows is None else rows
+    paths = [as_paths(side.paths)[order] for side, order in zip(embeddings.sides, orders, strict=True)]
+    target_paths = [as_paths(side.paths) for side in targets.sides]
     if [side.shape[1:] for side in paths] != [side.shape[1:] for side in target_paths]:
         return False
     return same_classes(np.concatenate(paths), np.concatenate(target_paths))

@@ -11,7 +11,7 @@ import numpy as np
 
 from hiertree.errors import OptionError, require_package
 from hiertree.io import files
-from hiertree.metrics.request import split_name
+from hiertree.metrics.request import improves_downward, split_name
 
 from ..pages import fill_page
 from ..stored_embeddings.locations import kind_of
@@ -86,6 +86,8 @@ def make_report(
     if queries < 1 or hits < 1 or not sources:
         counts = f"{len(sources)} sources, queries={queries}, hits={hits}"
         raise OptionError(counts, expected="at least 1 of each")
+    if drawn_queries < 0:
+        raise OptionError(f"drawn_queries={drawn_queries}", expected="0 or more")
     measurements, data = read_sources(sources, overrides=overrides, options=options)
     has_models = len(measurements) > 1
     num_queries = drawn_queries + (5 if has_models else 3) * queries
@@ -151,9 +153,9 @@ def _retrievals(
 ) -> dict[str, Any]:
     """The shown queries in groups, and what every model retrieves for them."""
     grids, has_models = RankingGrids(data), len(measurements) > 1
-    groups = {"Drawn at random": choose_queries(data.query_paths, count=drawn_queries, seed=0)}
-    groups |= _chosen(list(measurements), values, data.query_paths[:, -1], queries)
-    drawn = "a draw from all of the coarsest categories, and " if drawn_queries else ""
+    drawn_rows = choose_queries(data.query_paths, count=drawn_queries, seed=0)
+    groups = {"Drawn at random": drawn_rows, **_chosen(list(measurements), values, data.query_paths[:, -1], queries)}
+    drawn = "a random draw, in turn from as many of the coarsest categories as possible, and " if drawn_rows else ""
     rule = f"The queries are {drawn}those with the smallest, the median and the largest {judged_by}"
     rule += " (the mean over the models)" if has_models else ""
     rule += ", each of another class where there are enough"
@@ -174,11 +176,19 @@ def _retrievals(
 
 
 def _judging_metric(measurements: Mapping[str, Measurement]) -> str:
-    """The metric by which rankings are judged: H-AP, or else the first that every model has for each query."""
+    """The metric by which rankings are judged: H-AP, or else the first that every model has for each query.
+
+    A distance is none: its largest values are those of the worst queries.
+    """
     first, *other_columns = (list(run.per_query.columns) for run in measurements.values())
-    common = [name for name in first if all(name in columns for columns in other_columns)]
+    common = [
+        name
+        for name in first
+        if all(name in columns for columns in other_columns) and not improves_downward(name, num_levels=0)
+    ]
     if not common:
-        raise OptionError("runs without a metric in common", expected="runs measured alike (evaluation.metrics)")
+        expected = "a metric that all measured and that is better when larger (evaluation.metrics)"
+        raise OptionError("runs without a metric in common", expected=expected)
     return "H-AP" if "H-AP" in common else common[0]
 
 

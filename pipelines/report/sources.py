@@ -162,6 +162,10 @@ def _reorder_as(first: Measurement, run: Model) -> Model:
         )
         for side, target, order in zip(run.labeled.sides, first.labeled.sides, rows, strict=True)
     ]
+    if run.labeled.queries.junk is not None:
+        new_places = np.argsort(rows[-1])  # of each item
+        junk = [new_places[np.asarray(run.labeled.queries.junk[query])] for query in rows[0]]
+        sides[0] = sides[0]._replace(junk=junk)
     return replace(run, labeled=LabeledEmbeddings(sides), per_query=run.per_query.iloc[rows[0]])
 
 

@@ -125,9 +125,8 @@ def draw_queries(collection: LabeledEmbeddings, *, queries: int, seed: int) -> S
     joint_paths = np.concatenate([paths, gallery_paths])
     classes = np.unique(joint_paths, axis=0, return_inverse=True)[1].reshape(-1)
     images = np.tile(np.arange(len(paths)), 2) if self_retrieval else np.arange(len(joint_paths))
-    classes = np.where(
-        joint_paths[:, -1] < 0, len(joint_paths) + images, classes
-    )  # an unknown class is no other item's
+    # An unknown class is no other item's.
+    classes = np.where(joint_paths[:, -1] < 0, len(joint_paths) + images, classes)
     valid = np.ones((number, len(gallery)), np.bool_)
     if self_retrieval:
         valid[np.arange(number), rows] = False

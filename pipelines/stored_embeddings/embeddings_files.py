@@ -222,9 +222,11 @@ def _read(file: Path, labels: AnyPath | None, columns: LabelColumns) -> list[Emb
             remedy = "leave labels, columns and distractors out"
             raise OptionError(f"columns of labels for {file.name}", expected="the arrays inside", remedy=remedy)
         _check_arrays(file, list(content))
-        if "junk" in content:
-            content = {**content, "junk": _list_junk(file, content["junk"], (*np.shape(content["embeddings"]), 0)[0])}
-        return sides_of(content)
+        sides = sides_of(content)
+        _require_fit(sides, [file, file])
+        if sides[0].junk is not None:
+            sides[0] = sides[0]._replace(junk=_list_junk(file, sides[0].junk, len(sides[0].embeddings)))
+        return sides
     if labels is not None:
         rows = rows_with_table(content, Path(labels), columns)
     elif isinstance(content, Shards) and content.columns:

@@ -65,9 +65,13 @@ SAME = [
     "evaluate e.npy --labels l.csv --per-query l.csv",
     "evaluate s.npz --out same.csv --per-query same.csv",
     "evaluate s.npz --out SAME.csv --per-query same.csv",
+    "evaluate s.npz --junk l.csv --out l.csv",
+    "evaluate s.npz --gallery e.npy --out e.npy",
     "report s.npz --out s.npz",
+    "report e.npy --labels l.csv --out l.csv",
     "report folder --out folder/report.html",
     "audit s.npz --out s.npz",
+    "audit e.npy --labels l.csv --out l.csv",
     "embed folder folder --out folder/embedded",
     "embed folder l.csv --out folder",
     "labels scrape landmarks.csv --store store.sqlite --table landmarks.csv --contact a@b.c",
@@ -78,7 +82,10 @@ SAME = [
     "labels status landmarks.csv --table landmarks.csv",
     "labels tree folder --out folder/tree.html",
     "labels diff folder folder --out folder/tree.csv",
+    "labels diff l.csv l.csv --out l.csv",
     "labels clean landmarks.csv --out .",
+    "labels build landmarks.csv --out .",
+    "labels cluster folder --out folder",
     "labels export folder --out folder/exported",
     "labels fill folder --images folder --out folder",
     "labels images l.csv --images folder --out folder",
@@ -86,6 +93,7 @@ SAME = [
     "labels agreement folder l.csv l.csv --out l.csv",
     "train l.csv --out l.csv",
     "demo --data folder --out folder",
+    "demo --data folder --out folder/demo",
 ]
 
 

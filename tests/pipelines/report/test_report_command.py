@@ -26,6 +26,7 @@ from hiertree.pipelines.pages import data_uri
 from hiertree.pipelines.report import EmbeddingsOptions, make_report
 from hiertree.pipelines.report.queries_and_gallery import QueriesAndGallery
 from hiertree.pipelines.report.rankings import extreme_queries
+from hiertree.pipelines.report.sources import read_sources
 from hiertree.pipelines.report.tree_nodes import node_table
 from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.training.data.splits import load_split
@@ -162,6 +163,31 @@ def test_runs_on_a_folder_and_on_a_table_of_the_same_images_share_a_page(tmp_pat
     third, _ = small_run({**data, "path": str(tmp_path / "other.csv")}, tmp_path / "other")
     with pytest.raises(OptionError, match="same images with different labels"):
         make_report([first, third], tmp_path / "page.html")
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_junk_stays_with_its_images_where_a_file_has_another_order(tmp_path: Path, separate: bool) -> None:
+    random, items, junk = np.random.default_rng(0), np.arange(8), [(0, 5), (0, 2), (3, 7), (2, 1)]
+    queries = np.arange(4) if separate else items
+    vectors, paths, names = random.normal(size=(8, 4)), items // 2, np.array([f"{item}.png" for item in items])
+    for name in ("first", "second"):
+        arrays = {"embeddings": vectors[queries], "paths": paths[queries], "names": names[queries]}
+        if separate:
+            arrays |= {
+                "gallery_embeddings": vectors[items],
+                "gallery_paths": paths[items],
+                "gallery_names": names[items],
+            }
+        pairs = [(queries.tolist().index(query), items.tolist().index(item)) for query, item in junk]
+        np.savez(tmp_path / f"{name}.npz", **arrays, junk=pairs)
+        items = random.permutation(items)
+        queries = random.permutation(queries) if separate else items
+    measurements, _ = read_sources([tmp_path / "first.npz", tmp_path / "second.npz"])
+    first, second = measurements.values()
+    pd.testing.assert_frame_equal(first.per_query, second.per_query.reset_index(drop=True))
+    for query in range(len(queries)):
+        hidden = {item for asking, item in junk if asking == query} | (set() if separate else {query})
+        assert first.left_out(query).tolist() == second.left_out(query).tolist() == sorted(hidden)
 
 
 def test_a_run_on_dymls_lists_shows_the_first_and_masks_the_query_in_its_gallery(tmp_path: Path) -> None:
@@ -356,6 +382,8 @@ def test_sources_that_make_no_page_are_refused(
         ([tmp_path / "absent"], {}, "no such run, folder or file"),
         ([tmp_path], {}, "finished run"),
         (runs, {"hits": 0}, "at least 1"),
+        (runs, {"queries": 0}, "at least 1"),
+        (runs, {"drawn_queries": -1}, "0 or more"),
         (runs, {"queries": 500}, "at most 3,000 on a page"),
         ([], {}, "at least 1 of each"),
         ([bare], {"options": EmbeddingsOptions(images=tmp_path)}, "--ids"),

@@ -75,6 +75,18 @@ def test_arrays_that_do_not_fit_are_refused_as_soon_as_they_are_read(tmp_path, n
         read_embeddings(tmp_path / "e.npz")
 
 
+def test_part_of_a_gallery_is_refused_in_either_format(tmp_path):
+    torch = pytest.importorskip("torch")
+    arrays = {"embeddings": np.eye(4), "paths": np.arange(4) // 2}
+    for name in ("gallery_embeddings", "gallery_paths", "gallery_ids"):
+        part = {**arrays, name: arrays["embeddings" if name == "gallery_embeddings" else "paths"]}
+        np.savez(tmp_path / "e.npz", **part)
+        torch.save({key: torch.from_numpy(array) for key, array in part.items()}, tmp_path / "e.pt")
+        for file in ("e.npz", "e.pt"):
+            with pytest.raises(ShapeError, match=rf"{file} with only part of a gallery"):
+                read_embeddings(tmp_path / file)
+
+
 def test_an_array_that_stands_twice_in_an_npz_is_refused(tmp_path):
     np.savez(tmp_path / "e.npz", embeddings=np.eye(4), paths=np.zeros((4, 1), int))
     np.save(tmp_path / "paths.npy", np.arange(4)[:, None])
