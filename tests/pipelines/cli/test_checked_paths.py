@@ -81,6 +81,7 @@ SAME = [
     "labels retry landmarks.csv --table landmarks.csv --contact a@b.c",
     "labels status landmarks.csv --table landmarks.csv",
     "labels tree folder --out folder/tree.html",
+    "labels tree folder --out folder/tree.json",
     "labels diff folder folder --out folder/tree.csv",
     "labels diff l.csv l.csv --out l.csv",
     "labels clean landmarks.csv --out .",

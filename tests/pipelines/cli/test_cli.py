@@ -231,3 +231,9 @@ def test_a_recipe_without_its_data_prints_one_line(tmp_path):
     assert answer.returncode == 2
     assert answer.stderr.startswith("error: Stanford Online Products")
     assert answer.stderr.count("\n") == 1
+
+
+def test_console_script_is_installed():
+    script = Path(sys.executable).parent / "hiertree"
+    answer = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert answer.stdout.startswith("hiertree")

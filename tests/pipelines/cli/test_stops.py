@@ -53,7 +53,7 @@ CASES = {
 # Commands that are stopped elsewhere, and where.
 ELSEWHERE = {
     "datasets download": "tests/hiertree/datasets/test_resumable_download.py",
-    "labels hypernyms": "as labels scrape",
+    "labels hypernyms": "tests/pipelines/labels/test_build_drill.py",
     "labels review": "tests/pipelines/labels/review/test_review_log.py",
     "labels fill": "as the other steps, by hiertree.pipelines.labels.steps",
     "labels agreement": "as audit: one JSON file that holds its manifest",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hiertree.errors import OptionError
-from hiertree.pipelines.labels import clean_landmarks, normalize_label, read_landmarks
+from hiertree.pipelines.labels import CleanSettings, clean_landmarks, clean_step, normalize_label, read_landmarks
 from hiertree.pipelines.labels.cleaning import cleaning_report, describe_cleaning
 from hiertree.pipelines.labels.label_texts import is_wikimedia_page
 from hiertree.pipelines.labels.landmarks import InstanceValue, Landmark
@@ -177,6 +177,19 @@ def test_a_cell_that_python_or_json_wrote_holds_several_values(tmp_path, cell):
     landmarks, _ = read_landmarks(table)
     assert [value.text for value in landmarks[0].values] == ["lake", "dam"]
     assert [value.text for value in landmarks[1].values] == ["[lake]"]
+
+
+def test_labels_that_look_like_several_values_are_named_with_what_separates_them(tmp_path):
+    texts = ["lake; dam", "lake; xorg", "xorg", "lake, dam", "Tweed Heads, New South Wales"]
+    table = tmp_path / "t.csv"
+    with table.open("w", newline="") as file:
+        csv.writer(file).writerows([("landmark_id", "instance_of"), *enumerate(texts)])
+    report = clean_step(table, out=tmp_path / "out")
+    assert report["joined_values"] == {";": ["lake; dam", "lake; xorg"], ",": ["lake, dam"]}
+    assert "2 labels look like several values, 'lake; dam' for instance: --separator ';'" in describe_cleaning(report)
+    repeat = clean_step(table, out=tmp_path / "again", settings=CleanSettings(separator=";"))
+    assert repeat["dropped"] == {"several labels": 2}
+    assert repeat["joined_values"] == {",": ["lake, dam"]}
 
 
 def test_ids_of_known_classes_are_named_and_urls_are_no_labels():

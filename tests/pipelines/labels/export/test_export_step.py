@@ -115,6 +115,32 @@ def test_the_files_of_an_export_agree(proposal_folder, tmp_path):
     assert "13 kept, with 10 distinct labels" in describe_exported(export)
 
 
+def test_the_card_counts_the_images_of_the_landmarks_it_has(proposal_folder, log, tmp_path):
+    unreviewed = export_step(proposal_folder, out=tmp_path / "plain", review=log)
+    assert "images of" not in (unreviewed.folder / "README.md").read_text().replace("of images", "")
+    gone = next(row for row in provenance(unreviewed.folder).values() if row["status"] == "dropped")["landmark_id"]
+    of_image = [gone, gone, *unreviewed.tree.leaves, unreviewed.tree.leaves[0], 10**6]
+    rows = [f"{number:016x},http://x/{number},{landmark}" for number, landmark in enumerate(of_image)]
+    (tmp_path / "train.csv").write_text("\n".join(["id,url,landmark_id", *rows]) + "\n")
+    counting = ExportSettings(image_table=tmp_path / "train.csv")
+    export = export_step(proposal_folder, out=tmp_path / "out", review=log, settings=counting)
+    assert "`train.csv` has 16 images, 13 of them of these landmarks." in (export.folder / "README.md").read_text()
+    assert json.loads((export.folder / "manifest.json").read_text())["inputs"][-1]["name"] == "train.csv"
+    leaves = "\n".join(f"{leaf},a b  c" for leaf in export.tree.leaves)
+    (tmp_path / "train_clean.csv").write_text(f"landmark_id,images\n{leaves}\n{gone},d e\n999999,\n")
+    clean = export_step(
+        proposal_folder,
+        out=tmp_path / "c",
+        review=log,
+        settings=ExportSettings(image_table=tmp_path / "train_clean.csv"),
+    )
+    assert "`train_clean.csv` has 38 images, 36 of them of these landmarks." in (clean.folder / "README.md").read_text()
+    (tmp_path / "train.csv").write_text("id,landmark\n1,2\n")
+    with pytest.raises(TableError, match="landmark_id"):
+        export_step(proposal_folder, out=tmp_path / "bad", review=log, settings=counting)
+    assert not (tmp_path / "bad").exists()
+
+
 def test_a_review_is_carried_out_and_told_row_by_row(proposal_folder, log, tmp_path):
     log.write_bytes(log.read_bytes() + b'{"seq"')
     export = export_step(proposal_folder, out=tmp_path / "out", review=log)
