@@ -15,7 +15,6 @@ gives a scalar; ``valid`` masks candidates, or queries:
   :class:`HierarchicalTriplet`: triplets of every level; :class:`Hyperbolic`: losses of pairs by Poincaré distance,
   :class:`HIER`: any loss, and a hierarchy of learned proxies there;
 * :class:`PytorchMetricLearning`: any loss of that library; :func:`as_pytorch_metric_learning`: the other way round;
-  :class:`TreeMiner`: any of its miners, at every level;
 * :class:`LevelSum` adds a flat loss over levels, :class:`CrossBatchMemory` ranks among earlier batches.
 
 :func:`large_batch_backward` backpropagates a batch in chunks; :class:`DistributedLoss` spreads one over processes,
@@ -48,7 +47,6 @@ from .baselines.csl import CSL
 from .baselines.hashing import DPSH, DTSH, HashNet, MIHash
 from .baselines.hyperbolic import HIER, Hyperbolic
 from .baselines.metric_learning import LevelSum, PytorchMetricLearning, as_pytorch_metric_learning
-from .baselines.tree_miner import TreeMiner
 from .baselines.triplets import HierarchicalTriplet
 from .batches.distributed import DistributedLoss, all_gather
 from .batches.memory import CrossBatchMemory
@@ -107,7 +105,6 @@ __all__ = [
     "SupRecall",
     "TieAwareAP",
     "TieAwareNDCG",
-    "TreeMiner",
     "all_gather",
     "as_pytorch_metric_learning",
     "binary_codes",
