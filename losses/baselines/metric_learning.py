@@ -15,9 +15,8 @@ from hiertree.level_columns import UNKNOWN
 from hiertree.options import check_choice, check_each, check_integer, require
 
 from ..base import LevelLosses, Loss, check_loss
-from ..pairs.inputs import CheckedPaths, checked_paths, finite_vectors, full_mask, has_candidate
+from ..pairs.inputs import CheckedPaths, check_classes, checked_paths, finite_vectors, full_mask, has_candidate
 from ..pairs.one_batch import keep_full_precision
-from ..proxies import check_classes
 
 if TYPE_CHECKING:
     from .as_metric_learning import MetricLearningLoss
