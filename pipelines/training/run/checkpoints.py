@@ -21,8 +21,8 @@ from hiertree.io.provenance import sha256
 from hiertree.io.reading import Complaint, read_json_object, read_tensors, reading_file, reading_json
 from hiertree.metrics.request import improves_downward
 
-from ..learning.learner import Learner
 from ..recipe.schema import Recipe
+from .learner import Learner
 
 FORMAT = "hiertree checkpoint 2"
 _TENSORS, _STATE = "tensors.safetensors", "state.json"

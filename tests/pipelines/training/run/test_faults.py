@@ -24,12 +24,12 @@ from safetensors.torch import load_file, save_file
 from hiertree.errors import CheckpointError, DeviceError, ImageError, RecipeError, TrainingError
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.distributed.devices import build_fabric
-from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.checkpoints import list_checkpoints
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history
+from hiertree.pipelines.training.run.learner import Learner
 
 Tiny = Callable[..., Recipe]
 MEMORY = "loss={name: CrossBatchMemory, size: 24, loss: {name: SupHAP}}"
