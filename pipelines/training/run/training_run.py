@@ -78,7 +78,7 @@ class TrainingRun:
 
     def finish(self) -> dict[str, Any]:
         """Train the remaining epochs, evaluate, write the results; returns the content of ``metrics.json``."""
-        with self._stop.listening(), worker_errors():  # from here on SIGTERM ends the run between two steps
+        with self._stop.listening(), worker_errors():  # from here on a signal ends the run between two steps
             content = self._write(self._trained() or self._test.evaluate(self.learner))
             self._stop_if_requested()
             return content
