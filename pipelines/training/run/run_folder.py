@@ -69,7 +69,7 @@ class RunFolder:
             raise OptionError(f"out={self.path}", expected="a new or empty folder, or that of an earlier run")
 
     def claim(self, recipe: Recipe, train_set: ImageDataset, test_set: ImageDataset) -> None:
-        """Write the recipe, the label trees and digests of images; a run that goes on must have the same trees and images.
+        """Write the recipe, the label trees and digests of images, which a run that goes on must share.
 
         The metrics of a run that the recipe goes on from are removed.
 
