@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,6 @@ from ..io.tables import line_names, read_table
 from ..options import check_choice, check_integer
 from ..tree.formats import check_level_columns
 from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, even_depths
-from .duplicate_images import check_duplicates
 from .image_dataset import ImageDataset
 from .labels_to_paths import Labeled, label_paths
 from .readers.file_names import image_files, inside, missing_files
@@ -24,6 +24,7 @@ from .readers.images import FileImages
 from .splits import HoldoutBy, held_out_rows, names_of_split, rows_of_split, split_to_measure, splits_before
 
 OnBadImage = Literal["error", "skip"]
+_log = logging.getLogger(__name__)
 
 
 def load_folder(
@@ -102,7 +103,6 @@ def _dataset(
     dataset = ImageDataset(name=name, split=split or "all", images=images, **labeling._asdict())
     if on_bad_image == "skip":
         dataset = dataset.drop_unreadable_images()
-    check_duplicates(dataset, on_duplicates="warn")
     return dataset
 
 
@@ -229,6 +229,8 @@ def load_table(
     names = list(inside(table[image].tolist(), line_names(table, file)))
     if on_bad_image == "error":
         require_files(folder, list(dict.fromkeys(names)), "correct root or the table, or pass on_bad_image='skip'")
+    if count := len(names) - len(set(names)):
+        _log.warning("%s: %d of %d rows repeat a file; metrics on such a split are too high", file, count, len(names))
     labels = [joint_table[level].to_numpy(dtype=object) for level in levels]
     labeling = label_paths(
         labels,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.datasets import ImageDataset, check_duplicates
+from hiertree.datasets import ImageDataset
 from hiertree.datasets.labels_to_paths import label_paths
-from hiertree.datasets.readers.images import reading
+from hiertree.datasets.readers.images import FileImages, map_sources, reading
+from hiertree.datasets.readers.tar_images import TarImages
 from hiertree.errors import (
     HiertreeError,
     ImageError,
@@ -17,6 +19,7 @@ from hiertree.errors import (
     MissingResourceError,
     NotATreeError,
     RecipeError,
+    TableError,
     raised_as,
 )
 from hiertree.io.progress import track
@@ -27,6 +30,8 @@ from ..recipe.schema import Recipe
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
+
+    from hiertree.datasets import ImageSource
 
 SPLIT = "validation"  # what held-out classes are called
 
@@ -39,8 +44,6 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
     try:
         with reading(max_pixels=recipe.images.max_pixels, side=recipe.images.largest_view):
             dataset = as_image_dataset(recipe.data.build(**arguments), name=recipe.data.name, split=split)
-            for part in (dataset, *dataset.beside):
-                check_duplicates(part, on_duplicates="warn" if split == "train" else "error")
             readable_dataset = dataset.drop_unreadable_images() if skip else dataset
             further_lists = tuple(part.drop_absent_classes() for part in readable_dataset.beside)
             return replace(readable_dataset.drop_absent_classes(), beside=further_lists)
@@ -77,6 +80,34 @@ def load_learning_splits(recipe: Recipe) -> tuple[ImageDataset, ImageDataset | N
         return train, _measurable(load_split(recipe, str(settings.split)))
     train, validation = hold_out_classes(train, share=settings.classes, seed=recipe.seed)
     return train, _measurable(validation)
+
+
+def check_apart(train: ImageDataset, test: ImageDataset) -> None:
+    """Refuse a test split that asks for files that the training split has: what was learned by heart is no retrieval.
+
+    Files and members of archives are compared by path; images in memory are not. A gallery apart from the queries may
+    hold what was trained on, as benchmarks of hashing do.
+    """
+    training_files = set(map_sources(train.images, _files)) - {""}
+    rows = range(len(test)) if test.queries is None else test.queries.tolist()
+    test_files = map_sources(test.images, _files)
+    repeats = [row for row in rows if test_files[row] in training_files]
+    if repeats:
+        raise TableError(
+            f"{test.name}: {len(repeats)} of {len(test)} images of the split {test.split!r} are in "
+            f"{train.split!r} as well, the first {test.images.name(repeats[0])!r}",
+            expected="images that were not trained on",
+            remedy="remove them from one of the splits",
+        )
+
+
+def _files(images: ImageSource) -> NDArray[np.object_]:
+    """The whole path of each image that is a file or a member of an archive; of images in memory the empty text."""
+    if not isinstance(images, FileImages | TarImages):
+        return np.full(len(images), "", dtype=object)
+    folder = os.path.realpath(images.root)
+    names = map(images.name, range(len(images)))
+    return np.array([os.path.normpath(f"{folder}/{name}") for name in names], dtype=object)
 
 
 def hold_out_classes(dataset: ImageDataset, *, share: float, seed: int) -> tuple[ImageDataset, ImageDataset]:

@@ -52,6 +52,14 @@ def test_byte_order_marks_crlf_and_quoted_commas_are_read(tmp_path: Path, photos
     assert (dataset.name, dataset.split, dataset.left_out) == ("images", "test", ())
 
 
+def test_a_table_that_lists_a_file_twice_is_logged(
+    tmp_path: Path, photos: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        load(write(tmp_path / "t.csv", [*ROWS, ROWS[1]]), "test", photos)
+    assert "t.csv: 1 of 4 rows repeat a file" in caplog.text
+
+
 def test_without_a_split_all_rows_are_taken(tmp_path: Path, photos: Path) -> None:
     dataset = load(write(tmp_path / "images.csv"), None, photos, split_column=None)
     assert (len(dataset), dataset.split) == (4, "all")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -9,9 +12,10 @@ from PIL import Image
 from torch import Tensor
 
 from hiertree.datasets import ImageDataset, load_synthetic
-from hiertree.datasets.readers.images import ArrayImages
-from hiertree.errors import MissingResourceError
+from hiertree.datasets.readers.images import ArrayImages, FileImages
+from hiertree.errors import MissingResourceError, TableError
 from hiertree.pipelines.training.data.batches import BatchKey, EpochKeys, batch_loader, keys_in_order
+from hiertree.pipelines.training.data.splits import check_apart
 from hiertree.pipelines.training.data.views import NUMBERS, ImageViews, batch_numbers, crop_photo, move_glyphs
 from hiertree.pipelines.training.recipe.settings import (
     GlyphAugmentation,
@@ -20,6 +24,7 @@ from hiertree.pipelines.training.recipe.settings import (
     PhotoAugmentation,
 )
 from hiertree.samplers import ClassBalancedSampler
+from hiertree.tree import LabelTree
 
 STILL = np.full((4, NUMBERS), 0.5, dtype=np.float32)
 
@@ -178,3 +183,17 @@ def test_loader_leaves_torchs_own_generator_alone(dataset: ImageDataset) -> None
     loader = batch_loader(ImageViews(dataset.images, ImageSettings(size=16)), keys_in_order(range(16), 8))
     assert sum(len(indices) for indices, _ in loader) == 16
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_test_image_that_was_trained_on_is_refused_by_its_name(tmp_path: Path) -> None:
+    def listing(folder: Path, *names: str, split: str = "test") -> ImageDataset:
+        tree, paths = LabelTree.from_paths([("class",)]), np.zeros((len(names), 1), np.int32)
+        return ImageDataset(name="own", split=split, tree=tree, paths=paths, images=FileImages(folder, names))
+
+    train = listing(tmp_path, "a.png", "b.png", split="train")
+    with pytest.raises(TableError, match=r"own: 1 of 2 images of the split 'test' are in 'train' .* '\./b\.png'"):
+        check_apart(train, listing(tmp_path, "c.png", "./b.png"))
+    check_apart(train, listing(tmp_path, "c.png", "d.png"))
+    check_apart(train, listing(tmp_path / "other", "b.png"))
+    in_memory = ArrayImages(np.zeros((1, 1, 1), np.uint8), names=["b.png"])
+    check_apart(replace(train.select([1], split="train"), images=in_memory), listing(tmp_path, "b.png"))
