@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 import hiertree as ht
 from hiertree.errors import OptionError, TableError
+from hiertree.tree.label_rows import Uneven
 
 from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME, OUTPUT_FILE, CheckedGroup, command
 from .options import NAMES, SEED, choice, flag, json_option, option, print_json, print_report
@@ -170,6 +171,7 @@ def _numbered(steps: Sequence[str]) -> str:
 @option("--test", float, "Share of the test split.", default=0.5)
 @option("--val", float, "Share of the val split, for a validation.")
 @choice("--by", ("classes", "images"), "Shares of the classes, or of the images of each class.", default="classes")
+@choice("--uneven", get_args(Uneven), "What empty last labels mean to the recipe.", default="error")
 @option("--column", NAME, "The column to write.", default="split")
 @option("--seed", SEED, "Seed of the draw.", default=0)
 @option("--out", OUTPUT_FILE, "CSV file to write: the table with that column.", required=True)
@@ -179,6 +181,7 @@ def split(
     test: float,
     val: float | None,
     by: HoldoutBy,
+    uneven: Uneven,
     column: str,
     seed: int,
     out: Path,
@@ -186,10 +189,12 @@ def split(
     """Write TABLE with a column that says train, val or test of every row.
 
     TABLE is a CSV or Parquet file of images. By classes, no class is in two splits, as in retrieval of classes that
-    were never seen in training. By images, every class is divided, and train holds some of its images.
+    were never seen in training. By images, every class is divided, and train holds some of its images. What training
+    refuses, such as an empty label, is refused here.
     """
+    from hiertree.datasets.labels_to_paths import composed, label_paths
     from hiertree.datasets.splits import draw_parts
-    from hiertree.io.tables import read_table, write_table
+    from hiertree.io.tables import line_names, read_table, write_table
 
     if out.suffix.lower() != ".csv":
         raise OptionError(f"out={str(out)!r}", expected="a name that ends in .csv")
@@ -197,7 +202,9 @@ def split(
     if column in frame.columns:
         problem = f"{table} has a column {column!r}"
         raise TableError(problem, expected="a new column name", remedy="choose another with --column")
-    classes = list(zip(*(frame[level] for level in levels), strict=True))
+    columns = [frame[level].to_numpy(dtype=object) for level in levels]
+    label_paths(columns, level_names=levels, where=line_names(frame, table), leaf="path", uneven=uneven)
+    classes = [tuple(map(composed, row)) for row in zip(*columns, strict=True)]
     parts = draw_parts(classes, {"test": test} | ({} if val is None else {"val": val}), by=by, seed=seed)
     rows = ((*cells, part) for cells, part in zip(frame.itertuples(index=False), parts, strict=True))
     write_table(out, [*frame.columns, column], rows)
