@@ -21,6 +21,7 @@ from io import TextIOWrapper
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
+from unicodedata import normalize
 
 import numpy as np
 
@@ -43,6 +44,11 @@ _PART = 20_000  # rows of a table read in parts
 _BLOCK = 1 << 24  # bytes read at once; must exceed the longest row, a landmark with thousands of photographs
 _MOST_UNPACKED, _MOST_RATIO = 1 << 26, 100  # bytes of a packed file, or to each of its own
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+# What pandas, spreadsheets and databases write for no value, and nobody calls a class; "NA" is Namibia.
+NOTHING = frozenset(("nan", "NaN", "-nan", "[nan]", "[]", "<NA>", "NaT", "\\N", "1.#IND", "1.#QNAN")) | frozenset(
+    ("#N/A", "#NA", "#REF!", "#NAME?", "#VALUE!", "#DIV/0!", "#NULL!", "#NUM!", "#ERROR!", "#SPILL!")
+)
+_INVISIBLE = re.compile("(?:^|(?<=\\s))[\u00ad\u200b-\u200f\u2060\ufeff]+|[\u00ad\u200b-\u200f\u2060\ufeff]+(?=\\s|$)")
 _UNNAMED = re.compile(r"\s*|Unnamed: \d+|__index_level_\d+__")  # an index that pandas or R wrote
 _SEPARATOR_LINE = re.compile('"?sep=(.)"?[\r\n]*')  # the first, in what Excel reads
 _MAGIC = {  # the first bytes of files that are no text
@@ -394,6 +400,24 @@ def _plain(cells: list[Any]) -> list[Any]:
     values = [None if is_missing(cell) else cell for cell in cells]
     is_integral = all(cell is None or (isinstance(cell, float) and cell.is_integer()) for cell in values)
     return [None if cell is None else int(cell) for cell in values] if is_integral else values
+
+
+def is_empty(label: object) -> bool:
+    """True for None, NaN, pandas' NA, text without a visible character, and what programs write for nothing.
+
+    >>> [is_empty(label) for label in ("NA", "#N/A", " ")]
+    [False, True, True]
+    """
+    return label in NOTHING or not label.strip() if isinstance(label, str) else is_missing(label)
+
+
+def label_text(text: str) -> str:
+    r"""The text in Unicode's composed form (NFC), without invisible signs at the ends of its words.
+
+    >>> label_text("cafe\u0301"), label_text("lake\u200d house")
+    ('café', 'lake house')
+    """
+    return text if text.isascii() else _INVISIBLE.sub("", normalize("NFC", text))
 
 
 def is_missing(cell: Any) -> bool:
