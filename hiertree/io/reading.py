@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
+PARQUET_SUFFIXES = (".parquet", ".pq")
 _LONGEST_REASON = 200  # characters of another library's message
+_MOST_UNPACKED, _MOST_RATIO = 1 << 27, 100  # bytes and cells of a Parquet file, or to each of its bytes
 
 
 class Complaint(TypedDict, total=False):
@@ -135,12 +137,24 @@ def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_parquet(path: AnyPath, *, columns: Sequence[str] | None = None, **complaint: Unpack[Complaint]) -> Any:
-    """A Parquet file as a ``pyarrow.Table``; the checksums of pages are compared where it has some."""
+    """A Parquet file as a ``pyarrow.Table``; the checksums of pages are compared where it has some.
+
+    A small file that unpacks to very many cells or bytes is refused: repetitions pack a million into a byte.
+    """
     require_package("pyarrow", extra="arrow")
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with reading_file(path, **complaint), Path(path).open("rb") as file:  # pyarrow takes no names that are not UTF-8
-        table = pq.ParquetFile(file, page_checksum_verification=True).read(columns=columns)
+        reader = pq.ParquetFile(file, page_checksum_verification=True)
+        schema = reader.schema_arrow if columns is None else pa.schema(map(reader.schema_arrow.field, columns))
+        size, unpacked, batches = Path(path).stat().st_size, reader.metadata.num_rows * len(schema), []
+        for batch in reader.iter_batches(columns=columns):
+            if unpacked > max(_MOST_UNPACKED, _MOST_RATIO * size):
+                raise ValueError(f"{size:,} bytes unpack to more than {_MOST_RATIO} times as much")
+            batches.append(batch)
+            unpacked += batch.nbytes
+        table = pa.Table.from_batches(batches, schema)
         table.validate(full=True)
         return table
 

@@ -299,13 +299,12 @@ def spell_option(command: click.Command, name: str, values: Sequence[str]) -> st
     '--gaps above or below to hiertree tree'
     """
     params = {param.name: param for param in command.params}
-    if name in params:
-        offered = getattr(params[name].type, "choices", values)
-        allowed = [value for value in values if value in offered]
-        return f"{as_flag(name)} {alternatives(allowed)}" if allowed else None
-    if "overrides" in params:
-        return f"--set data.{name}={alternatives(values)}"
-    return f"{as_flag(name)} {alternatives(values)} to hiertree tree"
+    offered = getattr(params[name].type, "choices", values) if name in params else values
+    if not (allowed := [shlex.quote(value) for value in values if value in offered]):
+        return None
+    if name not in params and "overrides" in params:
+        return f"--set data.{name}={alternatives(allowed)}"
+    return f"{as_flag(name)} {alternatives(allowed)}{'' if name in params else ' to hiertree tree'}"
 
 
 def _end_last_line(log: Path) -> None:
