@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -147,7 +147,7 @@ def _rows_of_folders(
             raise UnevenDepthError(
                 f"{folder}: {shallow!r} is {min(depths)} folders deep, {deep!r} {max(depths)}",
                 expected="images of one depth",
-                remedy="pass uneven='pad' (repeat the deepest label), 'truncate' (cut at the shallowest) or 'unknown'",
+                choose={"uneven": get_args(Uneven)[1:]},
             )
         earlier_rows = [row for row in earlier_rows if len(row) == depths[0]]
     with naming_file(folder):
