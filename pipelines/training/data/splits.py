@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from hiertree.arrays import to_numpy
-from hiertree.datasets import ImageDataset
+from hiertree.datasets import ImageDataset, place_above
 from hiertree.datasets.labels_to_paths import label_paths
 from hiertree.datasets.readers.images import (
     FileImages,
@@ -53,6 +53,8 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
     try:
         with reading(max_pixels=recipe.images.max_pixels, side=recipe.images.largest_view):
             dataset = as_image_dataset(recipe.data.build(**arguments), name=recipe.data.name, split=split)
+            if recipe.data.above is not None:
+                dataset = place_above(dataset, recipe.data.above)
             readable_dataset = dataset.drop_unreadable_images() if skip else dataset
             further_lists = tuple(part.drop_absent_classes() for part in readable_dataset.beside)
             return replace(readable_dataset.drop_absent_classes(), beside=further_lists)
