@@ -20,7 +20,7 @@ from hiertree.errors import CheckpointError, OptionError
 from hiertree.pipelines.labels.export.tree_page import TreeNode
 from hiertree.pipelines.pages import data_uri
 from hiertree.pipelines.report import make_report
-from hiertree.pipelines.report.metric_rows import side_by_side
+from hiertree.pipelines.report.tables import side_by_side
 
 HOSTILE = "<script>alert('label')</script>"
 
@@ -86,7 +86,7 @@ def test_colors_are_not_the_only_difference_between_hits(page: BeautifulSoup):
         assert ("nothing shared" if mark == "✗" else "same ") in find.img["alt"]
     borders = re.findall(r"\.(same|near|wrong) \{[^}]*--stroke: (\w+)", page.style.text)
     assert len({stroke for _, stroke in borders}) == 3
-    legend = page.select(".legend li")
+    legend = page.select("#retrievals .legend li")
     assert [entry.span.text for entry in legend] == ["✓", "kind", "family", "✗"]
     assert [entry.get("style") for entry in legend] == [None, "--depth: 67%", "--depth: 33%", None]
 
@@ -95,13 +95,13 @@ def test_each_ranking_shows_the_h_ap_of_its_query(page: BeautifulSoup, runs: lis
     scores = [float(score.text.removeprefix("H-AP")) for score in page.select(".score")]
     run_values = [set((100 * pd.read_parquet(run / "per_query.parquet")["H-AP"]).round(1)) for run in runs]
     assert len(scores) == 14
-    assert all(score in run_values[number % 2] for number, score in enumerate(scores))
+    assert all(score in run_values[index % 2] for index, score in enumerate(scores))
 
 
 def test_strips_say_how_far_the_longer_ranking_agrees(page: BeautifulSoup, images: ImageDataset):
     for answer in page.select(".answer"):
         bars = [(int(bar["width"]), bar["class"][0]) for bar in answer.select(".strip rect")]
-        counts = {text: int(number) for number, text in re.findall(r"(\d+) (same \w+|nothing shared)", answer.p.text)}
+        counts = {text: int(count) for count, text in re.findall(r"(\d+) (same \w+|nothing shared)", answer.p.text)}
         assert sum(width for width, _ in bars) == sum(counts.values()) == min(100, len(images) - 1)
         same_width = sum(width for width, verdict in bars if verdict == "same")
         assert same_width == counts.get("same instance", 0) == 3
@@ -119,11 +119,9 @@ def test_the_convention_and_the_recipes_stand_on_the_page(page: BeautifulSoup, r
 
 def test_curves_are_described_by_their_ends(page: BeautifulSoup, runs: list[Path]):
     first, *_, last = [json.loads(line) for line in (runs[0] / "history.jsonl").read_text().splitlines()]
-    figure = page.select_one("#learning figure")
-    assert f"{first['loss']:.3g} in epoch 1" in figure["aria-label"]
-    assert f"{last['loss']:.3g} in epoch 2" in figure["aria-label"]
-    assert "currentColor" in str(figure.svg)
-    assert "var(--run-1)" in str(figure.svg)
+    description = page.select_one("#learning figure img")["alt"]
+    assert f"{first['loss']:.3g} in epoch 1" in description
+    assert f"{last['loss']:.3g} in epoch 2" in description
 
 
 def test_the_same_run_gives_the_same_bytes_and_is_no_competition(runs: list[Path], tmp_path: Path):
