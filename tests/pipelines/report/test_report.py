@@ -17,9 +17,11 @@ from PIL import Image
 
 from hiertree.datasets import ImageDataset
 from hiertree.errors import CheckpointError, OptionError
+from hiertree.metrics import evaluate
 from hiertree.pipelines.labels.export.tree_page import TreeNode
 from hiertree.pipelines.pages import data_uri
 from hiertree.pipelines.report import make_report
+from hiertree.pipelines.report.queries_and_gallery import sample_of
 from hiertree.pipelines.report.tables import side_by_side
 
 HOSTILE = "<script>alert('label')</script>"
@@ -162,6 +164,30 @@ def test_a_damaged_run_is_refused(runs: list[Path], tmp_path: Path):
     (broken / "embeddings.npz").write_bytes(b"PK\x03\x04 cut off")
     with pytest.raises(CheckpointError, match="broken"):
         make_report([broken], tmp_path / "index.html")
+
+
+def test_changed_values_of_queries_are_refused(runs: list[Path], tmp_path: Path):
+    changed = shutil.copytree(runs[0], tmp_path / "changed")
+    values = pd.read_parquet(changed / "per_query.parquet")
+    values.iloc[::-1].to_parquet(changed / "per_query.parquet")
+    with pytest.raises(CheckpointError, match=r"per_query\.parquet has changed"):
+        make_report([changed], tmp_path / "index.html")
+
+
+def test_queries_of_a_large_file_are_drawn_and_measured_in_the_whole_gallery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("hiertree.pipelines.report.sources.MOST_QUERIES", 20)
+    vectors, classes = np.random.default_rng(0).normal(size=(60, 4)), np.arange(60) // 3
+    paths = np.stack([classes // 5, classes], axis=1)
+    np.savez(tmp_path / "e.npz", embeddings=vectors, paths=paths)
+    text = make_report([tmp_path / "e.npz"], tmp_path / "page.html", queries=1, hits=2).read_text(encoding="utf-8")
+    page = BeautifulSoup(text, "html.parser")
+    values = evaluate(vectors, paths).per_query().iloc[sample_of(np.arange(60), 20)]
+    table = {next(row.th.stripped_strings): float(row.data["value"]) for row in page.select("#metrics tbody tr")}
+    assert table == pytest.approx(values.mean().to_dict())
+    assert page.select_one(".lead").text == "The queries are a draw from 60; `hiertree evaluate` measures all."
+    assert "20 queries in a gallery of 60" in page.select_one(".facts").text
 
 
 def test_runs_on_other_images_are_refused(runs: list[Path], tmp_path: Path):
