@@ -70,24 +70,12 @@ _SENTENCES = """
 from sentence_transformers import SentenceTransformer, models
 SentenceTransformer(modules=[models.BoW(["lake", "church", "building", "park"])]).save("bag-of-words")
 """
-_SLURM = """
-from pathlib import Path
-from hiertree.errors import MissingPackageError, MissingResourceError
-from hiertree.pipelines.comparison.cluster_jobs import slurm_executor
-try:
-    slurm_executor(Path("jobs"), {})
-except MissingPackageError:
-    raise
-except MissingResourceError:
-    pass  # submitit is here, a cluster is not
-"""
 # Extras whose programs need those of another: labels to encode, a run to export.
 NEEDS = {
     "clip": "labels",
     "dumps": "labels",
     "export": "train",
     "sentences": "labels",
-    "slurm": "train",
     "transformers": "train",
 }
 # What works with each extra.
@@ -124,10 +112,8 @@ USED = {
         _CALCULATOR,
         "from hiertree.losses import SupHAP, as_pytorch_metric_learning; as_pytorch_metric_learning(SupHAP())",
         _HUGGING_FACE,
-        _command("audit e.npz"),
     ),
     "sentences": (_SENTENCES, _command(f"{_BUILD} --encoder sentence-transformers --sentence-model ./bag-of-words")),
-    "slurm": (_SLURM,),
     "train": (
         _command(f"train synthetic-happier --out run --set training.epochs=1 {_FEW}"),
         "import hiertree as ht; ht.load_model('run')",
@@ -146,7 +132,6 @@ REFUSED = {
     "interop": (
         "from hiertree.metrics import RetrievalMetric",
         "from hiertree.metrics import HierarchicalAccuracyCalculator",
-        _command("audit e.npz"),
     ),
     "plots": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot()", _command("report e.npz --out report.html")),
     "clip": (_command(f"{_BUILD} --encoder clip"),),
@@ -154,7 +139,6 @@ REFUSED = {
     "labels": (_command(_BUILD), _command("browse ."), "from hiertree.pipelines.labels import build"),
     "search": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, metrics=['R@1'], approximate=Approximate())",),
     "sentences": (_command(f"{_BUILD} --encoder sentence-transformers"),),
-    "slurm": (_command("compare synthetic-happier synthetic-smooth-ap --out compared --launcher slurm"),),
     "train": (
         _command("train synthetic-happier --out run"),
         _command("embed sop-happier photos --out embedded"),

@@ -22,6 +22,7 @@ from ..stored_embeddings.embeddings_files import SUFFIXES, LabelFiles, naming_fi
 from ..stored_embeddings.evaluating import ListOptions, measure_lists, measured_as
 from ..stored_embeddings.locations import kind_of, locate, no_such
 from ..training.data.splits import load_learning_splits, load_split
+from ..training.recipe.reading import built_in_recipes
 from ..training.run.experiment import train
 from .comparison_files import write_comparison
 from .planned_runs import Grid, PlannedRun, plan_runs, require_distinct, require_own
@@ -148,10 +149,13 @@ def compare_lists(
 
 def is_measured(name: str) -> bool:
     """Whether a name is not a recipe's, but that of a folder, or of a file of embeddings or ranked lists."""
-    if name.startswith(_LIBRARIES) and not Path(name).exists():
+    path = Path(name)
+    if name.startswith(_LIBRARIES) and not path.exists():
         remedy = f"`hiertree embed {name} PHOTOS --out embedded`, and name that folder here"
         raise OptionError(f"{name}, a network without embeddings", expected="embeddings of it", remedy=remedy)
-    return Path(name).is_dir() or Path(name).suffix in (*SUFFIXES, *_LISTS)
+    if not path.exists() and name not in built_in_recipes() and (len(path.parts) > 1 or no_such(path).remedy):
+        raise no_such(path)
+    return path.is_dir() or path.suffix in (*SUFFIXES, *_LISTS)
 
 
 def _is_run(path: Path) -> bool:

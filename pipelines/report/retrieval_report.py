@@ -101,6 +101,8 @@ def make_report(
     histories = {name: run.history for name, run in measurements.items() if run.history}
     if any(kind_of(Path(source)) == "comparison" for source in sources):
         lead = [*lead, _OF_COMPARISONS]
+    if total := max(run.drawn_from for run in measurements.values()):
+        lead = [*lead, f"The queries are a draw from {total:,}; `hiertree evaluate` measures all."]
     page = {
         "title": title,
         "lead": lead,
