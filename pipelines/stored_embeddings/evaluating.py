@@ -155,6 +155,7 @@ def evaluate_run(
     query_labels: AnyPath | None = None,
     levels: Sequence[str] = (),
     uneven: Uneven = "error",
+    separator: str | None = None,
     ids: str | None = None,
     unjudged: Literal["irrelevant", "error"] = "irrelevant",
     negative_qrels: Literal["error", "irrelevant"] = "error",
@@ -164,8 +165,9 @@ def evaluate_run(
     """Evaluate ranked lists on disk, print the result, and write what is asked for.
 
     The lists are measured by ``qrels``, or by the labels in the table ``tree`` of all items; ``query_labels`` is that
-    of the queries, where these are not items. Names stand in the column ``ids``; in ``image`` or else the first unless
-    given. The rest is as for :func:`hiertree.metrics.evaluate_ranking`.
+    of the queries, where these are not items. Names stand in the column ``ids``; unless given in ``image``, the first
+    whose values are all different and look like files or ids, or the first. The rest is as for
+    :func:`hiertree.metrics.evaluate_ranking`.
     """
     arguments: dict[str, Any] = {**options, "unjudged": unjudged, "negative_qrels": negative_qrels}
     arguments["higher_is_better"] = not lower_is_better
@@ -173,13 +175,14 @@ def evaluate_run(
     if (qrels is None) == (tree is None):
         expected = "exactly one of them: judgments (--qrels) or a table of labels (--tree)"
         raise OptionError("qrels and tree", expected=expected)
-    if qrels is not None and (query_labels is not None or levels or ids is not None or uneven != "error"):
-        raise OptionError("query_labels, levels, uneven or ids with qrels", expected="them only with tree")
-    judgments = {"qrels": qrels} if tree is None else _labels(tree, query_labels, levels, ids, uneven)
+    if qrels is not None and (query_labels is not None or levels or ids or separator or uneven != "error"):
+        raise OptionError("query_labels, levels, uneven, separator or ids with qrels", expected="them only with tree")
+    policies = {"uneven": uneven, "separator": separator}
+    judgments = {"qrels": qrels} if tree is None else _labels(tree, query_labels, levels, ids, **policies)
     result = evaluate_ranking(Path(run), **judgments, **arguments)
     if not result.has_values:
         raise InputError(f"{run} gives no metric a value", expected="queries with relevant items")
-    parameters = {**arguments, "levels": list(levels), "uneven": uneven, "ids": ids}
+    parameters = {**arguments, "levels": list(levels), **policies, "ids": ids}
     _deliver(result, outputs, parameters=parameters, inputs=[run, qrels, tree, query_labels])
     return result
 
@@ -216,6 +219,7 @@ def write_qrels(
     query_labels: AnyPath | None = None,
     levels: Sequence[str] = (),
     uneven: Uneven = "error",
+    separator: str | None = None,
     ids: str | None = None,
     grades: Sequence[int] | None = None,
 ) -> None:
@@ -223,15 +227,15 @@ def write_qrels(
 
     Without ``query_labels`` every item is also a query, but not its own item. The rest is as for :func:`evaluate_run`.
     """
-    write_trec_qrels(out, **_labels(tree, query_labels, levels, ids, uneven), grades=grades)
+    write_trec_qrels(out, **_labels(tree, query_labels, levels, ids, uneven=uneven, separator=separator), grades=grades)
 
 
 def _labels(
-    tree: AnyPath, query_labels: AnyPath | None, levels: Sequence[str], ids: str | None, uneven: Uneven
+    tree: AnyPath, query_labels: AnyPath | None, levels: Sequence[str], ids: str | None, **options: Any
 ) -> dict[str, Any]:
     """Paths and names of queries and items, by the keywords of :func:`hiertree.metrics.evaluate_ranking`."""
     tables = [tree] if query_labels is None else [query_labels, tree]
-    _, sides = number_labels([named_rows(Path(table), levels, ids) for table in tables], uneven=uneven)
+    _, sides = number_labels([named_rows(Path(table), levels, ids) for table in tables], **options)
     names = ("query", "gallery")
     paths = {f"{name}_paths": side.paths for name, side in zip(names, sides, strict=False)}
     return paths | {f"{name}_names": list(side.ids) for name, side in zip(names, sides, strict=False)}
