@@ -159,6 +159,18 @@ def read_parquet(path: AnyPath, *, columns: Sequence[str] | None = None, **compl
         return table
 
 
+def data_columns(schema: Any) -> list[str]:
+    """The columns of a Parquet file without a frame's index of integers that has no name; another index comes first."""
+    import pyarrow as pa
+
+    described = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+    indexes = [name for name in described.get("index_columns", ()) if name in schema.names]
+    unnamed = [name for name in indexes if name.startswith("__index_level_")]
+    left_out = [name for name in unnamed if pa.types.is_integer(schema.field(name).type)]
+    names = [*indexes, *(name for name in schema.names if name not in indexes)]
+    return [name for name in names if name not in left_out]
+
+
 def read_parquet_frame(path: AnyPath, **complaint: Unpack[Complaint]) -> pd.DataFrame:
     """As :func:`read_parquet`, as a frame of pandas."""
     table = read_parquet(path, **complaint)

@@ -10,13 +10,12 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
-import json
 import lzma
 import re
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from io import TextIOWrapper
 from itertools import chain, takewhile
 from pathlib import Path
@@ -27,7 +26,7 @@ import numpy as np
 
 from ..errors import InputError, TableError, nearest_name, require_package, some_of
 from .files import AnyPath, open_replacing
-from .reading import PARQUET_SUFFIXES, not_utf8, read_parquet, reading_file
+from .reading import PARQUET_SUFFIXES, data_columns, not_utf8, read_parquet, reading_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +49,7 @@ NOTHING = frozenset(("nan", "NaN", "-nan", "[nan]", "[]", "<NA>", "NaT", "\\N", 
 )
 _INVISIBLE = re.compile("(?:^|(?<=\\s))[\u00ad\u200b-\u200f\u2060\ufeff]+|[\u00ad\u200b-\u200f\u2060\ufeff]+(?=\\s|$)")
 _UNNAMED = re.compile(r"\s*|Unnamed: \d+|__index_level_\d+__")  # an index that pandas or R wrote
+_NAME = re.compile(r"\S*[0-9]\S*|.*[^\s/]\.[A-Za-z]\w{1,4}")
 _SEPARATOR_LINE = re.compile('"?sep=(.)"?[\r\n]*')  # the first, in what Excel reads
 _MAGIC = {  # the first bytes of files that are no text
     b"\x1f\x8b": ".gz",
@@ -289,9 +289,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     arrow_table = read_parquet(path, expected=expected)
     with reading_file(path, expected=expected):
         check_columns(path, arrow_table.column_names, ())
-        described = json.loads((arrow_table.schema.metadata or {}).get(b"pandas", b"{}"))
-        indexes = [name for name in described.get("index_columns", ()) if name in arrow_table.column_names]
-        names = [*indexes, *(name for name in arrow_table.column_names if name not in indexes)]
+        names = data_columns(arrow_table.schema)
         columns = {name: arrow_texts(arrow_table.column(name)) for name in names}
     return pd.DataFrame(columns, index=pd.RangeIndex(1, arrow_table.num_rows + 1), columns=names, dtype=object)
 
@@ -418,6 +416,17 @@ def label_text(text: str) -> str:
     ('café', 'lake house')
     """
     return text if text.isascii() else _INVISIBLE.sub("", normalize("NFC", text))
+
+
+def are_names(cells: Collection[object]) -> bool:
+    """Whether cells name the rows of a table: two or more, all different, and each looks like a file or an id.
+
+    An id has a digit and no white space.
+
+    >>> are_names(["a.jpg", "b.jpg"]), are_names(["Q42", "Q5"]), are_names(["lake", "peak"])
+    (True, True, False)
+    """
+    return 1 < len(cells) == len(set(cells)) and all(map(_NAME.fullmatch, map(str, cells)))
 
 
 def is_missing(cell: Any) -> bool:

@@ -152,12 +152,14 @@ def _valueless(source: Path, collection: LabeledEmbeddings) -> InputError:
 class ItemLabels(TypedDict, total=False):
     """How a table of items is read; ``query_labels`` is that of the queries, where these are not items.
 
-    Names stand in the column ``ids``; in ``image`` or else the first unless given.
+    Names stand in the column ``ids``; unless given in ``image``, the first whose values are all different and look like
+    files or ids, or the first.
     """
 
     query_labels: AnyPath | None
     levels: Sequence[str]
     uneven: Uneven
+    separator: str | None
     ids: str | None
 
 
@@ -203,7 +205,7 @@ def measure_lists(run: AnyPath, **options: Unpack[ListOptions]) -> Evaluation:
         expected = "exactly one of them: judgments (--qrels) or a table of labels (--tree)"
         raise OptionError("qrels and tree", expected=expected)
     if qrels is not None and any(value not in (None, (), "error") for value in judgments.values()):
-        raise OptionError("query_labels, levels, uneven or ids with qrels", expected="them only with tree")
+        raise OptionError("query_labels, levels, uneven, separator or ids with qrels", expected="them only with tree")
     path = Path(run)
     lists = _read_rows(path, has_qrels=qrels is not None) if path.suffix == ".npy" else path
     truth = {"qrels": qrels} if tree is None else _labels(tree, **judgments, named=lists is path)
@@ -265,6 +267,7 @@ def _labels(
     query_labels: AnyPath | None = None,
     levels: Sequence[str] = (),
     uneven: Uneven = "error",
+    separator: str | None = None,
     ids: str | None = None,
     *,
     named: bool = True,
@@ -275,7 +278,7 @@ def _labels(
     tables = [
         named_rows(file, levels, ids) if named else rows_with_table(np.empty(()), file, columns) for file in files
     ]
-    _, sides = number_labels(tables, uneven=uneven)
+    _, sides = number_labels(tables, uneven=uneven, separator=separator)
     paths = {f"{name}_paths": side.paths for name, side in zip(("query", "gallery"), sides, strict=False)}
     names = zip(("query", "gallery"), sides if named else (), strict=False)
     return paths | {f"{name}_names": list(side.ids) for name, side in names}

@@ -371,7 +371,7 @@ def test_columns_taken_as_levels_are_named_and_those_that_hiertree_adds_left_out
         result = evaluate_file(tmp_path / "e.npy", labels=tmp_path / name)
         np.testing.assert_array_equal(result.values, expected.values)
         printed = capsys.readouterr()
-        assert f"{name}: levels kind → name; name others by --levels" in caplog.messages
+        assert f"{name}: levels kind → name, names image; name others by --levels" in caplog.messages
         assert "2: kind → name" in printed.out
         assert result.convention.level_names == result.level_names == ("kind", "name")
     frame = evaluate(embeddings, labels)
