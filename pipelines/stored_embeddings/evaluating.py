@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from typing_extensions import Unpack
@@ -19,6 +19,7 @@ from hiertree.io.files import AnyPath
 from hiertree.io.provenance import manifest
 from hiertree.io.reading import Complaint, reading_file, reading_json
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes, evaluate_ranking, write_trec_qrels
+from hiertree.metrics.request import rules_of
 from hiertree.options import split_options
 
 from ..launchers import launched
@@ -31,12 +32,12 @@ from .locations import files_read, kind_of
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from hiertree.evaluation_options import Counts
-    from hiertree.metrics.engine.processes import Share
+    from hiertree.evaluation_options import Choice
+    from hiertree.metrics.engine.processes import ProcessGroup
     from hiertree.tree.label_rows import Uneven
 
 _MEASURED_BY = ("metrics", "protocol", "compat")
-_NOT_RECORDED = ("block_size", "resume", "distributed")  # they change no number
+_NOT_RECORDED = ("block_size", "distributed")  # they change no number
 
 
 class ResultOptions(MetricOptions, total=False):
@@ -54,8 +55,6 @@ class ResultOptions(MetricOptions, total=False):
 class FileOptions(LabelFiles, ResultOptions, SearchOptions, total=False):
     """Options of :func:`evaluate_file`: also how :func:`hiertree.metrics.evaluate` searches."""
 
-    counts: Counts | None
-
 
 def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack[FileOptions]) -> Evaluation:
     """Evaluate embeddings on disk, print the result, and write what is asked for.
@@ -71,10 +70,10 @@ def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack
         ranked_by_codes = run_options.pop("codes")
         if not any(map(arguments.get, _MEASURED_BY)):
             codes, arguments = codes or ranked_by_codes, arguments | run_options
-    with _launched(share_work=not codes and arguments.get("approximate") is None) as share:
-        with nullcontext() if share is None else share.agreeing():
-            collection = read_embeddings(source, in_parts=share is not None, **columns)
-        if share is not None:
+    with _launched(share_work=not codes) as group:
+        with nullcontext() if group is None else group.agreeing():
+            collection = read_embeddings(source, **columns)
+        if group is not None:
             from ..training.distributed.group import local_device
 
             arguments |= {"distributed": True, "device": local_device(options.get("device"))}
@@ -84,7 +83,7 @@ def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack
             result = replace(result, convention=replace(result.convention, level_names=collection.tree.level_names))
         if not result.has_values:
             raise _valueless(source, collection)
-    if share is not None and share.rank:
+    if group is not None and group.rank:
         return result
     other_sources = [columns.pop(name, None) for name in ("labels", "gallery", "gallery_labels", "junk")]
     parameters = {name: value for name, value in arguments.items() if name not in _NOT_RECORDED} | columns
@@ -111,7 +110,7 @@ def measured_as(run: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _launched(*, share_work: bool) -> Iterator[Share | None]:
+def _launched(*, share_work: bool) -> Iterator[ProcessGroup | None]:
     """The group of the processes that a launcher started, if they are to share the work; None for one process."""
     if not share_work or launched() is None:
         yield None
@@ -119,8 +118,8 @@ def _launched(*, share_work: bool) -> Iterator[Share | None]:
     require_package("torch", "lightning_fabric", extra="train")
     from ..training.distributed.group import launched_group
 
-    with launched_group() as share:
-        yield share
+    with launched_group() as group:
+        yield group
 
 
 def _evaluated(collection: LabeledEmbeddings, *, codes: bool, options: Mapping[str, Any]) -> Evaluation:
@@ -156,8 +155,8 @@ def evaluate_run(
     levels: Sequence[str] = (),
     uneven: Uneven = "error",
     ids: str | None = None,
-    unjudged: Literal["irrelevant", "error"] = "irrelevant",
-    negative_qrels: Literal["error", "irrelevant"] = "error",
+    unjudged: Choice = "irrelevant",
+    negative_qrels: Choice = "error",
     lower_is_better: bool = False,
     **options: Unpack[ResultOptions],
 ) -> Evaluation:
@@ -167,19 +166,20 @@ def evaluate_run(
     of the queries, where these are not items. Names stand in the column ``ids``; in ``image`` or else the first unless
     given. The rest is as for :func:`hiertree.metrics.evaluate_ranking`.
     """
-    arguments: dict[str, Any] = {**options, "unjudged": unjudged, "negative_qrels": negative_qrels}
-    arguments["higher_is_better"] = not lower_is_better
+    arguments: dict[str, Any] = {**options, "higher_is_better": not lower_is_better}
     outputs = _outputs(arguments)
+    rules = {"unjudged": unjudged, "negative": negative_qrels}
+    compat = replace(rules_of(options.get("compat"), options.get("protocol")), **rules)
     if (qrels is None) == (tree is None):
         expected = "exactly one of them: judgments (--qrels) or a table of labels (--tree)"
         raise OptionError("qrels and tree", expected=expected)
     if qrels is not None and (query_labels is not None or levels or ids is not None or uneven != "error"):
         raise OptionError("query_labels, levels, uneven or ids with qrels", expected="them only with tree")
     judgments = {"qrels": qrels} if tree is None else _labels(tree, query_labels, levels, ids, uneven)
-    result = evaluate_ranking(Path(run), **judgments, **arguments)
+    result = evaluate_ranking(Path(run), **judgments, **{**arguments, "compat": compat})
     if not result.has_values:
         raise InputError(f"{run} gives no metric a value", expected="queries with relevant items")
-    parameters = {**arguments, "levels": list(levels), "uneven": uneven, "ids": ids}
+    parameters = {**arguments, **rules, "levels": list(levels), "uneven": uneven, "ids": ids}
     _deliver(result, outputs, parameters=parameters, inputs=[run, qrels, tree, query_labels])
     return result
 
