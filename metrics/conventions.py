@@ -12,9 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from hiertree.evaluation_options import Rules, Ties
 
-RankedBy: TypeAlias = Literal[
-    "cosine similarity", "Euclidean distance", "Hamming distance", "given scores", "ranked lists"
-]
+RankedBy: TypeAlias = Literal["cosine similarity", "Hamming distance", "given scores", "ranked lists"]
 _TIES: Mapping[Ties, str] = MappingProxyType(
     {
         "average": "expectation over all orders of equal scores",
