@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from evaluation import clustered, inaturalist_like, product, shop_like
 from idle_machine import Timing, in_turn, medians, ratio, timed
+from peer_metrics import ScoredQueries, values_of
 
 from hiertree.metrics import evaluate
-from hiertree.pipelines.stored_embeddings.other_libraries import ScoredQueries, values_of
 
 SCORE_LIBRARIES = ("torchmetrics", "sklearn", "ir_measures", "ranx")
 WHO = ("hiertree", "pytorch-metric-learning", "sort", *SCORE_LIBRARIES)

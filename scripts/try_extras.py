@@ -66,11 +66,6 @@ features = datasets.Features(image=datasets.Image(), kind=datasets.Value("string
 found = ht.datasets.from_huggingface(datasets.Dataset.from_dict(rows, features=features), levels=["kind", "name"])
 assert found.images[1].size == (4, 4)
 """
-_NEWICK = """
-import hiertree as ht
-ht.LabelTree.from_paths([('a', 'b'), ('a', 'c'), ('d', 'e')]).to_newick('t.nwk')
-assert ht.LabelTree.from_newick('t.nwk').leaves == ('b', 'c', 'e')
-"""
 _SENTENCES = """
 from sentence_transformers import SentenceTransformer, models
 SentenceTransformer(modules=[models.BoW(["lake", "church", "building", "park"])]).save("bag-of-words")
@@ -118,7 +113,6 @@ USED = {
     "download": (_DOWNLOAD,),
     "dumps": ("import bz2, rapidgzip; open('d.bz2', 'wb').write(bz2.compress(b'1')); rapidgzip.open('d.bz2').read()",),
     "export": (_command("export run --onnx --out exported"),),
-    "newick": (_NEWICK, _command("tree t.nwk --levels kind,name --out t.json")),
     "plots": (
         f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot().savefig('levels.png')",
         _command("report e.npz --out report.html"),
@@ -154,7 +148,6 @@ REFUSED = {
         "from hiertree.metrics import HierarchicalAccuracyCalculator",
         _command("audit e.npz"),
     ),
-    "newick": (_NEWICK,),
     "plots": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot()", _command("report e.npz --out report.html")),
     "clip": (_command(f"{_BUILD} --encoder clip"),),
     "export": (_command("export run --onnx --out exported"),),

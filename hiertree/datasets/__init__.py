@@ -26,11 +26,9 @@ from .benchmarks import (
     load_inaturalist2021,
     load_inshop,
     load_labelme,
-    load_met,
     load_nus_wide,
     load_omniglot,
     load_revisited,
-    load_rp2k,
     load_sfm120k,
     load_sop,
     load_vehicleid,
@@ -39,7 +37,6 @@ from .benchmarks import (
 from .benchmarks.hashing import GradedDataset
 from .benchmarks.pickled import RevisitedDataset
 from .description import Benchmark, Counts, Download, Verify
-from .duplicate_images import check_duplicates, duplicates
 from .huggingface import from_huggingface, load_huggingface
 from .image_dataset import ImageDataset, statistics
 from .readers.images import ImageSource
@@ -59,10 +56,8 @@ __all__ = [
     "SplitReport",
     "available",
     "check",
-    "check_duplicates",
     "describe",
     "download",
-    "duplicates",
     "from_huggingface",
     "load",
     "load_archives",
@@ -80,11 +75,9 @@ __all__ = [
     "load_inaturalist2021",
     "load_inshop",
     "load_labelme",
-    "load_met",
     "load_nus_wide",
     "load_omniglot",
     "load_revisited",
-    "load_rp2k",
     "load_sfm120k",
     "load_sop",
     "load_synthetic",

@@ -165,7 +165,7 @@ class Benchmark:
             TableError: a name leads out of the folder.
             MissingResourceError: some of the images looked for are missing.
         """
-        images = FileImages(folder, inside(names, row_name), boxes)
+        images = FileImages(folder, inside(names, folder, row_name), boxes)
         rows = np.unique(np.linspace(0, len(images) - 1, LOOKED_FOR).astype(int)).tolist() if len(images) else []
         missing = [name for name in map(images.name, rows) if not Path(folder, name).is_file()]
         if missing:

@@ -16,7 +16,6 @@ from ..io.progress import track
 from . import benchmarks
 from .archives import load_archives
 from .description import BENCHMARKS, Benchmark, Verify
-from .duplicate_images import duplicates
 from .huggingface import load_huggingface
 from .image_dataset import ImageDataset
 from .readers.file_names import missing_files
@@ -80,7 +79,6 @@ class SplitReport:
         problem: why it cannot be loaded, or None.
         remedy: how to fix that, or None.
         bad_images: names of images that are missing, or damaged if all were decoded.
-        duplicates: names of images that are listed more than once.
         lists: whose lists these are, if several were published and these are not the usual ones.
     """
 
@@ -90,13 +88,12 @@ class SplitReport:
     problem: str | None = None
     remedy: str | None = None
     bad_images: tuple[str, ...] = ()
-    duplicates: tuple[str, ...] = ()
     lists: str | None = None
 
     @property
     def sound(self) -> bool:
-        """Whether the split loads, no image is bad, and none is listed twice."""
-        return self.problem is None and not self.bad_images and not self.duplicates
+        """Whether the split loads and no image is bad."""
+        return self.problem is None and not self.bad_images
 
 
 def check(
@@ -106,9 +103,8 @@ def check(
     splits: Iterable[str] = (),
     verify: Verify = "published",
     decode: bool = False,
-    content: bool = False,
 ) -> list[SplitReport]:
-    """Load splits of a benchmark, look for every image, and for images that are listed more than once.
+    """Load splits of a benchmark, and look for every image.
 
     Args:
         name: one of :func:`hiertree.datasets.available`.
@@ -116,7 +112,6 @@ def check(
         splits: those to check; default: all.
         verify: as in :func:`hiertree.datasets.load`.
         decode: also decode every image.
-        content: also compare the content of the images, to find copies under other names.
 
     Raises:
         OptionError: an unknown name or split.
@@ -138,10 +133,9 @@ def check(
         missing = np.flatnonzero(map_sources(images, _absent)).tolist() if not decode else ()
         rows = damaged(images, description="decoding images") if decode else missing
         bad = tuple(dict.fromkeys(map(images.name, rows)))
-        repeats = tuple(duplicates(dataset, content=content and not bad))
         sizes = tuple(len(np.unique(column)) for column in dataset.paths.T)
         lists = card.lists_of(split, len(dataset), sizes[-1])
-        reports.append(SplitReport(split, len(dataset), sizes, bad_images=bad, duplicates=repeats, lists=lists))
+        reports.append(SplitReport(split, len(dataset), sizes, bad_images=bad, lists=lists))
     return reports
 
 

@@ -51,7 +51,7 @@ def reading_file(
     except HiertreeError as error:
         if Path(path).name in str(error):
             raise
-        raise kind(f"{path}: {error.given}", expected=error.expected, remedy=error.remedy) from error
+        raise error.naming(path, kind) from error
     except Exception as error:
         raise kind(f"{path} cannot be read ({_reason(error)})", expected=expected, remedy=remedy) from error
 
@@ -64,7 +64,7 @@ def naming_file(path: AnyPath) -> Iterator[None]:
     except HiertreeError as error:
         if Path(path).name in str(error):
             raise
-        raise type(error)(f"{path}: {error.given}", expected=error.expected, remedy=error.remedy) from error
+        raise error.naming(path) from error
 
 
 def _reason(error: Exception) -> str:

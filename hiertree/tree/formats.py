@@ -1,4 +1,4 @@
-"""The files that hold trees: tables with a column for each level, nested JSON, Newick, and lists of edges."""
+"""The files that hold trees: tables with a column for each level, nested JSON, and lists of edges."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from ..errors import OptionError, TableError, raised_as, require_package
-from ..io.files import AnyPath, open_replacing, write_text
+from ..errors import OptionError, TableError, raised_as
+from ..io.files import AnyPath, open_replacing
 from ..io.reading import read_json, read_text, reading_file
 from ..io.tables import frame_columns, line_names, read_table, write_table
 from ..level_columns import ADDED
-from .label_rows import Nested, Numbered, Row, Where, check_depth, check_labels, nest, trimmed
+from .label_rows import Numbered, Row, Where, check_labels, trimmed
 
 _log = logging.getLogger(__name__)
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
 JSON_FORMAT = "hiertree-label-tree-1"
-_PLAIN = re.compile(r"[\w.+\\-]+")  # a name that Newick holds without quotes
 _HEADER = re.compile(
     r"(?i)parent|child|source|target|hyp(er|o)nym|(super|sub)_?class|broader|narrower|^from to$|^to from$"
 )
-_SUPPORT = re.compile(r"\d+(?:\.\d*)?:(?=.)")
 _SHORTEST_INTEGER = re.compile("0|[1-9][0-9]*")
 
 
@@ -166,97 +164,6 @@ def _json_leaves(nodes: Sequence[Any], parent_row: Row) -> Iterator[tuple[Row, H
 def as_tuple(value: Any) -> Hashable:
     """A label or id that JSON holds as a list is a tuple."""
     return tuple(map(as_tuple, value)) if isinstance(value, list) else value
-
-
-def read_newick(path: AnyPath, *, join: bool, inner_names: bool) -> list[Row]:
-    """The row of every leaf, coarse → fine, without the root.
-
-    ``join`` makes several trees the nodes of level 1; ``inner_names`` reads the names of inner nodes. A file that is
-    not Newick, several trees or none, or two children of one name are a TableError.
-    """
-    require_package("newick", extra="newick")
-    import newick
-
-    text = read_text(path).strip()
-    with reading_file(path, expected="a tree in the Newick format"):
-        trees = newick.loads(text)
-    if not trees or (len(trees) > 1 and not join):
-        remedy = "pass forest='join' to make them the nodes of level 1" if trees else None
-        raise TableError(f"{path} holds {len(trees)} trees", expected="one", remedy=remedy)
-    roots = trees if join and len(trees) > 1 else trees[0].descendants
-    if not roots:
-        raise TableError(f"{path}: {trees[0].name!r} has nothing below it", expected="a root and its leaves")
-    rows = list(_newick_rows(roots, path, inner_names))
-    leaves = as_integers([str(row[-1]) for row in rows])
-    return [(*row[:-1], leaf) for row, leaf in zip(rows, leaves, strict=True)]
-
-
-def _newick_rows(roots: Sequence[Any], path: AnyPath, inner_names: bool) -> Iterator[Row]:
-    unnamed = 0
-    stack: list[tuple[Any, Row]] = [(node, ()) for node in reversed(roots)]
-    _refuse_equal_names(roots, path, inner_names)
-    while stack:
-        node, parent_row = stack.pop()
-        children = node.descendants
-        name = _newick_name(node, path, inner_names or not children)
-        if children and not name:
-            unnamed += 1
-            name = f"node {unnamed}"
-        row = (*parent_row, name)
-        check_depth(row)
-        if not children:
-            yield row
-        _refuse_equal_names(children, path, inner_names)
-        stack.extend((child, row) for child in reversed(children))
-
-
-def _newick_name(node: Any, path: AnyPath, is_read: bool) -> str:
-    """The name of a node, without the support of its branch, which programs write before it: ``'95:Homo'``."""
-    try:
-        _ = node.length
-    except ValueError:
-        problem = f"{path}: {node.name or ''}:{node._length} has no number after the colon"
-        raise TableError(problem, expected="the length of a branch", remedy="put names with colons in quotes") from None
-    name = node.unquoted_name if is_read else None
-    return _SUPPORT.sub("", name) if name and node.descendants else name or ""
-
-
-def _refuse_equal_names(nodes: Sequence[Any], path: AnyPath, inner_names: bool) -> None:
-    """Inner nodes of one name under one parent would become one node."""
-    node_names = [
-        _newick_name(node, path, inner_names) for node in nodes if node.descendants and node.name and inner_names
-    ]
-    if len(set(node_names)) < len(node_names):
-        repeated_name = next(name for name in node_names if node_names.count(name) > 1)
-        problem = f"{path}: two children of one node are called {repeated_name!r}"
-        remedy = "pass inner_names=False if the names of inner nodes are the support of their branches"
-        raise TableError(problem, expected="different names", remedy=remedy)
-
-
-def write_newick(path: AnyPath, rows: Sequence[Row], leaf_ids: Sequence[Hashable]) -> None:
-    """Write the tree of rows, below a root without a name; ids other than finest labels or rows are an OptionError."""
-    for row, leaf in zip(rows, leaf_ids, strict=True):
-        if leaf not in (row[-1], row):
-            problem = f"the leaf {leaf!r} with the finest label {row[-1]!r}"
-            raise OptionError(problem, expected="ids that are the labels", remedy="use to_json, which holds both")
-    write_text(path, f"({_joined(nest(rows, leaf_ids))});\n")
-
-
-def _joined(nested: Nested) -> str:
-    return ",".join(
-        (f"({_joined(children)})" if isinstance(children, dict) else "") + _quoted(label)
-        for label, children in nested.items()
-    )
-
-
-def _quoted(label: Hashable) -> str:
-    text = str(label)
-    if _PLAIN.fullmatch(text):
-        return text
-    if "\\" in text:  # which some programs take for an escape, in quotes
-        problem = f"the label {text!r}, with a backslash beside signs that need quotes"
-        raise OptionError(problem, expected="labels that Newick can hold", remedy="use to_json")
-    return "'" + text.replace("'", "''") + "'"
 
 
 def read_edges(path: AnyPath, *, child_first: bool = False) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ Repeats = Literal["error", "merge"]
 Homonyms = Literal["separate", "error"]
 LeafKey = Literal["label", "path"]
 Gaps = Literal["error", "above", "below"]
+_EVEN = get_args(Uneven)[1:]
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")  # NUL, and what stands for bytes that are not UTF-8
 
 
@@ -92,13 +93,15 @@ def check_rows(
                 f"{row_name(number)}: {row[-1]!r} has the path {row!r}, "
                 f"but {row_name(number_before)} gave {row_before!r}",
                 expected="one path for every leaf",
-                remedy="correct one of the rows, or pass leaf='path' if one text names several leaves",
+                remedy="correct one of the rows",
+                choose={"leaf": ["path"]},
             )
         if repeats == "error":
             raise DuplicateLeafError(
                 f"{row_name(number)}: {row[-1]!r} is already in {row_name(number_before)}",
                 expected="one row per leaf",
-                remedy="remove one, or pass repeats='merge' if the table has one row per image",
+                remedy="remove one",
+                choose={"repeats": ["merge"]},
             )
     return [row for _, row in first_seen.values()], list(first_seen)
 
@@ -112,8 +115,8 @@ def check_labels(row: Row, place: str) -> None:
             raise EmptyLabelError(
                 f"{place}: the label of level {level} is {label!r} in {row!r}",
                 expected="a non-empty label",
-                remedy="fill it in, or pass uneven='pad' or 'truncate' if the path ends early, 'unknown' if its rest "
-                "is, gaps='above' or 'below' if it goes on",
+                remedy="fill it in",
+                choose={"uneven": _EVEN, "gaps": ["above", "below"]},
             )
         if isinstance(label, str) and _NO_TEXT.search(label):
             problem = f"{place}: the label of level {level} is {label!r}"
@@ -207,8 +210,7 @@ def even_depths(rows: Sequence[Row], uneven: Uneven) -> list[Row]:
             raise DuplicateLeafError(problem, expected="no label under itself", remedy="rename one of the two")
         return padded
     problem = f"{rows[depths.index(shallow)]!r} has {shallow} levels, {rows[depths.index(deep)]!r} has {deep}"
-    remedy = "pass uneven='pad' (repeat the leaf), 'truncate' (cut at the shallowest) or 'unknown' (if the rest is)"
-    raise UnevenDepthError(problem, expected="leaves of one depth", remedy=remedy)
+    raise UnevenDepthError(problem, expected="leaves of one depth", choose={"uneven": _EVEN})
 
 
 def number_nodes(rows: Sequence[Row], leaf_ids: list[Hashable]) -> Numbered:
@@ -240,8 +242,8 @@ def refuse_homonyms(rows: Sequence[Row]) -> None:
             first = parent_rows.setdefault(row[level], row[:level])
             if first != row[:level] and row[level] is not None:
                 problem = f"{row[level]!r} stands under {first!r} and {row[:level]!r}"
-                remedy = "rename one, or pass homonyms='separate' if they are different things"
-                raise NotATreeError(problem, expected="one parent for every label", remedy=remedy)
+                choose = {"homonyms": ["separate"]}
+                raise NotATreeError(problem, expected="one parent for every label", remedy="rename one", choose=choose)
 
 
 def nest(rows: Iterable[Row], leaf_ids: Iterable[Hashable]) -> Nested:

@@ -23,10 +23,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..io.files import AnyPath
-from ..io.reading import naming_file, reading_file
+from ..io.reading import reading_file
 from ..options import check_choice, with_options_of
-from . import formats, graphml, graphs
-from .graphs import Forest
+from . import formats, graphs
 from .label_rows import Gaps, Homonyms, LeafKey, Repeats, Uneven, Where, check_row_policies, check_rows, filled_gaps
 from .numbered_tree import NumberedTree
 
@@ -204,64 +203,6 @@ class LabelTree(NumberedTree):
         return cls._from_rows(rows, leaf_ids, level_names or graph.graph.get("level_names"), uneven, "separate")
 
     @classmethod
-    @with_options_of(graphs.leaves_of_graph)
-    def from_graphml(
-        cls,
-        path: AnyPath,
-        *,
-        labels: Mapping[Hashable, Hashable] | None = None,
-        level_names: Sequence[str] | None = None,
-        uneven: Uneven = "error",
-        **policies: Unpack[GraphPolicies],
-    ) -> LabelTree:
-        """Read a tree from a directed graph in GraphML, as :meth:`to_graphml`, Gephi, yEd or networkx write it.
-
-        Options are those of :meth:`from_networkx`; nodes are known by the texts of their ids.
-
-        Raises:
-            TableError: the file is not GraphML.
-            HierarchyError: as :meth:`from_networkx`.
-        """
-        graph = graphml.read_graphml(path)
-        with naming_file(path):
-            return cls.from_networkx(graph, labels=labels, level_names=level_names, uneven=uneven, **policies)
-
-    @classmethod
-    def from_newick(
-        cls,
-        path: AnyPath,
-        *,
-        level_names: Sequence[str] | None = None,
-        leaf: LeafKey = "label",
-        uneven: Uneven = "error",
-        forest: Forest = "error",
-        inner_names: bool = True,
-    ) -> LabelTree:
-        """Read a tree in the Newick format of phylogenetics; lengths of branches and comments are left out.
-
-        The support of a branch before a name, ``'95:Homo'``, is left out, too. An inner node without a name is called
-        ``node 1``, ``node 2`` … in the order of the file. Leaf ids become integers when every one of them is written as
-        one. The outermost node is the root, which belongs to no level.
-
-        Args:
-            path: a UTF-8 text file.
-            level_names: as for :meth:`from_paths`.
-            leaf: as for :meth:`from_paths`.
-            uneven: as for :meth:`from_paths`.
-            forest: what several trees in the file are: an ``"error"``, or with ``"join"`` the nodes of level 1.
-            inner_names: False leaves the names of inner nodes out, where programs write the support of a branch there.
-
-        Raises:
-            MissingPackageError: the extra ``newick`` is not installed.
-            TableError: the file is not Newick, or two children of a node share a name.
-            HierarchyError: as :meth:`from_paths`.
-        """
-        check_choice("forest", forest, Forest)
-        rows = formats.read_newick(path, join=forest == "join", inner_names=inner_names)
-        with naming_file(path):
-            return cls.from_paths(rows, level_names=level_names, leaf=leaf, uneven=uneven)
-
-    @classmethod
     def from_json(cls, path: AnyPath) -> LabelTree:
         """Read a tree that :meth:`to_json` wrote.
 
@@ -290,21 +231,3 @@ class LabelTree(NumberedTree):
     def to_json(self, path: AnyPath) -> None:
         """Write the tree as nested JSON, readable by :meth:`from_json` and by drawing libraries (``children``)."""
         formats.write_json_tree(path, self._numbered, self.level_names)
-
-    def to_graphml(self, path: AnyPath) -> None:
-        """Write the tree as GraphML, for :meth:`from_graphml` and for programs that draw graphs.
-
-        Nodes have the attributes ``label``, ``level`` and ``id``, and those where leaves end ``leaf_ids``, a JSON list.
-
-        Raises:
-            OptionError: labels that are neither text, numbers nor booleans.
-        """
-        graphml.write_graphml(path, self._numbered, self.level_names)
-
-    def to_newick(self, path: AnyPath) -> None:
-        """Write the tree in the Newick format, without the names of its levels; :meth:`from_newick` reads it back.
-
-        Raises:
-            OptionError: ids of leaves that are neither their finest labels nor their whole paths.
-        """
-        formats.write_newick(path, self._rows(), self._leaf_ids)

@@ -21,10 +21,9 @@ from hiertree.errors import HiertreeError
 
 from .checked_paths import CheckedGroup
 from .datasets import datasets, split
-from .evaluation import audit, embed, evaluate, evaluate_pairs, evaluate_run, qrels
+from .evaluation import browse, embed, evaluate, evaluate_pairs, evaluate_run, qrels, report
 from .labels import labels
-from .reports import browse, demo, report
-from .training import compare, export, recipes, train
+from .training import compare, demo, export, recipes, train
 from .tree import tree
 
 
@@ -97,6 +96,6 @@ def commands() -> None:
 
 for command in (
     *(demo, labels, tree, split, datasets, recipes, train, embed, export, compare),
-    *(evaluate, evaluate_run, evaluate_pairs, qrels, audit, report, browse),
+    *(evaluate, evaluate_run, evaluate_pairs, qrels, report, browse),
 ):
     commands.add_command(command)

@@ -55,7 +55,7 @@ def find_pictures(source: Path, names: Sequence[str], images: AnyPath | None) ->
 
 
 def _files(root: Path, names: Sequence[str], folder: Path) -> FileImages:
-    return FileImages(root, inside(names, lambda row: f"{folder}, image {row + 1}"))
+    return FileImages(root, inside(names, root, lambda row: f"{folder}, image {row + 1}"))
 
 
 def _load_pictures(parameters: dict[str, Any], *, source: Path) -> tuple[ImageSource, list[list[str]]]:

@@ -205,7 +205,7 @@ def naming_files(source: AnyPath, gallery: AnyPath | None) -> Iterator[None]:
         if not isinstance(error, (EmbeddingError, PathError, ShapeError)):
             raise
         file = gallery if gallery is not None and "gallery" in error.given else source
-        raise type(error)(f"{file}: {error.given}", expected=error.expected, remedy=error.remedy) from error
+        raise error.naming(file) from error
 
 
 def _read(file: Path, labels: AnyPath | None, columns: LabelColumns) -> list[EmbeddedImages]:

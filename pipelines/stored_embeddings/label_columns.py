@@ -16,7 +16,7 @@ from hiertree import LabelTree
 from hiertree.arrays import check_order
 from hiertree.datasets.labels_to_paths import label_paths
 from hiertree.datasets.readers.images import IMAGE_SUFFIXES
-from hiertree.errors import EmptyLabelError, InputError, OptionError, TableError
+from hiertree.errors import InputError, OptionError, TableError
 from hiertree.io.files import AnyPath
 from hiertree.io.tables import check_columns, integer_column, line_names, read_table
 from hiertree.level_columns import ADDED, repeated_labels
@@ -62,7 +62,7 @@ class LabelColumns:
         """The columns of labels among those of a table."""
         levels = list(self.levels) or [name for name in names if name not in (self.id_column(names), *ADDED)]
         if not levels:
-            remedy = "hiertree tree makes such a table of edges, GraphML or Newick"
+            remedy = "hiertree tree makes such a table of edges or GraphML"
             raise OptionError("a table without labels", expected="columns besides that of the names", remedy=remedy)
         if len(set(levels)) < len(levels):
             raise OptionError(f"levels {', '.join(levels)}", expected="different columns, coarse → fine")
@@ -211,12 +211,7 @@ def number_labels(
         return queries.where(row) if row < split else gallery.where(row - split)
 
     columns = [column[rows] for column in labels]
-    try:
-        tree, paths = label_paths(columns, level_names=queries.levels, leaf="path", uneven=uneven, where=where)
-    except EmptyLabelError as error:  # whose remedies are options of Python
-        remedy = "fill it in, as hiertree tree --gaps does, name columns without empty cells by --levels, or pass "
-        remedy += "--uneven unknown if the rest of a row is"
-        raise EmptyLabelError(error.given, expected=error.expected, remedy=remedy) from None
+    tree, paths = label_paths(columns, level_names=queries.levels, leaf="path", uneven=uneven, where=where)
     codes = np.stack([column.codes.astype(np.int64) for column in columns], axis=1)
     codes = codes if uneven == "error" else codes[paths[:, -1] >= 0]
     check_order([codes], queries.levels)

@@ -121,7 +121,6 @@ ALONE = {  # what is tried each time; scripts/try_extras.py tries all in real ve
     "": USED["base"],
     "download": USED["download"],
     "interop": tuple(program for program in USED["interop"] if "AccuracyCalculator" in program),
-    "newick": USED["newick"],
     "plots": USED["plots"],
 }
 

@@ -107,35 +107,6 @@ def write_ilias(root: Path) -> None:
     (root / "taxonomy.json").write_text(json.dumps(taxonomy))
 
 
-def write_met(root: Path) -> None:
-    """Three exhibits of one or two photographs; visitors' photographs, of which some show none."""
-    database = [{"id": exhibit, "path": f"MET/{exhibit}/{view}.jpg"} for exhibit, view in MET_PHOTOGRAPHS]
-    shown = [{"path": f"test_met/{name}.jpg", "MET_id": exhibit} for name, exhibit in (("0b", 9), ("0a", 7), ("0c", 8))]
-    strange = [{"path": f"test_{kind}/0.jpg"} for kind in ("noart", "other")]
-    lists = {
-        "MET_database": database,
-        "mini_MET_database": database[:2],
-        "testset": [strange[0], *shown[:2]],
-        "valset": [shown[2], strange[1]],
-    }
-    (root / "ground_truth").mkdir()
-    for name, entries in lists.items():
-        (root / "ground_truth" / f"{name}.json").write_text(json.dumps(entries))
-    for number, entry in enumerate([*database, *shown]):
-        write_image(root / "images" / entry["path"], number)
-
-
-MET_PHOTOGRAPHS = ((7, 0), (7, 1), (8, 0), (9, 0), (9, 1))
-
-
-def write_rp2k(root: Path) -> None:
-    """Two products with two training images and one test image each."""
-    for number, product in enumerate(("Jus de pomme 1L", "山楂汁")):
-        for name in ("train/0", "train/1", "test/0"):
-            split, _, view = name.partition("/")
-            write_image(root / "all" / split / product / f"{view}.jpg", number)
-
-
 def write_dyml(root: Path, collection: str) -> None:
     """Fine classes 0–3 in two middle and one or two coarse ones; lists whose header has lost its line break."""
     header = "fname, coarse_id, middle_id, fine_id"
@@ -418,8 +389,6 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "inaturalist-base": write_inaturalist,
     "inaturalist-2021": write_inaturalist2021,
     "ilias": write_ilias,
-    "met": write_met,
-    "rp2k": write_rp2k,
     "dyml-vehicle": lambda root: write_dyml(root, "vehicle"),
     "dyml-product": lambda root: write_dyml(root, "product"),
     "gldv2": write_gldv2,
@@ -451,13 +420,6 @@ SHAPES = {
     ),
     ("ilias", "test"): Shape(7, (2, 2, 3, 3), "ilias_core/bold_bimp_000/query/Q000_00.jpg", (3, 4)),
     ("ilias", "gallery"): Shape(4, (2, 2, 3, 3), "ilias_core/bold_bimp_000/pos/P000_00.jpg"),
-    ("met", "train"): Shape(5, (3,), "MET/7/0.jpg"),
-    ("met", "train_mini"): Shape(2, (1,), "MET/7/0.jpg"),
-    ("met", "test"): Shape(7, (3,), "MET/7/0.jpg", (2, 5)),
-    ("met", "query"): Shape(2, (2,), "test_met/0b.jpg"),
-    ("met", "val"): Shape(6, (3,), "MET/7/0.jpg", (1, 5)),
-    ("rp2k", "train"): Shape(4, (2,), "Jus de pomme 1L/0.jpg"),
-    ("rp2k", "test"): Shape(2, (2,), "Jus de pomme 1L/0.jpg"),
     ("sop", "train"): Shape(12, (2, 4), "chair_final/111085122872_0.JPG"),
     ("sop", "test"): Shape(12, (2, 4), "chair_final/111085122876_0.JPG"),
     ("sop", "info"): Shape(24, (2, 8), "chair_final/111085122872_0.JPG"),

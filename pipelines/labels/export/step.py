@@ -135,7 +135,6 @@ class ExportStep(LabelStep[Exported]):
         write_table(folder / hierarchical, HierarchicalRow._fields, hierarchical_rows(result))
         tree.to_json(folder / TREE)
         tree.to_csv(folder / "tree.csv")
-        tree.to_graphml(folder / "tree.graphml")
         write_clusters(folder / CLUSTERS, final, Counter(cluster.name for cluster in result.clusters))
         write_labels(folder / LABELS, final, either=result.either)
         write_dropped(folder / DROPPED, result.dropped)

@@ -31,7 +31,6 @@ EXPORTED = {
     "hierarchical.csv",
     "tree.json",
     "tree.csv",
-    "tree.graphml",
     "provenance.parquet",
     "clusters.csv",
     "labels.csv",

@@ -252,7 +252,7 @@ def test_rows_of_a_table_that_end_early_are_known_in_part_if_it_is_said(retrieva
     paths = np.where((np.arange(len(paths)) % 3 == 0)[:, None] & [False, True], -1, paths)
     names = pd.DataFrame(paths, columns=["kind", "name"]).astype(str).replace("-1", "")
     names.assign(vector=list(embeddings)).to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(EmptyLabelError, match="--uneven unknown"):
+    with pytest.raises(EmptyLabelError, match="uneven='pad', 'truncate' or 'unknown'"):
         evaluate_file(tmp_path / "rows.parquet")
     result = evaluate_file(tmp_path / "rows.parquet", uneven="unknown", out=tmp_path / "result.json")
     np.testing.assert_array_equal(result.values, evaluate(embeddings, paths).values)
@@ -282,7 +282,7 @@ def test_lists_and_judgments_by_labels_known_in_part(retrieval, tmp_path):
         name: {other: 1 / (1 + abs(i - j)) for j, other in enumerate(names) if i != j} for i, name in enumerate(names)
     }
     write_trec_run(tmp_path / "run.txt", lists)
-    with pytest.raises(EmptyLabelError, match="--uneven unknown"):
+    with pytest.raises(EmptyLabelError, match="uneven='pad', 'truncate' or 'unknown'"):
         evaluate_run(tmp_path / "run.txt", tree=tmp_path / "labels.csv")
     result = evaluate_run(tmp_path / "run.txt", tree=tmp_path / "labels.csv", uneven="unknown")
     sides = {"query_paths": paths, "query_names": names}

@@ -3,7 +3,6 @@
 import csv
 import json
 
-import networkx as nx
 import pytest
 
 import hiertree as ht
@@ -29,7 +28,6 @@ FILES = {
     "train_label_to_hierarchical.csv",
     "tree.json",
     "tree.csv",
-    "tree.graphml",
     "provenance.parquet",
     "clusters.csv",
     "labels.csv",
@@ -94,11 +92,6 @@ def test_the_files_of_an_export_agree(proposal_folder, tmp_path):
     assert tree.level_names == ("natural_or_human_made", "group_1", "hierarchical_label", "landmark_id")
     assert places(ht.LabelTree.from_csv(export.folder / "tree.csv", levels=tree.level_names)) == places(tree)
     assert {leaf: (kind, *rest) for leaf, (kind, _, *rest) in places(tree).items()} == places(table)
-    graph = nx.read_graphml(export.folder / "tree.graphml")
-    assert nx.is_arborescence(graph)
-    assert graph.number_of_nodes() == 1 + sum(tree.level_sizes)
-    reread_tree = ht.LabelTree.from_graphml(export.folder / "tree.graphml")
-    assert (places(reread_tree), reread_tree.level_names) == (places(tree), tree.level_names)
     assert len(tree.leaves) == 13
     rows = provenance(export.folder)
     assert len(rows) == export.report["landmarks"] == 14
