@@ -89,7 +89,6 @@ except MissingResourceError:
 # Extras whose programs need those of another: labels to encode, a run to export.
 NEEDS = {
     "clip": "labels",
-    "dumps": "labels",
     "export": "train",
     "sentences": "labels",
     "slurm": "train",
@@ -116,7 +115,6 @@ USED = {
     ),
     "clip": ("from hiertree.pipelines.clip_model import load_clip; load_clip('ViT-B-32', None, 'cpu')",),
     "download": (_DOWNLOAD,),
-    "dumps": ("import bz2, rapidgzip; open('d.bz2', 'wb').write(bz2.compress(b'1')); rapidgzip.open('d.bz2').read()",),
     "export": (_command("export run --onnx --out exported"),),
     "newick": (_NEWICK, _command("tree t.nwk --levels kind,name --out t.json")),
     "plots": (

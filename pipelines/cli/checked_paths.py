@@ -257,13 +257,9 @@ class CheckedGroup(click.Group):
     @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each command's name and summary, wrapped if it is long."""
-        commands = {name: self.described(name) for name in self.list_commands(ctx)}
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.get_short_help_str(LONGEST)) for name, command in commands.items()])
-
-    def described(self, name: str) -> click.Command:
-        """A command that help lists."""
-        return self.commands[name]
+            formatter.write_dl([(name, command.get_short_help_str(LONGEST)) for name, command in commands if command])
 
 
 def command(*, example: str, **options: Any) -> Callable[[Callable[..., Any]], CheckedCommand]:

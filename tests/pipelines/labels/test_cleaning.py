@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hiertree.errors import OptionError
 from hiertree.pipelines.labels import CleanSettings, clean_landmarks, clean_step, normalize_label, read_landmarks
 from hiertree.pipelines.labels.cleaning import cleaning_report, describe_cleaning
-from hiertree.pipelines.labels.label_texts import is_wikimedia_page
 from hiertree.pipelines.labels.landmarks import InstanceValue, Landmark
+from hiertree.pipelines.labels.texts import is_wikimedia_page
 
 
 def landmark(number, *texts):

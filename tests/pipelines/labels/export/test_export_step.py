@@ -1,9 +1,7 @@
 """A data set to publish: the files agree, provenance says what people did, the same inputs give the same bytes."""
 
-import csv
 import json
 
-import networkx as nx
 import pytest
 
 import hiertree as ht
@@ -15,11 +13,9 @@ from hiertree.pipelines.labels import (
     ExportSettings,
     clean_step,
     cluster_step,
-    compare_exports,
     export_step,
     read_proposal,
 )
-from hiertree.pipelines.labels.export.differences import describe_differences
 from hiertree.pipelines.labels.export.step import describe_exported
 from hiertree.pipelines.labels.review.actions import MarkLabels, Move, Rename, SetKind
 from hiertree.pipelines.labels.review.session import Session
@@ -29,7 +25,6 @@ FILES = {
     "train_label_to_hierarchical.csv",
     "tree.json",
     "tree.csv",
-    "tree.graphml",
     "provenance.parquet",
     "clusters.csv",
     "labels.csv",
@@ -94,11 +89,6 @@ def test_the_files_of_an_export_agree(proposal_folder, tmp_path):
     assert tree.level_names == ("natural_or_human_made", "group_1", "hierarchical_label", "landmark_id")
     assert places(ht.LabelTree.from_csv(export.folder / "tree.csv", levels=tree.level_names)) == places(tree)
     assert {leaf: (kind, *rest) for leaf, (kind, _, *rest) in places(tree).items()} == places(table)
-    graph = nx.read_graphml(export.folder / "tree.graphml")
-    assert nx.is_arborescence(graph)
-    assert graph.number_of_nodes() == 1 + sum(tree.level_sizes)
-    reread_tree = ht.LabelTree.from_graphml(export.folder / "tree.graphml")
-    assert (places(reread_tree), reread_tree.level_names) == (places(tree), tree.level_names)
     assert len(tree.leaves) == 13
     rows = provenance(export.folder)
     assert len(rows) == export.report["landmarks"] == 14
@@ -176,31 +166,7 @@ def test_the_same_proposal_and_log_give_the_same_bytes(proposal_folder, log, tmp
         assert (first / name).read_bytes() == (two / name).read_bytes(), name
 
 
-def test_two_exports_are_compared_landmark_by_landmark(proposal_folder, log, tmp_path):
-    first = export_step(proposal_folder, out=tmp_path / "a").folder
-    two = export_step(proposal_folder, out=tmp_path / "b", review=log).folder
-    comparison = compare_exports(first, two, table=tmp_path / "changes.csv")
-    assert comparison["landmarks"] == {"a": 13, "b": 12, "both": 12, "only_a": 1, "only_b": 0}
-    assert comparison["changed"] == {
-        "any": 6,
-        "supercategory": 1,
-        "hierarchical_label": 5,
-        "natural_or_human_made": 2,
-    }
-    (renamed,) = comparison["clusters"]["renamed"]
-    assert renamed["b"] == "standing water"
-    assert comparison["agreement"]["ari"] < 1
-    assert "renamed: lake → standing water" in describe_differences(comparison)
-    with (tmp_path / "changes.csv").open(newline="") as file:
-        changes = {row["landmark_id"]: row for row in csv.DictReader(file)}
-    assert len(changes) == comparison["changed"]["any"] + comparison["landmarks"]["only_a"]
-    assert changes["8"]["hierarchical_label_b"] == ""
-    comparison_with_table = compare_exports(first, first / "hierarchical.csv")
-    assert comparison_with_table["changed"]["any"] == 0
-    assert comparison_with_table["agreement"]["ari"] == 1
-
-
-def test_what_cannot_be_exported_or_compared_is_refused(proposal_folder, log, tmp_path):
+def test_what_cannot_be_exported_is_refused(proposal_folder, log, tmp_path):
     with pytest.raises(TableError, match=r"holds no proposal\.json"):
         export_step(tmp_path, out=tmp_path / "out")
     with pytest.raises(OptionError, match=r"split='\.\./train'"):
@@ -208,6 +174,4 @@ def test_what_cannot_be_exported_or_compared_is_refused(proposal_folder, log, tm
     log.write_bytes(log.read_bytes().replace(b'"rename"', b'"renamed"'))
     with pytest.raises(HiertreeError, match="anna"):
         export_step(proposal_folder, out=tmp_path / "out", review=log)
-    with pytest.raises(TableError, match="holds 0 files"):
-        compare_exports(tmp_path, proposal_folder)
     assert not (tmp_path / "out").exists()

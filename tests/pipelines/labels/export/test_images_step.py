@@ -69,15 +69,15 @@ def test_another_seed_draws_other_landmarks_and_the_same_seed_the_same_bytes(was
 @settings(max_examples=50)
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12),
-    share=st.floats(0, 1),
+    fraction=st.floats(0, 1),
     seed=st.integers(0, 5),
 )
-def test_every_supercategory_gives_its_share_but_for_rounding(sizes, share, seed):
+def test_every_supercategory_gives_its_fraction_but_for_rounding(sizes, fraction, seed):
     paths = np.array([(node, leaf) for node, size in enumerate(sizes) for leaf in range(size)], dtype=np.int32)
-    mask = np.array(_held_out(paths, share=share, seed=seed))
+    mask = np.array(_held_out(paths, fraction, seed=seed))
     for node, size in enumerate(sizes):
-        assert abs(mask[paths[:, 0] == node].sum() - share * size) <= 1
-    assert abs(mask.sum() - share * len(paths)) <= 0.5
+        assert abs(mask[paths[:, 0] == node].sum() - fraction * size) <= 1
+    assert abs(mask.sum() - fraction * len(paths)) <= 0.5
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import MaxRetryError, NameResolutionError
 from wikimedia import Wikimedia, World
-from wikimedia.server import FAULTS
+from wikimedia.server import ENDLESS, FAULTS
 from wikimedia.tools import CONTACT, FakeTime, facts, places, scrape
 
 from hiertree.errors import OptionError, OutputError, ScrapeError
@@ -38,8 +38,8 @@ from hiertree.pipelines.labels.scrape.client import (
     wait_before_retry,
 )
 from hiertree.pipelines.labels.scrape.scraping import ask_missing
-from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import Store
+from hiertree.pipelines.labels.settings import ScrapeSettings
 
 _NOWHERE = NameResolutionError("commons.wikimedia.org", HTTPConnection("x"), gaierror(-3, "temporary failure"))
 _UNRESOLVED = requests.exceptions.ConnectionError(MaxRetryError(None, "/", _NOWHERE))
@@ -361,8 +361,9 @@ def test_a_long_wait_that_the_server_asks_for_says_so_at_once(store, caplog):
     assert re.match(r"waiting 18\d\d s, until .*: HTTP 429: Too many requests", messages[0])
 
 
-def test_an_answer_that_drips_is_cut_off_by_time(monkeypatch):
-    with Wikimedia(World.numbered(2), fault=lambda index: "drip" if index == 0 else None) as wikimedia:
+@pytest.mark.parametrize("fault", ["drip", *ENDLESS])
+def test_an_answer_that_drips_is_cut_off_by_time(monkeypatch, fault):
+    with Wikimedia(World.numbered(2), fault=lambda index: fault if index == 0 else None) as wikimedia:
         transport = Transport(ScrapeSettings(contact=CONTACT, **wikimedia.options))
         monkeypatch.setattr(module, "SECONDS_FOR_AN_ANSWER", 0.3)
         with pytest.raises(TryAgain, match="more than 0 s"):

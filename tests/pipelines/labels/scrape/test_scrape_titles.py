@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hiertree.errors import CategoryError
-from hiertree.pipelines.labels.scrape.titles import category_title, landmark_key, linked_title, normal_title, page_path
+from hiertree.pipelines.labels.texts import category_title, landmark_key, linked_title, normal_title, page_path
 
 COMMONS = "http://commons.wikimedia.org/wiki/"
 
