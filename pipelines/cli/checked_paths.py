@@ -105,6 +105,7 @@ NAME = Name()
 NAME_OR_INPUT = NameOrInput()
 LOG_FILE = LogPath()
 DECLARED = (DeclaredPath, NameOrInput, LogPath)
+NO_NEXT = f"{__name__}.no_next"  # in a context's meta: whether what usually comes next makes no sense
 LONGEST = 200  # letters of the sentence that a list of commands shows of each
 
 
@@ -166,7 +167,7 @@ class CheckedCommand(click.Command):
         outputs = self._paths(ctx, lambda kind: kind.role != "input" and isinstance(kind, DeclaredPath))
         if names := [str(path) for path in outputs if path.exists()]:
             click.echo(f"written to {', '.join(names)}", err=True)
-            if self.then:
+            if self.then and not ctx.meta.get(NO_NEXT):
                 values = {name: shlex.quote(str(value)) for name, value in ctx.params.items()}
                 click.echo(f"next: {self.then.format(**values)}", err=True)
 

@@ -30,6 +30,7 @@ from .checked_paths import (
     INPUT_PATH,
     LOG_FILE,
     OUTPUT_FILE,
+    NO_NEXT,
     OUTPUT_FOLDER,
     CheckedGroup,
     DeclaredPath,
@@ -309,6 +310,7 @@ def _scrape(landmarks: Path | None, store: Path, **options: Any) -> None:
     if outcomes := pipeline.scrape(landmarks, store=store, **options):
         (failed, total), summary = pipeline.count_failed(outcomes), pipeline.describe_outcomes(outcomes)
         subject = f"{total} landmarks"
+        click.get_current_context().meta[NO_NEXT] = not any(status == "labeled" for status, _ in outcomes)
     else:
         report = pipeline.status(store)
         failed, summary = report["to_retry"]["class"], pipeline.describe_status(report)

@@ -47,22 +47,11 @@ from .texts import is_wikimedia_page, item_id_of, normalize_label, spelling_key
 
 _ONLY_ID = "only a Wikidata id"
 _URL = re.compile(r"https?://\S+")
-_NO_VALUE = {"unknown", "unknown value", "no value", "novalue", "somevalue"}
-# what pandas, databases and spreadsheets write for nothing, or for an error
-_NO_VALUE |= {"nan", "-nan", "none", "null", "na", "n/a", "nat", "nil", "#n/a n/a", "#n/a", "#na", "#ref!", "#value!"}
-_NO_VALUE |= {
-    "#name?",
-    "#null!",
-    "#num!",
-    "#div/0!",
-    "#error!",
-    "#spill!",
-    "#calc!",
-    "\\n",
-    "1.#ind",
-    "-1.#ind",
-    "1.#qnan",
-}
+# what Wikidata, pandas, databases and spreadsheets write for nothing, or for an error
+_NO_VALUE = re.compile(
+    r"unknown( value)?|no ?value|somevalue|-?nan|none|null|nil|n/?a|nat|\\n|-?1\.#(ind|qnan)"
+    r"|#(n/?a( n/a)?|ref!|value!|name\?|null!|num!|div/0!|error!|spill!|calc!)"
+)
 COMMAND = "hiertree labels clean"
 _REMEDIES: dict[Reason, str] = {
     "not scraped": "'hiertree labels scrape' asks Wikimedia for them, 'labels retry' again for those that failed",
@@ -147,10 +136,8 @@ def _put_names(values: Iterable[Values | None]) -> dict[Values | None, Values | 
     rows = list(values)
     items = {value: item for row in rows for value in row or () if (item := item_id_of(value.text))}
     names = read_hypernyms().names if items else {}
-    named_value_of = {
-        value: InstanceValue(names.get(item, item), value.item_id or item) for value, item in items.items()
-    }
-    return {row: row and tuple(named_value_of.get(value, value) for value in row) for row in rows}
+    named = {value: InstanceValue(names.get(item, item), value.item_id or item) for value, item in items.items()}
+    return {row: row and tuple(named.get(value, value) for value in row) for row in rows}
 
 
 def _place_values(values: Values | None) -> list[InstanceValue]:
@@ -158,35 +145,22 @@ def _place_values(values: Values | None) -> list[InstanceValue]:
 
 
 def _verdict(values: Values | None, spelling: dict[str, str], multi: Multi, unnamed: Unnamed) -> _Verdict:
-    place_values = _place_values(values)
-    labels = _labels(place_values, spelling)
+    place_values, labels = _place_values(values), dict[str, str]()  # label → Wikidata id, in the order scraped
+    for value in place_values:
+        if (label := spelling[value.text]) and not labels.get(label):
+            labels[label] = item_id_of(value.item_id) or value.item_id
     if not labels and unnamed == "keep":
         labels = {item: item for value in place_values if (item := item_id_of(value.text))}
-    kept_labels = dict(list(labels.items())[: None if multi == "all" else 1])
-    texts = SEPARATOR.join(value.text for value in place_values if spelling[value.text] in kept_labels)
-    scraped_texts = tuple(value.text for value in values or ())
-    reason = _reason(values, place_values, labels, multi)
-    return _Verdict(reason, tuple(kept_labels), tuple(kept_labels.values()), texts, scraped_texts)
-
-
-def _labels(values: Sequence[InstanceValue], spelling: dict[str, str]) -> dict[str, str]:
-    """The distinct labels of a landmark with their Wikidata ids, in the order scraped."""
-    labels: dict[str, str] = {}
-    for value in values:
-        label = spelling[value.text]
-        if label and not labels.get(label):
-            labels[label] = item_id_of(value.item_id) or value.item_id
-    return labels
-
-
-def _reason(
-    values: Values | None, place_values: Sequence[InstanceValue], labels: Mapping[str, str], multi: Multi
-) -> Reason | None:
+    reason: Reason | None = None
     if values is None:
-        return "not scraped"
-    if not labels:
-        return "Wikimedia page" if len(place_values) < len(values) else "no label"
-    return "several labels" if multi == "drop" and len(labels) > 1 else None
+        reason = "not scraped"
+    elif not labels:
+        reason = "Wikimedia page" if len(place_values) < len(values) else "no label"
+    elif multi == "drop" and len(labels) > 1:
+        reason = "several labels"
+    labels = dict(list(labels.items())[: None if multi == "all" else 1])
+    texts = SEPARATOR.join(value.text for value in place_values if spelling[value.text] in labels)
+    return _Verdict(reason, tuple(labels), tuple(labels.values()), texts, tuple(value.text for value in values or ()))
 
 
 def _common_spellings(texts: Mapping[str, int]) -> dict[str, str]:
@@ -217,7 +191,7 @@ def _add_cause(origin: Origin, scraped_texts: Sequence[str]) -> Origin:
 def _says_nothing(label: str) -> bool:
     is_name = any(map(str.isalpha, label)) and item_id_of(label) is None and _URL.fullmatch(label) is None
     values = label.strip("[]<>{}'\" ").casefold().split(",")
-    return not is_name or all(value.strip("'\" ") in _NO_VALUE for value in values)
+    return not is_name or all(_NO_VALUE.fullmatch(value.strip("'\" ")) for value in values)
 
 
 DEFAULTS = CleanSettings()
@@ -319,15 +293,14 @@ def _own_ids(cleaning: Cleaned) -> int:
 
 def landmark_counts(cleaning: Cleaned) -> dict[str, Any]:
     """The numbers of landmarks dropped, by reason and by known cause, and kept, and of labels."""
-    dropped: Counter[str] = Counter()
+    reasons = Counter(drop.reason for drop in cleaning.dropped)
     because: dict[str, dict[str, int]] = {}
-    counts = Counter((drop.reason, drop.origin.reason) for drop in cleaning.dropped)
-    for (reason, cause), count in sorted(counts.items()):
-        dropped[reason] += count
+    causes = Counter((drop.reason, drop.origin.reason) for drop in cleaning.dropped)
+    for (reason, cause), count in sorted(causes.items()):
         if cause not in ("", reason):
             because.setdefault(reason, {})[cause] = count
-    labels = len(cleaning.labels)
-    return {"dropped": dict(dropped), "because": because, "kept": len(cleaning.kept), "distinct_labels": labels}
+    counts = {"kept": len(cleaning.kept), "distinct_labels": len(cleaning.labels)}
+    return {"dropped": dict(sorted(reasons.items())), "because": because, **counts}
 
 
 def describe_cleaning(report: Mapping[str, Any]) -> str:

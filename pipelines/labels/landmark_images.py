@@ -31,7 +31,7 @@ from .settings import ImageFolderSettings
 
 _FOLDERS = 64  # whose lists of images are kept
 _SIMPLE = re.compile(r"[\w.-]+")
-_CHUNK = 2048  # images that are held as vectors at a time
+_CHUNK = 256  # landmarks whose images are held as vectors at a time
 
 
 def image_folder(settings: ImageFolderSettings, *, follow_links: bool = False) -> ImageFolder | None:
@@ -148,10 +148,11 @@ class EncodedImages:
         if not image_paths:
             return
         encode = _tower(self.encoder)
-        for chunk in track(list(_chunks(image_paths)), description="images through CLIP, in chunks"):
-            vectors = encode([path for _, paths in chunk for path in paths])
-            ends = np.cumsum([len(paths) for _, paths in chunk])
-            yield from zip((landmark for landmark, _ in chunk), np.split(vectors, ends[:-1]), strict=True)
+        starts = range(0, len(image_paths), _CHUNK)
+        for start in track(starts, description=f"images through CLIP, of {_CHUNK} landmarks each"):
+            landmark_chunk, path_lists = zip(*image_paths[start : start + _CHUNK], strict=True)
+            vectors = encode([*chain.from_iterable(path_lists)])
+            yield from zip(landmark_chunk, np.split(vectors, np.cumsum([*map(len, path_lists)])[:-1]), strict=True)
 
     def note_unmatched(self, landmarks: Iterable[str]) -> None:
         """Log landmarks without an image, and ids of images that are no landmark's, where there are both."""
@@ -193,20 +194,6 @@ class StoredVectors:
     def identity(self, landmarks: Iterable[str]) -> dict[str, Any]:
         """The number of vectors; the file itself is hashed as an input."""
         return {"images": sum(len(self._rows.get(landmark, ())) for landmark in landmarks)}
-
-
-def _chunks(image_paths: Sequence[tuple[str, list[Path]]]) -> Iterator[list[tuple[str, list[Path]]]]:
-    """Groups of whole landmarks with about ``_CHUNK`` images each."""
-    chunk: list[tuple[str, list[Path]]] = []
-    images = 0
-    for landmark, paths in image_paths:
-        chunk.append((landmark, paths))
-        images += len(paths)
-        if images >= _CHUNK:
-            yield chunk
-            chunk, images = [], 0
-    if chunk:
-        yield chunk
 
 
 def _tower(encoder: ClipEncoder) -> Callable[[Sequence[Path]], NDArray[np.float32]]:

@@ -90,8 +90,8 @@ class LabelStep(ABC, Generic[Result]):
 
     def run(self, out: AnyPath) -> Result:
         """Make the folder ``out``: whole, with its manifest, or not at all."""
-        if self.reads and Path(self.source).is_file():
-            problem = f"{self.source} is a file"
+        if self.reads and not Path(self.source).is_dir():
+            problem = f"{self.source} is a file" if Path(self.source).exists() else f"no such folder: {self.source}"
             raise TableError(problem, expected=f"a folder made by '{self.made_by}'", remedy=FROM_A_TABLE)
         for name in (*self.reads, MANIFEST) if self.reads else ():
             if not (Path(self.source) / name).is_file():

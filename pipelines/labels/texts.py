@@ -11,24 +11,17 @@ from hiertree.errors import CategoryError
 from .encode.phrases import singular
 from .landmarks import InstanceValue
 
+# Wikimedia category, disambiguation page, template, list article, project page, module, set index article, duplicated
+# page, permanent duplicate item, human name disambiguation page, portal
 WIKIMEDIA_ITEMS = {
-    "Q4167836": "Wikimedia category",
-    "Q4167410": "Wikimedia disambiguation page",
-    "Q11266439": "Wikimedia template",
-    "Q13406463": "Wikimedia list article",
-    "Q14204246": "Wikimedia project page",
-    "Q15184295": "Wikimedia module",
-    "Q15623926": "Wikimedia set index article",
-    "Q17362920": "Wikimedia duplicated page",
-    "Q21286738": "Wikimedia permanent duplicate item",
-    "Q22808320": "Wikimedia human name disambiguation page",
-    "Q4663903": "Wikimedia portal",
+    *("Q4167836", "Q4167410", "Q11266439", "Q13406463", "Q14204246", "Q15184295", "Q15623926", "Q17362920"),
+    *("Q21286738", "Q22808320", "Q4663903"),
 }
 # "Wikimedia category" and the like, in the languages whose labels are scraped and some others
 _PAGE_KIND = (
     r"[ck]at[eéè]gor|luokka|thể loại|d[ie]sambigu|homonym|begriffsklär|doorverwijs|ujednoznacz|rozcestník|"
     r"anlam ayrımı|egyértelm|förgrening|page|p[aáà]gina|seite|strona|template|vorlage|modèle|plantilla|sjabloon|"
-    r"szablon|\blist|lijst|arti[ck]|module?\b|modul[eo]|portal|portail|\bitem\b|namespace|administration|redirect"
+    r"szablon|\bsida\b|\blist|lijst|arti[ck]|mod[ue]l|portal|portail|\bitem\b|namespace|administration|redirect"
 )
 _WIKIMEDIA_TEXT = re.compile(
     rf"(?=.*\b(wiki(media|pedia|data|voyage|news|source|species)|vikimedya)\b)(?=.*({_PAGE_KIND})).*"

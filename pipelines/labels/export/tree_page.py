@@ -10,7 +10,6 @@ import re
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,26 +123,14 @@ def draw_tree(stem: Path, root: TreeNode) -> None:
             color = _NATURAL_COLOR if kind.name == NATURAL else _HUMAN_MADE_COLOR
             _draw(axes, kind, depth=0, start=start, color=color, total=root.count)
             start += kind.count
-        with _missing_glyphs_in_one_warning(stem):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.filterwarnings("always", _NO_GLYPH.pattern)
             _save(figure, stem)
-
-
-@contextmanager
-def _missing_glyphs_in_one_warning(stem: Path) -> Iterator[None]:
-    """Merge matplotlib's warnings about missing characters into one; leave other warnings alone."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.filterwarnings("always", _NO_GLYPH.pattern)
-        yield
-    missing = set()
-    for warning in caught:
-        if match := _NO_GLYPH.match(str(warning.message)):
-            missing.add(chr(int(match[1])))
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    if missing:
-        text = f"{stem.name}.svg and .png show boxes for {len(missing)} characters, {min(missing)!r} for instance"
+    missing_signs = {chr(int(match[1])) for warning in caught if (match := _NO_GLYPH.match(str(warning.message)))}
+    if missing_signs:
+        boxes = f"{len(missing_signs)} characters, {min(missing_signs)!r} for instance"
         remedy = "set font.family in matplotlibrc to a font that has them; the page shows them"
-        warnings.warn(f"{text}: {remedy}", UserWarning, stacklevel=4)
+        warnings.warn(f"{stem.name}.svg and .png show boxes for {boxes}: {remedy}", UserWarning, stacklevel=2)
 
 
 def _save(figure: Figure, stem: Path) -> None:

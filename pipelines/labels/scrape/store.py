@@ -175,7 +175,8 @@ class Store:
     def __init__(self, path: AnyPath, *, create: bool = True) -> None:
         self.path = Path(path)
         if not create and (not self.path.is_file() or not self.path.stat().st_size):
-            raise ScrapeError(f"{self.path}", expected="an existing store", remedy="make one with 'labels scrape'")
+            problem = f"{'an empty' if self.path.is_file() else 'no such'} file: {self.path}"
+            raise ScrapeError(problem, expected="an existing store", remedy="make one with 'labels scrape'")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self.connection = sqlite3.connect(self.path, isolation_level="IMMEDIATE", timeout=30)

@@ -2,7 +2,9 @@
 
 import gzip
 import re
-from datetime import datetime, timezone
+from collections import Counter
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from socket import gaierror
@@ -407,3 +409,32 @@ def test_a_redirect_to_what_is_no_url_is_tried_again():
         settings = ScrapeSettings(contact=CONTACT, max_retries=0, **wikimedia.options)
         with pytest.raises(Unanswered, match="Invalid IPv6 URL"):
             Client(Transport(settings), settings=settings).ask(f"{wikimedia.url}/wiki/A", None, lambda answer: answer)
+
+
+@pytest.mark.parametrize("ahead", [-86_400, -90, 7_200])
+def test_a_retry_after_date_is_meant_by_the_servers_clock(ahead):
+    server_time = NOON + timedelta(seconds=ahead)
+    dates = {
+        name: format_datetime(server_time + timedelta(seconds=s), usegmt=True) for name, s in (("a", 0), ("b", 40))
+    }
+    with pytest.raises(TryAgain) as caught:
+        check_status(answer(503, {"date": dates["a"], "retry-after": dates["b"]}), NOON)
+    assert caught.value.after == 40
+
+
+def test_a_clock_that_goes_back_while_old_facts_are_asked_for_again_asks_each_once(store):
+    time = FakeTime()
+    with Wikimedia(World.numbered(120)) as wikimedia:
+        scrape(store, wikimedia, time)
+        first, cutoff = len(wikimedia.asked), int(time.now().timestamp()) + 1
+        time.start -= timedelta(days=3)
+        scrape(store, wikimedia, time, cutoff=cutoff)
+        keys = [
+            (request.path, request.parameters["action"], key)
+            for request in wikimedia.asked[first:]
+            for key in request.keys
+        ]
+    assert (
+        max(Counter((path, *rest) for path, *rest in keys).values()) <= 2
+    )  # an item: its classes, and what it is called
+    assert store.missing(cutoff=cutoff) == {stage: [] for stage in store.missing()}

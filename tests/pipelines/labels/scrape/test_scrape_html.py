@@ -46,6 +46,10 @@ def test_the_recorded_page_is_read(shared_data):
         ),
         ("<ul><li><span style='display:none'>0190</span>castle</li></ul>", ["castle"]),
         ("<ul><li><span class='sortkey'>0190</span>castle\u200b</li></ul>", ["castle"]),
+        ("<ul><li><style>.a{color:red}</style>lake<script>f()</script><!-- a --></li></ul>", ["lake"]),
+        ("<span style='DISPLAY:none'>x</span><i hidden>y</i>lake", ["lake"]),
+        ("<div>lake</div><div>dam</div>", ["lake", "dam"]),
+        ("<ul><li><p>lake <b>of</b> salt</p>dam<div><div>pond</div></div></li></ul>", ["lake of salt", "dam", "pond"]),
     ],
 )
 def test_whole_entries_are_read(cell, texts):
