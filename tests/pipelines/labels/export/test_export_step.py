@@ -1,6 +1,7 @@
 """A data set to publish: the files agree, provenance says what people did, the same inputs give the same bytes."""
 
 import json
+import shutil
 
 import pytest
 
@@ -11,6 +12,7 @@ from hiertree.pipelines.labels import (
     ClusterSettings,
     ColumnNames,
     ExportSettings,
+    build,
     clean_step,
     cluster_step,
     export_step,
@@ -125,6 +127,15 @@ def test_the_card_counts_the_images_of_the_landmarks_it_has(proposal_folder, log
         settings=ExportSettings(image_table=tmp_path / "train_clean.csv"),
     )
     assert "`train_clean.csv` has 38 images, 36 of them of these landmarks." in (clean.folder / "README.md").read_text()
+    repeated = f"{gone},d e d\n{export.tree.leaves[0]},a a.jpg a\n"
+    (tmp_path / "train_clean.csv").write_text(f"landmark_id,images\n{repeated}")
+    repeated_export = export_step(
+        proposal_folder,
+        out=tmp_path / "r",
+        review=log,
+        settings=ExportSettings(image_table=tmp_path / "train_clean.csv"),
+    )
+    assert "has 4 images, 2 of them" in (repeated_export.folder / "README.md").read_text()
     (tmp_path / "train.csv").write_text("id,landmark\n1,2\n")
     with pytest.raises(TableError, match="landmark_id"):
         export_step(proposal_folder, out=tmp_path / "bad", review=log, settings=counting)
@@ -154,6 +165,45 @@ def test_a_review_is_carried_out_and_told_row_by_row(proposal_folder, log, tmp_p
     assert "People reviewed the proposal: 4 actions" in (export.folder / "README.md").read_text()
     manifest = json.loads((export.folder / "manifest.json").read_text())
     assert manifest["inputs"][-1]["name"] == "anna.jsonl"
+
+
+@pytest.mark.parametrize("damage", [lambda text: text[: len(text) // 2], lambda text: bytes(len(text)), lambda _: b""])
+@pytest.mark.parametrize("cut_at_a_line", [False, True])
+def test_hypernyms_that_are_not_as_they_were_written_do_not_enter_a_data_set(
+    proposal_folder, tmp_path, damage, cut_at_a_line
+):
+    folder = tmp_path / "clustered"
+    shutil.copytree(proposal_folder, folder)
+    table = folder / "hypernyms.csv"
+    text = damage(table.read_bytes())
+    table.write_bytes(text[: text.rfind(b"\n") + 1] if cut_at_a_line else text)
+    with pytest.raises(TableError, match=r"hypernyms\.csv is missing or has changed: expected as its step wrote it"):
+        export_step(folder, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_labels_that_are_no_landmarks_are_left_out_unless_they_are_to_be_kept(tmp_path):
+    labels = ["lake", "lake", "film", "lake|film", "human", "pond"]
+    (tmp_path / "t.csv").write_text("landmark_id,instance_of\n" + "".join(f"{i},{x}\n" for i, x in enumerate(labels)))
+    clean_step(tmp_path / "t.csv", out=tmp_path / "cleaned", settings=CleanSettings(multi="all"))
+    settings = ClusterSettings(clusters=3, restarts=1)
+    clusters = cluster_step(tmp_path / "cleaned", out=tmp_path / "clustered", settings=settings).proposal.clusters
+    marked = {place.label for cluster in clusters for place in cluster.labels if "no landmark" in place.doubt}
+    assert marked == {"film", "human"}
+    export = export_step(tmp_path / "clustered", out=tmp_path / "exported")
+    assert {landmark.landmark_id: landmark.labels for landmark in export.kept} == {
+        **dict.fromkeys("013", ("lake",)),
+        "5": ("pond",),
+    }
+    dropped = {drop.landmark_id: (drop.reason, drop.origin.reason) for drop in export.dropped}
+    assert dropped == {"2": ("no landmark", "creative work"), "4": ("no landmark", "person")}
+    assert "2 dropped: no landmark" in describe_exported(export)
+    assert {row["status"] for row in provenance(export.folder).values() if row["labels"] == ["film"]} == {"dropped"}
+    every = export_step(tmp_path / "clustered", out=tmp_path / "all", settings=ExportSettings(keep_unfit=True))
+    assert (every.report["kept"], every.report["dropped"]) == (6, {})
+    (tmp_path / "t.csv").write_text("landmark_id,instance_of\n1,film\n2,human\n")
+    with pytest.raises(TableError, match="--keep-unfit keeps what is marked as no landmark"):
+        build({"landmarks": tmp_path / "t.csv", "cluster": {"clusters": 2}}, out=tmp_path / "built")
 
 
 def test_the_same_proposal_and_log_give_the_same_bytes(proposal_folder, log, tmp_path):

@@ -52,6 +52,16 @@ def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source):
     assert result.report["kept"] == 48
 
 
+@pytest.mark.parametrize("category", ["no://category", "Category:Place 0"])
+def test_what_comes_next_is_said_only_where_something_is_labeled(tmp_path, capsys, monkeypatch, category):
+    monkeypatch.setenv("HIERTREE_PROGRESS", "1")
+    (tmp_path / "t.csv").write_text(f"landmark_id,category\n1,{category}\n")
+    with Wikimedia(World.numbered(1)) as wikimedia:
+        assert run("scrape", tmp_path / "t.csv", "--store", tmp_path / "s.sqlite", *web_options(wikimedia)) == 0
+    printed = capsys.readouterr()
+    assert ("next: hiertree labels clean" in printed.err) == ("1 labeled" in printed.out) == ("no:" not in category)
+
+
 def test_status_of_a_store_without_pages_says_nothing_of_their_time(tmp_path, capsys):
     table, store = tmp_path / "landmarks.csv", tmp_path / "s.sqlite"
     table.write_text("landmark_id,category\n1,no://category\n")
@@ -123,7 +133,7 @@ def test_bad_options_end_with_status_2_and_no_store(table, tmp_path, capsys, opt
 
 def test_other_files_are_not_taken_for_stores(tmp_path, capsys, table):
     assert run("status", tmp_path / "absent.sqlite") == 2
-    assert "expected an existing store" in capsys.readouterr().err
+    assert f"no such file: {tmp_path / 'absent.sqlite'}: expected an existing store" in capsys.readouterr().err
     second_store = tmp_path / "other.sqlite"
     second_store.write_bytes(table.read_bytes())
     assert run("scrape", table, "--store", second_store, "--contact", CONTACT) == 2
