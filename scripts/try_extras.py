@@ -66,7 +66,6 @@ SentenceTransformer(modules=[models.BoW(["lake", "church", "building", "park"])]
 # Extras whose programs need those of another: labels to encode, a run to export.
 NEEDS = {
     "clip": "labels",
-    "dumps": "labels",
     "export": "train",
     "sentences": "labels",
     "transformers": "train",
@@ -92,7 +91,6 @@ USED = {
     ),
     "clip": ("from hiertree.pipelines.clip_model import load_clip; load_clip('ViT-B-32', None, 'cpu')",),
     "download": (_DOWNLOAD,),
-    "dumps": ("import bz2, rapidgzip; open('d.bz2', 'wb').write(bz2.compress(b'1')); rapidgzip.open('d.bz2').read()",),
     "export": (_command("export run --onnx --out exported"),),
     "plots": (
         f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot().savefig('levels.png')",

@@ -106,6 +106,7 @@ NAME = Name()
 NAME_OR_INPUT = NameOrInput()
 LOG_FILE = LogPath()
 DECLARED = (DeclaredPath, NameOrInput, LogPath)
+NO_NEXT = f"{__name__}.no_next"  # in a context's meta: whether what usually comes next makes no sense
 LONGEST = 200  # letters of the sentence that a list of commands shows of each
 
 
@@ -169,7 +170,7 @@ class CheckedCommand(click.Command):
         outputs = self._paths(ctx, lambda kind: kind.role != "input" and isinstance(kind, DeclaredPath))
         if names := [str(path) for path in outputs if path.exists()]:
             click.echo(f"written to {', '.join(names)}", err=True)
-            if self.then:
+            if self.then and not ctx.meta.get(NO_NEXT):
                 values = {name: shlex.quote(str(value)) for name, value in ctx.params.items()}
                 click.echo(f"next: {self.then.format(**values)}", err=True)
 
@@ -260,13 +261,9 @@ class CheckedGroup(click.Group):
     @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each command's name and summary, wrapped if it is long."""
-        commands = {name: self.described(name) for name in self.list_commands(ctx)}
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.get_short_help_str(LONGEST)) for name, command in commands.items()])
-
-    def described(self, name: str) -> click.Command:
-        """A command that help lists."""
-        return self.commands[name]
+            formatter.write_dl([(name, command.get_short_help_str(LONGEST)) for name, command in commands if command])
 
 
 def command(*, example: str, **options: Any) -> Callable[[Callable[..., Any]], CheckedCommand]:

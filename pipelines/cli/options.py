@@ -120,7 +120,7 @@ def _option(name: str, info: FieldInfo) -> Option:
 
 def _type_of(info: FieldInfo) -> Any:
     """The click type of a field; text if pydantic must decide, as for a number or ``auto``."""
-    from ..labels.steps import FILE_OR_NAME, GROWS
+    from ..labels.settings import FILE_OR_NAME, GROWS
 
     kinds = [kind for kind in (get_args(info.annotation) or (info.annotation,)) if kind not in (type(None), Ellipsis)]
     if get_origin(info.annotation) is Literal:

@@ -49,17 +49,12 @@ READ = {
     "datasets check sop data --structure": ("data/Ebay_test.txt",),
     "datasets stats sop data --structure": ("data/Ebay_train.txt",),
     "labels clean landmarks.csv --out OUT/cleaned": ("landmarks.csv",),
-    "labels fill cleaned --embeddings vectors.npz --method knn --out OUT/filled": (
-        "vectors.npz",
-        "cleaned/report.json",
-    ),
     "labels cluster cleaned --out OUT/clustered --clusters 3": ("cleaned/landmarks.csv",),
     "labels cluster cleaned --encoder vectors --vectors words.parquet --out OUT/clustered --clusters 3": (
         "words.parquet",
     ),
     "labels export clustered --out OUT/exported": ("clustered/proposal.json",),
     "labels agreement clustered log.jsonl other-log.jsonl": ("log.jsonl",),
-    "labels diff exported exported --out OUT/d.csv": ("exported/provenance.parquet",),
     "labels tree exported --out OUT/tree.html": ("exported/tree.json",),
     "labels images exported --images photos --out OUT/listed": ("exported/hierarchical.csv",),
     "labels build landmarks.csv --out OUT/built --clusters 2": ("landmarks.csv",),
@@ -74,14 +69,13 @@ OTHERS = {  # inputs whose reader is tried above, or which are folders
     "labels review clustered": "as labels export, and serves until Ctrl-C",
     "export model": "as embed, and takes minutes",
     "export --images": "a folder",
+    "labels fill --embeddings": "in tests/pipelines/labels/test_filling.py; the command needs CLIP's weights",
 }
 SAME = ("--labels", "--gallery", "--gallery-labels", "--image-table", "--instances", "--query-labels", "--images")
 SAME_FORMAT = (
     *SAME,
-    "--dump",
     "--hypernyms",
     "--review",
-    "--adjudicate",
     "--store",
     "landmarks",
     "--tree",

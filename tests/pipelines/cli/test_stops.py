@@ -44,7 +44,6 @@ CASES = {
     "labels clean": "IN/landmarks.csv --out OUT/cleaned",
     "labels cluster": "IN/built/cleaned --clusters 4 --out OUT/clustered",
     "labels export": "IN/built/clustered --out OUT/exported",
-    "labels diff": "IN/built/exported IN/built/exported --out OUT/diff.csv",
     "labels tree": "IN/built/exported --out OUT/tree.html",
     "labels images": "IN/built/exported --images IN/landmark-photos --out OUT/listed",
     "labels build": "IN/landmarks.csv --clusters 4 --out OUT/built",
