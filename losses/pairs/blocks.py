@@ -12,12 +12,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from hiertree.metrics.engine.blocks import for_each, ranges
+from hiertree.options import check_choice
 
 from .one_batch import OneBatch, first_derivative, keep_full_precision
 
@@ -39,7 +40,19 @@ class LossPerQuery(NamedTuple):
         """Mean over the queries that have a loss; 0, still with a graph, when none has."""
         return self.values.sum() / self.counted.sum().clamp(min=1)
 
+    def reduced(self, reduction: str) -> Tensor:
+        """The mean ("mean"), or the loss of each query ("none")."""
+        check_choice("reduction", reduction, Reduction)
+        return self.mean() if reduction == "mean" else self.values
 
+    @classmethod
+    def one_minus(cls, reached: Tensor, best: Tensor) -> LossPerQuery:
+        """1 − reached/best, for queries whose best is above 0."""
+        is_counted = best > 0
+        return cls((1 - reached / torch.where(is_counted, best, 1)) * is_counted, is_counted)
+
+
+Reduction: TypeAlias = Literal["mean", "none"]
 Objective: TypeAlias = Callable[..., LossPerQuery]
 """From the pairs of some queries, and their rows of a tensor where one is given, to their losses."""
 Keep: TypeAlias = Callable[[slice, Tensor], Any]

@@ -23,9 +23,8 @@ from hiertree.errors import HiertreeError
 
 from .checked_paths import CheckedGroup
 from .datasets import datasets, split
-from .evaluation import audit, embed, evaluate, evaluate_pairs, evaluate_run, qrels
-from .reports import browse, demo, report
-from .training import compare, export, recipes, train
+from .evaluation import browse, embed, evaluate, evaluate_pairs, evaluate_run, qrels, report
+from .training import compare, demo, export, recipes, train
 from .tree import tree
 
 
@@ -109,19 +108,9 @@ class _LabelsGroup(CheckedGroup):
         return command
 
 
+labels = _LabelsGroup("labels", help="Hierarchical labels from raw landmark ids.")
 for command in (
-    *(
-        demo,
-        _LabelsGroup("labels", help="Hierarchical labels from raw landmark ids."),
-        tree,
-        split,
-        datasets,
-        recipes,
-        train,
-        embed,
-        export,
-        compare,
-    ),
-    *(evaluate, evaluate_run, evaluate_pairs, qrels, audit, report, browse),
+    *(demo, labels, tree, split, datasets, recipes, train, embed, export, compare),
+    *(evaluate, evaluate_run, evaluate_pairs, qrels, report, browse),
 ):
     commands.add_command(command)

@@ -101,7 +101,7 @@ def check_plan(values: Any, *, source: str = "plan") -> LabelsPlan:
     try:
         plan = LabelsPlan(**values)
     except OptionError as error:
-        raise RecipeError(f"{source}: {error.given}", expected=error.expected, remedy=error.remedy) from None
+        raise error.naming(source, RecipeError) from None
     if plan.scrape is not None and plan.scrape.contact is None:
         raise RecipeError(f"{source}: scrape: no contact", expected="your email address or web page, for the operators")
     return plan

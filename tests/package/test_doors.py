@@ -139,7 +139,6 @@ def test_the_same_commands_take_a_run_its_best_a_folder_and_a_file(run: Path, fo
     for number, source in enumerate(("runs/mine", "runs/mine/best", "embedded/mine", "runs/mine/embeddings.npz")):
         assert "H-AP" in printed_by(f"hiertree evaluate {source}")
         printed_by(f"hiertree report {source} --out {number}.html --queries 1 --hits 2")
-        printed_by(f"hiertree audit {source}")
         embedded = read_embedded([source])
         assert len(embedded.names) == 16
         assert embedded.tree is not None

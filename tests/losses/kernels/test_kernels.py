@@ -17,8 +17,8 @@ from hiertree.losses import functional
 from hiertree.losses.kernels.all_pairs import AllPairs
 from hiertree.losses.kernels.base import PairKernel
 from hiertree.losses.kernels.sorted_pairs import SortedPairs
-from hiertree.losses.pairs.objectives import Sigmoid, SupStep
 from hiertree.losses.pairs.pairs import COSINES
+from hiertree.losses.pairs.soft_ranks import Sigmoid, SupStep
 from hiertree.relevance import hap
 
 LOSSES = ["sup_hap", "sup_ndcg", "sup_ap", "smooth_hap", "smooth_ndcg", "smooth_ap"]

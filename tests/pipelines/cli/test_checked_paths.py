@@ -70,8 +70,6 @@ SAME = [
     "report s.npz --out s.npz",
     "report e.npy --labels l.csv --out l.csv",
     "report folder --out folder/report.html",
-    "audit s.npz --out s.npz",
-    "audit e.npy --labels l.csv --out l.csv",
     "embed folder folder --out folder/embedded",
     "embed folder l.csv --out folder",
     "labels scrape landmarks.csv --store store.sqlite --table landmarks.csv --contact a@b.c",

@@ -198,7 +198,7 @@ def test_a_question_that_is_refused_is_halved_until_the_key_at_fault_stands_alon
 
 def test_two_runs_on_one_store_are_refused(store):
     settings = ScrapeSettings(contact=CONTACT)
-    with locked_file(store.path), pytest.raises(OutputError, match=r"store\.sqlite is in use by process"):
+    with locked_file(store.path), pytest.raises(OutputError, match=r"store\.sqlite is in use by another process"):
         scraping.scrape(None, store=store.path, settings=settings)
     with Wikimedia(World.numbered(120)) as wikimedia:
         scrape(store, wikimedia, FakeTime())
