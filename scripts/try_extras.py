@@ -119,9 +119,7 @@ REFUSED = {
         _command("evaluate absent.npz --per-query q.parquet"),
     ),
     "download": (_DOWNLOAD,),
-    "interop": (
-        "from hiertree.metrics import RetrievalMetric",
-    ),
+    "interop": ("from hiertree.metrics import RetrievalMetric",),
     "plots": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot()", _command("report e.npz --out report.html")),
     "clip": (_command(f"{_BUILD} --encoder clip"),),
     "export": (_command("export run --onnx --out exported"),),
