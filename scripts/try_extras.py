@@ -25,7 +25,7 @@ else:
 ROOT = Path(__file__).resolve().parent.parent
 MOST_MEGABYTES = {"base": 500}
 
-_EVALUATE = "import numpy as np; from hiertree.metrics import Approximate, evaluate; x = np.eye(9)[:, :4] + 1"
+_EVALUATE = "import numpy as np; from hiertree.metrics import evaluate; x = np.eye(9)[:, :4] + 1"
 _TOWER = (
     '--set model.backbone=transformers:dinov2 --set model.backbone_options={"hidden_size":8,"num_hidden_layers":1,'
     '"num_attention_heads":2} --set model.mean=[0.5,0.5,0.5] --set model.std=[0.5,0.5,0.5]'
@@ -50,13 +50,6 @@ md5 = hashlib.md5(pathlib.Path("landmarks.csv").read_bytes()).hexdigest()
 file = Download(url=f"http://127.0.0.1:{server.server_port}/landmarks.csv", md5=md5, unpack=False)
 ht.datasets.download(replace(ht.datasets.describe("omniglot"), downloads=(file,)), pathlib.Path("fetched"))
 assert pathlib.Path("fetched/landmarks.csv").is_file()
-"""
-_CALCULATOR = """
-import torch
-from hiertree.metrics import HierarchicalAccuracyCalculator
-labels = torch.arange(9)[:, None] // 3
-found = HierarchicalAccuracyCalculator(["H-AP", "R@1"]).get_accuracy(torch.eye(9)[:, :4] + 1, labels)
-assert 0 < found["H-AP"] <= 1
 """
 _HUGGING_FACE = """
 import datasets, hiertree as ht, numpy as np
@@ -103,11 +96,10 @@ USED = {
         f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot().savefig('levels.png')",
         _command("report e.npz --out report.html"),
     ),
-    "search": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, metrics=['R@1'], approximate=Approximate())",),
+    "search": ("import faiss",),
     "labels": (_command(_BUILD), _command("labels tree labels --out tree.html")),
     "interop": (
-        "from hiertree.metrics import RetrievalCallback, RetrievalMetric; RetrievalMetric('H-AP')",
-        _CALCULATOR,
+        "from hiertree.metrics import RetrievalMetric; RetrievalMetric('H-AP')",
         "from hiertree.losses import SupHAP, as_pytorch_metric_learning; as_pytorch_metric_learning(SupHAP())",
         _HUGGING_FACE,
     ),
@@ -129,13 +121,11 @@ REFUSED = {
     "download": (_DOWNLOAD,),
     "interop": (
         "from hiertree.metrics import RetrievalMetric",
-        "from hiertree.metrics import HierarchicalAccuracyCalculator",
     ),
     "plots": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot()", _command("report e.npz --out report.html")),
     "clip": (_command(f"{_BUILD} --encoder clip"),),
     "export": (_command("export run --onnx --out exported"),),
     "labels": (_command(_BUILD), _command("browse ."), "from hiertree.pipelines.labels import build"),
-    "search": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, metrics=['R@1'], approximate=Approximate())",),
     "sentences": (_command(f"{_BUILD} --encoder sentence-transformers"),),
     "train": (
         _command("train synthetic-happier --out run"),

@@ -15,7 +15,7 @@ from hiertree.metrics.engine.device import sent
 from hiertree.options import check_each, check_integer, check_number
 
 from ..base import LevelLosses, PairLoss
-from ..kernels.all_pairs import AllPairs
+from ..kernels.steps import AllPairs
 from ..pairs.blocks import LossPerQuery
 from ..pairs.inputs import CheckedPaths, full_mask, unit_vectors
 from ..pairs.pairs import ScoredPairs

@@ -108,9 +108,8 @@ class _LabelsGroup(CheckedGroup):
         return command
 
 
-labels = _LabelsGroup("labels", help="Hierarchical labels from raw landmark ids.")
 for command in (
-    *(demo, labels, tree, split, datasets, recipes, train, embed, export, compare),
-    *(evaluate, evaluate_run, evaluate_pairs, qrels, report, browse),
+    *(demo, _LabelsGroup("labels", help="Hierarchical labels from raw landmark ids."), tree, split, datasets, recipes),
+    *(train, embed, export, compare, evaluate, evaluate_run, evaluate_pairs, qrels, report, browse),
 ):
     commands.add_command(command)

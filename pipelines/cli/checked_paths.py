@@ -40,7 +40,7 @@ class DeclaredPath(click.Path):
 
     def __init__(self, role: Role, kind: PathKind, *, exists: bool = False, siblings: tuple[str, ...] = ()) -> None:
         super().__init__(exists=exists, file_okay=kind != "folder", dir_okay=kind != "file", path_type=Path)
-        self.role, self.siblings = role, siblings
+        self.role, self.kind, self.siblings = role, kind, siblings
         self.is_output_file = role == "output" and kind == "file"
 
     @override
@@ -176,6 +176,7 @@ class CheckedCommand(click.Command):
 
     def _invoke_checked(self, ctx: click.Context) -> Any:
         force = ctx.params.pop("force", False)
+        self._require_existing(ctx)
         inputs, outputs, grow = (self._paths(ctx, lambda kind, role=role: kind.role == role) for role in get_args(Role))
         files = self._paths(ctx, lambda kind: kind.is_output_file)
         if (launched() or (0,))[0]:  # the first of several processes writes
@@ -190,6 +191,18 @@ class CheckedCommand(click.Command):
         input_files = [path for path in inputs if path.is_file()]
         with recording(files, command=ctx.command_path, parameters=parameters, inputs=input_files):
             return super().invoke(ctx)
+
+    def _require_existing(self, ctx: click.Context) -> None:
+        """Refuse a file or folder to be read that is not there; what may be either, each command looks for."""
+        for kind in ("file", "folder"):
+            paths = self._paths(
+                ctx, lambda declared, kind=kind: getattr(declared, "kind", "") == kind and declared.role == "input"
+            )
+            for path in paths:
+                if not path.exists() and not is_stream(path):
+                    from ..stored_embeddings.locations import no_such
+
+                    raise no_such(path, kind)
 
     def _paths(self, ctx: click.Context, is_selected: Callable[..., bool]) -> list[Path]:
         """The given paths of the given kinds."""
@@ -273,10 +286,10 @@ def command(*, example: str, **options: Any) -> Callable[[Callable[..., Any]], C
 
 def continue_in_first(ctx: click.Context) -> None:
     """Continue only in the first of the processes that a launcher started; it then counts as a single one."""
-    place = launched()
-    if place is None:
+    group = launched()
+    if group is None:
         return
-    rank, size = place
+    rank, size = group
     if rank:
         ctx.exit(0)
     message = f"{ctx.command_path} runs in one process: rank 0 of {size} runs it; other ranks exit"

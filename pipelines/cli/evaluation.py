@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hiertree.errors import OptionError, require_package
-from hiertree.evaluation_options import Conventions, RetrievalConventions, Search
+from hiertree.evaluation_options import Conventions, Search
 
 from .checked_paths import (
     GROWING_FOLDER,
@@ -111,7 +111,7 @@ def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> 
 @flag("--distractors", "Gallery rows whose labels are all empty are irrelevant to every query.")
 @uneven_option
 @separator_option
-@field_options(RetrievalConventions)
+@field_options(Conventions)
 @codes_option
 @field_options(Search)
 @result_options
@@ -121,12 +121,12 @@ def evaluate(embeddings: Path, **options: Any) -> None:
     The labels of EMBEDDINGS are paths inside (.npz, .pt), columns (.parquet), or a table of their own, --labels. An
     .npz of paths is what train writes; an .npy, or a .pt of one tensor, needs the table. An .npz or .pt may also hold
     gallery_embeddings, gallery_paths, ids, gallery_ids, junk (pairs of rows) and distractors. EMBEDDINGS may also be a
-    folder or 'pattern' of shards, Parquet, .npy or .safetensors. Processes that torchrun or srun starts share the work
-    and hold a part of the gallery each. No query retrieves an item of its own id.
+    folder or 'pattern' of shards, Parquet, .npy or .safetensors. Processes that torchrun or srun starts divide the
+    queries.
     """
     from ..stored_embeddings.evaluating import evaluate_file
 
-    if options["codes"] or options["approximate"]:
+    if options["codes"]:
         continue_in_first(click.get_current_context())
     evaluate_file(embeddings, **options)
 

@@ -72,7 +72,7 @@ INTEGERS = CommaSeparated(int, "integers")
 COUNT = WholeNumber(1, 2**31 - 1)
 SEED = WholeNumber(0, 2**32 - 1)
 _WEIGHTS = CommaSeparated(float, "weights of levels, or hap, linear or gain; weights", names=get_args(RelevanceName))
-_TYPES = {"metrics": NAMES, "relevance": _WEIGHTS, "device": NAME, "resume": GROWING_FOLDER}
+_TYPES = {"metrics": NAMES, "relevance": _WEIGHTS, "device": NAME}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]

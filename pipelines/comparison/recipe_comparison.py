@@ -153,9 +153,10 @@ def is_measured(name: str) -> bool:
     if name.startswith(_LIBRARIES) and not path.exists():
         remedy = f"`hiertree embed {name} PHOTOS --out embedded`, and name that folder here"
         raise OptionError(f"{name}, a network without embeddings", expected="embeddings of it", remedy=remedy)
-    if not path.exists() and name not in built_in_recipes() and (len(path.parts) > 1 or no_such(path).remedy):
+    is_file = path.suffix in (*SUFFIXES, *_LISTS)
+    if not path.exists() and name not in built_in_recipes() and (is_file or len(path.parts) > 1 or no_such(path).remedy):
         raise no_such(path)
-    return path.is_dir() or path.suffix in (*SUFFIXES, *_LISTS)
+    return path.is_dir() or is_file
 
 
 def _is_run(path: Path) -> bool:

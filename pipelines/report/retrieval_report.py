@@ -84,6 +84,8 @@ def make_report(
         HiertreeError: whatever is wrong with a file.
     """
     require_package("matplotlib", extra="plots")
+    if projection != "pca":
+        require_package("sklearn", extra="labels")
     if queries < 1 or hits < 1 or not sources:
         counts = f"{len(sources)} sources, queries={queries}, hits={hits}"
         raise OptionError(counts, expected="at least 1 of each")

@@ -29,7 +29,7 @@ CASES = {
     "split": "IN/labels.csv --levels kind,name --out OUT/split.csv",
     "qrels": "IN/labels.csv --levels kind,name --out OUT/qrels.txt",
     "tree": "IN/leaves.csv --levels kind,name --out OUT/tree.json",
-    "evaluate": "IN/e.npz --metrics R@1 --resume OUT/parts --per-query OUT/values.csv --out OUT/means.json",
+    "evaluate": "IN/e.npz --metrics R@1 --per-query OUT/values.csv --out OUT/means.json",
     "evaluate-run": "IN/run.txt --qrels IN/qrels.txt --per-query OUT/values.csv --out OUT/means.json",
     "evaluate-pairs": "IN/e.npy IN/grades.npy --gallery IN/e.npy --per-query OUT/values.csv --out OUT/means.json",
     "report": "IN/e.npz --queries 1 --hits 1 --out OUT/report.html",
