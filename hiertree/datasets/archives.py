@@ -98,6 +98,8 @@ class LabeledArchives:
                 fields = {CLASS: self.members[CLASS][sample].decode().strip(), **fields}
             if empty := [level for level in levels if fields[level] is None]:
                 raise KeyError(*empty)
+            if any(isinstance(fields[level], list | dict) for level in levels):
+                raise ValueError("several labels of one level")
             return tuple(str(fields[level]) for level in levels)
         except (KeyError, TypeError, ValueError) as error:
             problem = f"{sample}: {error!r}" if isinstance(error, ValueError) else f"{sample} without {error}"

@@ -106,6 +106,7 @@ class Benchmark:
         by_hand: the steps that remain after these downloads.
         loader: the loader's name without ``load_``, by default the benchmark's; None for what is no benchmark alone.
         options: of the loader, that stand for this benchmark.
+        trees: files of levels above its classes, by the name that ``above=`` of :func:`hiertree.datasets.load` takes.
         other_lists: sizes of the splits that others published, by whose they are; accepted like ``splits``.
     """
 
@@ -122,6 +123,7 @@ class Benchmark:
     by_hand: tuple[str, ...] = ()
     loader: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    trees: Mapping[str, str] = field(default_factory=dict)
     other_lists: Mapping[str, Mapping[str, Counts]] = field(default_factory=dict)
 
     def check_options(self, split: str, verify: str) -> None:
@@ -165,7 +167,7 @@ class Benchmark:
             TableError: a name leads out of the folder.
             MissingResourceError: some of the images looked for are missing.
         """
-        images = FileImages(folder, inside(names, row_name), boxes)
+        images = FileImages(folder, inside(names, folder, row_name), boxes)
         rows = np.unique(np.linspace(0, len(images) - 1, LOOKED_FOR).astype(int)).tolist() if len(images) else []
         missing = [name for name in map(images.name, rows) if not Path(folder, name).is_file()]
         if missing:

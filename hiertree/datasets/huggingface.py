@@ -229,6 +229,14 @@ def _check_rows(rows: Any, image: str, levels: Sequence[str]) -> None:
     if missing:
         problem = f"no column {some_of(missing)}"
         raise OptionError(problem, expected=f"columns among {', '.join(rows.column_names)}")
+    for name in levels:
+        if not isinstance(rows.features[name], huggingface.ClassLabel | huggingface.Value):
+            problem, remedy = f"levels: column {name!r} holds {rows.features[name]}", None
+            if isinstance(rows.features[name], huggingface.Sequence | list):
+                remedy = (
+                    f"make a column of each of its labels: rows.map(lambda row: {{'level_1': row[{name!r}][0], …}})"
+                )
+            raise OptionError(problem, expected="one label in every row", remedy=remedy)
     if not isinstance(rows.features[image], huggingface.Image):
         names = [repr(name) for name, kind in rows.features.items() if isinstance(kind, huggingface.Image)]
         remedy = f"pass image={names[0]}" if names else f"cast it: rows.cast_column({image!r}, datasets.Image())"

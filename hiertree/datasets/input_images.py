@@ -69,7 +69,7 @@ def load_input_images(
     request = _Request(split, tuple(levels), image, labeled)
     if text.startswith(HUB) or _holds_huggingface(place):
         return _read_huggingface(text, request)
-    if place.is_dir() and any(path.suffix.lower() in IMAGE_SUFFIXES for path in place.iterdir()):
+    if place.is_dir() and any(path.suffix.lower() in IMAGE_SUFFIXES for path in place.glob("[!.]*")):
         return _read_folder(place, request)
     if archives := named_archives(source, split):
         return _read_archives(archives, request)
@@ -129,7 +129,7 @@ def _read_table(file: Path, request: _Request) -> InputImages:
     required = [request.image] if split_column is None else [request.image, split_column]
     table = read_table(file, required=required, needs_rows=True)
     table = table.iloc[rows_of_split(table, request.split, split_column, file)[0]]
-    names = list(inside(table[request.image].tolist(), line_names(table, file)))
+    names = list(inside(table[request.image].tolist(), file.parent, line_names(table, file)))
     require_files(file.parent, names)
     reason = "no column of them" if request.labeled else ""
     return _report_unlabeled(FileImages(file.parent, names), file.stem, request, reason)
@@ -150,10 +150,10 @@ def _read_archives(archives: Sequence[Path], request: _Request) -> InputImages:
 def _holds_huggingface(place: Path) -> bool:
     """Whether a path is what ``datasets`` saved, or Parquet with images inside."""
     if place.is_file():
-        return place.suffix == ".parquet" and _has_pictures(place)
+        return place.suffix.lower() in (".parquet", ".pq") and _has_pictures(place)
     if is_saved(place):
         return True
-    first = next(place.glob("[!.]*.parquet"), None) or next(place.glob("data/*.parquet"), None)
+    first = next(place.glob("[!.]*.parquet"), None) or next(place.glob("data/[!.]*.parquet"), None)
     return first is not None and _has_pictures(first)
 
 

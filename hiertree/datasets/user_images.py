@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,14 +17,14 @@ from ..io.tables import line_names, read_table
 from ..options import check_choice, check_integer
 from ..tree.formats import check_level_columns
 from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, even_depths
-from .duplicate_images import check_duplicates
 from .image_dataset import ImageDataset
-from .labels_to_paths import Labeled, label_paths
+from .labels_to_paths import Labeled, composed, label_paths
 from .readers.file_names import image_files, inside, missing_files
 from .readers.images import FileImages
 from .splits import HoldoutBy, held_out_rows, names_of_split, rows_of_split, split_to_measure, splits_before
 
 OnBadImage = Literal["error", "skip"]
+_log = logging.getLogger(__name__)
 
 
 def load_folder(
@@ -102,7 +103,6 @@ def _dataset(
     dataset = ImageDataset(name=name, split=split or "all", images=images, **labeling._asdict())
     if on_bad_image == "skip":
         dataset = dataset.drop_unreadable_images()
-    check_duplicates(dataset, on_duplicates="warn")
     return dataset
 
 
@@ -135,11 +135,11 @@ def _rows_of_folders(
 
     Without a policy ``uneven``, images of several depths are refused, and earlier folders of another depth left out.
     """
-    rows: list[Row] = [tuple(name.split("/")[:-1]) for name in names]
+    rows: list[Row] = [tuple(map(composed, name.split("/")[:-1])) for name in names]
     if () in rows:
         problem = f"{folder / names[rows.index(())]} lies in no folder of a label"
         raise UnevenDepthError(problem, expected="images in folders named after their labels")
-    earlier_rows: list[Row] = [tuple(path.split("/")) for path in earlier_folders if path]
+    earlier_rows: list[Row] = [tuple(map(composed, path.split("/"))) for path in earlier_folders if path]
     if uneven == "error":
         depths = [len(row) for row in rows]
         shallow, deep = names[depths.index(min(depths))], names[depths.index(max(depths))]
@@ -220,15 +220,19 @@ def load_table(
     if holdout is None:
         rows, earlier_rows = rows_of_split(table, split, split_column, file)
     elif split_column is None:
-        classes: list[Row] = list(zip(*(table[level] for level in levels), strict=True))
+        classes: list[Row] = [
+            tuple(map(composed, row)) for row in zip(*(table[level] for level in levels), strict=True)
+        ]
         parts = held_out_rows(classes, split, share=holdout, by=holdout_by, seed=seed)
         rows, earlier_rows = (np.array(part, dtype=np.int64) for part in parts)
     else:
         raise OptionError(f"holdout={holdout} with the split column {split_column!r}", expected="one of them")
     joint_table, table = table.iloc[[*earlier_rows, *rows]], table.iloc[rows]
-    names = list(inside(table[image].tolist(), line_names(table, file)))
+    names = list(inside(table[image].tolist(), folder, line_names(table, file)))
     if on_bad_image == "error":
         require_files(folder, list(dict.fromkeys(names)), "correct root or the table, or pass on_bad_image='skip'")
+    if count := len(names) - len(set(names)):
+        _log.warning("%s: %d of %d rows repeat a file; metrics on such a split are too high", file, count, len(names))
     labels = [joint_table[level].to_numpy(dtype=object) for level in levels]
     labeling = label_paths(
         labels,

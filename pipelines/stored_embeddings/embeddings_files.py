@@ -31,6 +31,7 @@ from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, 
 from hiertree.io.array_files import read_array, reading_arrays
 from hiertree.io.files import AnyPath
 from hiertree.io.reading import PARQUET_SUFFIXES, reading_file
+from hiertree.level_columns import UNKNOWN
 from hiertree.tree import LabelTree
 from hiertree.tree.label_rows import Uneven
 
@@ -80,7 +81,15 @@ class LabeledEmbeddings(NamedTuple):
     @property
     def arguments(self) -> list[Any]:
         """Embeddings and paths of the queries and of a gallery, in the order of :func:`hiertree.metrics.evaluate`."""
-        return [array for side in self.sides for array in side[:2]]
+        arrays = [array for side in self.sides for array in side[:2]]
+        if self.items.distractors is not None:
+            is_distractor = to_numpy(self.items.distractors, name="distractors")
+            if is_distractor.dtype != np.bool_ or is_distractor.shape != (len(arrays[3]),):
+                problem = f"distractors of shape {is_distractor.shape} and type {is_distractor.dtype}"
+                raise ShapeError(problem, expected=f"booleans of shape ({len(arrays[3])},)")
+            paths = to_numpy(arrays[3])
+            arrays[3] = np.where(is_distractor.reshape(-1, *(1,) * (paths.ndim - 1)), UNKNOWN, paths)
+        return arrays
 
     @property
     def masks(self) -> dict[str, Any]:
@@ -92,7 +101,7 @@ class LabeledEmbeddings(NamedTuple):
         if texts:  # of tables: numbers take less time and memory
             numbers = pd.factorize(pd.concat(map(pd.Series, texts.values())))[0]
             names |= zip(texts, np.split(numbers, np.cumsum([len(ids) for ids in texts.values()])), strict=False)
-        return {**names, "junk": self.queries.junk, "distractors": self.items.distractors}
+        return {**names, "junk": self.queries.junk}
 
     def named_paths(self) -> LabeledEmbeddings:
         """A copy without vectors: names and paths, by which other measurements of the images are known."""

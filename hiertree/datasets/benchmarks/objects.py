@@ -1,8 +1,6 @@
-"""Benchmarks of particular objects, ``ilias`` and ``met``, and of people, ``vggface2`` and ``ijb-c``.
+"""Benchmarks of particular objects, ``ilias``, and of people, ``vggface2`` and ``ijb-c``.
 
 * Kordopatis-Zilos et al., *ILIAS: Instance-Level Image retrieval At Scale* (CVPR 2025): 1,000 objects of all kinds.
-* Ypsilantis et al., *The Met Dataset: Instance-level Recognition for Artworks* (NeurIPS 2021): exhibits of a museum, as
-  it photographs them and as its visitors do.
 * Cao, Shen, Xie, Parkhi and Zisserman, *VGGFace2: A Dataset for Recognising Faces across Pose and Age* (FG 2018): 3.31
   million photographs of 9,131 people, of whom 8,631 train.
 * Maze et al., *IARPA Janus Benchmark – C: Face Dataset and Protocol* (ICB 2018): photographs and frames of videos, with
@@ -11,9 +9,8 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,16 +25,8 @@ from ..readers.text_lists import join_lists, read_words, refuse_first, table_of_
 if TYPE_CHECKING:
     import pandas as pd
 
-_log = logging.getLogger(__name__)
-ILIAS, MET = BENCHMARKS["ilias"], BENCHMARKS["met"]
+ILIAS = BENCHMARKS["ilias"]
 ILIAS_LISTS = ("image_ids/image_query_ids.txt", "image_ids/positive_ids.txt")
-DATABASE, TESTS = "MET_database.json", ("MET_database.json", "testset.json")
-MET_LISTS = {
-    "train": (DATABASE,),
-    "train_mini": ("mini_MET_database.json",),
-    "val": (DATABASE, "valset.json"),
-    **dict.fromkeys(("test", "query", "gallery"), TESTS),
-}
 VGGFACE2, IJBC = BENCHMARKS["vggface2"], BENCHMARKS["ijb-c"]
 IJBC_LISTS = ("protocols/ijbc_metadata.csv", "protocols/ijbc_metadata_with_age.csv")
 BOX = ("FACE_X", "FACE_Y", "FACE_WIDTH", "FACE_HEIGHT")
@@ -67,25 +56,6 @@ def load_ilias(root: AnyPath, split: str = "test", *, verify: Verify = "publishe
     )
 
 
-def load_met(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
-    """Read a split of the Met, whose label is the exhibit; a log line counts the queries of none, which are left out.
-
-    Args:
-        root: the folder of ``ground_truth`` and ``images``.
-        split: "train", the museum's photographs, or "train_mini"; "test", those of visitors as queries with "train" as
-            their gallery, or its parts "query" and "gallery"; "val", other queries with that gallery.
-        verify: as in :func:`hiertree.datasets.load`.
-    """
-    MET.check_options(split, verify)
-    names = [(f"ground_truth/{name}", name) for name in MET_LISTS[split]]
-    _, *files, folder = MET.files(root, *names, ("images", "."))
-    lists = join_lists(files, _exhibits, row_kind="entry")
-    table, count = lists.table, lists.earlier_rows
-    parts = {"queries": np.arange(count, len(table)), "gallery": np.arange(count)} if count else {}
-    every, exhibits = lists._replace(earlier_rows=0), [table["exhibit"].tolist()]
-    return MET.listed_dataset(split, every, exhibits, folder, table["path"], parts=parts, verify=verify)
-
-
 def _first_cells(file: Path) -> pd.DataFrame:
     """The images that lines name in front of a comma."""
     return table_of_words(file, ("image",), [[line.partition(",")[0].strip()] for line in text_lines(file)], 1)
@@ -103,24 +73,6 @@ def _taxonomy(file: Path) -> dict[str, tuple[str, str, str]]:
             for kind, names in kinds.items()
             for name in names
         }
-
-
-def _exhibits(file: Path) -> pd.DataFrame:
-    """The exhibit and the path of each photograph that shows one."""
-    import pandas as pd
-
-    key = "id" if file.name.endswith(DATABASE) else "MET_id"
-    expected = f"a list of objects of {key} and path"
-    entries: Any = read_json(file, expected=expected)
-    with reading_file(file, expected=expected):
-        numbers = [number for number, entry in enumerate(entries, start=1) if key == "id" or key in entry]
-        rows = [(int(entries[number - 1][key]), str(entries[number - 1]["path"])) for number in numbers]
-        if not rows:
-            raise ValueError("no photograph of an exhibit")
-    if left_out := len(entries) - len(rows):
-        _log.info("%s: %d of %d photographs show no exhibit and are left out", file.name, left_out, len(entries))
-    table: pd.DataFrame = pd.DataFrame(rows, columns=["exhibit", "path"], index=numbers)
-    return table
 
 
 def load_vggface2(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:

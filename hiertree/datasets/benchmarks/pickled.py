@@ -1,4 +1,4 @@
-"""Benchmarks published as pickles, in which no code is run: CIFAR, ``roxford5k``, ``rparis6k`` and ``sfm120k``.
+"""Benchmarks published as pickles, of which no code is run: CIFAR, ``roxford5k``, ``rparis6k`` and ``sfm120k``.
 
 * Krizhevsky, *Learning Multiple Layers of Features from Tiny Images* (2009): 60,000 images of 32 × 32 pixels; CIFAR-10
   has 10 classes, CIFAR-100 20 coarse → 100 fine.
@@ -7,14 +7,19 @@
   may follow the gallery.
 * Radenović, Tolias and Chum, *Fine-Tuning CNN Image Retrieval with No Human Annotation* (TPAMI 2018): photographs of
   Flickr by the models that structure-from-motion makes of them, clusters.
+
+Python's own unpickler resolves only the names that numeric arrays need, each to a stand-in below.
 """
 
 from __future__ import annotations
 
+import pickle
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -27,13 +32,86 @@ from ...options import check_choice
 from ..description import BENCHMARKS, Benchmark, Verify, query_and_gallery
 from ..image_dataset import ImageDataset
 from ..readers.images import ArrayImages, FileImages, JoinedImages
-from ..readers.plain_pickles import as_integers, as_texts, read_plain_pickle
 from ..readers.text_lists import read_matlab, read_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..readers.images import ImageSource
+
+_PLAIN = re.compile(r"[<>|=]?(?:b1|[iu][1248]|f[248])")
+
+
+class _PlainType:
+    """Stand-in for ``numpy.dtype``: a type of numbers."""
+
+    def __init__(self, code: str, _align: bool = False, _copy: bool = False) -> None:
+        if not _PLAIN.fullmatch(code):
+            raise pickle.UnpicklingError(f"an array of type {code!r:.40}")
+        self.dtype = np.dtype(code)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.dtype = self.dtype.newbyteorder(state[1])
+
+
+class _PlainArray(np.ndarray[Any, Any]):
+    """An array that numpy fills from bytes, whose number it compares with the shape."""
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _, shape, plain_type, by_columns, values = state
+        super().__setstate__((1, shape, plain_type.dtype, by_columns, values))
+
+
+_STAND_INS: Mapping[str, Any] = MappingProxyType(
+    {
+        "numpy.dtype": _PlainType,
+        "numpy.ndarray": object,  # named, but never called
+        "numpy.multiarray._reconstruct": lambda *_: _PlainArray.__new__(_PlainArray, 0),
+        "numpy.multiarray.scalar": lambda plain_type, value: np.frombuffer(
+            value.encode("latin1") if isinstance(value, str) else value, plain_type.dtype
+        )[0].item(),
+        "numpy.numeric._frombuffer": lambda values, plain_type, shape, order: np.frombuffer(
+            values, plain_type.dtype
+        ).reshape(shape, order=order),
+        "_codecs.encode": lambda text, _latin1: text.encode("latin1"),
+        "__builtin__.bytes": lambda: b"",  # protocol 2 writes empty arrays so
+    }
+)
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        qualified_name = re.sub(r"^numpy\._?core\.", "numpy.", module) + f".{name}"  # before and since numpy 2
+        if qualified_name not in _STAND_INS:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        return _STAND_INS[qualified_name]
+
+
+def read_plain_pickle(path: Path) -> Any:
+    """Read dictionaries, lists, text, numbers and numeric arrays; bytes of Python 2 become text, decoded as Latin-1.
+
+    A TableError says what else a file is, or names. No code runs, but a crafted file may take much memory or time.
+    """
+    with reading_file(path, expected="a pickle of numbers, text and numeric arrays"), path.open("rb") as file:
+        return _PlainUnpickler(file, encoding="latin1").load()
+
+
+def as_texts(values: Any) -> list[str]:
+    """A list or array of texts; a ValueError says what else it is."""
+    texts: Any = values.ravel().tolist() if isinstance(values, np.ndarray) else values
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise ValueError("a value that is not a list of texts")
+    return list(texts)
+
+
+def as_integers(values: Any) -> NDArray[np.int64]:
+    """A list or array of whole numbers, flat; a ValueError says what else it is."""
+    array = np.asarray(values).ravel()
+    integral = array.dtype.kind in "iu" or (array.dtype.kind == "f" and bool((array == np.floor(array)).all()))
+    if not integral:
+        raise ValueError(f"{array[:3].tolist()!r:.80} instead of integers")
+    return array.astype(np.int64)
+
 
 Classes = Literal[10, 100]
 Setting = Literal["published", "s1", "s2"]
@@ -59,7 +137,7 @@ def load_cifar(
 ) -> ImageDataset:
     """Read CIFAR-10 or CIFAR-100 in its Python format into memory.
 
-    The published files are pickles; no code in them is run (see :mod:`hiertree.datasets.readers.plain_pickles`).
+    The published files are pickles; no code in them is run.
 
     Args:
         root: the folder ``cifar-10-batches-py`` or ``cifar-100-python``, or its parent.
@@ -188,8 +266,7 @@ def load_revisited(
 ) -> RevisitedDataset:
     """Read ROxford5k or RParis6k from ``gnd_roxford5k.pkl`` or ``gnd_rparis6k.pkl`` and the folder ``jpg``.
 
-    The ground truth is published as a pickle; no code in it is run (see
-    :mod:`hiertree.datasets.readers.plain_pickles`).
+    The ground truth is published as a pickle; no code in it is run.
 
     Args:
         root: the folder ``roxford5k`` or ``rparis6k``, or its parent.

@@ -15,13 +15,16 @@ from .images import IMAGE_SUFFIXES
 _LEADS_OUT = re.compile(r"^\s*$|^[/\\]|^[A-Za-z]:|\0|(?:^|[/\\])\.\.(?:[/\\]|$)")
 
 
-def inside(names: Iterable[str], row_name: Callable[[int], str]) -> Iterator[str]:
-    """Yield the names unless one leads out of its folder, by Posix or Windows rules; links in it are allowed."""
+def inside(names: Iterable[str], folder: Path, row_name: Callable[[int], str]) -> Iterator[str]:
+    r"""Yield the names unless one leads out of the folder, by Posix or Windows rules; links in it are allowed.
+
+    A name as Windows writes it, ``lake\1.jpg``, becomes ``lake/1.jpg`` unless a file is called so.
+    """
     for row, name in enumerate(names):
         suspicious = ".." in name or "\0" in name or ":" in name[:2] or not name[:1].strip().strip("/\\")
         if suspicious and _LEADS_OUT.search(name):  # the expression alone takes ten times as long
             raise TableError(f"{row_name(row)}: image {name!r}", expected="a file below root, relative to it")
-        yield name
+        yield name.replace("\\", "/") if "\\" in name and not (folder / name).is_file() else name
 
 
 def image_files(folder: AnyPath) -> list[str]:

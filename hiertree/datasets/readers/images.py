@@ -21,7 +21,8 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from PIL import Image, ImageOps
 
-from ...errors import ImageError, ShapeError
+from ...arrays import to_numpy
+from ...errors import ImageError, InputError, ShapeError
 from ...io.files import AnyPath
 from ...io.progress import track
 
@@ -115,6 +116,45 @@ class FileImages(NamedImages):
     def stamp(self, index: int) -> str:
         """See :func:`stamp_of`."""
         return file_stamp(self.root / self.name(index))
+
+
+def channels_last(image: Any) -> Any:
+    """A tensor, (channels, height, width) or a batch of them, as an array whose last axis are the channels."""
+    if not hasattr(image, "detach"):
+        return image
+    array = to_numpy(image)
+    return np.moveaxis(array, -3, -1) if array.ndim >= 3 else array
+
+
+def check_pixels(image: Any, name: str) -> None:
+    """Refuse an array that is no image (height, width[, channels]) of uint8, or floating in [0, 1].
+
+    Raises:
+        ShapeError: an array of another shape.
+        InputError: another type or range.
+    """
+    if not isinstance(image, np.ndarray):
+        raise InputError(f"{name}: a {type(image).__name__}", expected="an image of Pillow, an array or a tensor")
+    if image.ndim not in (2, 3) or not image.size or image.shape[2:] not in ((), (1,), (3,), (4,)):
+        problem = f"{name} of shape (height, width, channels) = {image.shape}"
+        raise ShapeError(problem, expected="1, 3 or 4 channels, last in an array and first in a tensor")
+    if image.dtype == np.uint8:
+        return
+    if image.dtype.kind != "f":
+        raise InputError(f"{name} of type {image.dtype}", expected="uint8, or floating in [0, 1]")
+    low, high = image.min(), image.max()
+    if not (low >= 0 and high <= 1):
+        raise InputError(
+            f"{name} with values from {low:.3g} to {high:.3g}",
+            expected="uint8 pixels, or floating ones in [0, 1] without normalization",
+            remedy="the model normalizes images itself; convert pixels from 0 to 255 to uint8",
+        )
+
+
+def image_of_pixels(image: NDArray[Any]) -> Image.Image:
+    """The image of checked pixels."""
+    pixels = image if image.dtype == np.uint8 else np.rint(255 * image.astype(np.float32)).astype(np.uint8)
+    return Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels)
 
 
 class DerivedImages(ABC):

@@ -21,7 +21,7 @@ from ..cluster.naming import propose_names
 from ..cluster.proposing import Proposal
 from ..encode.place_noun_encoder import PlaceNounEncoder
 from ..encode.text_encoders import TextEncoder
-from ..label_texts import visible
+from ..texts import visible
 from .actions import LONGEST_NAME, Accept, Labels, Name, Number, Placement, Split, StrictModel
 from .history import ClusterAction, Event, History, LabelAction, LogAction, Redo, Undo, replay
 from .log_file import Header, LogFile

@@ -38,6 +38,13 @@ def test_no_class_is_in_two_splits(folder: Path, capsys: pytest.CaptureFixture[s
     assert held_out == [part == "holdout" for part in draw_parts(classes, {"holdout": 0.5}, seed=3)]
 
 
+def test_labels_that_training_refuses_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("images.csv").write_text("\n".join([*TABLE, "16.jpg,built, ", "17.jpg,natural,"]))
+    assert run("--out split.csv") == 2
+    assert "images.csv, line 18: the label of level 2 is ' '" in capsys.readouterr().err
+    assert run("--uneven pad --out split.csv") == 0
+
+
 def test_every_class_is_divided_by_images(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--by images --test 0.25 --column part --out split.csv") == 0
     assert capsys.readouterr().out.splitlines()[-2:] == ["train: 12 images of 4 classes", "test: 4 images of 4 classes"]
