@@ -31,7 +31,7 @@ if TYPE_CHECKING or all(map(find_spec, _PACKAGES)):
     from .cluster.proposing import Cluster, LabelPlace, Proposal, propose
     from .cluster.step import ClusterSettings, cluster_step
     from .encode.encoders import EncoderSettings
-    from .encode.place_noun_encoder import PlaceNounEncoder
+    from .encode.place_nouns import PlaceNounEncoder
     from .encode.text_encoders import ClipEncoder, TextEncoder
     from .export.differences import compare_exports
     from .export.images import ImagesSettings, images_step

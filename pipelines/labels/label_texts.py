@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from .encode.phrases import singular
+from .encode.place_nouns import singular
 from .landmarks import InstanceValue
 
 WIKIMEDIA_ITEMS = {

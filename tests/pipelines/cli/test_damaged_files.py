@@ -82,7 +82,6 @@ SAME_FORMAT = (
     "--dump",
     "--hypernyms",
     "--review",
-    "--adjudicate",
     "--store",
     "landmarks",
     "--tree",
