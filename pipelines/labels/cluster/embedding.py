@@ -25,6 +25,7 @@ LIKELY = 0.5  # the margin from which a label is rather natural
 _SIGN = {NATURAL: 1, HUMAN_MADE: -1}
 _LISTED, _PARTLY = 1.2, 0.6  # margins that the list gives to a label, and to one of which it has another noun
 _SUPPORTED = 2.4  # margin that the graph gives to a label right below a class whose kind is known
+_SAME = 1 - 1e-6  # the cosine of nouns that an encoder cannot tell apart
 _MISREAD, _ROWS = 0.95, 8192  # how many nouns are farther from those of other senses than a label from its noun
 _READILY = 2.5  # so many times less makes a label human-made
 CERTAIN_MARGIN, _UNCERTAIN = 2.0, 0.9  # what margins are cut to, and those of which sources or meanings disagree
@@ -116,7 +117,8 @@ def _nearest_nouns(names: Sequence[str], graph: Hypernyms, reader: TextEncoder) 
         senses[is_embedded],
         encoded_nouns[is_embedded],
     )
-    misread = np.ma.masked_array(encoded_nouns @ encoded_nouns.T, senses[:, None] == senses)
+    cosines = encoded_nouns @ encoded_nouns.T
+    misread = np.ma.masked_array(cosines, (senses[:, None] == senses) | (cosines > _SAME))
     limit = np.quantile(((misread.max(axis=1) - misread.mean(axis=1)) / misread.std(axis=1)).filled(0), _MISREAD)
     noun_of = {}
     for start in range(0, len(labels), _ROWS):
