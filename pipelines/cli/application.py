@@ -108,6 +108,7 @@ class _LabelsGroup(CheckedGroup):
         return command
 
 
+labels = _LabelsGroup("labels", help="Hierarchical labels from raw landmark ids.")
 for command in (
     *(demo, labels, tree, split, datasets, recipes, train, embed, export, compare),
     *(evaluate, evaluate_run, evaluate_pairs, qrels, report, browse),

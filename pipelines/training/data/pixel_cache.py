@@ -18,10 +18,10 @@ from torch import Tensor
 from hiertree.datasets.readers.images import stamp_of
 from hiertree.errors import CheckpointError, MissingResourceError
 from hiertree.io import files
-from hiertree.io.array_files import read_array
-from hiertree.io.locks import locked_folder
-from hiertree.io.parts import digest
+from hiertree.io.files import locked_folder
 from hiertree.io.progress import show_progress
+from hiertree.io.provenance import digest
+from hiertree.io.reading import read_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
