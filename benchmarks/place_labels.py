@@ -45,7 +45,7 @@ from hiertree.pipelines.labels.cluster import clustering, proposing
 from hiertree.pipelines.labels.cluster.clustering import Integers, Vectors, choose_k
 from hiertree.pipelines.labels.cluster.embedding import Embedding, embed
 from hiertree.pipelines.labels.cluster.proposing import Cluster, propose_for
-from hiertree.pipelines.labels.encode.phrases import parse
+from hiertree.pipelines.labels.encode.place_nouns import parse
 from hiertree.pipelines.labels.scrape.store import Item, Label, LandmarkRow, Page, Store
 
 LISTS = {

@@ -181,15 +181,18 @@ def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) 
     is_flag=True,
     help="Begin a new log by moving all labels to the clusters proposed for them, in one action that Undo takes back.",
 )
+@click.option("--sample", type=click.IntRange(min=0), default=40, help="Certain labels to check first in a new log.")
+@click.option("--table", type=OUTPUT_FILE, help="CSV to write instead of the page, for 'labels export --edited'.")
 @port_option
 @no_browser_option
-@settings_options("embedding", EncoderSettings, leave_out=("reader",))
+@settings_options("embedding", EncoderSettings, leave_out=("reader", "second"))
 def review(
     clustered: Path,
     photos: ImageFolderSettings,
     port: int,
     no_browser: bool,
     embedding: EncoderSettings,
+    table: Path | None,
     **options: Any,
 ) -> None:
     """Rename, merge, split and approve the clusters in CLUSTERED on a local page, until Ctrl-C.
@@ -198,8 +201,12 @@ def review(
     command goes on where the log ends. The encoder serves to split a cluster in two by 2-means.
     """
     from ..labels.landmark_images import image_folder
-    from ..labels.review.serving import open_review, serve
+    from ..labels.review.serving import open_review, serve, write_table_of
 
+    if table is not None:
+        click.echo(write_table_of(clustered, table, log=options["log"], sample=options["sample"]))
+        click.get_current_context().params["log"] = table
+        return
     cluster_review = open_review(clustered, images=image_folder(photos), encoder=embedding.build(), **options)
     serve(cluster_review, port=port, open_browser=not no_browser, say=click.echo)
     click.get_current_context().params["log"] = cluster_review.session.log.path  # the default one is named, too
@@ -212,7 +219,7 @@ def review(
 @json_option
 @click.option("--out", type=OUTPUT_FILE, help="JSON file for the numbers, the differences and their provenance.")
 def agreement(clustered: Path, log_a: Path, log_b: Path, as_json: bool, out: Path | None) -> None:
-    """Say how far the reviews in LOG_A and LOG_B agree: Cohen's κ, adjusted Rand index, mutual information."""
+    """Say how far the reviews in LOG_A and LOG_B, logs or edited tables, agree, and list what they differ in."""
     from ..labels.review.agreement import agreement_report, describe_agreement
 
     print_report(agreement_report(clustered, log_a, log_b, out=out), describe_agreement, as_json=as_json)
@@ -224,12 +231,16 @@ def agreement(clustered: Path, log_a: Path, log_b: Path, as_json: bool, out: Pat
 )
 @click.argument("clustered", type=INPUT_FOLDER)
 @click.option("--review", type=INPUT_FILE, help="Log of a review; default: the proposal as it is.")
+@click.option("--edited", type=INPUT_FILE, help="Table of 'labels review --table' as people left it, instead of a log.")
 @settings_options("settings", ExportSettings)
 @OUT
-def export(clustered: Path, review: Path | None, settings: ExportSettings, out: Path) -> None:
+def export(clustered: Path, review: Path | None, edited: Path | None, settings: ExportSettings, out: Path) -> None:
     """Write CLUSTERED, a folder made by 'labels cluster', as a data set: table, tree, provenance, data card."""
     from ..labels.export.step import describe_exported, export_step
 
+    if review and edited:
+        raise OptionError("--review with --edited", expected="the log of a review or an edited table")
+    review = review or edited
     click.echo(describe_exported(export_step(clustered, out=out, review=review, settings=settings)))
 
 

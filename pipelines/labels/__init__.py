@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .cluster.step import ClusterSettings as ClusterSettings
     from .cluster.step import cluster_step as cluster_step
     from .encode.encoders import EncoderSettings as EncoderSettings
-    from .encode.place_noun_encoder import PlaceNounEncoder as PlaceNounEncoder
+    from .encode.place_nouns import PlaceNounEncoder as PlaceNounEncoder
     from .encode.text_encoders import ClipEncoder as ClipEncoder
     from .encode.text_encoders import TextEncoder as TextEncoder
     from .export.images import images_step as images_step
@@ -63,7 +63,7 @@ _MODULES = {
     "cluster.proposing": "Cluster LabelPlace Proposal propose",
     "cluster.step": "ClusterSettings cluster_step",
     "encode.encoders": "EncoderSettings",
-    "encode.place_noun_encoder": "PlaceNounEncoder",
+    "encode.place_nouns": "PlaceNounEncoder",
     "encode.text_encoders": "ClipEncoder TextEncoder",
     "export.images": "images_step",
     "export.step": "export_step",

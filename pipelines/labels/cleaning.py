@@ -22,7 +22,7 @@ from hiertree.io.reading import reading_json
 from hiertree.io.tables import write_table
 
 from .encode.hypernyms import EDGE_COLUMNS, read_hypernyms
-from .encode.phrases import parse
+from .encode.place_nouns import parse
 from .landmarks import (
     DROPPED,
     GLDV2_COLUMNS,

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, parse_qs, quote, unquote_to_bytes, urlspli
 
 from hiertree.errors import CategoryError
 
-from .encode.phrases import singular
+from .encode.place_nouns import singular
 from .landmarks import InstanceValue
 
 # Wikimedia category, disambiguation page, template, list article, project page, module, set index article, duplicated

@@ -42,7 +42,7 @@ from ..cluster.proposal_files import (
 from ..cluster.proposing import Cluster, Proposal
 from ..cluster.step import COMMAND as CLUSTER_COMMAND
 from ..cluster.step import describe_proposal
-from ..encode.phrases import KINDS, NO_LANDMARK
+from ..encode.place_nouns import KINDS, NO_LANDMARK
 from ..landmark_images import image_column
 from ..landmarks import (
     DROPPED,
@@ -58,7 +58,7 @@ from ..landmarks import (
     relevant,
     write_dropped,
 )
-from ..review.log_file import Reviewed, reviewed
+from ..review.results import Reviewed, reviewed
 from ..settings import ExportSettings
 from ..steps import HISTORY, LABELS, REPORT, LabelStep, StepRecord, history_of, hypernyms_of
 
@@ -271,7 +271,7 @@ class ExportStep(LabelStep[Exported]):
         tree.to_json(folder / TREE)
         tree.to_csv(folder / "tree.csv")
         write_clusters(folder / CLUSTERS, final, Counter(cluster.name for cluster in result.clusters))
-        write_labels(folder / LABELS, final, either=result.either)
+        write_labels(folder / LABELS, final)
         write_dropped(folder / DROPPED, result.dropped)
         write_json(folder / REPORT, report)
         facts = {
@@ -342,16 +342,25 @@ def describe_exported(exported: Exported, *, clusters: bool = False) -> str:
         counts = report["review"]
         marks = f"; of either kind: {counts['either']}" if counts["either"] else ""
         lines.append(f"reviewed: {counts['events']} actions; irrelevant labels: {counts['irrelevant']}{marks}")
+        lines += [counts["sample"]["text"]] if "sample" in counts else []
         if "torn_bytes" in counts:
             lines.append(f"the log's last line is incomplete: its {counts['torn_bytes']} bytes do not count")
     return "\n".join(lines)
 
 
-def _counted(review: Reviewed) -> dict[str, int]:
+def _counted(review: Reviewed) -> dict[str, Any]:
     """The counts of a review."""
-    counts = {"events": review.events, "approved": review.approved, "irrelevant": len(review.irrelevant)}
+    counts: dict[str, Any] = {
+        "events": review.events,
+        "approved": review.approved,
+        "irrelevant": len(review.irrelevant),
+    }
     counts["either"] = len(review.either)
-    return counts | ({"torn_bytes": review.torn} if review.torn else {})
+    sample: dict[str, Any] = {}
+    if review.sample is not None:
+        facts = {"checked": review.sample.checked, "wrong": review.sample.wrong, "certain": review.sample.certain}
+        sample = {"sample": {**facts, "at_most": round(review.sample.bound, 4), "text": str(review.sample)}}
+    return counts | ({"torn_bytes": review.torn} if review.torn else {}) | sample
 
 
 def _proposal_report(proposal: Proposal, clusters_of_landmarks: Sequence[Cluster]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from hiertree.tree import LabelTree
 from hiertree.tree.formats import as_integers
 
 from ...pages import STYLE, data_uri, fill_page
-from ..encode.phrases import NATURAL
+from ..encode.place_nouns import NATURAL
 from ..landmark_images import image_folder
 from ..landmarks import SEPARATOR, unique_ids
 from ..settings import ImageFolderSettings, TreeSettings
