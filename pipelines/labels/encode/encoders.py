@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pydantic import field_validator, model_validator
 
 from hiertree.errors import OptionError
-from hiertree.io.array_files import reading_arrays
 from hiertree.io.files import AnyPath, replacing
+from hiertree.io.reading import reading_arrays
 
 from ..settings import GROWS, Count, FileOrName, Settings, option
 from .place_nouns import PlaceNounEncoder

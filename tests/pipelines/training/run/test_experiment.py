@@ -34,7 +34,7 @@ from hiertree.errors import (
     TableError,
     TrainingError,
 )
-from hiertree.io.locks import locked_folder
+from hiertree.io.files import locked_folder
 from hiertree.metrics import evaluate
 from hiertree.pipelines.training.network.model_files import load_embedder
 from hiertree.pipelines.training.recipe.schema import Recipe
