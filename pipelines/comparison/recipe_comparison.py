@@ -154,7 +154,11 @@ def is_measured(name: str) -> bool:
         remedy = f"`hiertree embed {name} PHOTOS --out embedded`, and name that folder here"
         raise OptionError(f"{name}, a network without embeddings", expected="embeddings of it", remedy=remedy)
     is_file = path.suffix in (*SUFFIXES, *_LISTS)
-    if not path.exists() and name not in built_in_recipes() and (is_file or len(path.parts) > 1 or no_such(path).remedy):
+    if (
+        not path.exists()
+        and name not in built_in_recipes()
+        and (is_file or len(path.parts) > 1 or no_such(path).remedy)
+    ):
         raise no_such(path)
     return path.is_dir() or is_file
 

@@ -72,9 +72,7 @@ def no_such(path: Path, kind: str = "run, folder or file") -> OptionError:
     name = nearest_name(path.name, siblings)
     suggestions = [] if name is None else [parent / name]
     suggestions += [*parent.glob(pattern), *parent.parent.glob(pattern)]
-    return OptionError(
-        f"no such {kind}: {path}", remedy=f"did you mean {suggestions[0]}?" if suggestions else None
-    )
+    return OptionError(f"no such {kind}: {path}", remedy=f"did you mean {suggestions[0]}?" if suggestions else None)
 
 
 def _locate_run(run: Path) -> Location:
