@@ -128,13 +128,13 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
 def read_per_query(file: Path) -> pd.DataFrame:
     """The values of the queries that a run wrote; a CheckpointError if the file is not as the run's manifest has it."""
     complaint: Complaint = {"expected": "a file of a finished run", "kind": CheckpointError}
-    values = read_parquet_frame(file, **complaint)
+    values: pd.DataFrame = read_parquet_frame(file, **complaint).reset_index(drop=True)
     if (record := file.with_name(MANIFEST)).is_file():
         with reading_json(record, **complaint) as written:
             digests = {output["name"]: output["sha256"] for output in written["outputs"]}
         if digests.get(file.name, digest := describe_file(file)["sha256"]) != digest:
             raise CheckpointError(f"{file} has changed", expected="the file that the run wrote, as its manifest says")
-    return values.reset_index(drop=True)
+    return values
 
 
 def _named(measurements: Sequence[Model], names: Sequence[str] = ()) -> dict[str, Model]:
