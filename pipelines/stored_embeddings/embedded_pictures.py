@@ -10,8 +10,7 @@ import numpy as np
 
 from hiertree.datasets.huggingface import HUB
 from hiertree.datasets.input_images import load_input_images
-from hiertree.datasets.readers.file_names import inside
-from hiertree.datasets.readers.images import FileImages, SelectedImages
+from hiertree.datasets.readers.images import FileImages, SelectedImages, inside
 from hiertree.errors import HiertreeError, OptionError
 from hiertree.io.files import AnyPath
 from hiertree.io.provenance import MANIFEST
@@ -53,7 +52,7 @@ def find_pictures(source: Path, names: Sequence[str], images: AnyPath | None) ->
 
 
 def _files(root: Path, names: Sequence[str], folder: Path) -> FileImages:
-    return FileImages(root, inside(names, lambda row: f"{folder}, image {row + 1}"))
+    return FileImages(root, inside(names, root, lambda row: f"{folder}, image {row + 1}"))
 
 
 def _load_pictures(parameters: dict[str, Any], *, source: Path) -> tuple[ImageSource, list[list[str]]]:

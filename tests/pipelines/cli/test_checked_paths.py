@@ -80,8 +80,6 @@ SAME = [
     "labels status landmarks.csv --table landmarks.csv",
     "labels tree folder --out folder/tree.html",
     "labels tree folder --out folder/tree.json",
-    "labels diff folder folder --out folder/tree.csv",
-    "labels diff l.csv l.csv --out l.csv",
     "labels clean landmarks.csv --out .",
     "labels build landmarks.csv --out .",
     "labels cluster folder --out folder",

@@ -165,7 +165,7 @@ def test_help_loads_no_heavy_library():
         (["labels", "build", LANDMARKS, "--out", "OUT", "--instance-column", "type"], "no column 'type'"),
         (["evaluate", "absent.npz"], "absent.npz"),
         (["evaluate", "absent.npz", "--relevance", "half,half"], "--relevance': 'half,half'"),
-        (["evaluate", "absent.npz", "--approximate", "pq"], "'pq' is not one of 'hnsw', 'ivf'"),
+        (["evaluate", "absent.npz", "--ties", "random"], "'random' is not one of 'average'"),
         (["evaluate", LANDMARKS, "--distractors"], "expected a file that ends in"),
         (["demo", "--data", "absent.zip", "--out", "OUT"], "absent.zip"),
         (["evaluate", "absent.npz", "--metrics", ""], "'--metrics'"),

@@ -44,7 +44,6 @@ COMMANDS = {
     "labels build a plan": "labels build plan.yaml --out OUT/planned",
     "labels cluster": "labels cluster cleaned --out OUT/clustered --clusters 3",
     "labels export": "labels export clustered --out OUT/exported",
-    "labels diff": "labels diff exported exported --out OUT/d.csv",
     "labels tree": "labels tree exported --out OUT/tree.html",
     "labels images": "labels images exported --images photos --out OUT/listed",
     "labels agreement": "labels agreement clustered log.jsonl log.jsonl --out OUT/a.json",
