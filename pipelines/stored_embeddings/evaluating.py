@@ -98,8 +98,8 @@ def measured_as(run: Path) -> dict[str, Any]:
     complaint: Complaint = {"expected": "the whole folder of a finished run", "kind": CheckpointError}
     with reading_file(run / "recipe.yaml", **complaint):
         metrics = read_yaml(run / "recipe.yaml")["evaluation"]["metrics"]
-    with reading_json(run / "metrics.json", **complaint) as content:
-        convention = content["convention"]
+    with reading_json(run / "metrics.json", **complaint) as results:
+        convention = results["convention"]
         protocol, bits, judged_pairs = (convention[name] for name in ("protocol", "bits", "judged_pairs"))
     if judged_pairs:
         remedy = "`hiertree embed` its test split, and give the data set's grades to `hiertree evaluate-pairs`"
