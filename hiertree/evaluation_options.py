@@ -13,8 +13,13 @@ from .options import CheckedFields
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
+    from narwhals.typing import IntoDataFrame, IntoSeries
     from numpy.typing import NDArray
 
+ArrayLike: TypeAlias = "NDArray[Any] | torch.Tensor | Sequence[Any]"
+Labels: TypeAlias = "NDArray[Any] | torch.Tensor | Sequence[Any] | IntoDataFrame | IntoSeries"  # also frames, of text
+Ids: TypeAlias = "NDArray[Any] | torch.Tensor | Sequence[Any] | IntoSeries | None"
 Counts: TypeAlias = Literal["strict", "official"]
 Choice: TypeAlias = Literal["error", "irrelevant"]
 Ties: TypeAlias = Literal["average", "worst", "best", "paper", "index"]
@@ -141,8 +146,8 @@ class Conventions(CheckedFields):
 class RetrievalConventions(Conventions):
     """The same where queries and items have labels; exclusions are checked with these."""
 
-    query_ids: Any = None
-    gallery_ids: Any = None
+    query_ids: "Ids" = None
+    gallery_ids: "Ids" = None
     junk: Iterable[Iterable[int]] | None = None
 
 
@@ -174,8 +179,8 @@ class MetricOptions(TypedDict, total=False):
 class RetrievalOptions(MetricOptions, total=False):
     """The keywords of :class:`RetrievalConventions`."""
 
-    query_ids: Any
-    gallery_ids: Any
+    query_ids: "Ids"
+    gallery_ids: "Ids"
     junk: Iterable[Iterable[int]] | None
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import require_package
-from hiertree.evaluation_options import RetrievalOptions, Search, SearchOptions
+from hiertree.evaluation_options import ArrayLike, Labels, RetrievalOptions, Search, SearchOptions
 from hiertree.options import split_options, with_options_of
 
 from ..result import Evaluation
@@ -22,10 +22,10 @@ class EvaluateOptions(RetrievalOptions, SearchOptions, total=False):
 
 @with_options_of(CheckedRetrievalOptions, Search)
 def evaluate(
-    query: Any,
-    query_paths: Any,
-    gallery: Any = None,
-    gallery_paths: Any = None,
+    query: ArrayLike,
+    query_paths: Labels,
+    gallery: ArrayLike | None = None,
+    gallery_paths: Labels | None = None,
     **options: Unpack[EvaluateOptions],
 ) -> Evaluation:
     r"""Every metric of a retrieval by cosine similarity.
