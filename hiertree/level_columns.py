@@ -5,7 +5,9 @@ A node is a whole path from the root; those of a level are numbered from 0 in or
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import filterfalse
 from numbers import Number
 from typing import Any, NamedTuple
 
@@ -13,8 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import EmbeddingError, PathError, ShapeError, some_of
+from .io.tables import is_empty
 
 ADDED = ("image", "split")  # columns that hiertree's own commands write beside labels
+SEPARATORS = (" > ", ";", "|", "/")  # between the labels of a path in one text
+_NO_RANK = re.compile("[A-Za-z]__")  # of Greengenes and SILVA, where a rank is not known
 UNKNOWN = -1  # the id at each level where a path is not known
 PATH_IDS = "ids from 0, or −1 from some level below the first on, where the rest is unknown"
 _LABELS = "iubOUST"  # kinds of columns that name classes; others hold fractions, times, …
@@ -232,3 +237,53 @@ def refuse_rows(
     if len(rows):
         problem = f"{problem} ({len(rows)} rows: {some_of(rows.tolist())})"
         raise kind(problem, expected=expected, remedy="correct or remove these rows")
+
+
+def split_path(label: Any, separator: str | None) -> list[Any]:
+    """The labels that a path is written of, coarse → fine, without empty ones at its ends; "g__" is an unknown genus.
+
+    >>> split_path("k__Bacteria; p__Firmicutes; c__", ";")
+    ['k__Bacteria', 'p__Firmicutes']
+    """
+    if separator is None or not isinstance(label, str):
+        return [label]
+    labels = ["" if _NO_RANK.fullmatch(text) else text for text in map(str.strip, label.split(separator))]
+    named = [place for place, text in enumerate(labels) if text]
+    return labels[named[0] : named[-1] + 1] if named else [""]
+
+
+def path_separator(labels: Iterable[Any]) -> str | None:
+    """The separator in all of the labels, as in paths that are written in one cell; None if there is none."""
+    signs: Sequence[str] = SEPARATORS
+    label = ""
+    for label in filterfalse(is_empty, labels):
+        signs = [sign for sign in signs if sign in str(label)]
+        if not signs:
+            return None
+    return signs[0] if label else None
+
+
+def split_columns(
+    columns: Sequence[Any], names: Sequence[str] | None, separator: str | None
+) -> tuple[list[Any], tuple[str, ...] | None]:
+    """Columns of labels and their names, the last column divided where its labels are paths.
+
+    Shorter paths have empty labels at their ends. The new columns are called ``category_1``, ``category_2`` …
+    """
+    import pandas as pd
+
+    if separator is None:
+        return list(columns), None if names is None else tuple(names)
+    numbers, labels = pd.factorize(np.asarray(columns[-1], object))
+    paths = [split_path(label, separator) for label in labels.tolist()]
+    depth = max(map(len, paths), default=1)
+    levels = [
+        np.array([*(path[level] if level < len(path) else "" for path in paths), ""], object) for level in range(depth)
+    ]
+    level_names = None if names is None else (*names[:-1], *split_names(names[-1], depth))
+    return [*columns[:-1], *(level[numbers] for level in levels)], level_names
+
+
+def split_names(name: str, depth: int) -> tuple[str, ...]:
+    """Names of the levels in one column of paths."""
+    return tuple(f"{name}_{level}" for level in range(1, depth + 1))

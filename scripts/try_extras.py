@@ -59,33 +59,15 @@ features = datasets.Features(image=datasets.Image(), kind=datasets.Value("string
 found = ht.datasets.from_huggingface(datasets.Dataset.from_dict(rows, features=features), levels=["kind", "name"])
 assert found.images[1].size == (4, 4)
 """
-_NEWICK = """
-import hiertree as ht
-ht.LabelTree.from_paths([('a', 'b'), ('a', 'c'), ('d', 'e')]).to_newick('t.nwk')
-assert ht.LabelTree.from_newick('t.nwk').leaves == ('b', 'c', 'e')
-"""
 _SENTENCES = """
 from sentence_transformers import SentenceTransformer, models
 SentenceTransformer(modules=[models.BoW(["lake", "church", "building", "park"])]).save("bag-of-words")
 """
-_SLURM = """
-from pathlib import Path
-from hiertree.errors import MissingPackageError, MissingResourceError
-from hiertree.pipelines.comparison.cluster_jobs import slurm_executor
-try:
-    slurm_executor(Path("jobs"), {})
-except MissingPackageError:
-    raise
-except MissingResourceError:
-    pass  # submitit is here, a cluster is not
-"""
 # Extras whose programs need those of another: labels to encode, a run to export.
 NEEDS = {
     "clip": "labels",
-    "dumps": "labels",
     "export": "train",
     "sentences": "labels",
-    "slurm": "train",
     "transformers": "train",
 }
 # What works with each extra.
@@ -109,9 +91,7 @@ USED = {
     ),
     "clip": ("from hiertree.pipelines.clip_model import load_clip; load_clip('ViT-B-32', None, 'cpu')",),
     "download": (_DOWNLOAD,),
-    "dumps": ("import bz2, rapidgzip; open('d.bz2', 'wb').write(bz2.compress(b'1')); rapidgzip.open('d.bz2').read()",),
     "export": (_command("export run --onnx --out exported"),),
-    "newick": (_NEWICK, _command("tree t.nwk --levels kind,name --out t.json")),
     "plots": (
         f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot().savefig('levels.png')",
         _command("report e.npz --out report.html"),
@@ -122,10 +102,8 @@ USED = {
         "from hiertree.metrics import RetrievalMetric; RetrievalMetric('H-AP')",
         "from hiertree.losses import SupHAP, as_pytorch_metric_learning; as_pytorch_metric_learning(SupHAP())",
         _HUGGING_FACE,
-        _command("audit e.npz"),
     ),
     "sentences": (_SENTENCES, _command(f"{_BUILD} --encoder sentence-transformers --sentence-model ./bag-of-words")),
-    "slurm": (_SLURM,),
     "train": (
         _command(f"train synthetic-happier --out run --set training.epochs=1 {_FEW}"),
         "import hiertree as ht; ht.load_model('run')",
@@ -141,17 +119,12 @@ REFUSED = {
         _command("evaluate absent.npz --per-query q.parquet"),
     ),
     "download": (_DOWNLOAD,),
-    "interop": (
-        "from hiertree.metrics import RetrievalMetric",
-        _command("audit e.npz"),
-    ),
-    "newick": (_NEWICK,),
+    "interop": ("from hiertree.metrics import RetrievalMetric",),
     "plots": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot()", _command("report e.npz --out report.html")),
     "clip": (_command(f"{_BUILD} --encoder clip"),),
     "export": (_command("export run --onnx --out exported"),),
     "labels": (_command(_BUILD), _command("browse ."), "from hiertree.pipelines.labels import build"),
     "sentences": (_command(f"{_BUILD} --encoder sentence-transformers"),),
-    "slurm": (_command("compare synthetic-happier synthetic-smooth-ap --out compared --launcher slurm"),),
     "train": (
         _command("train synthetic-happier --out run"),
         _command("embed sop-happier photos --out embedded"),

@@ -23,11 +23,20 @@ from ..encode.text_encoders import TextEncoder
 from ..landmarks import DROPPED, LANDMARKS, KeptLandmark, label_counts, label_items, read_kept
 from ..scrape.outcomes import stored_hypernyms
 from ..scrape.store import is_store
-from ..steps import HYPERNYMS, LABELS, REPORT, Count, LabelStep, Seed, StepRecord, hypernyms_of, option
+from ..settings import Count, Seed, option
+from ..steps import HYPERNYMS, LABELS, REPORT, LabelStep, StepRecord, hypernyms_of
 from .clustering import RESTARTS
 from .embedding import embed
-from .proposal_files import CLUSTERS, PROPOSAL, landmarks_of_clusters, write_clusters, write_labels, write_proposal
-from .proposing import Cluster, Proposal, propose_for
+from .proposal_files import (
+    CLUSTERS,
+    PROPOSAL,
+    landmarks_of_clusters,
+    read_assignments,
+    write_clusters,
+    write_labels,
+    write_proposal,
+)
+from .proposing import Cluster, Proposal, propose_assigned, propose_for
 from .quality import measure_quality, read_reference, split_reference
 
 COMMAND = "hiertree labels cluster"
@@ -42,6 +51,11 @@ class ClusterSettings(EncoderSettings):
     seed: Seed = option(0, "Seed of k-means.")
     restarts: Count = option(RESTARTS, "Runs of k-means that are combined.")
     levels: int = option(0, "Levels of groups above the clusters.", ge=0)
+    assignments: Path | None = option(
+        None,
+        "Table of label and cluster, and perhaps name, kind and group, of clusters made elsewhere; names, kinds and "
+        "doubts are added where it has none.",
+    )
     hypernyms: Path | None = option(
         None,
         "Table of 'subclass of' edges (child_qid, child_label, parent_qid, parent_label), or a store of 'labels "
@@ -112,14 +126,21 @@ class ClusterStep(LabelStep[Clustered]):
         """What reads labels of which nothing is known."""
         return self.settings.build_reader()
 
+    @cached_property
+    def second(self) -> TextEncoder | None:
+        """What else says which labels belong together."""
+        return self.settings.build_second()
+
     def record(self) -> StepRecord:
         """The cleaned landmarks, the references and the hypernyms; the encoder as it describes itself."""
         settings = self.settings
         parameters = {name: getattr(settings, name) for name in ("clusters", "restarts", "levels")}
-        parameters |= {} if self.reader is None else {"reader": self.reader.settings()}
+        encoders = {"reader": self.reader, "second": self.second}
+        parameters |= {name: encoder.settings() for name, encoder in encoders.items() if encoder is not None}
         parameters |= {"references": [path.name for path in settings.references]}
         parameters |= {"hypernyms": [path.name for path in self.edges]} if self.edges else {}
         tables = [split_reference(path)[0] for path in settings.references]
+        tables += [] if settings.assignments is None else [settings.assignments]
         inputs = (*self.read_files, *tables, *self.edges)
         return StepRecord(COMMAND, {**self.encoder.settings(), **parameters}, inputs, settings.seed)
 
@@ -128,9 +149,13 @@ class ClusterStep(LabelStep[Clustered]):
         references = dict(map(read_reference, settings.references))
         if not counts:
             raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labels to cluster")
-        embedding = embed(counts, self.encoder, hypernyms=self.hypernyms, reader=self.reader)
-        options = settings.model_dump(include={"clusters", "seed", "restarts", "levels"})
-        proposal = propose_for(embedding, counts, **options)
+        embedding = embed(counts, self.encoder, hypernyms=self.hypernyms, reader=self.reader, second=self.second)
+        if settings.assignments is None:
+            options = settings.model_dump(include={"clusters", "seed", "restarts", "levels"})
+            proposal = propose_for(embedding, counts, **options)
+        else:
+            clusters = read_assignments(settings.assignments, counts)
+            proposal = propose_assigned(embedding, counts, clusters, levels=settings.levels)
         quality = measure_quality(proposal, embedding, references=references)
         labels_without_chain = [] if self.edges else self.hypernyms.find_unconnected()
         quality |= {"labels_without_chain": labels_without_chain} if labels_without_chain else {}
@@ -172,14 +197,14 @@ def describe_unknown_ids(result: Clustered) -> list[str]:
 def describe_proposal(proposal: Proposal) -> str:
     """One line per cluster: landmarks, kind, name, its commonest labels, and a ``?`` where people should look."""
     doubtful = sum(bool(cluster.doubt) for cluster in proposal.clusters)
-    labels = [place for cluster in proposal.clusters for place in cluster.labels]
-    doubts = f"{doubtful} clusters and {sum(bool(place.doubt) for place in labels)} labels in doubt"
+    labels = [member for cluster in proposal.clusters for member in cluster.labels]
+    doubts = f"{doubtful} clusters and {sum(bool(member.doubt) for member in labels)} labels in doubt"
     first = f"{len(labels)} labels in {len(proposal.clusters)} clusters; {doubts}"
     return "\n".join([first, *map(_line, proposal.clusters)])
 
 
 def _line(cluster: Cluster) -> str:
-    labels = [place.label for place in cluster.labels]
+    labels = [member.label for member in cluster.labels]
     ending = f", … {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else ""
     beginning = f"{cluster.landmarks:6d} {'?' if cluster.doubt else ' '} {cluster.kind:10s} {cluster.name}"
     return f"{beginning}: {', '.join(labels[:_LABELS_SHOWN])}{ending}"

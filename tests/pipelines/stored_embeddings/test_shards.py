@@ -18,7 +18,6 @@ from safetensors.numpy import save_file
 
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.report.sources import read_sources
-from hiertree.pipelines.stored_embeddings.audit import audit
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 
@@ -72,7 +71,6 @@ def test_shards_of_all_kinds_give_the_numbers_of_one_file(retrieval, tmp_path):
     rows = np.array([70, 3, 39, 40, 3, 89])
     shards = read_embeddings(parquet, in_parts=True)
     np.testing.assert_array_equal(shards.queries.embeddings[rows], embeddings[rows])
-    assert audit(parquet).size
     assert "parquet" in read_sources([parquet])[0]
     pq.write_table(rows_table.append_column("split", [["gallery", "query", "gallery"] * 30]), tmp_path / "both.parquet")
     for in_parts in (True, False):

@@ -102,7 +102,7 @@ def test_encoders_are_made_by_name(tmp_path):
     with pytest.raises(OptionError, match="none with the encoder place-nouns"):
         EncoderSettings(prompts=["a {label}"])
     for settings in ({"encoder": "vectors"}, {"vectors": tmp_path / "t.parquet"}):
-        with pytest.raises(OptionError, match="a table if encoder=vectors"):
+        with pytest.raises(OptionError, match="a table if one of the encoders is vectors"):
             EncoderSettings(**settings)
 
 

@@ -13,7 +13,7 @@ from review_server import CLUSTERS, SMALL, proposal_of, running
 from hiertree.pipelines.labels.landmarks import KeptLandmark
 from hiertree.pipelines.labels.review.actions import MarkLabels, Move, Rename, SetKind
 from hiertree.pipelines.labels.review.agreement import compare
-from hiertree.pipelines.labels.review.history import History
+from hiertree.pipelines.labels.review.log_file import History
 from hiertree.pipelines.labels.review.serving import ImageFolder
 from hiertree.pipelines.labels.review.state import initial_state
 

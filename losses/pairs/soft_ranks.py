@@ -1,4 +1,4 @@
-"""From pairs to a loss per query: step functions, differentiable ranks, and objectives of these ranks.
+"""From pairs to differentiable ranks: step functions, and the ranks of each query's positives.
 
 For a positive k of a query, and a score difference t = s_j − s_k ("is j ahead of k?"):
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -29,12 +29,9 @@ from torch.nn.functional import pad
 
 from hiertree.options import check_number
 
-from ..kernels.base import PairKernel, StepParameters, logistic
-from .blocks import LossPerQuery
+from ..kernels.steps import PairKernel, StepParameters, logistic
 from .pairs import ScoredPairs
 
-SplitBy: TypeAlias = Literal["level", "relevance"]
-"""What decides which candidates count exactly in the rank of a positive (rank⁺), and which through H⁻ (rank⁻)."""
 EPSILON = 0.01  # where the default δ stops the sigmoid: σ(δ/τ) = 1 − ε
 
 
@@ -156,53 +153,6 @@ class SoftRanks:
         return step_sums(self._pairs.scores, self._kernel, weights, self._step.parameters)
 
 
-def h_ap_losses(
-    pairs: ScoredPairs, table: Tensor, step: SupStep | Sigmoid, split_by: SplitBy = "level"
-) -> LossPerQuery:
-    """1 − (1/R)·Σ_{k ∈ Ω⁺} H-rank⁺(k) / rank(k), with R = Σ_{k ∈ Ω⁺} rel(k)."""
-    pairs, table = _prepared(pairs, table, split_by)
-    ranks = SoftRanks(pairs, step)
-    reached = (ranks.hierarchical_rank(table) / ranks.rank()).sum(dim=1)
-    return one_minus(reached, (table * pairs.counts()).sum(dim=1))
-
-
-def ap_losses(pairs: ScoredPairs, level: int | None, step: SupStep | Sigmoid) -> LossPerQuery:
-    """1 − (1/|Ω⁺|)·Σ_{k ∈ Ω⁺} rank⁺(k) / rank(k), the positives agreeing with the query down to ``level``."""
-    binary = pairs.binary(level)
-    table = torch.arange(2, dtype=binary.scores.dtype, device=binary.scores.device).expand(len(binary.scores), 2)
-    return h_ap_losses(binary, table, step)
-
-
-def ndcg_losses(
-    pairs: ScoredPairs, table: Tensor, step: SupStep | Sigmoid, split_by: SplitBy = "level"
-) -> LossPerQuery:
-    """1 − (1/IDCG)·Σ_{k ∈ Ω⁺} rel(k) / log2(1 + rank(k)), IDCG the same sum for the best ranking."""
-    pairs, table = _prepared(pairs, table, split_by)
-    ranks = SoftRanks(pairs, step)
-    reached = (table.gather(1, ranks.levels) / torch.log2(1 + ranks.rank())).sum(dim=1)
-    places = torch.arange(1, pairs.scores.shape[1] + 1, dtype=torch.float64, device=table.device)
-    ideal = ideal_dcg(table[:, 1:].double(), pairs.counts()[:, 1:], 1 / torch.log2(1 + places))
-    return one_minus(reached, ideal.to(reached.dtype))
-
-
-def _prepared(pairs: ScoredPairs, table: Tensor, split_by: SplitBy) -> tuple[ScoredPairs, Tensor]:
-    """The pairs, and the table in the type of their scores, 0 at level 0 and 1 at most: its scale does not matter.
-
-    To split by relevance, levels are renumbered by it, query by query: those of one relevance become one level, and
-    those of relevance 0 become level 0.
-    """
-    if split_by == "relevance":
-        relevance = table.clone(memory_format=torch.contiguous_format)
-        relevance[:, 0] = 0
-        table = relevance.sort(dim=1).values
-        renumbered = torch.searchsorted(table, relevance).to(torch.uint8)
-        pairs = pairs._replace(levels=renumbered.gather(1, pairs.levels.long()))
-    largest = table.amax(dim=1, keepdim=True)
-    scaled = (table / torch.where(largest > 0, largest, 1)).to(pairs.scores.dtype)
-    scaled[:, 0] = 0
-    return pairs, scaled
-
-
 def ideal_dcg(gains: Tensor, counts: Tensor, discounts: Tensor) -> Tensor:
     """The DCG of the best ranking: levels by falling gain, each taking as many ranks as it has items."""
     gains, order = gains.sort(dim=1, descending=True)
@@ -210,9 +160,3 @@ def ideal_dcg(gains: Tensor, counts: Tensor, discounts: Tensor) -> Tensor:
     first = pad(last, (1, 0))[:, :-1]
     up_to = pad(discounts.cumsum(dim=0), (1, 0))
     return (gains * (up_to[last] - up_to[first])).sum(dim=1)
-
-
-def one_minus(reached: Tensor, best: Tensor) -> LossPerQuery:
-    """1 − reached/best, for queries whose best is above 0."""
-    is_counted = best > 0
-    return LossPerQuery((1 - reached / torch.where(is_counted, best, 1)) * is_counted, is_counted)

@@ -1,8 +1,7 @@
 """The metrics of other libraries on the same scores and levels, under the names of :mod:`hiertree.metrics`.
 
 Each function takes :class:`ScoredQueries` and returns the library's own means. Nothing is corrected here: where a
-library follows another convention, or is wrong, its number shows it;
-:mod:`hiertree.pipelines.stored_embeddings.audit` finds the reason.
+library follows another convention, or is wrong, its number shows it; docs/peers.md says why.
 """
 
 from __future__ import annotations
