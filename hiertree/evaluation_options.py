@@ -143,6 +143,14 @@ class Conventions(CheckedFields):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class MatrixConventions(CheckedFields):
+    """How a metric reads scores and levels (Q, N); :mod:`hiertree.metrics.functional` documents it."""
+
+    valid: "ArrayLike | None" = None
+    ties: Ties = Conventions.ties
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RetrievalConventions(Conventions):
     """The same where queries and items have labels; exclusions are checked with these."""
 
@@ -174,6 +182,13 @@ class MetricOptions(TypedDict, total=False):
     ties: Ties
     protocol: ProtocolName | None
     compat: Compat | Rules | None
+
+
+class MatrixOptions(TypedDict, total=False):
+    """The keywords of :class:`MatrixConventions`."""
+
+    valid: "ArrayLike | None"
+    ties: Ties
 
 
 class RetrievalOptions(MetricOptions, total=False):

@@ -15,18 +15,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hiertree.errors import OptionError
-from hiertree.evaluation_options import ArrayLike, Conventions, Relevance, Ties
-from hiertree.options import check_integer
+from hiertree.evaluation_options import (
+    ArrayLike,
+    Conventions,
+    MatrixConventions,
+    MatrixOptions,
+    Relevance,
+    Ties,
+)
+from hiertree.options import check_integer, with_options_of
 
+from .conventions import FAMILIES, CheckedOptions, MetricRequest
 from .evaluation.scores import as_score_matrix
-from .request import FAMILIES, CheckedOptions, MetricRequest
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from hiertree.jit import Floats
 
     from .engine.retrieval import ScoredLists
 
 
+@with_options_of(MatrixConventions)
 def h_ap(
     scores: ArrayLike,
     levels: ArrayLike,
@@ -34,8 +44,7 @@ def h_ap(
     level: int | None = None,
     alpha: float = Conventions.alpha,
     relevance: Relevance = Conventions.relevance,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
+    **options: Unpack[MatrixOptions],
 ) -> Floats:
     r"""Hierarchical average precision of each query, ``H-AP``; with a level the part of its sum whose k is at it.
 
@@ -49,18 +58,12 @@ def h_ap(
     >>> h_ap([[0.9, 0.8, 0.7]], [[0, 2, 1]]).round(4)
     array([0.5556])
     """
-    options = {"valid": valid, "ties": ties, "alpha": alpha, "relevance": relevance}
-    return _values("H-AP", scores, levels, **options, **({} if level is None else {"level": level}))
+    levels_alone: dict[str, int] = {} if level is None else {"level": level}
+    return _values("H-AP", scores, levels, options, alpha=alpha, relevance=relevance, **levels_alone)
 
 
-def ndcg(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    k: int | None = None,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
-) -> Floats:
+@with_options_of(MatrixConventions)
+def ndcg(scores: ArrayLike, levels: ArrayLike, *, k: int | None = None, **options: Unpack[MatrixOptions]) -> Floats:
     r"""Normalized discounted cumulative gain of each query, with gains 2^l − 1 (Ramzi et al., Eq. 23).
 
     .. math:: \sum_j \frac{2^{level_j} - 1}{\log_2(1 + rank(j))} \Big/ \text{the best reachable}
@@ -70,17 +73,11 @@ def ndcg(
     >>> ndcg([[0.9, 0.8, 0.7]], [[0, 2, 1]]).round(4)
     array([0.659])
     """
-    return _values("NDCG", scores, levels, valid=valid, ties=ties, k=k)
+    return _values("NDCG", scores, levels, options, k=k)
 
 
-def asi(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    level: int | None = None,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
-) -> Floats:
+@with_options_of(MatrixConventions)
+def asi(scores: ArrayLike, levels: ArrayLike, *, level: int | None = None, **options: Unpack[MatrixOptions]) -> Floats:
     r"""Average set intersection of each query: the mean over n ≤ \|Ω⁺\| of \|top-n ∩ ideal top-n\| / n.
 
     The intersection is of multisets of levels; with a level, of two: its items and the rest.
@@ -89,66 +86,48 @@ def asi(
     >>> asi([[0.9, 0.8, 0.7]], [[0, 2, 1]])
     array([0.25])
     """
-    return _values("ASI", scores, levels, valid=valid, ties=ties, **({} if level is None else {"level": level}))
+    return _values("ASI", scores, levels, options, **({} if level is None else {"level": level}))
 
 
+@with_options_of(MatrixConventions)
 def average_precision(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    level: int | None = None,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
+    scores: ArrayLike, levels: ArrayLike, *, level: int | None = None, **options: Unpack[MatrixOptions]
 ) -> Floats:
     r"""AP^(l) of each query: the mean over the items at level ≥ l of the precision at their rank.
 
     >>> average_precision([[5, 4, 3, 2, 1]], [[1, 1, 0, 0, 1]]).round(2)  # (1/1 + 2/2 + 3/5) / 3
     array([0.87])
     """
-    return _values("AP", scores, levels, valid=valid, ties=ties, level=level)
+    return _values("AP", scores, levels, options, level=level)
 
 
+@with_options_of(MatrixConventions)
 def average_precision_of_level(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    level: int | None = None,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
+    scores: ArrayLike, levels: ArrayLike, *, level: int | None = None, **options: Unpack[MatrixOptions]
 ) -> Floats:
     """AP#l of each query: AP of the items at level l alone, those of a deeper level taken out of the list.
 
     >>> average_precision_of_level([[3, 2, 1]], [[2, 0, 1]], level=1)
     array([0.5])
     """
-    return _values("AP#", scores, levels, valid=valid, ties=ties, level=level)
+    return _values("AP#", scores, levels, options, level=level)
 
 
+@with_options_of(MatrixConventions)
 def average_precision_at_k(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    k: int,
-    level: int | None = None,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
+    scores: ArrayLike, levels: ArrayLike, *, k: int, level: int | None = None, **options: Unpack[MatrixOptions]
 ) -> Floats:
     """Hashing's AP@k of each query: precisions at the positives of the top k, / how many it holds; 0 if it holds none.
 
     >>> average_precision_at_k([[3, 2, 1]], [[1, 0, 1]], k=2)
     array([1.])
     """
-    return _values("AP@", scores, levels, valid=valid, ties=ties, k=k, level=level)
+    return _values("AP@", scores, levels, options, k=k, level=level)
 
 
+@with_options_of(MatrixConventions)
 def recall_at_k(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    k: int,
-    level: int | None = None,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
+    scores: ArrayLike, levels: ArrayLike, *, k: int, level: int | None = None, **options: Unpack[MatrixOptions]
 ) -> Floats:
     """R@k of each query: 1 if any item at level ≥ l is in the top k (Ramzi et al., Eq. 13), a hit rate.
 
@@ -157,66 +136,48 @@ def recall_at_k(
     >>> recall_at_k([[3, 2, 1]], [[0, 1, 1]], k=1)
     array([0.])
     """
-    return _values("R", scores, levels, valid=valid, ties=ties, k=k, level=level)
+    return _values("R", scores, levels, options, k=k, level=level)
 
 
+@with_options_of(MatrixConventions)
 def true_recall_at_k(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    k: int,
-    level: int | None = None,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
+    scores: ArrayLike, levels: ArrayLike, *, k: int, level: int | None = None, **options: Unpack[MatrixOptions]
 ) -> Floats:
     """TR@k of each query: items at level ≥ l in the top k / min(k, all of them) (Ramzi et al., Eq. 14, 15).
 
     >>> true_recall_at_k([[3, 2, 1]], [[0, 1, 1]], k=2)
     array([0.5])
     """
-    return _values("TR", scores, levels, valid=valid, ties=ties, k=k, level=level)
+    return _values("TR", scores, levels, options, k=k, level=level)
 
 
+@with_options_of(MatrixConventions)
 def precision_at_k(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    k: int,
-    level: int | None = None,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
+    scores: ArrayLike, levels: ArrayLike, *, k: int, level: int | None = None, **options: Unpack[MatrixOptions]
 ) -> Floats:
     """P@k of each query: items at level ≥ l in the top k / k, also where the gallery is smaller than k.
 
     >>> precision_at_k([[3, 2, 1]], [[0, 1, 1]], k=2)
     array([0.5])
     """
-    return _values("P", scores, levels, valid=valid, ties=ties, k=k, level=level)
+    return _values("P", scores, levels, options, k=k, level=level)
 
 
+@with_options_of(MatrixConventions)
 def r_precision(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    level: int | None = None,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
+    scores: ArrayLike, levels: ArrayLike, *, level: int | None = None, **options: Unpack[MatrixOptions]
 ) -> Floats:
     """R-precision of each query, ``P@R``: items at level ≥ l in the top R / R, with R of them in all.
 
     >>> r_precision([[3, 2, 1]], [[0, 1, 1]])
     array([0.5])
     """
-    return _values("P@R", scores, levels, valid=valid, ties=ties, level=level)
+    return _values("P@R", scores, levels, options, level=level)
 
 
+@with_options_of(MatrixConventions)
 def map_at_r(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    level: int | None = None,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
+    scores: ArrayLike, levels: ArrayLike, *, level: int | None = None, **options: Unpack[MatrixOptions]
 ) -> Floats:
     """mAP@R of each query: precisions at the positives within the top R, summed, / R, with R positives.
 
@@ -225,50 +186,41 @@ def map_at_r(
     >>> map_at_r([[3, 2, 1]], [[1, 0, 1]])
     array([0.5])
     """
-    return _values("mAP@R", scores, levels, valid=valid, ties=ties, level=level)
+    return _values("mAP@R", scores, levels, options, level=level)
 
 
+@with_options_of(MatrixConventions)
 def map_at_k(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    k: int,
-    level: int | None = None,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
+    scores: ArrayLike, levels: ArrayLike, *, k: int, level: int | None = None, **options: Unpack[MatrixOptions]
 ) -> Floats:
     """mAP@k of each query: precisions at the positives within the top k, summed, / min(k, positives), as GLDv2 does.
 
     >>> map_at_k([[3, 2, 1]], [[1, 0, 1]], k=2)
     array([0.5])
     """
-    return _values("mAP", scores, levels, valid=valid, ties=ties, k=k, level=level)
+    return _values("mAP", scores, levels, options, k=k, level=level)
 
 
+@with_options_of(MatrixConventions)
 def reciprocal_rank(
     scores: ArrayLike,
     levels: ArrayLike,
     *,
     k: int | None = None,
     level: int | None = None,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
+    **options: Unpack[MatrixOptions],
 ) -> Floats:
     """``MRR`` of each query: 1 / rank of the first item at level ≥ l, 0 beyond k.
 
     >>> reciprocal_rank([[3, 2, 1]], [[0, 1, 1]])
     array([0.5])
     """
-    return _values("MRR", scores, levels, valid=valid, ties=ties, k=k, level=level)
+    return _values("MRR", scores, levels, options, k=k, level=level)
 
 
+@with_options_of(MatrixConventions)
 def hierarchical_precision_at_k(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    k: int,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
+    scores: ArrayLike, levels: ArrayLike, *, k: int, **options: Unpack[MatrixOptions]
 ) -> Floats:
     """HP@k of each query: Σ of l / L over the top k, / the best that k items of the gallery reach.
 
@@ -277,32 +229,24 @@ def hierarchical_precision_at_k(
     >>> hierarchical_precision_at_k([[3, 2, 1]], [[1, 0, 2]], k=2).round(3)  # 1 / (2 + 1)
     array([0.333])
     """
-    return _values("HP", scores, levels, valid=valid, ties=ties, k=k)
+    return _values("HP", scores, levels, options, k=k)
 
 
+@with_options_of(MatrixConventions)
 def average_hierarchical_precision(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    k: int | None = None,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
+    scores: ArrayLike, levels: ArrayLike, *, k: int | None = None, **options: Unpack[MatrixOptions]
 ) -> Floats:
     """``AHP`` of each query: the mean of HP@1 … HP@k; of the whole list without k (Barz and Denzler, WACV 2019).
 
     >>> average_hierarchical_precision([[3, 2, 1]], [[1, 0, 2]]).round(3)  # (1/2 + 1/3 + 3/3) / 3
     array([0.611])
     """
-    return _values("AHP", scores, levels, valid=valid, ties=ties, k=k)
+    return _values("AHP", scores, levels, options, k=k)
 
 
+@with_options_of(MatrixConventions)
 def hierarchical_distance_at_k(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    k: int,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
+    scores: ArrayLike, levels: ArrayLike, *, k: int, **options: Unpack[MatrixOptions]
 ) -> Floats:
     """HD@k of each query: the mean of L − l over the top k, the height of the common ancestor; L beyond the list.
 
@@ -311,16 +255,11 @@ def hierarchical_distance_at_k(
     >>> hierarchical_distance_at_k([[3, 2, 1]], [[1, 0, 2]], k=2)
     array([1.5])
     """
-    return _values("HD", scores, levels, valid=valid, ties=ties, k=k)
+    return _values("HD", scores, levels, options, k=k)
 
 
-def mistake_severity(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
-) -> Floats:
+@with_options_of(MatrixConventions)
+def mistake_severity(scores: ArrayLike, levels: ArrayLike, **options: Unpack[MatrixOptions]) -> Floats:
     """Mistake severity of each query: L − l of the first item where that is wrong, below level L; else NaN.
 
     Bertinetto et al., CVPR 2020. Lower is better. Of several items that tie first the mean over the wrong ones; an
@@ -329,17 +268,11 @@ def mistake_severity(
     >>> mistake_severity([[3, 2, 1], [3, 2, 1]], [[1, 0, 2], [2, 0, 1]])
     array([ 1., nan])
     """
-    return _values("mistake-severity", scores, levels, valid=valid, ties=ties)
+    return _values("mistake-severity", scores, levels, options)
 
 
-def hops(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    k: int | None = None,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
-) -> Floats:
+@with_options_of(MatrixConventions)
+def hops(scores: ArrayLike, levels: ArrayLike, *, k: int | None = None, **options: Unpack[MatrixOptions]) -> Floats:
     """HOPS of each query: 1 − the weighted difference of the order of levels from the ideal, / that of its reverse.
 
     Sani and Anand, 2025; :doc:`docs/metrics.md <metrics>` has the formula.
@@ -347,23 +280,17 @@ def hops(
     >>> hops([[3, 2, 1]], [[2, 1, 0]])
     array([1.])
     """
-    return _values("HOPS", scores, levels, valid=valid, ties=ties, k=k)
+    return _values("HOPS", scores, levels, options, k=k)
 
 
-def first_error(
-    scores: ArrayLike,
-    levels: ArrayLike,
-    *,
-    level: int,
-    valid: ArrayLike | None = None,
-    ties: Ties = Conventions.ties,
-) -> Floats:
+@with_options_of(MatrixConventions)
+def first_error(scores: ArrayLike, levels: ArrayLike, *, level: int, **options: Unpack[MatrixOptions]) -> Floats:
     r"""The probability that the first item below level L in the best \|Ω^(L)\| is at the level; L: that there is none.
 
     >>> first_error([[3, 2, 1]], [[1, 2, 0]], level=1)
     array([1.])
     """
-    return _values("first-error", scores, levels, valid=valid, ties=ties, level=level)
+    return _values("first-error", scores, levels, options, level=level)
 
 
 class PrecisionRecall(NamedTuple):
@@ -429,9 +356,8 @@ def _values(
     kind: str,
     scores: ArrayLike,
     levels: ArrayLike,
+    matrix_options: MatrixOptions,
     *,
-    valid: ArrayLike | None,
-    ties: Ties,
     alpha: float = Conventions.alpha,
     relevance: Relevance = Conventions.relevance,
     **options: int | None,
@@ -440,7 +366,9 @@ def _values(
     from .engine.retrieval import Retrieval, values_of_lists  # takes numba with it
     from .formulas import FORMULAS
 
-    lists, request = _matrix(scores, levels, valid, None, alpha=alpha, relevance=relevance, ties=ties)
+    conventions = MatrixConventions(**matrix_options)
+    ties = conventions.ties
+    lists, request = _matrix(scores, levels, conventions.valid, None, alpha=alpha, relevance=relevance, ties=ties)
     family, depth = FAMILIES[kind], request.num_levels
     family.refuse_ties(ties)
     if "k" in options:

@@ -16,8 +16,7 @@ from hiertree.errors import OptionError, ShapeError, UnknownMetricError, nearest
 from hiertree.evaluation_options import Labels
 from hiertree.options import check_integer, check_number, require
 
-from .conventions import Convention
-from .request import parse_metrics
+from .conventions import Convention, parse_metrics
 
 if TYPE_CHECKING:
     import pandas as pd

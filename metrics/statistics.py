@@ -24,7 +24,7 @@ from hiertree.errors import OptionError, ShapeError
 from hiertree.evaluation_options import ArrayLike, Labels
 from hiertree.options import check_choice, check_integer
 
-from .request import strip_brackets
+from .conventions import strip_brackets
 from .result import Evaluation, cluster_numbers
 
 if TYPE_CHECKING:

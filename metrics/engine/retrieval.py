@@ -13,10 +13,10 @@ from hiertree import level_counts
 from hiertree.evaluation_options import Ties
 from hiertree.jit import Array, Bools, Bytes, Floats, Ints
 
+from ..conventions import MetricRequest
 from ..formulas import FORMULAS
 from ..ranking.ranked import Ranked, RankedLists, ranked_positives, sort_matrix
 from ..ranking.sorted_positives import BYTES_OF_A_POSITIVE, SortedPositives
-from ..request import MetricRequest
 from .blocks import for_each, row_ranges
 
 # Kinds that always leave out queries without positives: AP# as its authors do, distances because 0 is their best.

@@ -13,7 +13,7 @@ from hiertree.evaluation_options import ArrayLike, Labels, RetrievalOptions
 from hiertree.options import with_options_of
 
 from ..result import Evaluation
-from .inputs import CheckedRetrievalOptions, check_inputs
+from . import CheckedRetrievalOptions, check_inputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

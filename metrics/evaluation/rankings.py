@@ -11,7 +11,7 @@ from hiertree.options import check_choice, with_options_of
 
 from ..result import Evaluation
 from ..runs import Judgments, Run, as_run
-from .inputs import CheckedRetrievalOptions
+from . import CheckedRetrievalOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

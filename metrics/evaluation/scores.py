@@ -13,9 +13,9 @@ from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.evaluation_options import ArrayLike, MetricOptions
 from hiertree.options import check_choice, check_integer, with_options_of
 
-from ..request import CheckedOptions
+from ..conventions import CheckedOptions
 from ..result import Evaluation
-from .inputs import checked_num_levels
+from . import checked_num_levels
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame

@@ -1,7 +1,7 @@
 """The metrics, one independent file per family; each reads the ranked lists of some queries.
 
-A kind of :mod:`hiertree.metrics.request` has a function here, of the lists and the options of its name, level and k,
-which returns the value of the metric for each query, NaN where a query has none.
+A kind of metric has a function here, of the lists and the options of its name, level and k, which returns the
+value of each query, NaN where one has none.
 """
 
 from __future__ import annotations

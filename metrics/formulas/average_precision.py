@@ -12,8 +12,8 @@ import numpy as np
 
 from hiertree.jit import Bools, Bytes, Floats, Int32s, Ints, Words, jit, reordering_jit
 
+from ..conventions import MOST_RANKS
 from ..ranking.ranked import Ranked, RankedLists, TieGroups, ratio, tie_groups
-from ..request import MOST_RANKS
 
 _MANY = 256  # least places of a tie group whose T is taken as a difference
 _BLOCK = 255  # most positives that a byte counts

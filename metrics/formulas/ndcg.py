@@ -13,8 +13,8 @@ import numpy as np
 
 from hiertree.jit import Floats, Ints, jit
 
+from ..conventions import MOST_RANKS
 from ..ranking.ranked import Ranked, RankedLists, TieGroups, number_within, ratio
-from ..request import MOST_RANKS
 
 _MANY = 256  # least ranks whose sum is taken as a difference
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from hiertree.jit import Bytes, Floats, Int32s, Ints, jit
 
+from ..conventions import MOST_RANKS
 from ..ranking.ranked import Ranked, RankedLists
-from ..request import MOST_RANKS
 from .ndcg import level_sums
 
 

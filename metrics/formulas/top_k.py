@@ -9,8 +9,8 @@ import numpy as np
 
 from hiertree.jit import Floats, Ints, jit
 
+from ..conventions import MOST_RANKS
 from ..ranking.ranked import Ranked, RankedLists, ratio
-from ..request import MOST_RANKS
 
 _AVERAGE, _WORST, _BEST, _PAPER = range(4)
 _POLICIES = {"average": _AVERAGE, "index": _AVERAGE, "worst": _WORST, "best": _BEST, "paper": _PAPER}

@@ -15,7 +15,7 @@ import numpy as np
 from hiertree.evaluation_options import Ties
 from hiertree.jit import Array, Bools, Bytes, Floats, Int32s, Ints, jit
 
-from ..request import MetricRequest
+from ..conventions import MetricRequest
 from .sorted_positives import SortedPositives, count_negatives, count_negatives_by_index, empty_positives, sort, split
 
 _GLANCE = 64  # positives that are searched for ties at once

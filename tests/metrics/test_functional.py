@@ -10,7 +10,7 @@ import pytest
 from hiertree import metrics
 from hiertree.errors import OptionError
 from hiertree.metrics import evaluate_scores
-from hiertree.metrics.request import FAMILIES, split_name
+from hiertree.metrics.conventions import FAMILIES, split_name
 
 FUNCTIONS = {
     "H-AP": (metrics.h_ap, {}),

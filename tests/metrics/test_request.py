@@ -7,7 +7,7 @@ import pytest
 
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.metrics import evaluate, evaluate_scores, hierarchical_precision_recall, ndcg
-from hiertree.metrics.request import parse_metrics
+from hiertree.metrics.conventions import parse_metrics
 
 GOOD = {"query": [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], "query_paths": [[0, 0], [0, 1], [1, 2]]}
 

@@ -102,7 +102,7 @@ def test_first_errors_need_an_order_and_a_level_that_exists():
         with pytest.raises(OptionError, match="with ties='paper': expected one of average"):
             evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=[name], ties="paper")
     for ties in ("worst", "best"):  # which query may err depends on the order, so that there is no bound
-        with pytest.raises(OptionError, match="mistake-severity with ties=.*expected one of average, index"):
+        with pytest.raises(OptionError, match=r"mistake-severity with ties=.*expected one of average, index"):
             evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=["mistake-severity"], ties=ties)
     with pytest.raises(OptionError, match="between 0"):
         evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=["first-error[2]"])

@@ -19,7 +19,7 @@ from hiertree.errors import OptionError, nearest_name
 from hiertree.evaluation_options import Conventions, RelevanceFunction, RelevanceName, Rules, Ties
 from hiertree.options import check_choice, check_shares
 
-from .conventions import COMPATIBLE, OURS, PROTOCOLS, Convention, Protocol, RankedBy
+from .card import COMPATIBLE, OURS, PROTOCOLS, Convention, Protocol, RankedBy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
