@@ -33,10 +33,10 @@ A query without positives has no value: NaN where values are listed by query, le
 if __name__ != "hiertree.metrics":
     raise ImportError("import this package as hiertree.metrics (pip install the repository first)")
 
-from importlib.util import find_spec as _find_spec
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from hiertree.errors import require_package as _require_package
+from hiertree.errors import require_package
 from hiertree.evaluation_options import Compat, ProtocolName, Rules
 
 from . import statistics
@@ -73,7 +73,7 @@ from .statistics import overall
 from .trec_reading import read_trec_qrels, read_trec_run
 from .trec_writing import write_trec_qrels, write_trec_run
 
-if _TYPE_CHECKING:
+if TYPE_CHECKING:
     from .retrieval_metric import RetrievalMetric
 
 __all__ = [
@@ -118,7 +118,7 @@ __all__ = [
 ]
 
 
-if not all(map(_find_spec, ("torchmetrics", "torch"))):  # "import *" loads every name of __all__
+if not all(map(find_spec, ("torchmetrics", "torch"))):  # "import *" loads every name of __all__
     __all__.remove("RetrievalMetric")
 
 
@@ -126,7 +126,7 @@ def __getattr__(name: str) -> object:
     """Load the class for torchmetrics, and that library, on first access."""
     if name != "RetrievalMetric":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    _require_package("torchmetrics", "torch", extra="interop")
+    require_package("torchmetrics", "torch", extra="interop")
     from . import retrieval_metric
 
     return retrieval_metric.RetrievalMetric
