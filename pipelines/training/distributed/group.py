@@ -18,7 +18,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.multiprocessing.spawn import ProcessExitedException, start_processes
 
 from hiertree.errors import DeviceError, HiertreeError, TrainingError
-from hiertree.metrics.engine.processes import ProcessGroup, current_group
+from hiertree.metrics.engine.blocks import ProcessGroup, current_group
 
 from .devices import detect_launch
 from .processes import ALONE, Processes
