@@ -68,12 +68,13 @@ def test_a_bad_table_is_told_in_one_line_and_leaves_nothing(tmp_path, capsys, co
     ],
 )
 def test_settings_out_of_range_are_refused_before_anything_is_read(tmp_path, capsys, options, complaint):
-    for command in (["cluster", tmp_path / "absent"], ["build", tmp_path / "absent.csv"]):
-        assert run(*command, "--out", tmp_path / "out", *options) == 2
+    (tmp_path / "unreadable").write_bytes(b"\xff")
+    for command in ("cluster", "build"):
+        assert run(command, tmp_path / "unreadable", "--out", tmp_path / "out", *options) == 2
         error = capsys.readouterr().err
         assert complaint in error
         assert error.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["unreadable"]
 
 
 def test_a_plan_nested_too_deeply_is_refused(tmp_path, capsys):
