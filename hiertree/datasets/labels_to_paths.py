@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ def label_paths(
     if not is_needed.all():
         holds_enough = all if uneven == gaps == "error" else any
         is_needed |= [holds_enough(not is_empty(label) for label in row) for row in rows]
-        rows = [rows[number] for number in np.flatnonzero(is_needed)]
+        rows = list(compress(rows, is_needed))
         group, first_images = (np.cumsum(is_needed) - 1)[group], first_images[is_needed]
     if ancestors is not None:
         rows = [(*ancestors[leaf_id], leaf_id) for (leaf_id,) in rows]

@@ -25,8 +25,7 @@ from .description import BENCHMARKS, Benchmark, Verify
 from .huggingface import load_huggingface
 from .image_dataset import ImageDataset
 from .labels_to_paths import composed
-from .readers.file_names import missing_files
-from .readers.images import FileImages, damaged, map_sources
+from .readers.images import FileImages, damaged, map_sources, missing_files
 from .synthetic import load_synthetic
 from .user_images import load_folder, load_table
 

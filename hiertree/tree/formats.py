@@ -19,7 +19,7 @@ from ..io.files import AnyPath, open_replacing
 from ..io.reading import read_json, read_text, reading_file
 from ..io.tables import frame_columns, line_names, read_table, write_table
 from ..level_columns import ADDED, SEPARATORS, split_path
-from .label_rows import Numbered, Row, Where, check_labels, trimmed
+from .label_rows import Numbered, Row, RowPolicies, Where, check_labels, suggest_separator, trimmed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,7 @@ _OTHER_FORMATS = {  # by their beginning
 ROOT = "root"  # of paths, which belongs to no level
 
 
-def read_label_table(path: AnyPath, levels: Sequence[str], *, trim: bool = False) -> tuple[list[Row], Where]:
+def read_label_table(path: AnyPath, levels: Sequence[str], *, trim: bool, is_path: bool) -> tuple[list[Row], Where]:
     """The named columns of a CSV or Parquet file as rows of labels, and a function that names row i in messages.
 
     The last column becomes integers when every cell is written as one; ``trim`` drops the empty cells at the end of a
@@ -56,17 +56,28 @@ def read_label_table(path: AnyPath, levels: Sequence[str], *, trim: bool = False
     table = read_table(path, required=levels, needs_rows=True)
     columns: list[Sequence[Hashable]] = [table[name].tolist() for name in levels[:-1]]
     columns.append(as_integers(table[levels[-1]].tolist()))
+    if not is_path:
+        suggest_separator(columns[-1], f"{path}, {levels[-1]}")
     rows = [trimmed(row) if trim else row for row in zip(*columns, strict=True)]
     return rows, line_names(table, path)
 
 
-def read_label_frame(frame: Any, levels: Sequence[str] | None, *, trim: bool) -> tuple[Sequence[str], list[Row], Where]:
+def reading_options(policies: RowPolicies) -> dict[str, bool]:
+    """What the policies say of cells: whether empty ones end a row, and whether the last holds a whole path."""
+    return {"trim": policies.get("uneven", "error") != "error", "is_path": policies.get("separator") is not None}
+
+
+def read_label_frame(
+    frame: Any, levels: Sequence[str] | None, *, trim: bool, is_path: bool
+) -> tuple[Sequence[str], list[Row], Where]:
     """As :func:`read_label_table`, for a frame in memory whose labels stay as they are; with its level names."""
     if levels is not None:
         check_level_columns(levels)
     columns = frame_columns(frame, levels)
     names = [name for name in columns if levels is not None or name not in ADDED]
     check_level_columns(names)
+    if not is_path:
+        suggest_separator(columns[names[-1]], f"the frame, {names[-1]}")
     rows = zip(*(columns[name] for name in names), strict=True)
     return names, [trimmed(row) if trim else row for row in rows], lambda row: f"the frame, row {row}"
 

@@ -127,24 +127,20 @@ def check_labels(row: Row, place: str) -> None:
             )
 
 
-def split_rows(rows: Any, separator: str | None, names: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
-    """The rows, their last labels divided where they are paths, and the names of their levels; a text is a row, too.
-
-    Without a separator the rows stay, and a log line says if all their last labels hold one.
-    """
-    if separator is None:
-        if isinstance(rows, list) and (
-            sign := path_separator(row[-1] for row in rows if isinstance(row, tuple) and row)
-        ):
-            _log.warning("each finest label holds %r: pass separator=%r (--separator) if they are paths", sign, sign)
-        return rows, names
-    whole = [
-        row_of([row] if isinstance(row, str) else row, f"row {i}") for i, row in enumerate(_iterated(rows, "the rows"))
-    ]
+def split_rows(rows: Any, separator: str, names: Sequence[str] | None) -> tuple[list[Row], Sequence[str] | None]:
+    """The rows, their last labels divided where they are paths, and the names of their levels; a text is a row, too."""
+    iterated = enumerate(_iterated(rows, "the rows"))
+    whole = [row_of([row] if isinstance(row, str) else row, f"row {i}") for i, row in iterated]
     paths = [(*row[:-1], *split_path(row[-1], separator)) if row else row for row in whole]
     if names is not None and (depth := max(map(len, paths), default=0)) > len(names):
         names = [*names[:-1], *split_names(names[-1], depth - len(names) + 1)]
     return paths, names
+
+
+def suggest_separator(labels: Iterable[Any], name: str) -> None:
+    """Log that all labels hold a separator of paths, where none was given."""
+    if sign := path_separator(labels):
+        _log.warning("%s: each label holds %r; pass separator=%r (--separator) if they are paths", name, sign, sign)
 
 
 def filled_gaps(rows: Any, gaps: Literal["above", "below"]) -> Iterator[Row]:

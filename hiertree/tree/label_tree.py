@@ -105,7 +105,8 @@ class LabelTree(NumberedTree):
         ('Birds', 'Cats')
         """
         check_row_policies(leaf=leaf, uneven=uneven, repeats=repeats, homonyms=homonyms, gaps=gaps, separator=separator)
-        rows, level_names = split_rows(rows, separator, level_names)
+        if separator is not None:
+            rows, level_names = split_rows(rows, separator, level_names)
         rows_without_gaps = rows if gaps == "error" else filled_gaps(rows, gaps)
         leaf_rows, leaf_ids = check_rows(
             rows_without_gaps, repeats=repeats, leaf=leaf, row_name=where or (lambda i: f"row {i}")
@@ -127,7 +128,7 @@ class LabelTree(NumberedTree):
             TableError: the file cannot be read, or lacks a column.
             HierarchyError: as :meth:`from_paths`; the message names file and row.
         """
-        rows, row_name = formats.read_label_table(path, levels, trim=policies.get("uneven", "error") != "error")
+        rows, row_name = formats.read_label_table(path, levels, **formats.reading_options(policies))
         return cls.from_paths(rows, level_names=levels, where=row_name, **policies)
 
     @classmethod
@@ -156,7 +157,7 @@ class LabelTree(NumberedTree):
         array([[0, 1],
                [0, 0]], dtype=int32)
         """
-        names, rows, row_name = formats.read_label_frame(frame, levels, trim=policies.get("uneven", "error") != "error")
+        names, rows, row_name = formats.read_label_frame(frame, levels, **formats.reading_options(policies))
         return cls.from_paths(rows, level_names=names, where=row_name, **policies)
 
     @classmethod

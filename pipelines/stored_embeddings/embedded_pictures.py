@@ -10,8 +10,7 @@ import numpy as np
 
 from hiertree.datasets.huggingface import HUB
 from hiertree.datasets.input_images import load_input_images
-from hiertree.datasets.readers.file_names import inside
-from hiertree.datasets.readers.images import FileImages, SelectedImages
+from hiertree.datasets.readers.images import FileImages, SelectedImages, inside
 from hiertree.errors import HiertreeError, OptionError
 from hiertree.io.files import AnyPath
 from hiertree.io.provenance import MANIFEST

@@ -105,7 +105,7 @@ class LabeledEmbeddings(NamedTuple):
 
     def named_paths(self) -> LabeledEmbeddings:
         """A copy without vectors: names and paths, by which other measurements of the images are known."""
-        return LabeledEmbeddings([EmbeddedImages(paths=side.paths, names=side.image_names) for side in self.sides])
+        return LabeledEmbeddings([EmbeddedImages(paths=side.paths, names=side.row_names) for side in self.sides])
 
     def as_codes(self) -> LabeledEmbeddings:
         """A copy with binary codes: booleans, True where a number of an embedding is positive."""

@@ -19,8 +19,8 @@ from hiertree.datasets.readers.images import IMAGE_SUFFIXES
 from hiertree.errors import InputError, OptionError, PathError, TableError
 from hiertree.io.files import AnyPath
 from hiertree.io.tables import are_names, check_columns, integer_column, line_names, read_table
-from hiertree.level_columns import ADDED, path_separator, repeated_labels, split_columns
-from hiertree.tree.label_rows import Uneven, is_empty
+from hiertree.level_columns import ADDED, repeated_labels, split_columns
+from hiertree.tree.label_rows import Uneven, is_empty, suggest_separator
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +84,12 @@ class EmbeddedImages(NamedTuple):
         """The names, or else the ids, as text."""
         names = self.ids if self.names is None else self.names
         return None if names is None else list(map(str, names))
+
+    @property
+    def row_names(self) -> list[str] | None:
+        """The names; without them the rows of the table of labels, if there is one."""
+        rows = list(map(self.where, range(len(self.paths)))) if self.levels else None
+        return self.image_names or rows
 
     def select(self, rows: NDArray[np.int64], embeddings: Any) -> EmbeddedImages:
         """Some of the rows, with their embeddings."""
@@ -247,9 +253,8 @@ def number_labels(
         return None, [side._replace(paths=np.zeros((len(side.embeddings), 1), np.int32)) for side in sides]
     split, file = len(queries.labels[0]), _file(queries.where)
     labels = [union_categoricals(list(columns)) for columns in zip(*(side.labels for side in sides), strict=True)]
-    if separator is None and (sign := path_separator(labels[-1].categories)):
-        text = "%s: each label of %s holds %r; pass --separator %r if they are paths"
-        _log.warning(text, file, queries.levels[-1], sign, sign)
+    if separator is None:
+        suggest_separator(labels[-1].categories, f"{file}, {queries.levels[-1]}")
     cells, level_names = split_columns(labels, queries.levels, separator)
     labels = [pd.Categorical(column) for column in cells]
     unlabeled = _unlabeled(labels) if distractors else np.zeros(len(labels[0]), np.bool_)

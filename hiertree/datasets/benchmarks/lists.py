@@ -52,7 +52,7 @@ BANNER = 20  # pixels
 CUB_TRAINING_CLASSES = 100
 INSHOP_LISTS = tuple(f"{folder}list_eval_partition.txt" for folder in ("Anno/", "Eval/", ""))
 INSHOP_IMAGES = ("img", "Img/img", "img_highres", "Img/img_highres")  # where the archives of images are unpacked to
-INSHOP_PARTS = {"queries": "query", "gallery": "gallery"}
+INSHOP_STATUS = {"queries": "query", "gallery": "gallery"}
 TestClasses = Literal[800, 1600, 2400]
 TestGallery = Literal["list", "one-image"]
 VEHICLEID_SIZES = get_args(TestClasses)
@@ -84,9 +84,10 @@ def load_sop(root: AnyPath, split: str = "train", *, verify: Verify = "published
 
 
 def _sop_list(file: Path) -> pd.DataFrame:
-    words = read_words(file, ("image_id", "class_id", "super_class_id", "path"), header=True)
-    numbers = {name: integer_column(words, name, path=file) for name in ("class_id", "super_class_id")}
-    table: pd.DataFrame = words.assign(**numbers, folder=words["path"].str.partition("/")[0])
+    table = read_words(file, ("image_id", "class_id", "super_class_id", "path"), header=True)
+    for name in ("class_id", "super_class_id"):
+        table[name] = integer_column(table, name, path=file)
+    table["folder"] = table["path"].str.partition("/")[0]
     return table
 
 
@@ -197,9 +198,11 @@ def load_inshop(
     folder = next((folder for folder in INSHOP_IMAGES if (data_folder / folder).is_dir()), INSHOP_IMAGES[0])
     names, levels = names.str.replace("^img/", f"{folder}/", regex=True), INSHOP.levels[-len(columns) :]
     status = rows.own["evaluation_status"]
-    parts = {} if split == "train" else {name: np.flatnonzero(status == part) for name, part in INSHOP_PARTS.items()}
+    fields = (
+        {} if split == "train" else {field: np.flatnonzero(status == name) for field, name in INSHOP_STATUS.items()}
+    )
     return INSHOP.listed_dataset(
-        split, rows, columns, data_folder, names, level_names=levels, parts=parts, verify=verify
+        split, rows, columns, data_folder, names, level_names=levels, fields=fields, verify=verify
     )
 
 
@@ -244,19 +247,19 @@ def load_vehicleid(
     data_folder, file = benchmark.files(root, f"train_test_split/{names[-1]}.txt")
     lists = join_lists([file.with_name(f"{name}.txt") for name in names], _vehicles)
     vehicles = lists.table["vehicle"].to_numpy()
-    paths, parts = [f"image/{image.zfill(7)}.jpg" for image in lists.table["image"]], {}
+    paths, fields = [f"image/{image.zfill(7)}.jpg" for image in lists.table["image"]], {}
     if split != "train" and not (split == "test" and gallery == "list"):
         benchmark = replace(benchmark, protocol="vehicleid-one-image")
         own_vehicles = vehicles[lists.earlier_rows :]
         order = np.random.default_rng(seed).permutation(len(own_vehicles))
         one_each = np.sort(order[np.unique(own_vehicles[order], return_index=True)[1]])
-        parts = {"queries": np.setdiff1d(order, one_each), "gallery": one_each}
-    return benchmark.listed_dataset(split, lists, [vehicles], data_folder, paths, parts=parts, verify=verify)
+        fields = {"queries": np.setdiff1d(order, one_each), "gallery": one_each}
+    return benchmark.listed_dataset(split, lists, [vehicles], data_folder, paths, fields=fields, verify=verify)
 
 
 def _vehicles(file: Path) -> pd.DataFrame:
-    words = read_words(file, ("image", "vehicle"))
-    table: pd.DataFrame = words.assign(vehicle=integer_column(words, "vehicle", path=file))
+    table = read_words(file, ("image", "vehicle"))
+    table["vehicle"] = integer_column(table, "vehicle", path=file)
     return table
 
 

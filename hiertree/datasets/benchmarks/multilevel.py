@@ -36,8 +36,7 @@ from ...options import check_choice
 from ...tree.label_tree import LabelTree
 from ..description import BENCHMARKS, Benchmark, Verify, query_and_gallery
 from ..image_dataset import ImageDataset
-from ..readers.file_names import image_files
-from ..readers.images import FileImages
+from ..readers.images import FileImages, image_files
 from ..readers.text_lists import SplitRows, join_lists, read_words, refuse_first, table_of_words, text_lines
 from ..user_images import folders_in
 
@@ -223,10 +222,10 @@ def load_dyml(
     benchmark.check_options(split, verify)
     if split.startswith("test_"):
         return _pair(benchmark, root, split, verify)
-    part = "train" if split == "train" else "mini-bmk_all_in_one"
-    data_folder, file = benchmark.files(root, f"{part}/label.csv")
+    folder = "train" if split == "train" else "mini-bmk_all_in_one"
+    data_folder, file = benchmark.files(root, f"{folder}/label.csv")
     table = read_glued(file)
-    rows, names = SplitRows(table, line_names(table, file)), f"{part}/imgs/" + table["fname"]
+    rows, names = SplitRows(table, line_names(table, file)), f"{folder}/imgs/" + table["fname"]
     columns = [integer_column(table, f"{level}_id", path=file) for level in benchmark.levels]
     return benchmark.listed_dataset(split, rows, columns, data_folder, names, leaf="path", verify=verify)
 
@@ -235,19 +234,19 @@ def _pair(benchmark: Benchmark, root: AnyPath, split: str, verify: str) -> Image
     """Queries followed by the gallery, with one tree for both."""
     level = split.removeprefix("test_")
     data_folder, *files = benchmark.files(root, f"bmk_{level}/query.csv", f"bmk_{level}/gallery.csv")
-    lists = join_lists(files, _labels_of_part)
+    lists = join_lists(files, _dyml_list)
     every, table = lists._replace(earlier_rows=0), lists.table
-    parts = {**query_and_gallery(lists.earlier_rows, len(table)), "ids": np.array(table["fname"].tolist())}
+    fields = {**query_and_gallery(lists.earlier_rows, len(table)), "ids": np.array(table["fname"].tolist())}
     labels, names = [table["labels"].to_numpy()], f"bmk_{level}/" + table["path"]
     return benchmark.listed_dataset(
-        split, every, labels, data_folder, names, level_names=(level,), parts=parts, verify=verify
+        split, every, labels, data_folder, names, level_names=(level,), fields=fields, verify=verify
     )
 
 
-def _labels_of_part(file: Path) -> pd.DataFrame:
-    part = read_glued(file)
-    labels, paths = integer_column(part, "labels", path=file), f"{file.stem}/" + part["fname"]
-    table: pd.DataFrame = part.assign(labels=labels, path=paths)
+def _dyml_list(file: Path) -> pd.DataFrame:
+    table = read_glued(file)
+    table["labels"] = integer_column(table, "labels", path=file)
+    table["path"] = f"{file.stem}/" + table["fname"]
     return table
 
 
@@ -282,10 +281,10 @@ def _first_names(folder: Path, names: Iterable[str]) -> dict[str, str]:
         groups.setdefault((name.rpartition("/")[2], _size(f"{folder}/{name}")), []).append(name)
     first_names = {}
     for (_, size), group in groups.items():
-        name_of_content: dict[str, str] = {}
+        name_of_digest: dict[str, str] = {}
         for name in group:
-            content = name if size < 0 or len(group) == 1 else sha256(f"{folder}/{name}")
-            first_names[name] = name_of_content.setdefault(content, name)
+            digest = name if size < 0 or len(group) == 1 else sha256(f"{folder}/{name}")
+            first_names[name] = name_of_digest.setdefault(digest, name)
     return first_names
 
 

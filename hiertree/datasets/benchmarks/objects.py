@@ -49,10 +49,10 @@ def load_ilias(root: AnyPath, split: str = "test", *, verify: Verify = "publishe
     images = lists.table["image"]
     objects, ancestors = images.str.partition("/")[0], _taxonomy(taxonomy)
     refuse_first(~np.isin(objects, list(ancestors)), lists.where, images, f"an image of an object in {taxonomy.name}")
-    every, parts = lists._replace(earlier_rows=0), query_and_gallery(lists.earlier_rows, len(images))
+    every, fields = lists._replace(earlier_rows=0), query_and_gallery(lists.earlier_rows, len(images))
     labels, names = [objects.tolist()], "ilias_core/" + images
     return ILIAS.listed_dataset(
-        split, every, labels, data_folder, names, ancestors=ancestors, parts=parts, verify=verify
+        split, every, labels, data_folder, names, ancestors=ancestors, fields=fields, verify=verify
     )
 
 
@@ -64,11 +64,11 @@ def _first_cells(file: Path) -> pd.DataFrame:
 def _taxonomy(file: Path) -> dict[str, tuple[str, str, str]]:
     """The three labels above each object."""
     expected = "lists of objects below three levels of labels"
-    content = read_json(file, expected=expected)
+    categories = read_json(file, expected=expected)
     with reading_file(file, expected=expected):
         return {
             name: (category, subcategory, kind)
-            for category, subcategories in content.items()
+            for category, subcategories in categories.items()
             for subcategory, kinds in subcategories.items()
             for kind, names in kinds.items()
             for name in names
@@ -114,7 +114,7 @@ def load_ijbc(root: AnyPath, split: str = "test", *, margin: float = 0.3, verify
     Args:
         root: the folder that holds ``protocols`` and ``images``, or its parent, if it is called ``IJB-C``.
         split: "test"; nothing trains.
-        margin: by what share of its sides a box grows, 0.3 as VGGFace2's own networks are trained.
+        margin: by what fraction of its width and height a box grows, 0.3 as VGGFace2's own networks are trained.
         verify: as in :func:`hiertree.datasets.load`.
     """
     IJBC.check_options(split, verify)
@@ -122,12 +122,12 @@ def load_ijbc(root: AnyPath, split: str = "test", *, margin: float = 0.3, verify
     faces = read_table(file, required=("SUBJECT_ID", "FILENAME", *BOX), needs_rows=True)
     faces = faces.drop_duplicates(["SUBJECT_ID", "FILENAME"])
     with reading_file(file, expected=f"numbers in {', '.join(BOX)}"):
-        numbers = faces[list(BOX)].replace("", "nan").to_numpy(dtype=np.float64)
-    faces, numbers = faces[boxed := np.isfinite(numbers).all(axis=1)], numbers[boxed]
+        boxes = faces[list(BOX)].replace("", "nan").to_numpy(dtype=np.float64)
+    faces, boxes = faces[is_boxed := np.isfinite(boxes).all(axis=1)], boxes[is_boxed]
     often = (faces.groupby("SUBJECT_ID")["FILENAME"].transform("size") >= FEWEST).to_numpy(dtype=np.bool_)
     if not often.any():
         raise TableError(f"{file}: no person has {FEWEST} images with a box", expected=f"numbers in {', '.join(BOX)}")
-    faces, (left, upper, width, height) = faces[often], numbers[often].T
+    faces, (left, upper, width, height) = faces[often], boxes[often].T
     row_name = line_names(faces, file)
     margin_x, margin_y = margin * width / 2, margin * height / 2
     boxes = np.stack([left - margin_x, upper - margin_y, left + width + margin_x, upper + height + margin_y], axis=1)

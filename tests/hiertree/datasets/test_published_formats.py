@@ -293,7 +293,7 @@ def test_classes_of_wordnet_lie_at_the_depths_of_the_authors_tree(
 def test_the_index_of_archives_is_kept_and_made_anew_when_they_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hiertree.datasets.readers import tar_images as _tar_images
+    from hiertree.datasets import archives as _tar_images
 
     calls: list[Path] = []
     members = _tar_images._members
