@@ -85,8 +85,8 @@ def photos(shared_data, tmp_path_factory):
     with (folder / "listed.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("landmark_id", "category", "instance_of"))
-        for place, (landmark, row) in enumerate(row_of_id.items()):
-            writer.writerow((landmark, row["category"], "" if place % 3 == 0 else row["instance_of"]))
+        for index, (landmark, row) in enumerate(row_of_id.items()):
+            writer.writerow((landmark, row["category"], "" if index % 3 == 0 else row["instance_of"]))
         writer.writerow((999999, "C", "lake|castle"))
     clean_step(folder / "listed.csv", out=folder / "cleaned")
     return folder
