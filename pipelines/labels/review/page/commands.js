@@ -35,6 +35,11 @@ async function done(action) {
   return was;
 }
 
+function answerQueue(answer) {
+  const label = queue.current();
+  return label === undefined ? say("Nothing is left to look at") : queue.answer(label, () => answer(label));
+}
+
 export const commands = {
   rename(number = here()) {
     if (number !== null) renameInPlace(number);
@@ -108,10 +113,10 @@ export const commands = {
   },
 
   /** The label of the queue goes where it is proposed, stays, is left out or goes elsewhere. */
-  yes: () => queue.current() !== undefined && done(queue.proposalFor(queue.current()).action),
-  stays: () => queue.current() !== undefined && done(queue.stay(queue.current())),
-  leaveOut: () => queue.current() !== undefined && done({ do: "mark", labels: [queue.current()], irrelevant: true }),
-  elsewhere: () => queue.current() !== undefined && commands.move([queue.current()]),
+  yes: () => answerQueue((label) => act(queue.proposalFor(label).action)),
+  stays: () => answerQueue((label) => act(queue.stay(label))),
+  leaveOut: () => answerQueue((label) => act({ do: "mark", labels: [label], irrelevant: true })),
+  elsewhere: () => answerQueue((label) => commands.move([label])),
 
   /** All labels that the search finds are selected. */
   selectHits() {

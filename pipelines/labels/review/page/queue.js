@@ -5,6 +5,7 @@ import { facts, homeOf, isUnseenSample, reasonOf, review, targetOf } from "./mod
 import { linked } from "./cards.js";
 
 const OTHERS_SHOWN = 8;
+const answered = new Set(); // labels whose answer is under way
 let commands;
 
 /** The labels to look at: the sample, then those in doubt, cluster by cluster. */
@@ -12,7 +13,16 @@ export function waiting() {
   const groups = [...review.groups.values()];
   const sample = groups.flatMap((group) => facts(group).relevant.filter((label) => isUnseenSample(label, group)));
   const doubtful = groups.flatMap((group) => facts(group).doubtful);
-  return [...new Set([...sample, ...doubtful])];
+  return [...new Set([...sample, ...doubtful])].filter((label) => !answered.has(label));
+}
+
+/** Show the next label at once, while `act` carries out the answer about this one. */
+export async function answer(label, act) {
+  answered.add(label);
+  draw();
+  await act();
+  answered.delete(label);
+  draw();
 }
 
 /** The label that the queue shows, if there is one. */
@@ -42,7 +52,7 @@ export function draw() {
 }
 
 function finished() {
-  return [h("p", { class: "quiet" }, "Nothing is left to look at. ", review.sample)];
+  return [h("p", { class: "quiet" }, ["Nothing is left to look at", review.sample].filter(Boolean).join("; "))];
 }
 
 function item(label, left) {
@@ -56,7 +66,7 @@ function item(label, left) {
     type: "button", class: main ? "main" : "", data: { queue: name }, "aria-keyshortcuts": key, onclick: () => commands[name](),
   }, words, " ", h("kbd", {}, key));
   return [
-    h("p", { class: "quiet" }, `${count(left, "label")} to look at. `, review.sample),
+    h("p", { class: "quiet" }, [`${count(left, "label")} to look at`, review.sample].filter(Boolean).join("; ")),
     h("h2", { id: "queue-label" }, label, " ", h("small", {}, count(landmarks, "landmark"))),
     hypernyms.length ? h("p", { class: "chain" }, hypernyms.map((name) => `→ ${name}`).join(" ")) : null,
     h("p", {}, "in ", h("strong", {}, home.name), ` (${[home.kind, ...home.above].join(" › ")})`,
