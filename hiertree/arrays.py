@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import combinations, islice
 from typing import Any
 
@@ -223,14 +223,14 @@ def shared_paths(
     sides: Mapping[str, Any],
     *,
     num_items: Mapping[str, int] | None = None,
-    unlabeled: Mapping[str, NDArray[np.bool_]] | None = None,
+    may_lack_class: Collection[str] = (),
 ) -> tuple[dict[str, NDArray[np.int64]], LabelNames]:
     """Label paths of several sides, such as queries and gallery, in one numbering; see :func:`as_paths`.
 
     Args:
         sides: labels, by the name of the argument that gave them.
         num_items: how many items a side has.
-        unlabeled: for a side, (n,) booleans of the items without a label, whose ids become 0.
+        may_lack_class: sides whose integer paths may be −1 throughout, of items that have no class.
 
     Returns:
         The (n, L) paths of each side, and what their ids stand for.
@@ -243,7 +243,7 @@ def shared_paths(
     >>> paths["query"].ravel(), paths["gallery"].ravel(), names.class_names
     (array([0, 1]), array([1, 2, 0]), (('lake', 'hill', 'bay'),))
     """
-    num_items, unlabeled = num_items or {}, unlabeled or {}
+    num_items = num_items or {}
     label_arrays = {name: _label_array(values, name) for name, values in sides.items()}
     names = None
     if not any(isinstance(labels, LevelColumns) or labels.dtype.kind in "fOUST" for labels in label_arrays.values()):
@@ -254,13 +254,15 @@ def shared_paths(
         )
         names = level_names(columns)
         if any(cells.dtype.kind not in "iu" for side in columns.values() for cells in side.cells):
-            paths, label_names, numbers = number_labels(columns, unlabeled=unlabeled)
+            paths, label_names, numbers = number_labels(columns)
             _check_columns([numbers], names)
             return paths, label_names
         arrays = {name: np.stack(side.cells, axis=1) for name, side in columns.items()}
-    labeled_ids = {name: _zero_unlabeled(ids, unlabeled.get(name)) for name, ids in arrays.items()}
-    paths = {name: as_integer_paths(ids, name=name, num_items=num_items.get(name)) for name, ids in labeled_ids.items()}
-    _check_columns([ids[~unlabeled[name]] if name in unlabeled else ids for name, ids in paths.items()], names)
+    paths = {
+        name: as_integer_paths(ids, name=name, num_items=num_items.get(name), may_lack_class=name in may_lack_class)
+        for name, ids in arrays.items()
+    }
+    _check_columns(list(paths.values()), names)
     return paths, LabelNames(names)
 
 
@@ -332,7 +334,9 @@ def check_same_rows(sides: Mapping[str, Any], *, axis: str = "index") -> None:
         raise OptionError(problem, expected="the same rows in the same order", remedy=remedy)
 
 
-def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None = None) -> NDArray[np.int64]:
+def as_integer_paths(
+    values: Any, *, name: str = "paths", num_items: int | None = None, may_lack_class: bool = False
+) -> NDArray[np.int64]:
     """As :func:`as_paths`, for integers alone: where ids are those of a tree, of proxies or of other batches."""
     array = to_numpy(values, name=name)
     if array.ndim == 1:
@@ -344,7 +348,7 @@ def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None 
     if array.dtype.kind not in "iu":
         remedy = "number all labels at once with hiertree.arrays.as_paths or LabelTree.paths"
         raise PathError(f"{name} of type {array.dtype}", expected="integer ids, coarse → fine", remedy=remedy)
-    refuse_negative(array, name)
+    refuse_negative(array, name, may_lack_class=may_lack_class)
     if array.dtype == np.uint64:
         refuse_rows((array >= 2**63).any(axis=1), f"{name} holds ids from 2^63", "smaller ids")
     ids = np.ascontiguousarray(array, dtype=np.int64)
@@ -423,10 +427,3 @@ def _check_path_shape(shape: tuple[int, ...], name: str, num_items: int | None) 
         raise ShapeError(f"{name} of shape {shape}", expected=f"shape (n, L) with 1 ≤ L ≤ {MAX_LEVELS}", remedy=remedy)
     if num_items is not None and shape[0] != num_items:
         raise ShapeError(f"{name} of {shape[0]} rows", expected=f"{num_items} rows, one per item")
-
-
-def _zero_unlabeled(ids: NDArray[Any], unlabeled: NDArray[np.bool_] | None) -> NDArray[Any]:
-    """Ids with 0 in the rows that have no label."""
-    if unlabeled is None or ids.shape[:1] != unlabeled.shape:
-        return ids
-    return np.where(unlabeled.reshape(-1, *(1,) * (ids.ndim - 1)), 0, ids)

@@ -15,7 +15,6 @@ gives a scalar; ``valid`` masks candidates, or queries:
   :class:`HierarchicalTriplet`: triplets of every level; :class:`Hyperbolic`: losses of pairs by Poincaré distance,
   :class:`HIER`: any loss, and a hierarchy of learned proxies there;
 * :class:`PytorchMetricLearning`: any loss of that library; :func:`as_pytorch_metric_learning`: the other way round;
-  :class:`TreeMiner`: any of its miners, at every level;
 * :class:`LevelSum` adds a flat loss over levels, :class:`CrossBatchMemory` ranks among earlier batches.
 
 :func:`large_batch_backward` backpropagates a batch in chunks; :class:`DistributedLoss` spreads one over processes,
@@ -43,30 +42,26 @@ require_package("torch", extra="train")
 from . import functional
 from .base import Loss
 from .baselines.average_precision import BlackboxAP, FastAP, SoftBinAP
-from .baselines.contrastive import HiMulCon, SupCon
+from .baselines.contrastive import HierarchicalTriplet, HiMulCon, SupCon
 from .baselines.csl import CSL
 from .baselines.hashing import DPSH, DTSH, HashNet, MIHash
 from .baselines.hyperbolic import HIER, Hyperbolic
 from .baselines.metric_learning import LevelSum, PytorchMetricLearning, as_pytorch_metric_learning
-from .baselines.tree_miner import TreeMiner
-from .baselines.triplets import HierarchicalTriplet
-from .batches.distributed import DistributedLoss, all_gather
+from .batches.distributed import DistributedLoss, all_gather, large_batch_backward
 from .batches.memory import CrossBatchMemory
-from .batches.two_pass import large_batch_backward
 from .combined import HAPPIER, ROADMAP, RODNDCG, RODRecall
-from .decomposability import PairDecomposability
+from .decomposability import PairDecomposability, ProxyDecomposability, ProxyOptions
 from .decomposability_bounds import (
     decomposability_bound,
     decomposability_bound_with_margins,
     decomposability_gap,
     smooth_ap_error,
 )
+from .functional import ScoreOptions
 from .hashing import GrowingAlpha, TieAwareAP, TieAwareNDCG, binary_codes
-from .pairs.objectives import StepOptions
-from .proxies import ProxyDecomposability, ProxyOptions
+from .pairs.soft_ranks import StepOptions
 from .ranking import SmoothAP, SmoothHAP, SmoothNDCG, SupAP, SupHAP, SupNDCG
 from .recall import SmoothRecall, SupRecall
-from .score_losses import ScoreOptions
 
 __all__ = [
     "CSL",
@@ -107,7 +102,6 @@ __all__ = [
     "SupRecall",
     "TieAwareAP",
     "TieAwareNDCG",
-    "TreeMiner",
     "all_gather",
     "as_pytorch_metric_learning",
     "binary_codes",

@@ -216,7 +216,6 @@ class PairLoss(Loss):
 
     _compares_pairs = True
     _needs_all_scores = False  # at once, which takes the memory of the whole matrix
-    _weighs_levels = False  # whether query_losses also takes a relevance table
 
     def __init__(self, *, include_self: bool, level: int | None = None) -> None:
         super().__init__()
@@ -241,9 +240,9 @@ class PairLoss(Loss):
         """The mean over the queries that have a positive; the others are counted."""
         return self._mean(self.losses_of(pairs))
 
-    def losses_of(self, pairs: ScoredPairs, table: Tensor | None = None) -> LossPerQuery:
-        """The loss of each query; a table (B, L+1) may replace a loss's own relevance."""
-        return compute_in_blocks(self.query_losses, pairs, table if self._weighs_levels else None)
+    def losses_of(self, pairs: ScoredPairs) -> LossPerQuery:
+        """The loss of each query."""
+        return compute_in_blocks(self.query_losses, pairs)
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
         """The loss of each of some queries."""

@@ -11,11 +11,11 @@ from hiertree.errors import OptionError
 from hiertree.options import check_choice, check_number, split_options, with_options_of
 
 from .base import Loss, PairLoss
-from .decomposability import PairDecomposability
-from .pairs.objectives import SplitBy, StepOptions, SupStep
-from .proxies import ProxyDecomposability, ProxyOptions
+from .decomposability import PairDecomposability, ProxyDecomposability, ProxyOptions
+from .functional import KS, SplitBy
+from .pairs.soft_ranks import StepOptions, SupStep
 from .ranking import SupAP, SupHAP, SupNDCG
-from .recall import KS, SupRecall
+from .recall import SupRecall
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

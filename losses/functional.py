@@ -11,7 +11,7 @@ positives are Ω⁺ (level ≥ 1), with H(t) = 1 for t ≥ 0 and else 0:
 * rank⁻(k) = Σ_{level_j < level_k} H⁻(s_j − s_k), which carries the gradient. ``split_by="relevance"`` compares rel(j)
   and rel(k) in both sums instead of levels.
 
-Formulas are those of the classes of the same names. Half-precision scores are computed with in float32, float64 stays.
+Half-precision scores are computed with in float32, float64 stays.
 Memory is O(B·M). The gradient cannot be differentiated again. All raise ShapeError for shapes that do not fit together,
 EmbeddingError for NaN or infinite scores, by row, PathError for levels outside 0 … L (or classes without a proxy), and
 OptionError for an option or a relevance outside its range.
@@ -28,23 +28,22 @@ True
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from hiertree.errors import ShapeError
-from hiertree.options import check_number, with_options_of
+from hiertree.options import check_choice, check_each, check_integer, check_number, split_options, with_options_of
 
 from .baselines.average_precision import blackbox_ap, fast_ap
-from .decomposability import PairDecomposability
-from .pairs.blocks import LossPerQuery
-from .pairs.objectives import SplitBy, SupStep
-from .proxies import check_classes
-from .ranking import SmoothAP, SmoothHAP, SmoothNDCG, SupAP, SupHAP, SupNDCG
-from .recall import smooth_recall, sup_recall
-from .score_losses import ScoreOptions, SupOptions, binary_pairs, check_scores, loss_of_scores, reduced
+from .pairs.blocks import LossPerQuery, Reduction, compute_in_blocks
+from .pairs.inputs import check_classes
+from .pairs.pairs import ScoredPairs, binary_pairs, check_scores, checked_pairs
+from .pairs.soft_ranks import Sigmoid, SoftRanks, StepOptions, SupStep, ideal_dcg
 from .tie_aware import tie_aware_ap, tie_aware_ndcg
 
 if TYPE_CHECKING:
@@ -67,8 +66,145 @@ __all__ = [
     "tie_aware_ndcg",
 ]
 
+KS = (1, 2, 4, 8, 16)
+SplitBy: TypeAlias = Literal["level", "relevance"]
+"""What decides which candidates count exactly in the rank of a positive (rank⁺), and which through H⁻ (rank⁻)."""
+Step: TypeAlias = "SupStep | Sigmoid"
 
-@with_options_of(SupStep, loss_of_scores)
+
+class ScoreOptions(TypedDict, total=False):
+    """Options that the functional rank losses have in common.
+
+    * ``valid``: booleans that broadcast to (B, M); False where the item is no candidate of the query (itself, say).
+      Default None: all are candidates.
+    * ``reduction``: "mean" over the queries that have a positive (0 when none has), the default; or "none": (B,), 0 for
+      the others.
+    """
+
+    valid: Any
+    reduction: Reduction
+
+
+class SupOptions(StepOptions, ScoreOptions, total=False):
+    """Options of the functional Sup losses."""
+
+
+def h_ap_losses(pairs: ScoredPairs, table: Tensor, *, step: Step, split_by: SplitBy = "level") -> LossPerQuery:
+    """1 − (1/R)·Σ_{k ∈ Ω⁺} H-rank⁺(k) / rank(k), with R = Σ_{k ∈ Ω⁺} rel(k)."""
+    pairs, table = _scaled(pairs, table, split_by)
+    ranks = SoftRanks(pairs, step)
+    reached = (ranks.hierarchical_rank(table) / ranks.rank()).sum(dim=1)
+    return LossPerQuery.one_minus(reached, table.gather(1, ranks.levels).sum(dim=1))
+
+
+def ap_losses(pairs: ScoredPairs, *, level: int | None, step: Step) -> LossPerQuery:
+    """1 − (1/|Ω⁺|)·Σ_{k ∈ Ω⁺} rank⁺(k) / rank(k), the positives agreeing with the query down to ``level``."""
+    binary = pairs.binary(level)
+    table = torch.arange(2, dtype=binary.scores.dtype, device=binary.scores.device).expand(len(binary.scores), 2)
+    return h_ap_losses(binary, table, step=step)
+
+
+def ndcg_losses(pairs: ScoredPairs, table: Tensor, *, step: Step, split_by: SplitBy = "level") -> LossPerQuery:
+    """1 − (1/IDCG)·Σ_{k ∈ Ω⁺} rel(k) / log2(1 + rank(k)), IDCG the same sum for the best ranking."""
+    pairs, table = _scaled(pairs, table, split_by)
+    ranks = SoftRanks(pairs, step)
+    reached = (table.gather(1, ranks.levels) / torch.log2(1 + ranks.rank())).sum(dim=1)
+    every_rank = torch.arange(1, pairs.scores.shape[1] + 1, dtype=torch.float64, device=table.device)
+    ideal = ideal_dcg(table[:, 1:].double(), pairs.counts()[:, 1:], 1 / torch.log2(1 + every_rank))
+    return LossPerQuery.one_minus(reached, ideal.to(reached.dtype))
+
+
+def recall_losses(
+    pairs: ScoredPairs, *, level: int | None, step: Step, ks: tuple[int, ...], tau_star: float
+) -> LossPerQuery:
+    """1 − mean over k of min(1, Σ_{j ∈ Ω⁺} σ((k − rank(j))/τ*) / min(k, |Ω⁺|))."""
+    ranks = SoftRanks(pairs.binary(level), step)
+    positive, rank = ranks.levels > 0, ranks.rank()
+    num_positives = positive.sum(dim=1)
+    recalls = []
+    for k in ks:
+        num_hits = (torch.sigmoid((k - rank) / tau_star) * positive).sum(dim=1)
+        recalls.append((num_hits / num_positives.clamp(min=1, max=k)).clamp(max=1))
+    has_positive = num_positives > 0
+    return LossPerQuery((1 - torch.stack(recalls).mean(dim=0)) * has_positive, has_positive)
+
+
+def margin_losses(pairs: ScoredPairs, *, level: int | None, alpha: float, beta: float) -> LossPerQuery:
+    """(1/|Ω⁺|)·Σ_{j ∈ Ω⁺} [α − s_j]₊ + (1/|Ω⁻|)·Σ_{j ∈ Ω⁻} [s_j − β]₊."""
+    binary = pairs.binary(level)
+    num_negatives, num_positives = binary.counts().T
+    means = [
+        violations.sum(dim=1) / count.clamp(min=1)
+        for violations, count in zip(_violations(binary, alpha, beta), (num_positives, num_negatives), strict=True)
+    ]
+    has_positive = num_positives > 0
+    return LossPerQuery((means[0] + means[1]) * has_positive, has_positive)
+
+
+def mean_of_violations(pairs: ScoredPairs, *, level: int | None, alpha: float, beta: float) -> Tensor:
+    """The same sums over the whole batch, each divided by the number of its non-zero terms."""
+    violations = _violations(pairs.binary(level), alpha, beta)
+    return torch.stack([terms.sum() / (terms > 0).sum().clamp(min=1) for terms in violations]).sum()
+
+
+def _violations(binary: ScoredPairs, alpha: float, beta: float) -> tuple[Tensor, Tensor]:
+    """(B, M) [α − s]₊ of the positives, and [s − β]₊ of the negatives."""
+    positive, scores = binary.positives(), binary.scores
+    return (alpha - scores).relu() * positive, (scores - beta).relu() * (binary.valid & ~positive)
+
+
+def _scaled(pairs: ScoredPairs, table: Tensor, split_by: SplitBy) -> tuple[ScoredPairs, Tensor]:
+    """The pairs, and the table in the type of their scores, 0 at level 0 and 1 at most: its scale does not matter.
+
+    To split by relevance, levels are renumbered by it, query by query: those of one relevance become one level, and
+    those of relevance 0 become level 0.
+    """
+    if split_by == "relevance":
+        relevance = table.clone(memory_format=torch.contiguous_format)
+        relevance[:, 0] = 0
+        table = relevance.sort(dim=1).values
+        renumbered = torch.searchsorted(table, relevance).to(torch.uint8)
+        pairs = pairs._replace(levels=renumbered.gather(1, pairs.levels.long()))
+    largest = table.amax(dim=1, keepdim=True)
+    scaled = (table / torch.where(largest > 0, largest, 1)).to(pairs.scores.dtype)
+    scaled[:, 0] = 0
+    return pairs, scaled
+
+
+def checked_cutoffs(ks: Any, tau_star: Any) -> tuple[int, ...]:
+    """The lengths of lists, checked together with the temperature of the second sigmoid."""
+    check_number("tau_star", tau_star, above=0)
+    return check_each("ks", ks, check_integer, "one integer ≥ 1 or more")
+
+
+def _of_scores(
+    formula: Callable[..., LossPerQuery],
+    scores: Any,
+    levels: Any,
+    table: Any,
+    *,
+    weighs_levels: bool = False,
+    valid: Any = None,
+    reduction: Reduction = "mean",
+    **options: Any,
+) -> Tensor:
+    """A formula with its options, of scores that are checked here; one that weighs levels gets the table too."""
+    pairs, table = checked_pairs(scores, levels, table, valid)
+    losses = compute_in_blocks(partial(formula, **options), pairs, table if weighs_levels else None)
+    return losses.reduced(reduction)
+
+
+def _with_step(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, those of H⁻ put together in one."""
+    step, others = split_options(options, SupStep, score_options)
+    return {**others, "step": SupStep(**step)}
+
+
+def score_options(*, valid: Any = None, reduction: Reduction = "mean") -> None:
+    """The keywords of :class:`ScoreOptions`."""
+
+
+@with_options_of(SupStep, score_options)
 def sup_hap(
     scores: Tensor, levels: Any, table: Any, *, split_by: SplitBy = "level", **options: Unpack[SupOptions]
 ) -> Tensor:
@@ -85,10 +221,11 @@ def sup_hap(
     Returns:
         Scalar or (B,), ≥ 0 where H⁻ ≥ H.
     """
-    return loss_of_scores(SupHAP, scores, levels, table, split_by=split_by, **options)
+    check_choice("split_by", split_by, SplitBy)
+    return _of_scores(h_ap_losses, scores, levels, table, weighs_levels=True, split_by=split_by, **_with_step(options))
 
 
-@with_options_of(SupStep, loss_of_scores)
+@with_options_of(SupStep, score_options)
 def sup_ndcg(
     scores: Tensor, levels: Any, table: Any, *, split_by: SplitBy = "level", **options: Unpack[SupOptions]
 ) -> Tensor:
@@ -99,10 +236,11 @@ def sup_ndcg(
     >>> round(float(sup_ndcg(scores, levels, gain(torch.tensor([[1, 1, 1]])))), 3)
     0.0
     """
-    return loss_of_scores(SupNDCG, scores, levels, table, split_by=split_by, **options)
+    check_choice("split_by", split_by, SplitBy)
+    return _of_scores(ndcg_losses, scores, levels, table, weighs_levels=True, split_by=split_by, **_with_step(options))
 
 
-@with_options_of(SupStep, loss_of_scores)
+@with_options_of(SupStep, score_options)
 def sup_ap(
     scores: Tensor, levels: Any, table: Any, *, level: int | None = None, **options: Unpack[SupOptions]
 ) -> Tensor:
@@ -114,10 +252,10 @@ def sup_ap(
     >>> float(sup_ap(scores, levels, torch.ones(1, 3)))
     0.0
     """
-    return loss_of_scores(SupAP, scores, levels, table, level=level, **options)
+    return _of_scores(ap_losses, scores, levels, table, level=level, **_with_step(options))
 
 
-@with_options_of(loss_of_scores)
+@with_options_of(score_options)
 def smooth_hap(
     scores: Tensor, levels: Any, table: Any, *, tau: float = 0.01, **options: Unpack[ScoreOptions]
 ) -> Tensor:
@@ -128,10 +266,10 @@ def smooth_hap(
     >>> round(float(smooth_hap(scores, levels, linear(torch.tensor([[1, 1, 1]])))), 3)
     0.0
     """
-    return loss_of_scores(SmoothHAP, scores, levels, table, tau=tau, **options)
+    return _of_scores(h_ap_losses, scores, levels, table, weighs_levels=True, step=Sigmoid(tau), **options)
 
 
-@with_options_of(loss_of_scores)
+@with_options_of(score_options)
 def smooth_ndcg(
     scores: Tensor, levels: Any, table: Any, *, tau: float = 0.01, **options: Unpack[ScoreOptions]
 ) -> Tensor:
@@ -142,10 +280,10 @@ def smooth_ndcg(
     >>> round(float(smooth_ndcg(scores, levels, gain(torch.tensor([[1, 1, 1]])))), 3)
     0.0
     """
-    return loss_of_scores(SmoothNDCG, scores, levels, table, tau=tau, **options)
+    return _of_scores(ndcg_losses, scores, levels, table, weighs_levels=True, step=Sigmoid(tau), **options)
 
 
-@with_options_of(loss_of_scores)
+@with_options_of(score_options)
 def smooth_ap(
     scores: Tensor,
     levels: Any,
@@ -161,7 +299,52 @@ def smooth_ap(
     >>> round(float(smooth_ap(scores, levels, torch.ones(1, 2))), 3)
     0.0
     """
-    return loss_of_scores(SmoothAP, scores, levels, table, level=level, tau=tau, **options)
+    return _of_scores(ap_losses, scores, levels, table, level=level, step=Sigmoid(tau), **options)
+
+
+@with_options_of(SupStep, score_options)
+def sup_recall(
+    scores: Tensor,
+    levels: Any,
+    table: Any,
+    *,
+    ks: tuple[int, ...] = KS,
+    tau_star: float = 1.0,
+    level: int | None = None,
+    **options: Unpack[SupOptions],
+) -> Tensor:
+    r"""Sup-R@k (Ramzi et al., TPAMI 2025, Eq. 16): see :class:`hiertree.losses.SupRecall`.
+
+    Arguments as in :func:`sup_ap`, and ``ks``, ``tau_star``: the lengths of lists and the second sigmoid's temperature.
+
+    >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[0, 1, 1]])
+    >>> round(float(sup_recall(scores, levels, torch.ones(1, 2), ks=(1, 2))), 3) > 0.9
+    True
+    """
+    cutoffs: Any = {"ks": checked_cutoffs(ks, tau_star), "tau_star": tau_star, "level": level}
+    return _of_scores(recall_losses, scores, levels, table, **cutoffs, **_with_step(options))
+
+
+@with_options_of(score_options)
+def smooth_recall(
+    scores: Tensor,
+    levels: Any,
+    table: Any,
+    *,
+    ks: tuple[int, ...] = KS,
+    tau_star: float = 1.0,
+    level: int | None = None,
+    tau: float = 0.01,
+    **options: Unpack[ScoreOptions],
+) -> Tensor:
+    """Smooth-R@k: :func:`sup_recall` with σ(t/τ) for every step (Patel et al., CVPR 2022).
+
+    >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[0, 1, 1]])
+    >>> 0 < float(smooth_recall(scores, levels, torch.ones(1, 2), ks=(1, 2))) < 1
+    True
+    """
+    cutoffs: Any = {"ks": checked_cutoffs(ks, tau_star), "tau_star": tau_star, "level": level}
+    return _of_scores(recall_losses, scores, levels, table, step=Sigmoid(tau), **cutoffs, **options)
 
 
 def pair_decomposability(
@@ -189,10 +372,12 @@ def pair_decomposability(
     >>> round(float(pair_decomposability(torch.tensor([[0.7, 0.8]]), torch.tensor([[1, 0]]), level=1)), 3)
     0.4
     """
-    of_batch = reduction == "avg_nonzero"
-    loss = PairDecomposability(alpha=alpha, beta=beta, reduction=reduction if of_batch else "mean")
-    pairs = binary_pairs(scores, levels, level, valid)
-    return loss.of_scores(pairs) if of_batch else reduced(loss.query_losses(pairs), reduction)
+    check_number("alpha", alpha)
+    check_number("beta", beta)
+    pairs, options = binary_pairs(scores, levels, level, valid), {"level": 1, "alpha": alpha, "beta": beta}
+    if reduction == "avg_nonzero":
+        return mean_of_violations(pairs, **options)
+    return margin_losses(pairs, **options).reduced(reduction)
 
 
 def proxy_decomposability(scores: Tensor, classes: Any, *, eta: float = 0.05, reduction: str = "mean") -> Tensor:
@@ -215,4 +400,4 @@ def proxy_decomposability(scores: Tensor, classes: Any, *, eta: float = 0.05, re
     check_classes(classes.cpu().numpy(), scores.shape[1])
     check_scores(scores)
     losses = cross_entropy(scores / eta, classes, reduction="none")
-    return reduced(LossPerQuery(losses, torch.ones_like(losses, dtype=torch.bool)), reduction)
+    return LossPerQuery(losses, torch.ones_like(losses, dtype=torch.bool)).reduced(reduction)

@@ -1,20 +1,19 @@
-"""The rank losses as modules: a step function, a relevance table, an objective."""
+"""The rank losses as modules: a step function, and a relevance from the counts of a batch."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
 
-from torch import Tensor
-
 from hiertree.errors import ShapeError
 from hiertree.options import check_choice, check_number, check_shares, require, with_options_of
 from hiertree.relevance import gain, hap, weighted_ap
 
 from .base import PairLoss
+from .functional import SplitBy, ap_losses, h_ap_losses, ndcg_losses
 from .pairs.blocks import LossPerQuery
-from .pairs.objectives import Sigmoid, SplitBy, StepOptions, SupStep, ap_losses, h_ap_losses, ndcg_losses
 from .pairs.pairs import ScoredPairs
+from .pairs.soft_ranks import Sigmoid, StepOptions, SupStep
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -46,8 +45,6 @@ class SupHAP(PairLoss):
     (True, torch.Size([4, 4]))
     """
 
-    _weighs_levels = True
-
     @with_options_of(SupStep)
     def __init__(
         self,
@@ -68,15 +65,13 @@ class SupHAP(PairLoss):
         self.alpha, self.level_weights, self.split_by = alpha, level_weights, split_by
         self._shown = ("alpha" if level_weights is None else "level_weights", "step", "include_self")
 
-    def query_losses(self, pairs: ScoredPairs, table: Tensor | None = None) -> LossPerQuery:
-        """1 − (1/R)·Σ_k H-rank⁺(k) / rank(k), a query; a table (B, L+1) may replace the relevance."""
+    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
+        """The formula with this relevance."""
         weights = self.level_weights
         if weights is not None and len(weights) != pairs.num_levels:
             raise ShapeError(f"paths of {pairs.num_levels} levels", expected=f"{len(weights)}, as level_weights has")
-        if table is None:
-            relevance = partial(hap, alpha=self.alpha) if weights is None else partial(weighted_ap, weights=weights)
-            table = pairs.table(relevance)
-        return h_ap_losses(pairs, table, self.step, self.split_by)
+        relevance = partial(hap, alpha=self.alpha) if weights is None else partial(weighted_ap, weights=weights)
+        return h_ap_losses(pairs, pairs.table(relevance), step=self.step, split_by=self.split_by)
 
 
 class SupNDCG(PairLoss):
@@ -92,7 +87,6 @@ class SupNDCG(PairLoss):
     """
 
     _shown = ("step", "include_self")
-    _weighs_levels = True
 
     @with_options_of(SupStep)
     def __init__(self, *, split_by: SplitBy = "level", include_self: bool = False, **step: Unpack[StepOptions]) -> None:
@@ -101,11 +95,10 @@ class SupNDCG(PairLoss):
         self.step: SupStep | Sigmoid = SupStep(**step)
         self.split_by = split_by
 
-    def query_losses(self, pairs: ScoredPairs, table: Tensor | None = None) -> LossPerQuery:
-        """1 − DCG / IDCG, a query; a table (B, L+1) may replace the gains."""
-        if table is None:  # a gain does not depend on the counts
-            table = gain(pairs.levels.new_zeros((len(pairs.levels), pairs.num_levels + 1)))
-        return ndcg_losses(pairs, table, self.step, self.split_by)
+    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
+        """The formula with these gains, which do not depend on the counts."""
+        table = gain(pairs.levels.new_zeros((len(pairs.levels), pairs.num_levels + 1)))
+        return ndcg_losses(pairs, table, step=self.step, split_by=self.split_by)
 
 
 class SupAP(PairLoss):
@@ -132,8 +125,8 @@ class SupAP(PairLoss):
         self.step: SupStep | Sigmoid = SupStep(**step)
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
-        """1 − (1/|Ω⁺|)·Σ_k rank⁺(k) / rank(k), a query."""
-        return ap_losses(pairs, self.level, self.step)
+        """The formula for the positives of this level."""
+        return ap_losses(pairs, level=self.level, step=self.step)
 
 
 class SmoothHAP(SupHAP):

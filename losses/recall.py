@@ -9,20 +9,18 @@ import torch
 from torch import Tensor
 
 from hiertree.metrics.engine.device import sent
-from hiertree.options import check_each, check_integer, check_number, require, with_options_of
+from hiertree.options import require, with_options_of
 
 from .base import PairLoss
+from .functional import KS, checked_cutoffs, recall_losses
 from .pairs.blocks import LossPerQuery
 from .pairs.inputs import check_same_paths, checked_paths, float_vectors, full_mask, unit_vectors
-from .pairs.objectives import Sigmoid, SoftRanks, StepOptions, SupStep
 from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
-from .score_losses import ScoreOptions, SupOptions, loss_of_scores
+from .pairs.soft_ranks import Sigmoid, StepOptions, SupStep
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Unpack
-
-KS = (1, 2, 4, 8, 16)
 
 
 class SupRecall(PairLoss):
@@ -62,23 +60,12 @@ class SupRecall(PairLoss):
         **step: Unpack[StepOptions],
     ) -> None:
         super().__init__(level=level, include_self=include_self)
-        self.ks = check_each("ks", ks, check_integer, "one integer ≥ 1 or more")
-        check_number("tau_star", tau_star, above=0)
+        self.ks, self.tau_star = checked_cutoffs(ks, tau_star), tau_star
         self.step: SupStep | Sigmoid = SupStep(**step)
-        self.tau_star = tau_star
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
-        """1 − mean over k of min(1, Σ_{j ∈ Ω⁺} σ((k − rank(j))/τ*) / min(k, |Ω⁺|)), a query."""
-        binary = pairs.binary(self.level)
-        ranks = SoftRanks(binary, self.step)
-        positive, rank = ranks.levels > 0, ranks.rank()
-        num_positives = positive.sum(dim=1)
-        recalls = []
-        for k in self.ks:
-            num_hits = (torch.sigmoid((k - rank) / self.tau_star) * positive).sum(dim=1)
-            recalls.append((num_hits / num_positives.clamp(min=1, max=k)).clamp(max=1))
-        has_positive = num_positives > 0
-        return LossPerQuery((1 - torch.stack(recalls).mean(dim=0)) * has_positive, has_positive)
+        """The formula for the positives of this level."""
+        return recall_losses(pairs, level=self.level, step=self.step, ks=self.ks, tau_star=self.tau_star)
 
 
 class SmoothRecall(SupRecall):
@@ -165,47 +152,3 @@ def _extended(valid: Tensor, x: Tensor, z: Tensor, *, extend_columns: bool) -> T
     """The mask extended by rows for virtual images, and by columns if the batch is compared with itself."""
     valid = torch.cat([valid, valid[x] & valid[z]])
     return torch.cat([valid, valid[:, x] & valid[:, z]], dim=1) if extend_columns else valid
-
-
-@with_options_of(SupStep, loss_of_scores)
-def sup_recall(
-    scores: Tensor,
-    levels: Any,
-    table: Any,
-    *,
-    ks: tuple[int, ...] = KS,
-    tau_star: float = 1.0,
-    level: int | None = None,
-    **options: Unpack[SupOptions],
-) -> Tensor:
-    r"""Sup-R@k (Ramzi et al., TPAMI 2025, Eq. 16); the formula is in :class:`hiertree.losses.SupRecall`.
-
-    Arguments as in :func:`sup_ap`, and ``ks``, ``tau_star``: the lengths of lists and the second sigmoid's temperature.
-
-    >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[0, 1, 1]])
-    >>> round(float(sup_recall(scores, levels, torch.ones(1, 2), ks=(1, 2))), 3) > 0.9
-    True
-    """
-    return loss_of_scores(SupRecall, scores, levels, table, ks=ks, tau_star=tau_star, level=level, **options)
-
-
-@with_options_of(loss_of_scores)
-def smooth_recall(
-    scores: Tensor,
-    levels: Any,
-    table: Any,
-    *,
-    ks: tuple[int, ...] = KS,
-    tau_star: float = 1.0,
-    level: int | None = None,
-    tau: float = 0.01,
-    **options: Unpack[ScoreOptions],
-) -> Tensor:
-    """Smooth-R@k: :func:`sup_recall` with σ(t/τ) for every step (Patel et al., CVPR 2022).
-
-    >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[0, 1, 1]])
-    >>> 0 < float(smooth_recall(scores, levels, torch.ones(1, 2), ks=(1, 2))) < 1
-    True
-    """
-    loss_options = {"ks": ks, "tau_star": tau_star, "level": level, "tau": tau}
-    return loss_of_scores(SmoothRecall, scores, levels, table, **loss_options, **options)

@@ -35,10 +35,9 @@ from torch import Tensor
 from hiertree.errors import EmbeddingError
 from hiertree.options import check_integer, require
 
-from .pairs.blocks import LossPerQuery, compute_in_blocks
-from .pairs.objectives import ideal_dcg, one_minus
-from .pairs.pairs import ScoredPairs
-from .score_losses import Reduction, checked_pairs, reduced
+from .pairs.blocks import LossPerQuery, Reduction, compute_in_blocks
+from .pairs.pairs import ScoredPairs, checked_pairs
+from .pairs.soft_ranks import ideal_dcg
 
 NEAR = 1e-4  # below a step of NEAR times its place a difference quotient is replaced by its series, exact to 1e-12
 LARGEST = 2.0**31  # largest x of li(x) on a GPU, where reading x would wait; more terms change nothing
@@ -109,7 +108,7 @@ def tie_aware_ap_losses(pairs: ScoredPairs, level: int | None, bins: Bins, *, si
         reciprocal = mean_reciprocal(items_ahead, items)
         rise = mean_rise(items_ahead, items, reciprocal)
         precision = (positives_ahead + 1) * reciprocal + (positives - 1) * rise
-    return _in_type_of(pairs, one_minus((positives * precision).sum(dim=1), binary.counts()[:, 1]))
+    return _in_type_of(pairs, LossPerQuery.one_minus((positives * precision).sum(dim=1), binary.counts()[:, 1]))
 
 
 def tie_aware_ndcg_losses(pairs: ScoredPairs, table: Tensor, bins: Bins, *, simplified: bool) -> LossPerQuery:
@@ -118,10 +117,9 @@ def tie_aware_ndcg_losses(pairs: ScoredPairs, table: Tensor, bins: Bins, *, simp
     items = counts.sum(dim=1)
     discount = discount_of_mean if simplified else mean_discount
     reached = ((gains[:, :, None] * counts[:, 1:]).sum(dim=1) * discount(_ahead(items), items)).sum(dim=1)
-    places = torch.arange(pairs.scores.shape[1], device=counts.device, dtype=counts.dtype)
-    return _in_type_of(
-        pairs, one_minus(reached, ideal_dcg(gains, pairs.counts()[:, 1:], discount(places, torch.ones_like(places))))
-    )
+    every_rank = torch.arange(pairs.scores.shape[1], device=counts.device, dtype=counts.dtype)
+    ideal = ideal_dcg(gains, pairs.counts()[:, 1:], discount(every_rank, torch.ones_like(every_rank)))
+    return _in_type_of(pairs, LossPerQuery.one_minus(reached, ideal))
 
 
 def _in_type_of(pairs: ScoredPairs, losses: LossPerQuery) -> LossPerQuery:
@@ -164,7 +162,7 @@ def tie_aware_ap(
     pairs, _ = checked_pairs(scores, levels, table, valid)
     _check_distances(pairs.scores, num_bits)
     losses = compute_in_blocks(lambda block: tie_aware_ap_losses(block, level, bins, simplified=simplified), pairs)
-    return reduced(losses, reduction)
+    return losses.reduced(reduction)
 
 
 def tie_aware_ndcg(
@@ -198,7 +196,7 @@ def tie_aware_ndcg(
     pairs, table = checked_pairs(scores, levels, table, valid)
     _check_distances(pairs.scores, num_bits)
     losses = compute_in_blocks(partial(tie_aware_ndcg_losses, bins=bins, simplified=simplified), pairs, table)
-    return reduced(losses, reduction)
+    return losses.reduced(reduction)
 
 
 def _ahead(counts: Tensor) -> Tensor:

@@ -194,6 +194,17 @@ def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
     )
 
 
+def rules_of(compat: str | Rules | None, protocol: str | None) -> Rules:
+    """The rules that ``compat`` names or is, else those of the protocol, else this package's.
+
+    >>> rules_of(None, "revisitop").recall
+    'share'
+    """
+    if compat is None:
+        return OURS if protocol is None else PROTOCOLS[protocol].rules
+    return compat if isinstance(compat, Rules) else COMPATIBLE[compat]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CheckedOptions(Conventions):
     """The conventions, from which the request of an evaluation is made."""
@@ -206,9 +217,7 @@ class CheckedOptions(Conventions):
     @property
     def rules(self) -> Rules:
         """The rules of ``compat``, else those of the protocol, else this package's."""
-        if self.compat is None:
-            return OURS if self.benchmark is None else self.benchmark.rules
-        return self.compat if isinstance(self.compat, Rules) else COMPATIBLE[self.compat]
+        return rules_of(self.compat, self.protocol)
 
     def replace_rules(self, **changes: Any) -> Self:
         """A copy with some rules changed."""
@@ -275,10 +284,6 @@ class MetricRequest:
         table = _checked_table(relevance(counts), counts.shape) if callable(relevance) else relevance[rows]
         scaled: NDArray[np.float64] = np.ldexp(table, -np.frexp(table.max(axis=1, keepdims=True))[1])
         return scaled
-
-    def select_rows(self, rows: slice) -> MetricRequest:
-        """The request for some of the queries."""
-        return self if callable(self.relevance) else replace(self, relevance=self.relevance[rows])
 
     def convention(
         self, *, self_rule: str, ranked_by: RankedBy, counts: str | None = None, **fields: Any

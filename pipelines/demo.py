@@ -20,7 +20,7 @@ from hiertree.io.provenance import check_outputs
 from .labels import build
 from .labels.export.tree_page import tree_of
 from .report import make_report
-from .report.metric_rows import MetricRow, side_by_side
+from .report.tables import MetricRow, side_by_side
 from .stored_embeddings.evaluating import print_table
 from .training.data.splits import load_split
 from .training.recipe.reading import load_recipe

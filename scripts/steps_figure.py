@@ -9,7 +9,7 @@ import matplotlib as mpl
 import torch
 
 from hiertree.io.files import replacing
-from hiertree.losses.pairs.objectives import Sigmoid, SupStep
+from hiertree.losses.pairs.soft_ranks import Sigmoid, SupStep
 
 FIGURE = Path(__file__).resolve().parent.parent / "docs" / "figures" / "steps.svg"
 COLORS = {"H": "black", "σ(t/τ)": "tab:blue", "H⁻": "tab:red"}

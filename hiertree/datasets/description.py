@@ -20,8 +20,7 @@ from ..io.files import AnyPath
 from ..options import check_choice
 from .image_dataset import ImageDataset
 from .labels_to_paths import label_paths
-from .readers.file_names import inside
-from .readers.images import FileImages
+from .readers.images import FileImages, inside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +42,7 @@ class SplitOptions(TypedDict, total=False):
     level_names: Sequence[str] | None
     leaf: LeafKey
     ancestors: Mapping[Any, Row] | None
-    parts: Mapping[str, Any]
+    fields: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +105,7 @@ class Benchmark:
         by_hand: the steps that remain after these downloads.
         loader: the loader's name without ``load_``, by default the benchmark's; None for what is no benchmark alone.
         options: of the loader, that stand for this benchmark.
+        trees: files of levels above its classes, by the name that ``above=`` of :func:`hiertree.datasets.load` takes.
         other_lists: sizes of the splits that others published, by whose they are; accepted like ``splits``.
     """
 
@@ -122,6 +122,7 @@ class Benchmark:
     by_hand: tuple[str, ...] = ()
     loader: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    trees: Mapping[str, str] = field(default_factory=dict)
     other_lists: Mapping[str, Mapping[str, Counts]] = field(default_factory=dict)
 
     def check_options(self, split: str, verify: str) -> None:
@@ -165,7 +166,7 @@ class Benchmark:
             TableError: a name leads out of the folder.
             MissingResourceError: some of the images looked for are missing.
         """
-        images = FileImages(folder, inside(names, row_name), boxes)
+        images = FileImages(folder, inside(names, folder, row_name), boxes)
         rows = np.unique(np.linspace(0, len(images) - 1, LOOKED_FOR).astype(int)).tolist() if len(images) else []
         missing = [name for name in map(images.name, rows) if not Path(folder, name).is_file()]
         if missing:
@@ -185,14 +186,14 @@ class Benchmark:
         level_names: Sequence[str] | None = None,
         leaf: LeafKey = "label",
         ancestors: Mapping[Any, Row] | None = None,
-        parts: Mapping[str, Any] = MappingProxyType({}),
+        fields: Mapping[str, Any] = MappingProxyType({}),
     ) -> ImageDataset:
         """The data set of a split whose sizes were compared with the published ones.
 
         ``labels`` are columns, which :func:`label_paths` takes with ``where``, ``earlier_rows``, ``leaf`` and
-        ``ancestors``; the levels are the benchmark's unless ``level_names`` says otherwise. ``parts`` are index arrays;
-        with ``queries`` and ``gallery``, the images are those of "test", of which the splits "query" and "gallery" are
-        parts with the same tree.
+        ``ancestors``; the levels are the benchmark's unless ``level_names`` says otherwise. ``fields`` are others
+        of the data set; with ``queries`` and ``gallery``, the images are those of "test", from which the splits "query"
+        and "gallery" are selected with the same tree.
 
         Raises:
             TableError: the sizes differ, and ``verify`` is "published".
@@ -205,16 +206,16 @@ class Benchmark:
             earlier_rows=earlier_rows,
             ancestors=ancestors,
         )
-        part = {"query": parts.get("queries"), "gallery": parts.get("gallery")}.get(split)
-        full_split = split if part is None else "test"
+        rows = {"query": fields.get("queries"), "gallery": fields.get("gallery")}.get(split)
+        full_split = split if rows is None else "test"
         self.verify(full_split, len(images), len(np.unique(paths[:, -1])), verify)
         dataset = ImageDataset(
-            name=self.name, split=full_split, protocol=self.protocol, images=images, tree=tree, paths=paths, **parts
+            name=self.name, split=full_split, protocol=self.protocol, images=images, tree=tree, paths=paths, **fields
         )
-        if part is None:
+        if rows is None:
             return dataset
-        self.verify(split, len(part), len(np.unique(dataset.paths[part, -1])), verify)
-        return dataset.select(part, split=split)
+        self.verify(split, len(rows), len(np.unique(dataset.paths[rows, -1])), verify)
+        return dataset.select(rows, split=split)
 
     def listed_dataset(
         self,
@@ -247,9 +248,9 @@ class Benchmark:
         return next(matching, None)
 
 
-def query_and_gallery(num_queries: int, number: int) -> dict[str, NDArray[np.int64]]:
-    """The parts of a test whose images are the queries, then the gallery."""
-    rows = np.arange(number)
+def query_and_gallery(num_queries: int, num_images: int) -> dict[str, NDArray[np.int64]]:
+    """The fields of a test whose images are the queries, then the gallery."""
+    rows = np.arange(num_images)
     return {"queries": rows[:num_queries], "gallery": rows[num_queries:]}
 
 

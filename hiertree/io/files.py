@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -88,13 +89,30 @@ def temporary_folder(target: Path) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(target)
     private = Path(tempfile.mkdtemp(dir=target.parent, prefix=prefix_of(target)))
-    handle = locks.open_locked(private)
+    handle = _open_locked(private)
     try:
         yield private
     finally:
         shutil.rmtree(private, ignore_errors=True)
         if handle is not None:
-            locks.close(handle)
+            os.close(handle)
+
+
+def _open_locked(folder: Path) -> int | None:
+    """A handle of a folder, locked until it is closed; None where another process has it, or folders have no locks."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    handle = None
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # it is gone, or locked
+        if handle is not None:
+            os.close(handle)
+        return None
+    return handle
 
 
 def is_stream(path: AnyPath) -> bool:
@@ -214,13 +232,13 @@ def _remove_abandoned(target: Path) -> None:
     """
     name = re.compile(re.escape(prefix_of(target)) + "[a-z0-9_]{8}")
     for private in [path for path in target.parent.iterdir() if name.fullmatch(path.name)]:
-        handle = locks.open_locked(private)
+        handle = _open_locked(private)
         if handle is not None:
             aside = _aside(private, target)
             if aside.exists() and not target.exists():
                 aside.replace(target)
             shutil.rmtree(private, ignore_errors=True)
-            locks.close(handle)
+            os.close(handle)
 
 
 def _aside(private: Path, target: Path) -> Path:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
+PARQUET_SUFFIXES = (".parquet", ".pq")
 _LONGEST_REASON = 200  # characters of another library's message
+_MOST_UNPACKED, _MOST_RATIO = 1 << 27, 100  # bytes and cells of a Parquet file, or to each of its bytes
 
 
 class Complaint(TypedDict, total=False):
@@ -51,7 +53,7 @@ def reading_file(
     except HiertreeError as error:
         if Path(path).name in str(error):
             raise
-        raise kind(f"{path}: {error.given}", expected=error.expected, remedy=error.remedy) from error
+        raise error.naming(path, kind) from error
     except Exception as error:
         raise kind(f"{path} cannot be read ({_reason(error)})", expected=expected, remedy=remedy) from error
 
@@ -64,7 +66,7 @@ def naming_file(path: AnyPath) -> Iterator[None]:
     except HiertreeError as error:
         if Path(path).name in str(error):
             raise
-        raise type(error)(f"{path}: {error.given}", expected=error.expected, remedy=error.remedy) from error
+        raise error.naming(path) from error
 
 
 def _reason(error: Exception) -> str:
@@ -135,14 +137,38 @@ def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_parquet(path: AnyPath, *, columns: Sequence[str] | None = None, **complaint: Unpack[Complaint]) -> Any:
-    """A Parquet file as a ``pyarrow.Table``; the checksums of pages are compared where it has some."""
+    """A Parquet file as a ``pyarrow.Table``; the checksums of pages are compared where it has some.
+
+    A small file that unpacks to very many cells or bytes is refused: repetitions pack a million into a byte.
+    """
     require_package("pyarrow", extra="arrow")
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with reading_file(path, **complaint), Path(path).open("rb") as file:  # pyarrow takes no names that are not UTF-8
-        table = pq.ParquetFile(file, page_checksum_verification=True).read(columns=columns)
+        reader = pq.ParquetFile(file, page_checksum_verification=True)
+        schema = reader.schema_arrow if columns is None else pa.schema(map(reader.schema_arrow.field, columns))
+        size, unpacked, batches = Path(path).stat().st_size, reader.metadata.num_rows * len(schema), []
+        for batch in reader.iter_batches(columns=columns):
+            if unpacked > max(_MOST_UNPACKED, _MOST_RATIO * size):
+                raise ValueError(f"{size:,} bytes unpack to more than {_MOST_RATIO} times as much")
+            batches.append(batch)
+            unpacked += batch.nbytes
+        table = pa.Table.from_batches(batches, schema)
         table.validate(full=True)
         return table
+
+
+def data_columns(schema: Any) -> list[str]:
+    """The columns of a Parquet file without a frame's index of integers that has no name; another index comes first."""
+    import pyarrow as pa
+
+    described = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+    indexes = [name for name in described.get("index_columns", ()) if name in schema.names]
+    unnamed = [name for name in indexes if name.startswith("__index_level_")]
+    left_out = [name for name in unnamed if pa.types.is_integer(schema.field(name).type)]
+    names = [*indexes, *(name for name in schema.names if name not in indexes)]
+    return [name for name in names if name not in left_out]
 
 
 def read_parquet_frame(path: AnyPath, **complaint: Unpack[Complaint]) -> pd.DataFrame:

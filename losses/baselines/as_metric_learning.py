@@ -13,8 +13,7 @@ from hiertree.errors import OptionError, ShapeError
 from hiertree.level_columns import UNKNOWN
 
 from ..base import Loss
-from ..pairs.inputs import GivenLevels
-from ..proxies import check_classes
+from ..pairs.inputs import GivenLevels, check_classes
 
 LARGEST_ID = 2**53  # of labels in float
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import torch
@@ -12,13 +11,44 @@ from torch.autograd.function import once_differentiable
 from hiertree.options import check_integer, check_number
 
 from ..base import PairLoss
-from ..pairs.blocks import LossPerQuery, compute_in_blocks
-from ..pairs.objectives import one_minus
-from ..pairs.pairs import ScoredPairs
-from ..score_losses import Reduction, binary_pairs, reduced
+from ..pairs.blocks import LossPerQuery, Reduction, compute_in_blocks
+from ..pairs.pairs import ScoredPairs, binary_pairs
 from ..tie_aware import Bins, soft_histogram
 
 COSINE_RANGE = 2  # 1 − cosine lies in 0 … 2
+
+
+def binned_ap_losses(pairs: ScoredPairs, level: int | None, num_intervals: int) -> LossPerQuery:
+    """1 − (1/|Ω⁺|)·Σ_z h⁺_z·H⁺_z/H_z, with soft counts h of 1 − cosine in bins, H those up to a bin; a query."""
+    binary = pairs.binary(level)
+    distances = binary._replace(scores=binary.scores.clamp(-1, 1) - 1)
+    counts = soft_histogram(distances, Bins(COSINE_RANGE, num_intervals))
+    positives = counts[:, 1]
+    up_to = positives.cumsum(dim=1), counts.sum(dim=1).cumsum(dim=1)
+    precision = up_to[0] / up_to[1].clamp(min=1e-12)  # bins before the first item are empty
+    losses = LossPerQuery.one_minus((precision * positives).sum(dim=1), binary.counts()[:, 1])
+    return losses._replace(values=losses.values.to(pairs.scores.dtype))
+
+
+def blackbox_ap_losses(pairs: ScoredPairs, level: int | None, blackbox_lambda: float, margin: float) -> LossPerQuery:
+    """1 − (1/|Ω⁺|)·Σ_{k ∈ Ω⁺} rank⁺(k)/rank(k), a query, positives being lowered, and others raised, at random."""
+    binary = pairs.binary(level)
+    num_counted = (binary.counts()[:, 1] > 0).sum()
+    strength = blackbox_lambda / num_counted.clamp(min=1).double()
+    lowered = torch.randn_like(pairs.scores).abs() * (margin / 2)  # for all: the order of blocks varies
+
+    def block_losses(block: ScoredPairs, lowered: Tensor) -> LossPerQuery:
+        positive = block.positives()
+        scores = torch.where(positive, block.scores - lowered, block.scores + lowered)
+        num_candidates = block.valid.sum(dim=1, keepdim=True)
+        rank: Tensor = _NormalizedRanks.apply(
+            scores.masked_fill(~block.valid, -torch.inf), num_candidates.clamp(min=1), strength
+        )
+        among_positives = _ranks(-rank.detach().masked_fill(~positive, torch.inf)) / num_candidates
+        precision = torch.where(positive, among_positives, 0) / rank
+        return LossPerQuery.one_minus(precision.sum(dim=1), positive.sum(dim=1))
+
+    return compute_in_blocks(block_losses, binary, lowered)
 
 
 class _BinnedAP(PairLoss):
@@ -29,15 +59,8 @@ class _BinnedAP(PairLoss):
         self.num_intervals = num_intervals
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
-        """1 − (1/|Ω⁺|)·Σ_z h⁺_z·H⁺_z/H_z, with soft counts h of 1 − cosine in bins, H those up to a bin; a query."""
-        binary = pairs.binary(self.level)
-        distances = binary._replace(scores=binary.scores.clamp(-1, 1) - 1)
-        counts = soft_histogram(distances, Bins(COSINE_RANGE, self.num_intervals))
-        positives = counts[:, 1]
-        up_to = positives.cumsum(dim=1), counts.sum(dim=1).cumsum(dim=1)
-        precision = up_to[0] / up_to[1].clamp(min=1e-12)  # bins before the first item are empty
-        losses = one_minus((precision * positives).sum(dim=1), binary.counts()[:, 1])
-        return losses._replace(values=losses.values.to(pairs.scores.dtype))
+        """The formula with these bins."""
+        return binned_ap_losses(pairs, self.level, self.num_intervals)
 
 
 class FastAP(_BinnedAP):
@@ -120,32 +143,9 @@ class BlackboxAP(PairLoss):
         check_number("margin", margin, least=0)
         self.blackbox_lambda, self.margin = blackbox_lambda, margin
 
-    def losses_of(self, pairs: ScoredPairs, _: Tensor | None = None) -> LossPerQuery:
+    def losses_of(self, pairs: ScoredPairs) -> LossPerQuery:
         """The loss of each query; λ acts on the gradient of the mean over those of them that have a positive."""
-        num_counted = (pairs.binary(self.level).counts()[:, 1] > 0).sum()
-        strength = self.blackbox_lambda / num_counted.clamp(min=1).double()
-        lowered = torch.randn_like(pairs.scores).abs() * (self.margin / 2)  # for all: the order of blocks varies
-        return compute_in_blocks(partial(self.query_losses, strength=strength), pairs, lowered)
-
-    def query_losses(
-        self, pairs: ScoredPairs, lowered: Tensor | None = None, *, strength: float | Tensor | None = None
-    ) -> LossPerQuery:
-        """1 − (1/|Ω⁺|)·Σ_{k ∈ Ω⁺} rank⁺(k)/rank(k), a query.
-
-        ``lowered`` (b, M) is how far positives move down, and negatives up; ``strength`` is λ for the gradient of a
-        query's own loss.
-        """
-        binary = pairs.binary(self.level)
-        positive = binary.positives()
-        by = torch.zeros_like(binary.scores) if lowered is None else lowered
-        shifted_scores = torch.where(positive, binary.scores - by, binary.scores + by)
-        scores = shifted_scores.masked_fill(~binary.valid, -torch.inf)
-        num_candidates = binary.valid.sum(dim=1, keepdim=True)
-        strength = self.blackbox_lambda if strength is None else strength
-        rank: Tensor = _NormalizedRanks.apply(scores, num_candidates.clamp(min=1), strength)
-        among_positives = _ranks(-rank.detach().masked_fill(~positive, torch.inf)) / num_candidates
-        precision = torch.where(positive, among_positives, 0) / rank
-        return one_minus(precision.sum(dim=1), positive.sum(dim=1))
+        return blackbox_ap_losses(pairs, self.level, self.blackbox_lambda, self.margin)
 
 
 def _ranks(scores: Tensor) -> Tensor:
@@ -182,8 +182,8 @@ def fast_ap(
     >>> round(float(fast_ap(torch.tensor([[0.9, 0.2, -0.8]]), torch.tensor([[0, 1, 0]]), level=1)), 3)
     0.5
     """
-    loss = FastAP(num_bins=num_bins)
-    return reduced(loss.query_losses(binary_pairs(scores, levels, level, valid)), reduction)
+    check_integer("num_bins", num_bins)
+    return binned_ap_losses(binary_pairs(scores, levels, level, valid), 1, num_bins).reduced(reduction)
 
 
 def blackbox_ap(
@@ -202,5 +202,7 @@ def blackbox_ap(
     >>> float(blackbox_ap(torch.tensor([[0.9, 0.2]]), torch.tensor([[0, 1]]), level=1, margin=0.0))
     0.5
     """
-    loss = BlackboxAP(blackbox_lambda=blackbox_lambda, margin=margin)
-    return reduced(loss.losses_of(binary_pairs(scores, levels, level, valid)), reduction)
+    check_number("blackbox_lambda", blackbox_lambda, above=0)
+    check_number("margin", margin, least=0)
+    pairs = binary_pairs(scores, levels, level, valid)
+    return blackbox_ap_losses(pairs, 1, blackbox_lambda, margin).reduced(reduction)

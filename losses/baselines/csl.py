@@ -15,9 +15,9 @@ from hiertree.errors import PathError, ShapeError
 from hiertree.metrics.engine.device import sent
 from hiertree.options import check_each, check_number, require
 
+from ..decomposability import ProxyLoss
 from ..pairs.inputs import CheckedPaths, unit_vectors
 from ..pairs.pairs import cosine
-from ..proxies import ProxyLoss
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,7 +15,7 @@ from ..pairs.blocks import LossPerQuery, compute_in_blocks
 from ..pairs.inputs import has_candidate
 from ..pairs.pairs import ScoredPairs, VectorPairs
 from ..tie_aware import bins_over, soft_histogram
-from .triplets import mean_over_triplets
+from .contrastive import mean_over_triplets
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

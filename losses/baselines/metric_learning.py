@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import torch
 from torch import Tensor, nn
 
-from hiertree.errors import OptionError, ShapeError, require_package
+from hiertree.errors import OptionError, ShapeError, nearest_name, require_package
+from hiertree.level_columns import UNKNOWN
 from hiertree.options import check_choice, check_each, check_integer, require
 
 from ..base import LevelLosses, Loss, check_loss
-from ..pairs.inputs import CheckedPaths, checked_paths, finite_vectors, full_mask, has_candidate
+from ..pairs.inputs import CheckedPaths, check_classes, checked_paths, finite_vectors, full_mask, has_candidate
 from ..pairs.one_batch import keep_full_precision
-from ..proxies import check_classes
-from .tree_miner import LIBRARY, TreeMiner, built, library_class, own_if_unknown
 
 if TYPE_CHECKING:
     from .as_metric_learning import MetricLearningLoss
 
 LossFactory: TypeAlias = Callable[[int], nn.Module]
 """Makes a loss for so many classes."""
+LIBRARY = "pytorch_metric_learning"
 Indices: TypeAlias = "tuple[Tensor, ...]"  # as the library returns them: anchors and positives, anchors and negatives
 
 
@@ -38,8 +40,7 @@ class PytorchMetricLearning(Loss):
         embedding_size: d, for such a loss too.
         level: labels are the nodes of this level; None: the finest.
         loss_options: of the named loss; its ``distance`` and ``reducer`` may be names of the library's classes too.
-        miner: the name of a class in ``pytorch_metric_learning.miners``, or an object of one, or a :class:`TreeMiner`,
-            which sees the levels down to ``level``; None: all pairs.
+        miner: the name of a class in ``pytorch_metric_learning.miners``, or an object of one; None: all pairs.
         miner_options: of the named miner.
 
     >>> loss = PytorchMetricLearning("MultiSimilarityLoss", loss_options={"alpha": 2.0}, miner="MultiSimilarityMiner")
@@ -72,12 +73,12 @@ class PytorchMetricLearning(Loss):
         require(isinstance(loss_options, Mapping), "loss_options", loss_options, "a mapping of names to values")
         require(isinstance(miner_options, Mapping), "miner_options", miner_options, "a mapping of names to values")
         parts = {
-            key: built(f"{key}s", loss_options[key], {})
+            key: _built(f"{key}s", loss_options[key], {})
             for key in ("distance", "reducer")
             if isinstance(loss_options.get(key), str)
         }
-        self.loss = built("losses", loss, {**self._sizes(loss, embedding_size), **loss_options, **parts})
-        self.miner = None if miner is None else built("miners", miner, miner_options)
+        self.loss = _built("losses", loss, {**self._sizes(loss, embedding_size), **loss_options, **parts})
+        self.miner = None if miner is None else _built("miners", miner, miner_options)
         self.weights = {type(self.loss).__name__: 1.0}
 
     def terms(
@@ -98,10 +99,9 @@ class PytorchMetricLearning(Loss):
             shapes = [tuple(tensor.shape) for tensor in (vectors, refs)]
             if shapes[0][1] != shapes[1][1]:
                 raise ShapeError(f"embeddings and ref_embeddings of shapes {shapes}", expected="the same d")
-        labels, ref_labels = own_if_unknown(columns[:, -1]), None if ref_columns is None else ref_columns[:, -1]
-        miner_labels = (columns, ref_columns) if isinstance(self.miner, TreeMiner) else (labels, ref_labels)
+        labels, ref_labels = _own_if_unknown(columns[:, -1]), None if ref_columns is None else ref_columns[:, -1]
         with keep_full_precision(vectors.device):
-            indices = self._indices(vectors, refs, *miner_labels, valid)
+            indices = self._indices(vectors, refs, labels, ref_labels, valid)
             value: Tensor = self.loss(vectors, labels, indices, refs, ref_labels)
         return {type(self.loss).__name__: value}
 
@@ -130,7 +130,7 @@ class PytorchMetricLearning(Loss):
         return vectors, CheckedPaths(label_paths.tensor[:, :level], host_ids)
 
     def _sizes(self, loss: Any, embedding_size: int | None) -> dict[str, int]:
-        if not isinstance(loss, str) or not _learns_proxies(library_class("losses", loss)):
+        if not isinstance(loss, str) or not _learns_proxies(_library_class("losses", loss)):
             return {}
         if self.num_classes is None or embedding_size is None:
             raise OptionError(f"{loss}, which learns proxies", expected="level_sizes and embedding_size too")
@@ -242,3 +242,41 @@ def _keep_valid(indices: Indices, mask: Tensor) -> Indices:
         return anchors[valid_triplets], positives[valid_triplets], negatives[valid_triplets]
     pairs = [(a[mask[a, b]], b[mask[a, b]]) for a, b in (indices[:2], indices[2:])]
     return (*pairs[0], *pairs[1])
+
+
+def _own_if_unknown(labels: Tensor) -> Tensor:
+    """The labels, different from each other and from those of references where they are unknown."""
+    own_labels = UNKNOWN - 1 - torch.arange(len(labels), device=labels.device)
+    return torch.where(labels < 0, own_labels, labels)
+
+
+def _library_class(part: str, name: str) -> type:
+    """The class of this name in a part of the library, or an error that names a similar one."""
+    require_package(LIBRARY, extra="interop")
+    module = import_module(f"{LIBRARY}.{part}")
+    class_names = [class_name for class_name, value in vars(module).items() if inspect.isclass(value)]
+    if name in class_names:
+        matching_class: type = getattr(module, name)
+        return matching_class
+    similar_name = nearest_name(name, class_names, cutoff=0.5)
+    remedy = f"did you mean {similar_name!r}?" if similar_name else None
+    raise OptionError(repr(name), expected=f"a class of {LIBRARY}.{part}", remedy=remedy)
+
+
+def _built(part: str, specification: Any, options: Mapping[str, Any]) -> nn.Module:
+    """An object of a named class; an object is returned as it is."""
+    if isinstance(specification, nn.Module):
+        require(not options, "options", options, f"none for a {type(specification).__name__} that is already made")
+        return specification
+    require(
+        isinstance(specification, str),
+        part,
+        specification,
+        f"the name of a class of {LIBRARY}.{part}, or an object of one",
+    )
+    module_class = _library_class(part, specification)
+    try:
+        module: nn.Module = module_class(**options)
+    except TypeError as error:
+        raise OptionError(f"options {sorted(options)} of {specification}", expected=f"its options ({error})") from error
+    return module

@@ -1,1 +1,1 @@
-"""From embeddings and paths to pairs of query and candidate, their soft ranks, and objectives of these ranks."""
+"""From embeddings and paths, or scores and levels, to pairs of query and candidate, and to their soft ranks."""

@@ -12,12 +12,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from hiertree.metrics.engine.blocks import for_each, ranges
+from hiertree.options import check_choice
 
 from .one_batch import OneBatch, first_derivative, keep_full_precision
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 SCORES_KEPT = {"cpu": 1 << 20, "cuda": 1 << 26}  # whose gradients wait for the products with the queries
 SCORES_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}  # of a block: for fewer, operations take as long to start
-FEW_SCORES = 1 << 19  # for which threads are not worth starting
+MOST_ROWS = {"cpu": 128}  # of a block: beyond, small batches take more memory and no less time
+FEW_SCORES = 1 << 17  # for which threads are not worth starting
 
 
 class LossPerQuery(NamedTuple):
@@ -39,7 +41,19 @@ class LossPerQuery(NamedTuple):
         """Mean over the queries that have a loss; 0, still with a graph, when none has."""
         return self.values.sum() / self.counted.sum().clamp(min=1)
 
+    def reduced(self, reduction: str) -> Tensor:
+        """The mean ("mean"), or the loss of each query ("none")."""
+        check_choice("reduction", reduction, Reduction)
+        return self.mean() if reduction == "mean" else self.values
 
+    @classmethod
+    def one_minus(cls, reached: Tensor, best: Tensor) -> LossPerQuery:
+        """1 − reached/best, for queries whose best is above 0."""
+        is_counted = best > 0
+        return cls((1 - reached / torch.where(is_counted, best, 1)) * is_counted, is_counted)
+
+
+Reduction: TypeAlias = Literal["mean", "none"]
 Objective: TypeAlias = Callable[..., LossPerQuery]
 """From the pairs of some queries, and their rows of a tensor where one is given, to their losses."""
 Keep: TypeAlias = Callable[[slice, Tensor], Any]
@@ -210,6 +224,7 @@ def _empty_losses(queries: Tensor) -> LossPerQuery:
 def blocks_of(num_queries: int, num_candidates: int, device: torch.device) -> tuple[int, int]:
     """How many queries a block has, and how many threads compute blocks at the same time."""
     rows = max(1, SCORES_AT_ONCE.get(device.type, SCORES_AT_ONCE["cuda"]) // num_candidates)
+    rows = min(rows, MOST_ROWS.get(device.type, rows))
     if device.type != "cpu" or num_queries * num_candidates < FEW_SCORES:
         return rows, 1  # torch's own operations use all threads, or a GPU
     threads = torch.get_num_threads()

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from hiertree.arrays import as_integer_paths, refuse_containers, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.level_columns import UNKNOWN
 from hiertree.metrics.engine.device import sent
 
 from .one_batch import OneBatch, plain, whole_batch
@@ -172,6 +173,18 @@ def check_same_depth(paths: Tensor, ref_paths: Tensor) -> None:
     if paths.shape[1] != ref_paths.shape[1]:
         shapes = f"{tuple(paths.shape)} and {tuple(ref_paths.shape)}"
         raise ShapeError(f"paths and ref_paths of shapes {shapes}", expected="(B, L) and (M, L) with one L")
+
+
+def check_classes(classes: NDArray[np.int64], num_classes: int, *, expected_for: str = "proxy") -> None:
+    """Refuse, by row, classes that have no proxy, or nothing else that there is one of for each class."""
+    bad = np.flatnonzero((classes < UNKNOWN) | (classes >= num_classes))
+    if len(bad):
+        row = int(bad[0])
+        raise PathError(
+            f"finest id {int(classes[row])} in row {row}",
+            expected=f"ids 0 to {num_classes - 1}, one for each {expected_for}",
+            remedy="take num_classes from the tree that made the paths",
+        )
 
 
 class RowGrades(NamedTuple):

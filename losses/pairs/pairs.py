@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 
 from hiertree import levels as shared_levels
-from hiertree.errors import ShapeError
+from hiertree.arrays import MAX_LEVELS
+from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.level_columns import path_nodes
 from hiertree.options import check_integer, require
 
-from ..kernels.all_pairs import AllPairs
-from ..kernels.base import PairKernel, StepParameters
 from ..kernels.sigmoid_grid import num_cells
 from ..kernels.sorted_pairs import SortedPairs
+from ..kernels.steps import AllPairs, PairKernel, StepParameters
 from .inputs import (
     CheckedPaths,
     GivenLevels,
@@ -34,9 +34,10 @@ from .inputs import (
     checked_mask,
     checked_paths,
     full_mask,
+    real_tensor,
     unit_vectors,
 )
-from .one_batch import OneBatch, keep_full_precision, plain
+from .one_batch import OneBatch, keep_full_precision, plain, whole_batch
 
 PAIR, ITEM, LEVEL, CELL = 12.0, 110.0, 30.0, 200.0
 """Nanoseconds on a CPU, forward and backward: a pair; an item of a sorted row beyond that, for each level; a cell."""
@@ -160,6 +161,48 @@ def pairs_of(
         excludes_self=within_batch and not include_self,
         most_positives=most,
     )
+
+
+def checked_pairs(scores: Any, levels: Any, table: Any, valid: Any) -> tuple[ScoredPairs, Tensor]:
+    """The arguments, checked, as pairs and a table on one device."""
+    scores = whole_batch(real_tensor(scores, "scores"))
+    levels, table = real_tensor(levels, "levels", scores.device), real_tensor(table, "table", scores.device)
+    if scores.ndim != 2 or scores.shape[1] == 0 or levels.shape != scores.shape:
+        shapes = f"{tuple(scores.shape)}, {tuple(levels.shape)}"
+        raise ShapeError(f"scores, levels of shapes {shapes}", expected="one shape (B, M) with M ≥ 1")
+    mask = full_mask(valid, (scores.shape[0], scores.shape[1]), scores.device)
+    if table.ndim != 2 or len(table) != len(scores) or table.shape[1] < 2:
+        raise ShapeError(f"table of shape {tuple(table.shape)}", expected=f"({len(scores)}, L+1) with L ≥ 1")
+    check_scores(scores)
+    bad = ~((table >= 0) & (table < torch.inf)).all(dim=1)
+    if bool(bad.any()):
+        raise OptionError(
+            f"table with {table[bad][0].tolist()} in row {int(bad.nonzero()[0])}", expected="finite numbers ≥ 0"
+        )
+    num_levels = table.shape[1] - 1
+    if num_levels > MAX_LEVELS:
+        raise ShapeError(f"table of {num_levels} levels", expected=f"at most {MAX_LEVELS}", remedy="merge some levels")
+    if levels.is_floating_point() or bool((levels < 0).any() | (levels > num_levels).any()):
+        raise PathError(
+            f"levels of type {levels.dtype} with a table for {num_levels} levels", expected="integers 0 … L"
+        )
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    span = 2 * float(scores.detach().masked_fill(~mask, 0).abs().amax()) if len(scores) else 0.0
+    return ScoredPairs(scores, levels.to(torch.uint8), mask, num_levels, span), table
+
+
+def check_scores(scores: Tensor) -> None:
+    """Refuse scores that are not numbers, by row."""
+    if not bool(scores.isfinite().all()):
+        row = int((~scores.isfinite()).any(dim=1).nonzero()[0])
+        raise EmbeddingError(f"scores hold NaN or infinite values, first in row {row}", expected="finite numbers")
+
+
+def binary_pairs(scores: Any, levels: Any, level: int, valid: Any) -> ScoredPairs:
+    """Pairs of one level: positives are at ``level`` and finer."""
+    check_integer("level", level)
+    scores, positive = real_tensor(scores, "scores"), (real_tensor(levels, "levels") >= level).to(torch.uint8)
+    return checked_pairs(scores, positive, positive.new_ones(*scores.shape[:1], 2), valid)[0]
 
 
 def cosine(queries: Tensor, candidates: Tensor) -> Tensor:

@@ -25,13 +25,13 @@ _ROWS_AT_ONCE = 64
 _LARGEST_MAPPING = 31 << 20  # bytes: glibc does not count larger ones
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-Way: TypeAlias = Literal["in memory", "tiled", "on a device"]
+Ranking: TypeAlias = Literal["whole lists", "tile by tile", "on a device"]
 
 
 class Layout(NamedTuple):
     """How the work is divided."""
 
-    way: Way  # where the scores of a block are held
+    ranking: Ranking  # what scores of a block exist at once, or where
     height: int  # queries multiplied at once, a power of two
     rows: int  # queries in a block, a multiple of the height
 
@@ -83,10 +83,10 @@ def row_ranges(num_rows: int, *, row_bytes: int, threads: int | None = None) -> 
 
 
 @contextmanager
-def block_pool(number: int, *, block_bytes: int) -> Iterator[tuple[ThreadPoolExecutor, int]]:
+def block_pool(num_blocks: int, *, block_bytes: int) -> Iterator[tuple[ThreadPoolExecutor, int]]:
     """A pool that runs as many blocks at once as memory allows, and the number of threads for each block."""
     everyone = num_threads()
-    blocks = max(min(everyone, BUDGET // max(block_bytes, 1), number), 1)
+    blocks = max(min(everyone, BUDGET // max(block_bytes, 1), num_blocks), 1)
     pool = ThreadPoolExecutor(blocks, initializer=_limit_thread)
     try:
         yield pool, -(-everyone // blocks)

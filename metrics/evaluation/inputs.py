@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from typing_extensions import override
-
-from hiertree.arrays import MAX_LEVELS, check_same_rows, shared_paths, to_numpy
+from hiertree.arrays import MAX_LEVELS, check_same_rows, shared_paths
 from hiertree.errors import OptionError, ShapeError
-from hiertree.evaluation_options import RetrievalConventions, Rules
+from hiertree.evaluation_options import RetrievalConventions
 from hiertree.level_columns import LabelNames
 from hiertree.options import is_integer
 
@@ -19,23 +16,17 @@ from ..request import CheckedOptions, MetricRequest
 from ..result import Evaluation
 
 if TYPE_CHECKING:
-    from hiertree.jit import Bools, Floats, Ints
+    from hiertree.jit import Floats, Ints
 
     from ..conventions import RankedBy
     from ..ranking.gallery import Mask
 
-_LABELS_ONLY = ("counts", "query_ids", "gallery_ids", "junk", "distractors")
+_LABELS_ONLY = ("query_ids", "gallery_ids", "junk")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CheckedRetrievalOptions(CheckedOptions, RetrievalConventions):
     """The same of a retrieval by labels."""
-
-    @property
-    @override
-    def rules(self) -> Rules:
-        """Those of the conventions, with the choice of ``counts``."""
-        return super().rules if self.counts is None else replace(super().rules, counts=self.counts)
 
     def refuse_masks(self, context: str) -> None:
         """OptionError for an option that needs labels of rows."""
@@ -61,14 +52,10 @@ class CheckedRetrievalOptions(CheckedOptions, RetrievalConventions):
 class Labels(NamedTuple):
     """Checked labels of a retrieval."""
 
-    query_paths: Ints  # (Q, L)
-    gallery_paths: Ints  # (N, L), those of the queries in self-retrieval; −1 for a distractor
+    query_paths: Ints  # (Q, L); −1 throughout for a query of no class
+    gallery_paths: Ints  # (N, L), those of the queries in self-retrieval; −1 throughout for a distractor
     mask: Mask  # the items that each list excludes
     names: LabelNames
-
-    def rows(self, queries: slice) -> Labels:
-        """The labels for some of the queries."""
-        return self._replace(query_paths=self.query_paths[queries], mask=self.mask.rows(queries))
 
     def evaluation(self, request: MetricRequest, values: Floats, *, ranked_by: RankedBy, **fields: Any) -> Evaluation:
         """The result from values (Q, M), with its card, which has the given fields."""
@@ -91,8 +78,7 @@ def check_inputs(
         missing = gallery_name if gallery is None else "gallery_paths"
         raise OptionError(f"{missing}=None", expected=f"{gallery_name} and gallery_paths together, or neither")
     check_same_rows({query_name: query, "query_paths": query_paths, "query_ids": options.query_ids})
-    item_options = {"gallery_ids": options.gallery_ids, "distractors": options.distractors}
-    check_same_rows({gallery_name: gallery, "gallery_paths": gallery_paths, **item_options})
+    check_same_rows({gallery_name: gallery, "gallery_paths": gallery_paths, "gallery_ids": options.gallery_ids})
     queries = reader(query, name=query_name)
     items = queries if gallery is None else reader(gallery, name=gallery_name)
     labels = checked_labels(query_paths, gallery_paths, len(queries), None if gallery is None else len(items), options)
@@ -110,12 +96,10 @@ def checked_labels(
     """Check the paths of queries and of the gallery, if any, and build the mask of excluded items."""
     from ..ranking.gallery import mask_of  # takes numba with it
 
-    sides, numbers = {"query_paths": query_paths}, {"query_paths": num_queries}
+    labels, counts = {"query_paths": query_paths}, {"query_paths": num_queries}
     if num_items is not None:
-        sides["gallery_paths"], numbers["gallery_paths"] = gallery_paths, num_items
-    distractors = _checked_distractors(options.distractors, num_items)
-    unlabeled = {} if distractors is None else {"gallery_paths": distractors}
-    paths, names = shared_paths(sides, num_items=numbers, unlabeled=unlabeled)
+        labels["gallery_paths"], counts["gallery_paths"] = gallery_paths, num_items
+    paths, names = shared_paths(labels, num_items=counts, may_lack_class=() if num_items is None else [*labels])
     queries, items = paths["query_paths"], paths.get("gallery_paths", paths["query_paths"])
     if num_items is None and num_queries < 2:
         problem = f"self-retrieval among {num_queries} items"
@@ -127,26 +111,21 @@ def checked_labels(
         raise ShapeError(problem, expected=f"{queries.shape[1]}, as query_paths have")
     ids = {"query_ids": options.query_ids, "gallery_ids": options.gallery_ids}
     mask = mask_of(num_queries, num_items, **ids, junk=options.junk, rules=options.rules)
-    sides_in_part = {"queries": queries, "items": items[: num_items or 0]}
-    in_part = {side: int((side_paths[:, -1] < 0).sum()) for side, side_paths in sides_in_part.items()}
-    if counts := " and ".join(f"{number} {side}" for side, number in in_part.items() if number):
-        mask = mask._replace(rule=f"{mask.rule}, {counts} known down to a coarser level")
-    if distractors is not None and distractors.any():
-        items = np.where(distractors[:, None], -1, items)
-        mask = mask._replace(rule=f"{mask.rule}, {distractors.sum()} distractors at level 0")
-    return Labels(queries, items, mask, names)
+    return Labels(queries, items, mask._replace(rule=mask.rule + _note(queries, items[: num_items or 0])), names)
 
 
-def _checked_distractors(distractors: Any, num_items: int | None) -> Bools | None:
-    if distractors is None:
-        return None
-    if num_items is None:
-        raise OptionError("distractors in self-retrieval", expected="a separate gallery, as every query needs a label")
-    marked = to_numpy(distractors)
-    if marked.shape != (num_items,) or marked.dtype != np.bool_:
-        problem = f"distractors of shape {marked.shape} and type {marked.dtype}"
-        raise ShapeError(problem, expected=f"booleans of shape ({num_items},)")
-    return marked
+def _note(queries: Ints, items: Ints) -> str:
+    """How many paths end early, for the convention card."""
+    notes, counts = [], []
+    for paths, role in ((queries, "queries"), (items, "items")):
+        if count := int(((paths[:, -1] < 0) & (paths[:, 0] >= 0)).sum()):
+            counts.append(f"{count} {role}")
+    if counts:
+        notes.append(f"{' and '.join(counts)} known down to a coarser level")
+    for paths, kind in ((queries, "queries of no class"), (items, "distractors at level 0")):
+        if count := int((paths[:, 0] < 0).sum()):
+            notes.append(f"{count} {kind}")
+    return "".join(f", {note}" for note in notes)
 
 
 def checked_num_levels(num_levels: int | None, *, deepest: int) -> int:

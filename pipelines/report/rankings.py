@@ -190,8 +190,8 @@ class RankingGrids:
             length = len(list(group))
             bars.append({"start": start, "length": length, "style": self.styles[level]})
             start += length
-        counts = (f"{number} {self.styles[level].text}" for level, number in sorted(Counter(hit_levels).items())[::-1])
-        return {"bars": bars, "counts": f"Of the first {len(hit_levels)}: {', '.join(counts)}."}
+        counts = [(count, self.styles[level].text) for level, count in sorted(Counter(hit_levels).items())[::-1]]
+        return {"bars": bars, "length": len(hit_levels), "counts": counts}
 
     def _pictured(self, row: int, path: NDArray[np.int32]) -> dict[str, str]:
         """The data URI of an image, empty where there is no picture, and its labels."""

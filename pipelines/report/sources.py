@@ -16,7 +16,7 @@ import numpy as np
 from hiertree.arrays import as_embeddings, as_paths
 from hiertree.errors import CheckpointError, HiertreeError, OptionError, raised_as
 from hiertree.io.files import NOT_UTF8, AnyPath
-from hiertree.io.provenance import MANIFEST, manifest
+from hiertree.io.provenance import MANIFEST, describe_file, manifest
 from hiertree.io.reading import Complaint, read_json_object, read_parquet_frame, read_text, reading_json
 from hiertree.metrics import evaluate
 
@@ -28,7 +28,7 @@ from ..training.recipe.published import PublishedRow, published_rows
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.history import read_history
-from .queries_and_gallery import QueriesAndGallery, have_same_classes, rows_of
+from .queries_and_gallery import QueriesAndGallery, have_same_classes, rows_of, sample_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from hiertree.metrics import ProtocolName
 
 MOST_RUNS = 8
+MOST_QUERIES = 30_000  # of a file, which is measured for the page
 Model = TypeVar("Model", bound="Measurement")
 
 
@@ -52,6 +53,7 @@ class Measurement:
     recipe_text: str = ""  # the experiment as YAML, every setting included; empty if there was none
     command: str  # that gives these numbers again
     manifest: dict[str, Any]  # versions, time and hashes
+    drawn_from: int = 0  # queries of which those were drawn; 0 where all are measured
     published: Sequence[PublishedRow] = ()  # what papers report for its recipe, by the recipe's name
 
     @property
@@ -115,8 +117,20 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
             manifest=read_json_object(folder.path / MANIFEST, **complaint),
             labeled=embeddings,
             command=shlex.join(["hiertree", "train", str(folder.recipe), "--out", f"{folder.path}-again"]),
-            per_query=read_parquet_frame(folder.path / "per_query.parquet", **complaint),
+            per_query=read_per_query(folder.path / "per_query.parquet"),
         )
+
+
+def read_per_query(file: Path) -> pd.DataFrame:
+    """The values of the queries that a run wrote; a CheckpointError if the file is not as the run's manifest has it."""
+    complaint: Complaint = {"expected": "a file of a finished run", "kind": CheckpointError}
+    values = read_parquet_frame(file, **complaint)
+    if (record := file.with_name(MANIFEST)).is_file():
+        with reading_json(record, **complaint) as content:
+            digests = {output["name"]: output["sha256"] for output in content["outputs"]}
+        if digests.get(file.name, digest := describe_file(file)["sha256"]) != digest:
+            raise CheckpointError(f"{file} has changed", expected="the file that the run wrote, as its manifest says")
+    return values.reset_index(drop=True)
 
 
 def _named(measurements: Sequence[Model], names: Sequence[str] = ()) -> dict[str, Model]:
@@ -195,8 +209,10 @@ def read_sources(
     if overrides and not is_run[0]:
         raise OptionError("--set with embeddings", expected="a run", remedy="name the images' folder by --images")
     images: Any = file_options.pop("images", None)
+    alone = len(folders) == 1
     measurements = [
-        read_run(path) if kind_of(path) == "run" else _measured_file(path, **file_options) for path in folders
+        read_run(path) if kind_of(path) == "run" else _measured_file(path, alone=alone, **file_options)
+        for path in folders
     ]
     by_name = _named(measurements, list(folders.values()) if all(folders.values()) else [])
     first = measurements[0]
@@ -253,8 +269,26 @@ def _data_of_run(run: FinishedRun, overrides: Sequence[str]) -> QueriesAndGaller
     return data
 
 
-def _measured_file(file: Path, *, protocol: Any = None, **files: Any) -> Measurement:
+def _drawn(embeddings: LabeledEmbeddings) -> LabeledEmbeddings:
+    """A sample of the queries before the whole gallery; a query that is in it still leaves itself out."""
+    queries = embeddings.queries
+    rows = sample_of(np.arange(len(queries.paths)), MOST_QUERIES)
+    left_out = [[] for _ in rows] if queries.junk is None else [list(queries.junk[row]) for row in rows.tolist()]
+    if not embeddings.separate:
+        left_out = [[*items, row] for items, row in zip(left_out, rows.tolist(), strict=True)]
+    columns: Any = {name: getattr(queries, name) for name in ("embeddings", "paths", "ids", "names")}
+    columns = {name: None if column is None else np.asarray(column)[rows] for name, column in columns.items()}
+    junk = [np.array(items, dtype=np.int64) for items in left_out]
+    items = embeddings.items if embeddings.separate else queries._replace(junk=None)
+    return embeddings._replace(sides=[queries._replace(**columns, junk=junk), items])
+
+
+def _measured_file(file: Path, *, alone: bool, protocol: Any = None, **files: Any) -> Measurement:
     embeddings = read_embeddings(file, **files)
+    num_queries = len(embeddings.queries.paths)
+    is_drawn = alone and protocol is None and num_queries > MOST_QUERIES
+    if is_drawn:
+        embeddings = _drawn(embeddings)
     if embeddings.items.distractors is not None:
         raise OptionError(f"distractors in {file.name}", expected="a gallery of labeled items")
     with naming_files(file, files.get("gallery")):
@@ -268,6 +302,7 @@ def _measured_file(file: Path, *, protocol: Any = None, **files: Any) -> Measure
     return Measurement(
         source=file,
         results={**content, "metrics": content["summary"]},
+        drawn_from=num_queries if is_drawn else 0,
         labeled=embeddings,
         per_query=result.per_query().reset_index(drop=True),
         command=shlex.join(["hiertree", "evaluate", str(file), *words]),

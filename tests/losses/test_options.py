@@ -11,8 +11,8 @@ import torch
 from hiertree import losses
 from hiertree.errors import OptionError
 from hiertree.losses import HAPPIER, ProxyDecomposability, ProxyOptions, ScoreOptions, StepOptions, functional
-from hiertree.losses.pairs.objectives import SupStep
-from hiertree.losses.score_losses import loss_of_scores
+from hiertree.losses.functional import score_options
+from hiertree.losses.pairs.soft_ranks import SupStep
 
 STEP = {"tau": 0.01, "rho": 100.0, "delta": None, "start": 0.5, "offset": None}
 PROXIES = {"eta": 0.05, "centers": 1, "sampled_classes": None}
@@ -47,7 +47,7 @@ def test_help_of_a_loss_names_its_options() -> None:
 
 @pytest.mark.parametrize(
     ("options", "source"),
-    [(StepOptions, SupStep), (ProxyOptions, ProxyDecomposability), (ScoreOptions, loss_of_scores)],
+    [(StepOptions, SupStep), (ProxyOptions, ProxyDecomposability), (ScoreOptions, score_options)],
 )
 def test_what_a_type_checker_reads_is_what_takes_the_options(options: type, source: object) -> None:
     parameters = inspect.signature(source).parameters.values()  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import torch
 from every_loss import CLASSES, LOSSES, SIZE
 from torch import Tensor
 
-from hiertree.losses import CrossBatchMemory, HiMulCon, Loss, PytorchMetricLearning, SupAP, TreeMiner
+from hiertree.losses import CrossBatchMemory, HiMulCon, Loss, PytorchMetricLearning, SupAP
 from hiertree.losses.baselines.metric_learning import as_pytorch_metric_learning
 
 WITH_PROXIES = ("Proxy", "proxies", "centers", "CSL", "softmax", "HAPPIER", "ROD")
@@ -39,7 +39,7 @@ def test_a_loss_of_pairs_takes_an_unknown_rest_for_a_class_of_its_own(name: str)
     more = {
         "HiMulCon": lambda: HiMulCon(2),
         "MultiSimilarityLoss": lambda: PytorchMetricLearning("MultiSimilarityLoss"),
-        "with a miner": lambda: PytorchMetricLearning("TripletMarginLoss", miner=TreeMiner("TripletMarginMiner")),
+        "with a miner": lambda: PytorchMetricLearning("TripletMarginLoss", miner="TripletMarginMiner"),
     }
     results = []
     for side in (paths, unique):

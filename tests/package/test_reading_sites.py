@@ -27,7 +27,6 @@ BESIDE = {
     "pipelines/cli/training.py::compare": "prints what it has just written",
     "pipelines/inference/exporting.py::write_onnx": "what it has just written",
     "pipelines/demo.py::run_demo": "compares bytes with those that it writes",
-    "pipelines/labels/scrape/dump.py::_opened": "inside the blocks of dump_file and shown_blocks",
     "pipelines/labels/scrape/store.py::is_store": "looks at the first bytes",
     "pipelines/local_pages/local_server.py::page_files": "the package's own files",
     "pipelines/local_pages/local_server.py::serve_until_interrupted": "opens a browser",

@@ -1,9 +1,11 @@
-"""Benchmarks whose labels are in lists: of words (``sop``, ``cub``, ``inshop``, ``vehicleid``) or MATLAB's (``cars``).
+"""Benchmarks whose labels are in lists: ``sop``, ``cub``, ``aircraft``, ``inshop``, ``vehicleid`` and ``cars``.
 
 * Oh Song, Xiang, Jegelka and Savarese, *Deep Metric Learning via Lifted Structured Feature Embedding* (CVPR 2016):
   120,053 photographs of 22,634 products; and the retrieval splits of CUB, its first and last 100 classes.
 * Wah, Branson, Welinder, Perona and Belongie, *The Caltech-UCSD Birds-200-2011 Dataset* (2011): 11,788 photographs of
   200 kinds of birds. ``train_test_split.txt``, which is for classification, is not used.
+* Maji, Rahtu, Kannala, Blaschko and Vedaldi, *Fine-Grained Visual Classification of Aircraft* (2013): 10,000
+  photographs of 100 variants.
 * Liu, Luo, Qiu, Wang and Tang, *DeepFashion: Powering Robust Clothes Recognition and Retrieval with Rich Annotations*
   (CVPR 2016): 52,712 photographs of 7,982 clothes.
 * Liu, Tian, Wang, Pang and Huang, *Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles* (CVPR
@@ -28,17 +30,29 @@ from ...io.tables import integer_column, line_names
 from ...options import check_choice
 from ..description import BENCHMARKS, Verify
 from ..image_dataset import ImageDataset
-from ..readers.text_lists import divide_rows, join_lists, read_matlab, read_words, refuse_contradictions, refuse_first
+from ..readers.images import FileImages
+from ..readers.text_lists import (
+    divide_rows,
+    join_lists,
+    read_matlab,
+    read_words,
+    refuse_contradictions,
+    refuse_first,
+    table_of_words,
+    text_lines,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
+    from PIL import Image
 
-SOP, CUB, INSHOP = (BENCHMARKS[name] for name in ("sop", "cub", "inshop"))
+SOP, CUB, AIRCRAFT, INSHOP = (BENCHMARKS[name] for name in ("sop", "cub", "aircraft", "inshop"))
+BANNER = 20  # pixels
 CUB_TRAINING_CLASSES = 100
 INSHOP_LISTS = tuple(f"{folder}list_eval_partition.txt" for folder in ("Anno/", "Eval/", ""))
 INSHOP_IMAGES = ("img", "Img/img", "img_highres", "Img/img_highres")  # where the archives of images are unpacked to
-INSHOP_PARTS = {"queries": "query", "gallery": "gallery"}
+INSHOP_STATUS = {"queries": "query", "gallery": "gallery"}
 TestClasses = Literal[800, 1600, 2400]
 TestGallery = Literal["list", "one-image"]
 VEHICLEID_SIZES = get_args(TestClasses)
@@ -70,9 +84,10 @@ def load_sop(root: AnyPath, split: str = "train", *, verify: Verify = "published
 
 
 def _sop_list(file: Path) -> pd.DataFrame:
-    words = read_words(file, ("image_id", "class_id", "super_class_id", "path"), header=True)
-    numbers = {name: integer_column(words, name, path=file) for name in ("class_id", "super_class_id")}
-    table: pd.DataFrame = words.assign(**numbers, folder=words["path"].str.partition("/")[0])
+    table = read_words(file, ("image_id", "class_id", "super_class_id", "path"), header=True)
+    for name in ("class_id", "super_class_id"):
+        table[name] = integer_column(table, name, path=file)
+    table["folder"] = table["path"].str.partition("/")[0]
     return table
 
 
@@ -101,6 +116,53 @@ def load_cub(root: AnyPath, split: str = "train", *, verify: Verify = "published
     rows = divide_rows(images.assign(name=names.tolist()), row_name, class_ids > CUB_TRAINING_CLASSES, split)
     class_names, paths = rows.table["name"].tolist(), "images/" + rows.table["path"]
     return CUB.listed_dataset(split, rows, [class_names], data_folder, paths, verify=verify)
+
+
+def load_aircraft(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
+    """Read a split of FGVC-Aircraft: manufacturer → family → variant, from its lists of either level.
+
+    As the authors ask, the lowest 20 pixels of each image, a banner with the photographer's name, are cut off.
+
+    Args:
+        root: the folder ``fgvc-aircraft-2013b``, its ``data``, or its parent.
+        split: "train" (the authors' ``trainval``) or "test", of the same variants.
+        verify: as in :func:`hiertree.datasets.load`.
+    """
+    AIRCRAFT.check_options(split, verify)
+    names = ["trainval"] if split == "train" else ["trainval", "test"]
+    lists = [(f"data/images_{level}_{names[-1]}.txt", f"images_{level}_{names[-1]}.txt") for level in AIRCRAFT.levels]
+    *_, file = AIRCRAFT.files(root, *lists)
+    rows = join_lists([file.with_name(f"images_variant_{name}.txt") for name in names], _aircraft)
+    paths = rows.own["path"].tolist()
+    images = AIRCRAFT.image_files(file.parent, paths, lambda row: rows.where(rows.earlier_rows + row))
+    return AIRCRAFT.dataset(
+        split,
+        [rows.table[level].tolist() for level in AIRCRAFT.levels],
+        WithoutBanner(images.root, paths),
+        where=rows.where,
+        earlier_rows=rows.earlier_rows,
+        verify=verify,
+    )
+
+
+def _aircraft(variants: Path) -> pd.DataFrame:
+    """The path of each image and its labels, which may have spaces in them, from a list of each level."""
+    table = None
+    for level in AIRCRAFT.levels[::-1]:
+        file = variants.with_name(variants.name.replace("variant", level))
+        lines = table_of_words(file, ("image", level), [line.split(maxsplit=1) for line in text_lines(file)], 1)
+        if table is not None and lines["image"].tolist() != table["image"].tolist():
+            raise TableError(f"{file}: images differ from {variants.name}", expected="the same, in the same order")
+        table = lines.assign(path="images/" + lines["image"] + ".jpg") if table is None else table.join(lines[level])
+    return table
+
+
+class WithoutBanner(FileImages):
+    """Image files without their lowest pixels."""
+
+    def __getitem__(self, index: int) -> Image.Image:
+        image = super().__getitem__(index)
+        return image.crop((0, 0, image.width, max(1, image.height - BANNER)))
 
 
 def load_inshop(
@@ -136,9 +198,11 @@ def load_inshop(
     folder = next((folder for folder in INSHOP_IMAGES if (data_folder / folder).is_dir()), INSHOP_IMAGES[0])
     names, levels = names.str.replace("^img/", f"{folder}/", regex=True), INSHOP.levels[-len(columns) :]
     status = rows.own["evaluation_status"]
-    parts = {} if split == "train" else {name: np.flatnonzero(status == part) for name, part in INSHOP_PARTS.items()}
+    fields = (
+        {} if split == "train" else {field: np.flatnonzero(status == name) for field, name in INSHOP_STATUS.items()}
+    )
     return INSHOP.listed_dataset(
-        split, rows, columns, data_folder, names, level_names=levels, parts=parts, verify=verify
+        split, rows, columns, data_folder, names, level_names=levels, fields=fields, verify=verify
     )
 
 
@@ -183,19 +247,19 @@ def load_vehicleid(
     data_folder, file = benchmark.files(root, f"train_test_split/{names[-1]}.txt")
     lists = join_lists([file.with_name(f"{name}.txt") for name in names], _vehicles)
     vehicles = lists.table["vehicle"].to_numpy()
-    paths, parts = [f"image/{image.zfill(7)}.jpg" for image in lists.table["image"]], {}
+    paths, fields = [f"image/{image.zfill(7)}.jpg" for image in lists.table["image"]], {}
     if split != "train" and not (split == "test" and gallery == "list"):
         benchmark = replace(benchmark, protocol="vehicleid-one-image")
         own_vehicles = vehicles[lists.earlier_rows :]
         order = np.random.default_rng(seed).permutation(len(own_vehicles))
         one_each = np.sort(order[np.unique(own_vehicles[order], return_index=True)[1]])
-        parts = {"queries": np.setdiff1d(order, one_each), "gallery": one_each}
-    return benchmark.listed_dataset(split, lists, [vehicles], data_folder, paths, parts=parts, verify=verify)
+        fields = {"queries": np.setdiff1d(order, one_each), "gallery": one_each}
+    return benchmark.listed_dataset(split, lists, [vehicles], data_folder, paths, fields=fields, verify=verify)
 
 
 def _vehicles(file: Path) -> pd.DataFrame:
-    words = read_words(file, ("image", "vehicle"))
-    table: pd.DataFrame = words.assign(vehicle=integer_column(words, "vehicle", path=file))
+    table = read_words(file, ("image", "vehicle"))
+    table["vehicle"] = integer_column(table, "vehicle", path=file)
     return table
 
 

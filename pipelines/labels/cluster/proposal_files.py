@@ -32,8 +32,8 @@ from hiertree.io.tables import read_table, write_table
 from ...settings import first_complaint
 from ..encode.hypernyms import ARROW
 from ..encode.place_nouns import KINDS
-from ..label_texts import normalize_label
 from ..landmarks import SEPARATOR, KeptLandmark
+from ..texts import normalize_label
 from .proposing import AssignedCluster, Cluster, LabelPlace, Proposal
 
 _NO_CLUSTER = ("", "-1")  # as HDBSCAN and BERTopic number what is in no cluster

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hiertree.errors import OptionError, ShapeError, TableError
 from hiertree.io.tables import read_table
 
-from ..label_texts import normalize_label
+from ..texts import normalize_label
 from .clustering import silhouettes, unit_centers
 from .embedding import Embedding
 from .proposing import Proposal

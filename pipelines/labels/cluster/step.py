@@ -23,7 +23,8 @@ from ..encode.text_encoders import TextEncoder
 from ..landmarks import DROPPED, LANDMARKS, KeptLandmark, label_counts, label_items, read_kept
 from ..scrape.outcomes import stored_hypernyms
 from ..scrape.store import is_store
-from ..steps import HYPERNYMS, LABELS, REPORT, Count, LabelStep, Seed, StepRecord, hypernyms_of, option
+from ..settings import Count, Seed, option
+from ..steps import HYPERNYMS, LABELS, REPORT, LabelStep, StepRecord, hypernyms_of
 from .clustering import RESTARTS
 from .embedding import embed
 from .proposal_files import (

@@ -16,7 +16,7 @@ from hiertree.errors import OptionError
 from hiertree.io.array_files import reading_arrays
 from hiertree.io.files import AnyPath, replacing
 
-from ..steps import GROWS, Count, FileOrName, Settings, option
+from ..settings import GROWS, Count, FileOrName, Settings, option
 from .place_nouns import PlaceNounEncoder
 from .text_encoders import ClipEncoder, SentenceEncoder, TextEncoder, VectorTable, check_prompts
 

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from hiertree.errors import ReviewError
 
-from ..label_texts import visible
+from ..texts import visible
 from .state import Change, ReviewCluster, State
 
 LONGEST_NAME = 200  # characters

@@ -36,7 +36,7 @@ from ..cluster.proposal_files import read_proposal
 from ..encode.text_encoders import TextEncoder
 from ..landmark_images import ImageFolder
 from ..landmarks import LANDMARKS, KeptLandmark, read_kept
-from ..scrape.titles import PREFIX, landmark_key, landmark_name, page_path
+from ..texts import PREFIX, landmark_key, landmark_name, page_path
 from .actions import Number, StrictModel
 from .results import read_outcome, with_sample, write_review_table
 from .sampling import SAMPLE_SIZE, sample_result

@@ -21,7 +21,7 @@ from ..cluster.naming import propose_names
 from ..cluster.proposing import Proposal
 from ..encode.place_nouns import PlaceNounEncoder
 from ..encode.text_encoders import TextEncoder
-from ..label_texts import visible
+from ..texts import visible
 from .actions import LONGEST_NAME, Accept, Labels, Name, Number, Placement, Sample, Split, StrictModel
 from .log_file import ClusterAction, Event, Header, History, LabelAction, LogAction, LogFile, Redo, Undo, replay
 from .sampling import SAMPLE_SIZE, draw, next_sample

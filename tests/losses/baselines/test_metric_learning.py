@@ -21,7 +21,6 @@ from hiertree.losses import (
     SupAP,
     SupHAP,
     TieAwareAP,
-    TreeMiner,
     as_pytorch_metric_learning,
 )
 
@@ -358,58 +357,3 @@ def test_mined_tuples_are_the_candidates_of_our_losses() -> None:
 def test_proxies_of_our_losses_are_parameters_of_the_librarys() -> None:
     loss = as_pytorch_metric_learning(HAPPIER(6, 5))
     assert [tuple(parameter.shape) for parameter in loss.parameters()] == [(6, 5)]
-
-
-def shared_levels(paths: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return (paths[a] == paths[b]).int().cumprod(dim=1).sum(dim=1)
-
-
-@pytest.mark.parametrize("miner", ["TripletMarginMiner", "MultiSimilarityMiner", "BatchHardMiner"])
-def test_triplets_of_a_tree_have_a_positive_nearer_in_the_tree_than_the_negative(miner: str) -> None:
-    embeddings, paths = batch(num_items=40)
-    anchors, positives, negatives = triplets = TreeMiner(miner)(embeddings, paths)
-    positive_levels, negative_levels = (shared_levels(paths, anchors, partners) for partners in (positives, negatives))
-    assert (positive_levels > negative_levels).all()
-    assert {(2, 1), (2, 0), (1, 0)} <= set(
-        zip(positive_levels.tolist(), negative_levels.tolist(), strict=True)
-    )  # flat miners lack the last
-    assert len(set(zip(*(indices.tolist() for indices in triplets), strict=True))) == len(anchors)
-    flat = getattr(miners, miner)()(embeddings, paths[:, 1])
-    if len(flat) == 3:
-        assert set(zip(*(e.tolist() for e in flat), strict=True)) <= set(
-            zip(*(e.tolist() for e in triplets), strict=True)
-        )
-
-
-def test_triplets_of_a_tree_fit_the_losses_of_both_libraries() -> None:
-    embeddings, paths = batch(num_items=24)
-    references, other_paths = batch(1)
-    miner = TreeMiner("TripletMarginMiner", miner_options={"margin": 0.3})
-    triplets = miner(embeddings, paths)
-    expected = library.TripletMarginLoss()(embeddings, paths[:, 1], triplets)
-    torch.testing.assert_close(PytorchMetricLearning("TripletMarginLoss", miner=miner)(embeddings, paths), expected)
-    valid = torch.zeros(24, 24, dtype=torch.bool)
-    valid[triplets[0], triplets[1]] = valid[triplets[0], triplets[2]] = True
-    torch.testing.assert_close(
-        as_pytorch_metric_learning(SupHAP())(embeddings, paths, triplets), SupHAP()(embeddings, paths, valid=valid)
-    )
-    anchors, positives, negatives = miner(embeddings, paths, references, other_paths)
-    assert positives.max() < len(references)
-    all_paths = torch.cat([paths, other_paths])
-    positive_levels, negative_levels = (
-        shared_levels(all_paths, anchors, 24 + partners) for partners in (positives, negatives)
-    )
-    assert (positive_levels > negative_levels).all()
-    coarse = TreeMiner("TripletMarginMiner", levels=[1])(embeddings, paths)
-    torch.testing.assert_close(coarse, miners.TripletMarginMiner()(embeddings, paths[:, 0]))
-
-
-def test_a_tree_without_triplets_and_levels_that_are_not_there() -> None:
-    anchors, _, _ = TreeMiner("TripletMarginMiner")(torch.eye(3), torch.tensor([[0, 0], [0, 0], [0, 0]]))
-    assert len(anchors) == 0
-    with pytest.raises(OptionError, match="level=3"):
-        TreeMiner("TripletMarginMiner", levels=[3])(*batch())
-    with pytest.raises(OptionError, match="did you mean 'TripletMarginMiner'"):
-        TreeMiner("TripletMarginMine")
-    with pytest.raises(ShapeError, match="as_pytorch_metric_learning"):
-        SupHAP()(*batch(), TreeMiner("TripletMarginMiner")(*batch()))

@@ -15,7 +15,7 @@ from wikimedia.server import FAULTS
 from wikimedia.tools import CONTACT, facts
 
 from hiertree.io.files import prefix_of
-from hiertree.pipelines.labels.export.tables import EXPORTED
+from hiertree.pipelines.labels.export.step import EXPORTED
 from hiertree.pipelines.labels.plan import CLEANED, CLUSTERED
 from hiertree.pipelines.labels.scrape.scraping import STORE
 from hiertree.pipelines.labels.scrape.store import Store

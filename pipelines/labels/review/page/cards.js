@@ -2,6 +2,7 @@
 
 import { count, h } from "./dom.js";
 import { facts, filters, isHit, reasonOf, review } from "./model.js";
+import { addressed } from "./requests.js";
 import * as selection from "./selection.js";
 
 const LABELS_SHOWN = 12;
@@ -97,7 +98,7 @@ function examples(known) {
   if (!named.length) return null;
   return h("div", { class: "examples" },
     images.length ? h("div", { class: "images" }, images.map((example) => h("img", {
-      src: `/images?landmark=${encodeURIComponent(example.landmark)}`, alt: example.name, title: example.name, loading: "lazy", width: 72, height: 72,
+      src: addressed(`/images?landmark=${encodeURIComponent(example.landmark)}`), alt: example.name, title: example.name, loading: "lazy", width: 72, height: 72,
       draggable: false,
     }))) : null,
     h("p", { class: "quiet" }, named.flatMap((example, place) => [place ? " · " : "", linked(example, -1)])));

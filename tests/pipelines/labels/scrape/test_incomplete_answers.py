@@ -14,8 +14,8 @@ from hiertree.pipelines.labels.scrape import action_api
 from hiertree.pipelines.labels.scrape.client import Client, HttpAnswer
 from hiertree.pipelines.labels.scrape.outcomes import tally
 from hiertree.pipelines.labels.scrape.scraping import ask_missing
-from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import Store
+from hiertree.pipelines.labels.settings import ScrapeSettings
 
 A, B = "Category:A", "Category:B"
 Parameters = Mapping[str, str]

@@ -10,7 +10,7 @@ from hiertree.pipelines.labels.scrape.action_api import move_target
 from hiertree.pipelines.labels.scrape.category_page import read_page
 from hiertree.pipelines.labels.scrape.outcomes import outcomes
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
-from hiertree.pipelines.labels.scrape.titles import landmark_key
+from hiertree.pipelines.labels.texts import landmark_key
 
 TEMPLATES = (
     "{{Category redirect|1=New|reason=renamed}}",

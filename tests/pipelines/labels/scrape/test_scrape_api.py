@@ -12,10 +12,10 @@ from wikimedia.world import CommonsPage, entity, recorded, statement
 from hiertree.errors import ScrapeError
 from hiertree.pipelines.labels import CleanSettings, ColumnNames, clean_step, read_kept
 from hiertree.pipelines.labels.landmarks import InstanceValue
-from hiertree.pipelines.labels.scrape.facts import Item, Label, item_fact, label_fact
+from hiertree.pipelines.labels.scrape.action_api import item_fact, label_fact
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
 from hiertree.pipelines.labels.scrape.scraping import read_subjects
-from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
+from hiertree.pipelines.labels.scrape.store import Item, Label, LandmarkRow, Store
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from wikimedia import Wikimedia, World
 from wikimedia.server import FAULTS
 from wikimedia.tools import CONTACT, FakeTime, facts
 
-from hiertree.pipelines.labels.scrape import ScrapeSettings, scrape, status
+from hiertree.pipelines.labels.scrape import scrape, status
 from hiertree.pipelines.labels.scrape.store import Store
+from hiertree.pipelines.labels.settings import ScrapeSettings
 
 LANDMARKS = 2000
 KILLED_BEFORE_THE_ANSWER, KILLED_AFTER_IT = {9, 55, 101}, {31, 78}
