@@ -3,7 +3,8 @@
 All are a :class:`HiertreeError`; those that a caller's values cause are a ValueError too.
 
 A message says what was given, what was expected, and how to fix it, and hides the passwords of URLs. The command line
-prints the message alone and exits with status 2.
+prints the message alone and exits with status 2. Options that would mend something are data, ``choose``: Python and the
+command line spell them each in its way.
 
 >>> from hiertree.errors import OptionError
 >>> raise OptionError("ties='random'", expected="one of 'average', 'index'", remedy="pass ties='average'")
@@ -15,15 +16,17 @@ hiertree.errors.OptionError: ties='random': expected one of 'average', 'index'; 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
 from importlib.util import find_spec
+from typing import TypeAlias
 
 _LONGEST = 960  # characters of a message
 # What torch puts before the message of an error that it raises again for a loader's worker: the worker's traceback.
 _WORKER = re.compile(r"\ACaught \w+ in DataLoader worker.*^hiertree\.errors\.\w+: ", re.DOTALL | re.MULTILINE)
+Choices: TypeAlias = Mapping[str, Sequence[str]]  # options, each with the values that would mend something
 _CREDENTIALS = re.compile(r"(?<=://)[^/?#\s]+@")
 
 
@@ -34,22 +37,49 @@ class HiertreeError(Exception):
         given: what was found; it names the file, row or argument.
         expected: what would have been valid.
         remedy: how to fix it.
+        choose: options that fix it, too.
+
+    >>> print(HierarchyError("two roots", remedy="join them", choose={"forest": ["join"]}))
+    two roots; join them, or pass forest='join'
     """
 
-    def __init__(self, given: str, *, expected: str | None = None, remedy: str | None = None) -> None:
+    def __init__(
+        self, given: str, *, expected: str | None = None, remedy: str | None = None, choose: Choices | None = None
+    ) -> None:
         given = _WORKER.sub("", given).rstrip("\n")
         is_long = len(given) + len(expected or "") + len(remedy or "") > _LONGEST
         self.given = _printable(given, is_long)
         self.expected = None if expected is None else _printable(expected, is_long)
         self.remedy = None if remedy is None else _printable(remedy, is_long)
-        message = self.given if expected is None else f"{self.given}: expected {self.expected}"
-        super().__init__(message if remedy is None else f"{message}; {self.remedy}")
+        self.choose = dict(choose or {})
+        super().__init__(self.message(_as_keyword))
+
+    def message(self, spell: Callable[[str, Sequence[str]], str | None]) -> str:
+        """The message, with options as ``spell(name, values)`` writes them; it leaves out those that are None."""
+        options = [text for name, values in self.choose.items() if (text := spell(name, values)) is not None]
+        remedies = [*filter(None, [self.remedy]), *([f"pass {', or '.join(options)}"] if options else [])]
+        message = self.given if self.expected is None else f"{self.given}: expected {self.expected}"
+        return "; ".join([message, *([", or ".join(remedies)] if remedies else [])])
+
+    def naming(self, source: object, kind: type[HiertreeError] | None = None) -> HiertreeError:
+        """The same error, perhaps of another type, that begins with the file or section that it is about."""
+        problem = f"{source}: {self.given}"
+        return (kind or type(self))(problem, expected=self.expected, remedy=self.remedy, choose=self.choose)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (partial(type(self), expected=self.expected, remedy=self.remedy), (self.given,))
+        return (partial(type(self), expected=self.expected, remedy=self.remedy, choose=self.choose), (self.given,))
 
     def __str__(self) -> str:
         return str(self.args[0])  # KeyError.__str__ would return the repr
+
+
+def _as_keyword(name: str, values: Sequence[str]) -> str:
+    return f"{name}={alternatives(list(map(repr, values)))}"
+
+
+def alternatives(texts: Sequence[str]) -> str:
+    """``a, b or c``."""
+    return " or ".join([*([", ".join(texts[:-1])] if texts[1:] else []), texts[-1]])
 
 
 def _printable(text: str, is_long: bool) -> str:

@@ -1,7 +1,7 @@
 """Self-contained HTML pages: a package's ``page.html`` filled in, with its script, pictures and drawings.
 
-matplotlib draws with placeholder colors, which become CSS: ``currentColor`` for ink, ``var(--run-1)`` … for the runs.
-The same numbers give the same bytes.
+matplotlib's drawings are images inside the page, whose style inverts their lightness in the dark. The same numbers give
+the same bytes.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import base64
 import hashlib
 import html
 import re
+import warnings
 from collections.abc import Mapping
 from functools import partial
 from importlib.resources import files as resources
-from io import BytesIO, StringIO
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,19 +23,13 @@ if TYPE_CHECKING:
     from PIL import Image
 
 LARGEST_SIDE = 160  # pixels of a picture inside a page
-COLORS = 6  # of runs, in the page's style
-INK = "#010203"
+RUN_COLORS = ("#64748b", "#5747b8", "#0f766e", "#a3386c", "#8a5a14", "#2563a8")  # as page.css has them, in the light
 STYLE: Any = {  # matplotlib types its keys one by one, and each release has others
     "svg.fonttype": "none",
     "svg.hashsalt": "hiertree",
     "text.usetex": False,
     "text.parse_math": False,
     "font.size": 11,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "text.color": INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.linewidth": 0.6,
@@ -101,30 +96,13 @@ def data_uri(image: Image.Image, *, largest_side: int = LARGEST_SIDE) -> str:
     return f"data:image/{'png' if small else 'jpeg'};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
 
 
-def run_color(color: int) -> str:
-    """The color of a run by its number, from 0."""
-    return f"#0000{color % COLORS + 16:02x}"
-
-
-def inline_svg(figure: Figure, *, name: str) -> str:
-    """The ``<svg>`` element of a figure that was drawn with :data:`STYLE` and :func:`run_color`, in the page's colors.
-
-    Its ids are made of the name, so that no other figure of the page has them.
-    """
-    prefix, text = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-"), StringIO()
-    figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    svg = text.getvalue()
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    svg = re.sub(r"<[^>]*>", lambda tag: _adapt_tag(tag[0], prefix), svg)  # labels, which stand between tags, stay
-    svg = re.sub(r'<svg([^>]*?) height="[^"]*"([^>]*?) width="[^"]*"', r"<svg\1\2", svg, count=1)
-    return svg.replace("<svg", '<svg aria-hidden="true"', 1).strip()
-
-
-def _adapt_tag(tag: str, prefix: str) -> str:
-    """A tag of a drawing with the page's colors, and ids of its own."""
-    colored = re.sub(r"#0000([0-9a-f]{2})\b", lambda found: f"var(--run-{int(found[1], 16) - 15})", tag)
-    markup = re.sub(r'\bid="', f'id="{prefix}-', colored.replace(INK, "currentColor"))
-    return re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}-", markup)
+def figure_uri(figure: Figure) -> str:
+    """A figure that was drawn with :data:`STYLE` as the data URI of an SVG, whose letters the browser draws."""
+    drawing = BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        figure.savefig(drawing, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    return f"data:image/svg+xml;base64,{base64.b64encode(drawing.getvalue()).decode('ascii')}"
 
 
 def markdown_text(text: str) -> str:

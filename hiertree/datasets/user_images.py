@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -16,14 +17,13 @@ from ..io.tables import line_names, read_table
 from ..options import check_choice, check_integer
 from ..tree.formats import check_level_columns
 from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, even_depths
-from .duplicate_images import check_duplicates
 from .image_dataset import ImageDataset
-from .labels_to_paths import Labeled, label_paths
-from .readers.file_names import image_files, inside, missing_files
-from .readers.images import FileImages
+from .labels_to_paths import Labeled, composed, label_paths
+from .readers.images import FileImages, image_files, inside, missing_files
 from .splits import HoldoutBy, held_out_rows, names_of_split, rows_of_split, split_to_measure, splits_before
 
 OnBadImage = Literal["error", "skip"]
+_log = logging.getLogger(__name__)
 
 
 def load_folder(
@@ -77,21 +77,15 @@ def load_folder(
     earlier_folders = [] if reads_root else _folders_of_earlier_splits(Path(root), split_folder.name)
     label_rows, earlier_rows = _rows_of_folders(names, earlier_folders, split_folder, uneven)
     if holdout is not None:
-        part, earlier_part = held_out_rows(label_rows, split, share=holdout, by=holdout_by, seed=seed)
-        earlier_rows = [label_rows[row] for row in earlier_part]
-        names, label_rows = [names[row] for row in part], [label_rows[row] for row in part]
+        rows, train_rows = held_out_rows(label_rows, split, fraction=holdout, by=holdout_by, seed=seed)
+        earlier_rows = [label_rows[row] for row in train_rows]
+        names, label_rows = [names[row] for row in rows], [label_rows[row] for row in rows]
     if levels is not None and (isinstance(levels, str) or len(levels) != len(label_rows[0])):
         problem = f"levels={levels!r} for folders such as {'/'.join(map(str, label_rows[0]))}"
         raise OptionError(problem, expected=f"{len(label_rows[0])} names, one for each folder on the way to an image")
-    places = [*map(str, earlier_rows), *(f"{split_folder / name}" for name in names)]
-    labeling = label_paths(
-        list(zip(*earlier_rows, *label_rows, strict=True)),
-        level_names=levels,
-        leaf="path",
-        uneven=uneven,
-        where=places.__getitem__,
-        earlier_rows=len(earlier_rows),
-    )
+    row_names = [*map(str, earlier_rows), *(f"{split_folder / name}" for name in names)]
+    columns = list(zip(*earlier_rows, *label_rows, strict=True))
+    labeling = label_paths(columns, levels, row_names.__getitem__, len(earlier_rows), leaf="path", uneven=uneven)
     return _dataset(Path(root).resolve().name, split, labeling, FileImages(split_folder, names), on_bad_image)
 
 
@@ -102,7 +96,6 @@ def _dataset(
     dataset = ImageDataset(name=name, split=split or "all", images=images, **labeling._asdict())
     if on_bad_image == "skip":
         dataset = dataset.drop_unreadable_images()
-    check_duplicates(dataset, on_duplicates="warn")
     return dataset
 
 
@@ -135,11 +128,11 @@ def _rows_of_folders(
 
     Without a policy ``uneven``, images of several depths are refused, and earlier folders of another depth left out.
     """
-    rows: list[Row] = [tuple(name.split("/")[:-1]) for name in names]
+    rows: list[Row] = [tuple(map(composed, name.split("/")[:-1])) for name in names]
     if () in rows:
         problem = f"{folder / names[rows.index(())]} lies in no folder of a label"
         raise UnevenDepthError(problem, expected="images in folders named after their labels")
-    earlier_rows: list[Row] = [tuple(path.split("/")) for path in earlier_folders if path]
+    earlier_rows: list[Row] = [tuple(map(composed, path.split("/"))) for path in earlier_folders if path]
     if uneven == "error":
         depths = [len(row) for row in rows]
         shallow, deep = names[depths.index(min(depths))], names[depths.index(max(depths))]
@@ -147,7 +140,7 @@ def _rows_of_folders(
             raise UnevenDepthError(
                 f"{folder}: {shallow!r} is {min(depths)} folders deep, {deep!r} {max(depths)}",
                 expected="images of one depth",
-                remedy="pass uneven='pad' (repeat the deepest label), 'truncate' (cut at the shallowest) or 'unknown'",
+                choose={"uneven": get_args(Uneven)[1:]},
             )
         earlier_rows = [row for row in earlier_rows if len(row) == depths[0]]
     with naming_file(folder):
@@ -220,25 +213,21 @@ def load_table(
     if holdout is None:
         rows, earlier_rows = rows_of_split(table, split, split_column, file)
     elif split_column is None:
-        classes: list[Row] = list(zip(*(table[level] for level in levels), strict=True))
-        parts = held_out_rows(classes, split, share=holdout, by=holdout_by, seed=seed)
-        rows, earlier_rows = (np.array(part, dtype=np.int64) for part in parts)
+        classes: list[Row] = [
+            tuple(map(composed, row)) for row in zip(*(table[level] for level in levels), strict=True)
+        ]
+        drawn_rows = held_out_rows(classes, split, fraction=holdout, by=holdout_by, seed=seed)
+        rows, earlier_rows = (np.array(drawn, dtype=np.int64) for drawn in drawn_rows)
     else:
         raise OptionError(f"holdout={holdout} with the split column {split_column!r}", expected="one of them")
     joint_table, table = table.iloc[[*earlier_rows, *rows]], table.iloc[rows]
-    names = list(inside(table[image].tolist(), line_names(table, file)))
+    names = list(inside(table[image].tolist(), folder, line_names(table, file)))
     if on_bad_image == "error":
         require_files(folder, list(dict.fromkeys(names)), "correct root or the table, or pass on_bad_image='skip'")
-    labels = [joint_table[level].to_numpy(dtype=object) for level in levels]
-    labeling = label_paths(
-        labels,
-        level_names=levels,
-        leaf=leaf,
-        uneven=uneven,
-        gaps=gaps,
-        where=line_names(joint_table, file),
-        earlier_rows=len(earlier_rows),
-    )
+    if count := len(names) - len(set(names)):
+        _log.warning("%s: %d of %d rows repeat a file; metrics on such a split are too high", file, count, len(names))
+    labels, where = [joint_table[level].to_numpy(dtype=object) for level in levels], line_names(joint_table, file)
+    labeling = label_paths(labels, levels, where, len(earlier_rows), leaf=leaf, uneven=uneven, gaps=gaps)
     return _dataset(file.stem, split, labeling, FileImages(folder, names), on_bad_image)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Iterator
 from heapq import heapreplace
-from itertools import combinations
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -79,7 +81,11 @@ class ClassBalancedSampler(PlannedBatches):
     def __len__(self) -> int:
         return self._length
 
-    def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
+    def _batches(self, start: int, stop: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        return self._items_of_plan(self._plan(generator), generator)[start:stop]
+
+    def _plan(self, generator: np.random.Generator) -> NDArray[np.int64]:
+        """The classes of every batch, (len(self), classes_per_batch)."""
         if self.visits == "even":
             return _draw_in_turn(len(self._class_sizes), self.classes_per_batch, len(self), generator)
         stays = _draw_stays(self._visits, self.classes_per_batch, generator)
@@ -181,9 +187,9 @@ class SuperCategoryPairSampler(PlannedBatches):
             remedy = self._remedy_for_more_classes(f"pass batch_size ≤ {largest_size}, small_supers='drop' or")
             raise OptionError(problem, expected="the same number of classes in every super-category", remedy=remedy)
         self.supers_left_out: list[int] = ids[~large].tolist()
-        self._classes_of_super = [classes[number] for number in np.flatnonzero(large)]
+        self._classes_of_super = [classes[index] for index in np.flatnonzero(large)]
         if self.supers_left_out:
-            items = sum(int(self._class_sizes[classes[number]].sum()) for number in np.flatnonzero(~large))
+            items = sum(int(self._class_sizes[classes[index]].sum()) for index in np.flatnonzero(~large))
             left_out, count = some_of(self.supers_left_out), len(self.supers_left_out)
             problem = f"{count} of {len(ids)} super-categories left out ({left_out}; {items} items)"
             warnings.warn(f"{problem}: fewer than {half} classes", UserWarning, stacklevel=3)
@@ -207,43 +213,68 @@ class SuperCategoryPairSampler(PlannedBatches):
             raise OptionError(f"{len(ids)} super-categories at level {super_level}", expected="at least two")
         return ids, np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
 
-    def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
-        pairs = np.array(list(combinations(range(len(self._classes_of_super)), 2)))
-        order = generator.permutation(np.repeat(pairs, self.batches_per_pair, axis=0))
-        half = self.classes_per_batch // 2
-        class_plan = np.empty((len(order), 2, half), dtype=np.int64)
-        for number, classes in enumerate(self._classes_of_super):
-            mask = order == number
-            class_plan[mask] = classes[_draw_in_turn(len(classes), half, int(mask.sum()), generator)]
-        return class_plan.reshape(len(order), -1)
+    def _batches(self, start: int, stop: int, generator: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+        """Pair by pair: an epoch of many super-categories has more batches than memory holds."""
+        supers = range(len(self._classes_of_super))
+        order = generator.permutation(len(self))
+        shuffled, half = self._shuffled_items(generator), self.classes_per_batch // 2
+        generators = generator.spawn(len(supers))
+        pairs, of_batch = np.stack(np.triu_indices(len(supers), k=1), axis=1), order // self.batches_per_pair
+        visits_before = np.bincount(pairs[of_batch[:start]].ravel(), minlength=len(supers)).tolist()
+        draws = [
+            islice(_draws(len(self._classes_of_super[index]), half, generators[index]), before, None)
+            for index, before in enumerate(visits_before)
+        ]
+        for batch in range(start, stop):
+            pair = pairs[of_batch[batch]].tolist()
+            visits = [next(draws[index]) for index in pair]
+            classes = [self._classes_of_super[index][visit[:, 0]] for index, visit in zip(pair, visits, strict=True)]
+            yield self._items_of_visits(np.concatenate(classes), np.concatenate(visits)[:, 1], shuffled)
+
+
+def _rounds(count: int, per_batch: int, generator: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+    """Endless permutations of the numbers below ``count``, of which no batch, cut from them in a row, repeats one.
+
+    Where a batch spans two rounds, the second begins with numbers that it lacks.
+    """
+    order, overlap = np.arange(0), 0
+    while True:
+        previous_order, order = order, generator.permutation(count)
+        if overlap:
+            is_new = ~np.isin(order, previous_order[-overlap:])
+            lacking = np.flatnonzero(is_new)[: per_batch - overlap]
+            order = np.concatenate([order[lacking], np.delete(order, lacking)])
+        yield order
+        overlap = (overlap + count) % per_batch
 
 
 def _draw_in_turn(count: int, per_batch: int, batches: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """(batches, per_batch) numbers below ``count``: all are drawn before any recurs, and none recurs within a batch.
-
-    Each round is a new permutation. Where a batch spans two rounds, the second begins with numbers that it lacks.
-    """
-    numbers = np.empty(batches * per_batch + count, dtype=np.int64)
-    for start in range(0, batches * per_batch, count):
-        order = generator.permutation(count)
-        num_of_batch = start % per_batch
-        if num_of_batch:
-            lacking = np.flatnonzero(~np.isin(order, numbers[start - num_of_batch : start]))[: per_batch - num_of_batch]
-            order = np.concatenate([order[lacking], np.delete(order, lacking)])
-        numbers[start : start + count] = order
+    """(batches, per_batch) numbers below ``count``: all are drawn before any recurs, and none recurs within a batch."""
+    num_rounds = math.ceil(batches * per_batch / count)
+    numbers = np.concatenate(list(islice(_rounds(count, per_batch, generator), num_rounds)))
     return numbers[: batches * per_batch].reshape(batches, per_batch)
+
+
+def _draws(count: int, per_batch: int, generator: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+    """As :func:`_draw_in_turn`, batch by batch without end: (per_batch, 2), each number with its round from 0."""
+    waiting = np.empty((0, 2), np.int64)
+    for index, order in enumerate(_rounds(count, per_batch, generator)):
+        waiting = np.concatenate([waiting, np.stack([order, np.full(count, index)], axis=1)])
+        end = len(waiting) // per_batch * per_batch
+        yield from waiting[:end].reshape(-1, per_batch, 2)
+        waiting = waiting[end:]
 
 
 def _draw_stays(visits: NDArray[np.int64], per_batch: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """(batches, per_batch) classes, each in successive batches, in whose place then comes the next of a random order.
 
-    The plan ends with the first place that no class is left to take.
+    The plan ends with the first slot that no class is left to take.
     """
-    places: list[list[int]] = [[] for _ in range(per_batch)]
-    free = [(0, place) for place in range(per_batch)]  # a heap: the batch from which each place is free
-    for number in generator.permutation(len(visits)).tolist():
-        batch, place = free[0]
-        places[place].append(number)
-        heapreplace(free, (batch + int(visits[number]), place))
+    stays_of_slot: list[list[int]] = [[] for _ in range(per_batch)]
+    free = [(0, slot) for slot in range(per_batch)]  # a heap: the batch from which each slot is free
+    for label in generator.permutation(len(visits)).tolist():
+        batch, slot = free[0]
+        stays_of_slot[slot].append(label)
+        heapreplace(free, (batch + int(visits[label]), slot))
     batches = free[0][0]
-    return np.stack([np.repeat(stays, visits[stays])[:batches] for stays in places], axis=1)
+    return np.stack([np.repeat(stays, visits[stays])[:batches] for stays in stays_of_slot], axis=1)

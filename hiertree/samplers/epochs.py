@@ -1,10 +1,10 @@
-"""The base of all samplers: an epoch planned at once, its state, and one process's share of its batches."""
+"""The base of all samplers: the batches of an epoch, its state, and one process's share of its batches."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
@@ -91,8 +91,8 @@ class PlannedBatches(BatchSampler, ABC):
         return max(1, int(self._shown_of_class.sum()) // self.batch_size)
 
     @abstractmethod
-    def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
-        """The classes of every batch, (len(self), classes_per_batch)."""
+    def _batches(self, start: int, stop: int, generator: np.random.Generator) -> Iterable[NDArray[np.int64]]:
+        """The items of the epoch's batches from ``start`` to before ``stop``."""
 
     def __iter__(self) -> Iterator[list[int]]:
         return self.next_epoch(stop=len(self))
@@ -102,8 +102,8 @@ class PlannedBatches(BatchSampler, ABC):
         if self._is_begun:
             self._go_to(self._epoch + 1, 0)
         self._is_begun = True
-        start = self._start
-        for position, batch in enumerate(self._plan()[start:stop], start=start + 1):
+        start, generator = self._start, np.random.default_rng([self.seed, self._epoch])
+        for position, batch in enumerate(self._batches(start, stop, generator), start=start + 1):
             self._position = position
             yield batch.tolist()
 
@@ -160,23 +160,29 @@ class PlannedBatches(BatchSampler, ABC):
         alternative = "small_classes='replace'" if self._small_classes == "drop" else "a larger images_per_class"
         return f"{remedy} {alternative}"
 
-    def _plan(self) -> NDArray[np.int64]:
-        """Items of every batch of the epoch, (len(self), batch_size).
+    def _items_of_plan(self, plan: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
+        """The items of whole batches, (batches, batch_size), from their classes, (batches, classes_per_batch)."""
+        import pandas as pd
+
+        classes = plan.ravel()
+        visits = pd.Series(classes).groupby(classes).cumcount().to_numpy()
+        return self._items_of_visits(classes, visits, self._shuffled_items(generator)).reshape(-1, self.batch_size)
+
+    def _shuffled_items(self, generator: np.random.Generator) -> NDArray[np.int64]:
+        """The items class by class, those of each class in random order."""
+        shuffled = generator.permutation(len(self._items))
+        return self._items[shuffled[np.argsort(self._class_of_item[shuffled], kind="stable")]]
+
+    def _items_of_visits(
+        self, classes: NDArray[np.int64], visits: NDArray[np.int64], shuffled: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The items of visits to classes, each the v-th to its class, v from 0.
 
         An epoch shows the first ``_shown_of_class`` of each class's shuffled items. Arranged as a circle, the v-th
         visit to the class takes the v-th run of ``images_per_class`` of them.
         """
-        import pandas as pd
-
-        generator = np.random.default_rng([self.seed, self._epoch])
-        classes = self._plan_classes(generator).ravel()
-        shuffled = generator.permutation(len(self._items))
-        shuffled = shuffled[np.argsort(self._class_of_item[shuffled], kind="stable")]
-        visits = pd.Series(classes).groupby(classes).cumcount().to_numpy()
         offsets = visits[:, None] * self.images_per_class + np.arange(self.images_per_class)
-        places = self._first_of_class[classes, None] + offsets % self._shown_of_class[classes, None]
-        batches: NDArray[np.int64] = self._items[shuffled[places]].reshape(-1, self.batch_size)
-        return batches
+        return shuffled[self._first_of_class[classes, None] + offsets % self._shown_of_class[classes, None]].ravel()
 
 
 def _epoch_and_batch(state: object, *, limit: int) -> tuple[int, int]:
@@ -280,11 +286,11 @@ class DistributedBatches(BatchSampler):
         return len(self.planned) // self._stride
 
     def __iter__(self) -> Iterator[list[int]]:
-        for number, batch in enumerate(self.planned.next_epoch(stop=self._stride * len(self))):
+        for index, batch in enumerate(self.planned.next_epoch(stop=self._stride * len(self))):
             if self.share == "split":
                 size = len(batch) // self.world_size
                 yield batch[self.rank * size : (self.rank + 1) * size]
-            elif self.share == "replicate" or number % self.world_size == self.rank:
+            elif self.share == "replicate" or index % self.world_size == self.rank:
                 yield batch
 
     def set_epoch(self, epoch: int) -> None:

@@ -81,8 +81,9 @@ class TreeSampler(PlannedBatches):
             remedy = f"pass batch_size={largest_cost * self.images_per_class} or more, or smaller images_per_class"
             raise OptionError(f"batches of {self.classes_per_batch} classes", expected=expected, remedy=remedy)
 
-    def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
-        return closed_batches(self._tree, self.classes_per_batch, len(self), generator)
+    def _batches(self, start: int, stop: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        plan = closed_batches(self._tree, self.classes_per_batch, len(self), generator)
+        return self._items_of_plan(plan, generator)[start:stop]
 
 
 class ClassTree:
@@ -105,8 +106,8 @@ class ClassTree:
         self.children = children
         self.child_costs = [[self.cost[child] for child in siblings] for siblings in children]
         self.classes_before = [[0, *accumulate(classes[child] for child in siblings)] for siblings in children]
-        self.place = {child: place for siblings in children for place, child in enumerate(siblings)}
-        self.class_of = {leaf: number for number, leaf in enumerate(self.nodes[:, -1].tolist())}
+        self.rank = {child: rank for siblings in children for rank, child in enumerate(siblings)}
+        self.class_of = {leaf: label for label, leaf in enumerate(self.nodes[:, -1].tolist())}
         self.path_of_class: list[list[int]] = self.nodes.tolist()
 
     def cheapest_other(self, node: int, child: int) -> int:
@@ -114,7 +115,7 @@ class ClassTree:
         costs = self.child_costs[node]
         if len(costs) < 2:
             return 0
-        return costs[1] if self.place[child] == 0 else costs[0]
+        return costs[1] if self.rank[child] == 0 else costs[0]
 
     def cost_from(self, path: list[int], depth: int) -> int:
         """The cost of choosing a class whose path is already chosen down to ``depth``; −1: not even the root is."""
@@ -133,9 +134,9 @@ class ClosedChoice:
         self._chosen: set[int] = set()
         self.classes: list[int] = []
 
-    def add(self, number: int) -> bool:
+    def add(self, label: int) -> bool:
         """Choose a class and those that it requires; return False and choose none if the budget is too small."""
-        tree, path = self.tree, self.tree.path_of_class[number]
+        tree, path = self.tree, self.tree.path_of_class[label]
         depth = next((at for at in reversed(range(len(path))) if path[at] in self._chosen), -1)
         if depth == len(path) - 1:
             return True
@@ -153,7 +154,7 @@ class ClosedChoice:
         """Choose classes below another child of the node within the slack; return the rest of it."""
         tree = self.tree
         smallest_cost = tree.cheapest_other(node, child)
-        sibling = self._draw(node, smallest_cost + slack, besides=tree.place[child])
+        sibling = self._draw(node, smallest_cost + slack, besides=tree.rank[child])
         return self._fill(sibling, slack - (tree.cost[sibling] - smallest_cost))
 
     def _fill(self, node: int, slack: int) -> int:
@@ -193,7 +194,7 @@ def closed_batches(tree: ClassTree, per_batch: int, batches: int, generator: np.
     visits = np.empty((batches, per_batch), dtype=np.int64)
     waiting: deque[int] = deque()
     draws = _uniform(generator)
-    for number in range(batches):
+    for batch in range(batches):
         choice = ClosedChoice(tree, per_batch, draws)
         passed: list[int] = []
         for _ in range(LOOKAHEAD * per_batch):
@@ -206,7 +207,7 @@ def closed_batches(tree: ClassTree, per_batch: int, batches: int, generator: np.
                 passed.append(candidate)
         waiting.extendleft(reversed(passed))
         repeats = generator.permutation(choice.classes)
-        visits[number] = np.resize(np.concatenate([choice.classes, repeats]), per_batch)
+        visits[batch] = np.resize(np.concatenate([choice.classes, repeats]), per_batch)
     return visits
 
 

@@ -64,13 +64,13 @@ def _keep_one_parent(
     no_branch = max(degree for _, degree in graph.out_degree()) == 1
     if policy == "error" or no_branch or leaves < least_leaves:
         parents = some_of(sorted(graph.predecessors(multiparent_nodes[0]), key=str))
-        remedy = "pass multiple_parents='first' or 'shortest' to keep one of them"
+        problem = f"the graph: {multiparent_nodes[0]!r} has the parents {parents}"
+        expected, choose = "one parent per node", {"multiple_parents": ["first", "shortest"]}
         if no_branch or leaves < max(roots, least_leaves):
             counts = "no node has two children" if no_branch else f"roots: {roots}, leaves: {leaves}"
-            remedy = f"{counts}: the edges seem to lead from child to parent; "
-            remedy += "pass direction='child-parent', or 'parent-child' if that was given or is meant"
-        problem = f"the graph: {multiparent_nodes[0]!r} has the parents {parents}"
-        raise NotATreeError(problem, expected="one parent per node", remedy=remedy)
+            expected += f" ({counts}: the edges seem to lead from child to parent)"
+            choose = {"direction": ["child-parent", "parent-child"]}
+        raise NotATreeError(problem, expected=expected, choose=choose)
     return _kept_edges(graph, policy, inner_leaves)
 
 
@@ -115,8 +115,8 @@ def _keep_one_root(graph: nx.DiGraph[Any], policy: Forest) -> tuple[nx.DiGraph[A
         return graph, roots[0]
     if policy == "error":
         problem = f"the graph has {len(roots)} roots: {some_of(roots)}"
-        remedy = "pass forest='join' to make them the labels of level 1, or add an edge from one root to each"
-        raise NotATreeError(problem, expected="one node without a parent", remedy=remedy)
+        remedy, choose = "add an edge from one root to each", {"forest": ["join"]}
+        raise NotATreeError(problem, expected="one node without a parent", remedy=remedy, choose=choose)
     joined_graph, new_root = graph.copy(), object()  # equal to no node of the graph
     joined_graph.add_edges_from((new_root, root) for root in roots)
     return joined_graph, new_root
@@ -213,7 +213,7 @@ def _labels_of_nodes(
     graph: nx.DiGraph[Any], labels: Mapping[Hashable, Hashable], homonyms: SiblingHomonyms
 ) -> dict[Hashable, Hashable]:
     """The label of each node, different for the children of one node."""
-    label_of = {node: plain_label(labels.get(node, graph.nodes[node].get("label", node))) for node in graph}
+    label_of = {node: plain_label(labels.get(node, _label_of(graph.nodes[node], node))) for node in graph}
     for parent_node in graph:
         children = list(graph.successors(parent_node))
         for node in children:
@@ -225,9 +225,13 @@ def _labels_of_nodes(
         if len({label_of[node] for node in children}) < len(children):
             twin_labels = {label_of[node] for node in twins}
             problem = f"the nodes {some_of(twins)} below {parent_node!r} are called {some_of(twin_labels)}"
-            remedy = "pass homonyms='rename' to add to each its node, or rename them by labels"
-            raise NotATreeError(problem, expected="children of different labels", remedy=remedy)
+            raise NotATreeError(problem, expected="children of different labels", choose={"homonyms": ["rename"]})
     return label_of
+
+
+def _label_of(attributes: Mapping[str, Any], node: Hashable) -> Hashable:
+    """Its attribute ``label``, or ``name``, as igraph, Gephi and Cytoscape write them, or the node itself."""
+    return next((attributes[name] for name in ("label", "name") if name in attributes), node)
 
 
 def graph_of_edges(edges: Any, direction: Direction) -> nx.DiGraph[Any]:

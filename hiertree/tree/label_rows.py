@@ -6,28 +6,30 @@ numbered from 0 in order of first appearance.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import MAX_LEVELS, to_numpy
 from ..errors import DuplicateLeafError, EmptyLabelError, HierarchyError, InputError, NotATreeError, UnevenDepthError
-from ..io.tables import is_frame, is_missing
-from ..level_columns import UNKNOWN
-from ..options import check_choice
+from ..io.tables import is_empty, is_frame, label_text
+from ..level_columns import UNKNOWN, path_separator, split_names, split_path
+from ..options import Uneven, check_choice, require
 
+_log = logging.getLogger(__name__)
 Row: TypeAlias = tuple[Hashable, ...]
 Where: TypeAlias = Callable[[int], str]
 Nested: TypeAlias = "dict[Hashable, Nested | list[Hashable]]"
-Uneven = Literal["error", "pad", "truncate", "unknown"]
 Repeats = Literal["error", "merge"]
 Homonyms = Literal["separate", "error"]
 LeafKey = Literal["label", "path"]
 Gaps = Literal["error", "above", "below"]
+_EVEN = get_args(Uneven)[1:]
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")  # NUL, and what stands for bytes that are not UTF-8
 
 
@@ -39,6 +41,7 @@ class RowPolicies(TypedDict, total=False):
     repeats: Repeats
     homonyms: Homonyms
     gaps: Gaps
+    separator: str | None
 
 
 def check_row_policies(
@@ -48,8 +51,10 @@ def check_row_policies(
     repeats: Repeats = "error",
     homonyms: Homonyms = "separate",
     gaps: Gaps = "error",
+    separator: str | None = None,
 ) -> None:
     """Refuse an unknown policy."""
+    require(separator is None or bool(separator), "separator", separator, "the sign between labels, such as ' > '")
     check_choice("leaf", leaf, LeafKey)
     check_choice("uneven", uneven, Uneven)
     check_choice("repeats", repeats, Repeats)
@@ -70,11 +75,6 @@ class Numbered(NamedTuple):
         return [list(map([*labels, None].__getitem__, column.tolist())) for labels, column in pairs]
 
 
-def is_empty(label: object) -> bool:
-    """True for None, NaN, pandas' NA, and text without a visible character."""
-    return not label.strip() if isinstance(label, str) else is_missing(label)
-
-
 def check_rows(
     rows: Iterable[Iterable[Hashable]], *, repeats: Repeats, leaf: LeafKey, row_name: Where
 ) -> tuple[list[Row], list[Hashable]]:
@@ -92,13 +92,15 @@ def check_rows(
                 f"{row_name(number)}: {row[-1]!r} has the path {row!r}, "
                 f"but {row_name(number_before)} gave {row_before!r}",
                 expected="one path for every leaf",
-                remedy="correct one of the rows, or pass leaf='path' if one text names several leaves",
+                remedy="correct one of the rows",
+                choose={"leaf": ["path"]},
             )
         if repeats == "error":
             raise DuplicateLeafError(
                 f"{row_name(number)}: {row[-1]!r} is already in {row_name(number_before)}",
                 expected="one row per leaf",
-                remedy="remove one, or pass repeats='merge' if the table has one row per image",
+                remedy="remove one",
+                choose={"repeats": ["merge"]},
             )
     return [row for _, row in first_seen.values()], list(first_seen)
 
@@ -112,8 +114,8 @@ def check_labels(row: Row, place: str) -> None:
             raise EmptyLabelError(
                 f"{place}: the label of level {level} is {label!r} in {row!r}",
                 expected="a non-empty label",
-                remedy="fill it in, or pass uneven='pad' or 'truncate' if the path ends early, 'unknown' if its rest "
-                "is, gaps='above' or 'below' if it goes on",
+                remedy="fill it in",
+                choose={"uneven": _EVEN, "gaps": ["above", "below"]},
             )
         if isinstance(label, str) and _NO_TEXT.search(label):
             problem = f"{place}: the label of level {level} is {label!r}"
@@ -122,6 +124,22 @@ def check_labels(row: Row, place: str) -> None:
             raise InputError(
                 f"{place}: {label!r} at level {level}", expected="text, a number or another hashable label"
             )
+
+
+def split_rows(rows: Any, separator: str, names: Sequence[str] | None) -> tuple[list[Row], Sequence[str] | None]:
+    """The rows, their last labels divided where they are paths, and the names of their levels; a text is a row, too."""
+    iterated = enumerate(_iterated(rows, "the rows"))
+    whole = [row_of([row] if isinstance(row, str) else row, f"row {i}") for i, row in iterated]
+    paths = [(*row[:-1], *split_path(row[-1], separator)) if row else row for row in whole]
+    if names is not None and (depth := max(map(len, paths), default=0)) > len(names):
+        names = [*names[:-1], *split_names(names[-1], depth - len(names) + 1)]
+    return paths, names
+
+
+def suggest_separator(labels: Iterable[Any], name: str) -> None:
+    """Log that all labels hold a separator of paths, where none was given."""
+    if sign := path_separator(labels):
+        _log.warning("%s: each label holds %r; pass separator=%r (--separator) if they are paths", name, sign, sign)
 
 
 def filled_gaps(rows: Any, gaps: Literal["above", "below"]) -> Iterator[Row]:
@@ -174,8 +192,10 @@ def row_of(labels: Any, place: str) -> Row:
 
 
 def plain_label(label: Any) -> Any:
-    """A scalar of numpy or torch as Python's own, which files hold."""
-    return label.item() if isinstance(label, np.generic) or hasattr(label, "detach") else label
+    """A scalar of numpy or torch as Python's own, which files hold; a text in one spelling."""
+    if isinstance(label, np.generic) or hasattr(label, "detach"):
+        label = label.item()
+    return label_text(label) if isinstance(label, str) else label
 
 
 def _iterated(values: Any, name: str) -> Iterable[Any]:
@@ -207,8 +227,7 @@ def even_depths(rows: Sequence[Row], uneven: Uneven) -> list[Row]:
             raise DuplicateLeafError(problem, expected="no label under itself", remedy="rename one of the two")
         return padded
     problem = f"{rows[depths.index(shallow)]!r} has {shallow} levels, {rows[depths.index(deep)]!r} has {deep}"
-    remedy = "pass uneven='pad' (repeat the leaf), 'truncate' (cut at the shallowest) or 'unknown' (if the rest is)"
-    raise UnevenDepthError(problem, expected="leaves of one depth", remedy=remedy)
+    raise UnevenDepthError(problem, expected="leaves of one depth", choose={"uneven": _EVEN})
 
 
 def number_nodes(rows: Sequence[Row], leaf_ids: list[Hashable]) -> Numbered:
@@ -240,8 +259,8 @@ def refuse_homonyms(rows: Sequence[Row]) -> None:
             first = parent_rows.setdefault(row[level], row[:level])
             if first != row[:level] and row[level] is not None:
                 problem = f"{row[level]!r} stands under {first!r} and {row[:level]!r}"
-                remedy = "rename one, or pass homonyms='separate' if they are different things"
-                raise NotATreeError(problem, expected="one parent for every label", remedy=remedy)
+                choose = {"homonyms": ["separate"]}
+                raise NotATreeError(problem, expected="one parent for every label", remedy="rename one", choose=choose)
 
 
 def nest(rows: Iterable[Row], leaf_ids: Iterable[Hashable]) -> Nested:

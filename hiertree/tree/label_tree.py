@@ -23,11 +23,21 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..io.files import AnyPath
-from ..io.reading import naming_file, reading_file
+from ..io.reading import reading_file
 from ..options import check_choice, with_options_of
-from . import formats, graphml, graphs
-from .graphs import Forest
-from .label_rows import Gaps, Homonyms, LeafKey, Repeats, Uneven, Where, check_row_policies, check_rows, filled_gaps
+from . import formats, graphs
+from .label_rows import (
+    Gaps,
+    Homonyms,
+    LeafKey,
+    Repeats,
+    Uneven,
+    Where,
+    check_row_policies,
+    check_rows,
+    filled_gaps,
+    split_rows,
+)
 from .numbered_tree import NumberedTree
 
 if TYPE_CHECKING:
@@ -59,6 +69,7 @@ class LabelTree(NumberedTree):
         repeats: Repeats = "error",
         homonyms: Homonyms = "separate",
         gaps: Gaps = "error",
+        separator: str | None = None,
         where: Where | None = None,
     ) -> LabelTree:
         """Build a tree from one row of labels per leaf, coarse → fine.
@@ -76,6 +87,8 @@ class LabelTree(NumberedTree):
             homonyms: what the same text under two parents means: two ``"separate"`` nodes, or an ``"error"``.
             gaps: what to do with an empty label above another: ``"error"``; ``"above"`` repeats the label above it, so
                 that all rows with this gap share a node there; ``"below"`` repeats the label below it.
+            separator: what stands between the labels of a path that is written as one text, the last of its row or the
+                row itself: ``" > "`` of ``"Animals > Birds"``.
             where: names row i in error messages, for instance by file and line.
 
         Raises:
@@ -88,8 +101,12 @@ class LabelTree(NumberedTree):
         >>> LabelTree.from_paths([("bird", "wren"), ("bird",)], uneven="unknown").paths(["wren", "bird"])
         array([[ 0,  0],
                [ 0, -1]], dtype=int32)
+        >>> LabelTree.from_paths(["Animals > Birds", "Animals > Cats"], separator=" > ").leaves
+        ('Birds', 'Cats')
         """
-        check_row_policies(leaf=leaf, uneven=uneven, repeats=repeats, homonyms=homonyms, gaps=gaps)
+        check_row_policies(leaf=leaf, uneven=uneven, repeats=repeats, homonyms=homonyms, gaps=gaps, separator=separator)
+        if separator is not None:
+            rows, level_names = split_rows(rows, separator, level_names)
         rows_without_gaps = rows if gaps == "error" else filled_gaps(rows, gaps)
         leaf_rows, leaf_ids = check_rows(
             rows_without_gaps, repeats=repeats, leaf=leaf, row_name=where or (lambda i: f"row {i}")
@@ -101,7 +118,8 @@ class LabelTree(NumberedTree):
     def from_csv(cls, path: AnyPath, *, levels: Sequence[str], **policies: Unpack[RowPolicies]) -> LabelTree:
         """Build a tree from the named columns of a CSV or Parquet file, coarse → fine.
 
-        Policies are ``leaf``, ``uneven``, ``repeats``, ``homonyms`` and ``gaps``, as for :meth:`from_paths`.
+        Policies are those of :meth:`from_paths`: ``leaf``, ``uneven``, ``repeats``, ``homonyms``, ``gaps`` and
+        ``separator``.
 
         Leaf ids become integers when every one of them is written as one. With an ``uneven`` policy, empty cells at the
         end of a row mean that its path ends there.
@@ -110,7 +128,7 @@ class LabelTree(NumberedTree):
             TableError: the file cannot be read, or lacks a column.
             HierarchyError: as :meth:`from_paths`; the message names file and row.
         """
-        rows, row_name = formats.read_label_table(path, levels, trim=policies.get("uneven", "error") != "error")
+        rows, row_name = formats.read_label_table(path, levels, **formats.reading_options(policies))
         return cls.from_paths(rows, level_names=levels, where=row_name, **policies)
 
     @classmethod
@@ -125,7 +143,8 @@ class LabelTree(NumberedTree):
         Args:
             frame: one row per leaf, or per image with ``repeats="merge"``.
             levels: columns, coarse → fine; all of them unless given.
-            **policies: ``leaf``, ``uneven``, ``repeats``, ``homonyms`` and ``gaps``, as for :meth:`from_paths`.
+            **policies: ``leaf``, ``uneven``, ``repeats``, ``homonyms``, ``gaps`` and ``separator``, as for
+                :meth:`from_paths`.
 
         Raises:
             InputError: not a frame.
@@ -138,7 +157,7 @@ class LabelTree(NumberedTree):
         array([[0, 1],
                [0, 0]], dtype=int32)
         """
-        names, rows, row_name = formats.read_label_frame(frame, levels, trim=policies.get("uneven", "error") != "error")
+        names, rows, row_name = formats.read_label_frame(frame, levels, **formats.reading_options(policies))
         return cls.from_paths(rows, level_names=names, where=row_name, **policies)
 
     @classmethod
@@ -204,64 +223,6 @@ class LabelTree(NumberedTree):
         return cls._from_rows(rows, leaf_ids, level_names or graph.graph.get("level_names"), uneven, "separate")
 
     @classmethod
-    @with_options_of(graphs.leaves_of_graph)
-    def from_graphml(
-        cls,
-        path: AnyPath,
-        *,
-        labels: Mapping[Hashable, Hashable] | None = None,
-        level_names: Sequence[str] | None = None,
-        uneven: Uneven = "error",
-        **policies: Unpack[GraphPolicies],
-    ) -> LabelTree:
-        """Read a tree from a directed graph in GraphML, as :meth:`to_graphml`, Gephi, yEd or networkx write it.
-
-        Options are those of :meth:`from_networkx`; nodes are known by the texts of their ids.
-
-        Raises:
-            TableError: the file is not GraphML.
-            HierarchyError: as :meth:`from_networkx`.
-        """
-        graph = graphml.read_graphml(path)
-        with naming_file(path):
-            return cls.from_networkx(graph, labels=labels, level_names=level_names, uneven=uneven, **policies)
-
-    @classmethod
-    def from_newick(
-        cls,
-        path: AnyPath,
-        *,
-        level_names: Sequence[str] | None = None,
-        leaf: LeafKey = "label",
-        uneven: Uneven = "error",
-        forest: Forest = "error",
-        inner_names: bool = True,
-    ) -> LabelTree:
-        """Read a tree in the Newick format of phylogenetics; lengths of branches and comments are left out.
-
-        The support of a branch before a name, ``'95:Homo'``, is left out, too. An inner node without a name is called
-        ``node 1``, ``node 2`` … in the order of the file. Leaf ids become integers when every one of them is written as
-        one. The outermost node is the root, which belongs to no level.
-
-        Args:
-            path: a UTF-8 text file.
-            level_names: as for :meth:`from_paths`.
-            leaf: as for :meth:`from_paths`.
-            uneven: as for :meth:`from_paths`.
-            forest: what several trees in the file are: an ``"error"``, or with ``"join"`` the nodes of level 1.
-            inner_names: False leaves the names of inner nodes out, where programs write the support of a branch there.
-
-        Raises:
-            MissingPackageError: the extra ``newick`` is not installed.
-            TableError: the file is not Newick, or two children of a node share a name.
-            HierarchyError: as :meth:`from_paths`.
-        """
-        check_choice("forest", forest, Forest)
-        rows = formats.read_newick(path, join=forest == "join", inner_names=inner_names)
-        with naming_file(path):
-            return cls.from_paths(rows, level_names=level_names, leaf=leaf, uneven=uneven)
-
-    @classmethod
     def from_json(cls, path: AnyPath) -> LabelTree:
         """Read a tree that :meth:`to_json` wrote.
 
@@ -290,21 +251,3 @@ class LabelTree(NumberedTree):
     def to_json(self, path: AnyPath) -> None:
         """Write the tree as nested JSON, readable by :meth:`from_json` and by drawing libraries (``children``)."""
         formats.write_json_tree(path, self._numbered, self.level_names)
-
-    def to_graphml(self, path: AnyPath) -> None:
-        """Write the tree as GraphML, for :meth:`from_graphml` and for programs that draw graphs.
-
-        Nodes have the attributes ``label``, ``level`` and ``id``, and those where leaves end ``leaf_ids``, a JSON list.
-
-        Raises:
-            OptionError: labels that are neither text, numbers nor booleans.
-        """
-        graphml.write_graphml(path, self._numbered, self.level_names)
-
-    def to_newick(self, path: AnyPath) -> None:
-        """Write the tree in the Newick format, without the names of its levels; :meth:`from_newick` reads it back.
-
-        Raises:
-            OptionError: ids of leaves that are neither their finest labels nor their whole paths.
-        """
-        formats.write_newick(path, self._rows(), self._leaf_ids)

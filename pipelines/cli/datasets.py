@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 import hiertree as ht
 from hiertree.errors import OptionError, TableError
+from hiertree.tree.label_rows import Uneven
 
 from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME, OUTPUT_FILE, CheckedGroup, command
 from .options import NAMES, SEED, choice, flag, json_option, option, print_json, print_report
@@ -46,17 +47,14 @@ def list_all(as_json: bool) -> None:
 @split_option
 @structure_option
 @flag("--decode", "Also decode every image.")
-@flag("--content", "Also compare the content of images, to find copies under other names.")
 @json_option
-def check(
-    name: str, root: Path, splits: tuple[str, ...], structure: bool, decode: bool, content: bool, as_json: bool
-) -> None:
+def check(name: str, root: Path, splits: tuple[str, ...], structure: bool, decode: bool, as_json: bool) -> None:
     """Look for every list and every image of benchmark NAME in ROOT, and compare sizes with the published ones.
 
-    Ends with status 1 if anything is missing or listed twice.
+    Ends with status 1 if anything is missing. imagededup finds copies of an image under other names.
     """
     verify: Any = "structure" if structure else "published"
-    reports = ht.datasets.check(name, root, splits=splits, verify=verify, decode=decode, content=content)
+    reports = ht.datasets.check(name, root, splits=splits, verify=verify, decode=decode)
     if as_json:
         print_json([{**asdict(report), "sound": report.sound} for report in reports])
     else:
@@ -119,8 +117,6 @@ def _found(report: SplitReport) -> str:
         return report.problem
     if report.bad_images:
         return f"{len(report.bad_images):,} images bad: {', '.join(report.bad_images[:3])}"
-    if report.duplicates:
-        return f"{len(report.duplicates):,} images listed twice: {', '.join(report.duplicates[:3])}"
     return f"all, the lists of {report.lists}" if report.lists else "all"
 
 
@@ -158,15 +154,15 @@ def _statistics_text(statistics: dict[str, Any]) -> str:
 def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int]) -> str:
     """Rows in columns of equal width; the named columns are right-aligned."""
     columns = [
-        [cell.rjust(width) if number in right else cell.ljust(width) for cell in column]
-        for number, column in enumerate(zip(*rows, strict=True))
+        [cell.rjust(width) if index in right else cell.ljust(width) for cell in column]
+        for index, column in enumerate(zip(*rows, strict=True))
         for width in [max(map(len, column))]
     ]
     return "\n".join("  ".join(cells).rstrip() for cells in zip(*columns, strict=True))
 
 
 def _numbered(steps: Sequence[str]) -> str:
-    return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
+    return "\n".join(f"{count}. {step}" for count, step in enumerate(steps, start=1))
 
 
 @command(example="hiertree split images.csv --levels kind,landmark --val 0.1 --out images-split.csv")
@@ -175,6 +171,7 @@ def _numbered(steps: Sequence[str]) -> str:
 @option("--test", float, "Share of the test split.", default=0.5)
 @option("--val", float, "Share of the val split, for a validation.")
 @choice("--by", ("classes", "images"), "Shares of the classes, or of the images of each class.", default="classes")
+@choice("--uneven", get_args(Uneven), "What empty last labels mean to the recipe.", default="error")
 @option("--column", NAME, "The column to write.", default="split")
 @option("--seed", SEED, "Seed of the draw.", default=0)
 @option("--out", OUTPUT_FILE, "CSV file to write: the table with that column.", required=True)
@@ -184,6 +181,7 @@ def split(
     test: float,
     val: float | None,
     by: HoldoutBy,
+    uneven: Uneven,
     column: str,
     seed: int,
     out: Path,
@@ -191,10 +189,12 @@ def split(
     """Write TABLE with a column that says train, val or test of every row.
 
     TABLE is a CSV or Parquet file of images. By classes, no class is in two splits, as in retrieval of classes that
-    were never seen in training. By images, every class is divided, and train holds some of its images.
+    were never seen in training. By images, every class is divided, and train holds some of its images. What training
+    refuses, such as an empty label, is refused here.
     """
-    from hiertree.datasets.splits import draw_parts
-    from hiertree.io.tables import read_table, write_table
+    from hiertree.datasets.labels_to_paths import composed, label_paths
+    from hiertree.datasets.splits import draw_splits
+    from hiertree.io.tables import line_names, read_table, write_table
 
     if out.suffix.lower() != ".csv":
         raise OptionError(f"out={str(out)!r}", expected="a name that ends in .csv")
@@ -202,10 +202,12 @@ def split(
     if column in frame.columns:
         problem = f"{table} has a column {column!r}"
         raise TableError(problem, expected="a new column name", remedy="choose another with --column")
-    classes = list(zip(*(frame[level] for level in levels), strict=True))
-    parts = draw_parts(classes, {"test": test} | ({} if val is None else {"val": val}), by=by, seed=seed)
-    rows = ((*cells, part) for cells, part in zip(frame.itertuples(index=False), parts, strict=True))
+    columns = [frame[level].to_numpy(dtype=object) for level in levels]
+    label_paths(columns, levels, line_names(frame, table), leaf="path", uneven=uneven)
+    classes = [tuple(map(composed, row)) for row in zip(*columns, strict=True)]
+    splits = draw_splits(classes, {"test": test} | ({} if val is None else {"val": val}), by=by, seed=seed)
+    rows = ((*cells, name) for cells, name in zip(frame.itertuples(index=False), splits, strict=True))
     write_table(out, [*frame.columns, column], rows)
-    images, class_counts = Counter(parts), Counter(part for part, _ in set(zip(parts, classes, strict=True)))
-    for part in ("train", *(("val",) if val is not None else ()), "test"):
-        click.echo(f"{part}: {images[part]} images of {class_counts[part]} classes")
+    images, class_counts = Counter(splits), Counter(name for name, _ in set(zip(splits, classes, strict=True)))
+    for name in ("train", *(("val",) if val is not None else ()), "test"):
+        click.echo(f"{name}: {images[name]} images of {class_counts[name]} classes")

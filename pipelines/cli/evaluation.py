@@ -1,4 +1,4 @@
-"""The commands about embeddings and ranked lists: ``hiertree embed``, ``evaluate…``, ``qrels``, ``audit``."""
+"""The commands about embeddings and ranked lists: ``embed``, ``evaluate…``, ``qrels``, ``report`` and ``browse``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any
 
 import click
 
-from hiertree.evaluation_options import Conventions, RetrievalConventions, Search
+from hiertree.errors import OptionError, require_package
+from hiertree.evaluation_options import Conventions, Search
 
 from .checked_paths import (
     GROWING_FOLDER,
     INPUT_FILE,
+    INPUT_FOLDER,
     INPUT_PATH,
     NAME,
     NAME_OR_INPUT,
@@ -23,15 +25,15 @@ from .options import (
     COUNT,
     INTEGERS,
     NAMES,
-    SEED,
     backbone_option,
     choice,
     field_options,
     flag,
     json_option,
+    no_browser_option,
     option,
     options_of,
-    print_json,
+    port_option,
     set_option,
 )
 
@@ -44,12 +46,18 @@ levels_option = option(
 uneven_option = choice(
     "--uneven", ["error", "unknown"], "What the last labels of a row are where they are empty.", default="error"
 )
+separator_option = option("--separator", str, "What divides the last column of labels into levels, as ' > '.")
 gallery_option = option("--gallery", INPUT_PATH, "Embeddings of a separate gallery.")
 gallery_labels_option = option("--gallery-labels", INPUT_FILE, "Table of the gallery's labels.")
 query_labels_option = option(
     "--query-labels", INPUT_FILE, "Names and labels of the queries, where these are not items."
 )
-names_option = option("--ids", NAME, "Names of items; default: image, or else the first column.", metavar="COLUMN")
+ids_option = option(
+    "--ids",
+    NAME,
+    "Names of rows, no labels; default: image, or the first column of files or ids that are all different.",
+    metavar="COLUMN",
+)
 result_options = options_of(
     json_option,
     option("--per-query", OUTPUT_FILE, "Parquet or CSV file for the values of every query."),
@@ -98,11 +106,12 @@ def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> 
 @levels_option
 @gallery_option
 @gallery_labels_option
-@option("--ids", NAME, "Column of ids; no query retrieves an item of its own id.", metavar="COLUMN")
+@ids_option
 @option("--junk", INPUT_FILE, "Table of columns query and item, rows counted from 0, to leave out of lists.")
 @flag("--distractors", "Gallery rows whose labels are all empty are irrelevant to every query.")
 @uneven_option
-@field_options(RetrievalConventions)
+@separator_option
+@field_options(Conventions)
 @codes_option
 @field_options(Search)
 @result_options
@@ -112,18 +121,18 @@ def evaluate(embeddings: Path, **options: Any) -> None:
     The labels of EMBEDDINGS are paths inside (.npz, .pt), columns (.parquet), or a table of their own, --labels. An
     .npz of paths is what train writes; an .npy, or a .pt of one tensor, needs the table. An .npz or .pt may also hold
     gallery_embeddings, gallery_paths, ids, gallery_ids, junk (pairs of rows) and distractors. EMBEDDINGS may also be a
-    folder or 'pattern' of shards, Parquet, .npy or .safetensors. Processes that torchrun or srun starts share the work
-    and hold a part of the gallery each.
+    folder or 'pattern' of shards, Parquet, .npy or .safetensors. Processes that torchrun or srun starts divide the
+    queries.
     """
     from ..stored_embeddings.evaluating import evaluate_file
 
-    if options["codes"] or options["approximate"]:
+    if options["codes"]:
         continue_in_first(click.get_current_context())
     evaluate_file(embeddings, **options)
 
 
 @command(example="hiertree evaluate-run run.txt --qrels qrels.txt")
-@click.argument("run", type=INPUT_FILE)
+@click.argument("runs", nargs=-1, required=True, type=INPUT_FILE)
 @option("--qrels", INPUT_FILE, "Judgments of the lists, in the same formats; grades are levels.")
 @option(
     "--tree", INPUT_FILE, "Instead, a table of the names and labels of all items; 'hiertree tree' makes one of a graph."
@@ -131,22 +140,37 @@ def evaluate(embeddings: Path, **options: Any) -> None:
 @query_labels_option
 @levels_option
 @uneven_option
-@names_option
+@separator_option
+@ids_option
 @choice(
     "--unjudged", ["irrelevant", "error"], "How to count listed items without judgment or labels.", default="irrelevant"
 )
 @choice("--negative-qrels", ["error", "irrelevant"], "How to treat judgments below 0.", default="error")
 @flag("--lower-is-better", "The scores of RUN are distances; those in a column 'distance' are anyway.")
 @field_options(Conventions)
-@result_options
-def evaluate_run(run: Path, **options: Any) -> None:
-    """Measure the ranked lists in RUN by judgments, or by the tree of their items' labels.
+@click.option(
+    "--against", metavar="RUN", help="Which of several runs the others are tested against; default: the first."
+)
+@json_option
+@option("--per-query", OUTPUT_FILE, "Parquet or CSV file for the values of every query, of a single run.")
+@option("--out", OUTPUT_FILE, "JSON file for means, conventions and provenance, or a table: .csv, .tex, .md or .txt.")
+def evaluate_run(runs: tuple[Path, ...], against: str | None, out: Path | None, **options: Any) -> None:
+    """Measure the ranked lists in RUNS by judgments, or by the tree of their items' labels.
 
-    RUN is a TREC file (.gz too), Parquet, CSV, or JSON of ranx.
+    Each of RUNS is a TREC file (.gz too), Parquet, CSV, JSON of ranx, or an .npy of rows of --tree, best first. Several
+    are tabulated side by side, and marked where they differ by a paired test on the values of the queries.
     """
-    from ..stored_embeddings.evaluating import evaluate_run as run_evaluation
+    if len(runs) == 1 and (out is None or out.suffix == ".json"):
+        from ..stored_embeddings.evaluating import evaluate_run as run_evaluation
 
-    run_evaluation(run, **options)
+        run_evaluation(runs[0], out=out, **options)
+        return
+    from ..comparison.recipe_comparison import compare_lists
+
+    as_json, per_query = options.pop("as_json"), options.pop("per_query")
+    if per_query is not None:
+        raise OptionError(f"--per-query of {len(runs)} runs", expected="a single run")
+    click.echo(compare_lists(runs, out=out, against=against, as_json=as_json, **options))
 
 
 @command(example="hiertree evaluate-pairs embedded/roxford5k gnd_roxford5k.pkl")
@@ -173,7 +197,8 @@ def evaluate_pairs(embeddings: Path, **options: Any) -> None:
 @query_labels_option
 @levels_option
 @uneven_option
-@names_option
+@separator_option
+@ids_option
 @option("--grades", INTEGERS, "Grade of each level from 0, such as 0,1,3; default: the level.")
 def qrels(tree: Path, out: Path, **options: Any) -> None:
     """Write TREC qrels graded by the tree of LABELS, for trec_eval, ranx or ir_measures.
@@ -186,23 +211,52 @@ def qrels(tree: Path, out: Path, **options: Any) -> None:
     write_qrels(tree, out, **options)
 
 
-@command(example="hiertree audit embeddings.npz")
-@click.argument("embeddings", type=INPUT_PATH)
+@command(example="hiertree report runs/first runs/second --out report.html")
+@click.argument("sources", nargs=-1, required=True, type=INPUT_PATH)
+@option("--out", OUTPUT_FILE, "The HTML file.", default=Path("report.html"))
+@click.option("--title", default="Retrieval report", help="Title of the page.")
+@set_option("data.root=PATH where a run's images have moved.")
+@option("--queries", COUNT, "How many of the worst, median and best queries to show, each.", default=3)
+@option("--hits", COUNT, "Images to show of each ranking.", default=8)
+@click.option(
+    "--map",
+    "projection",
+    type=click.Choice(["pca", "t-sne", "class-means"]),
+    default="pca",
+    help="What the map shows: the queries by PCA or t-SNE, or the mean of each class by t-SNE.",
+)
 @labels_option
 @levels_option
 @uneven_option
-@option("--queries", COUNT, "Largest number of queries to draw.", default=200)
-@option("--seed", SEED, "Seed of the draw.", default=0)
-@json_option
-@option("--out", OUTPUT_FILE, "JSON file for the table and its provenance.")
-def audit(embeddings: Path, as_json: bool, **options: Any) -> None:
-    """Compare our metrics of EMBEDDINGS with other libraries', and say why each differs.
+@gallery_option
+@gallery_labels_option
+@option("--ids", NAME, "No query retrieves an item with the same value there.", metavar="COLUMN")
+@option("--images", INPUT_FOLDER, "Folder in which the ids are names of image files.")
+@field_options(Conventions, "protocol")
+def report(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
+    """Make one self-contained HTML page of SOURCES: metrics, queries, classes, errors, map, retrievals, learning.
 
-    Those installed of torchmetrics, scikit-learn, ir_measures, ranx and pytorch-metric-learning. EMBEDDINGS as for
-    evaluate.
+    SOURCES are folders of finished runs or of comparisons, on the same images, or one file or folder of embeddings,
+    as for evaluate. Where the images are not there, the page says so and shows the rest.
     """
-    from ..stored_embeddings.audit import audit as run
-    from ..stored_embeddings.audit import audit_rows, print_audit
+    from ..report import EmbeddingsOptions, make_report
 
-    table = run(embeddings, **options)
-    print_json(audit_rows(table)) if as_json else print_audit(table)
+    of_embeddings: Any = {name: options.pop(name) for name in EmbeddingsOptions.__annotations__ if name in options}
+    make_report(sources, out, options=of_embeddings, **options)
+
+
+@command(example="hiertree browse embedded")
+@click.argument("sources", nargs=-1, required=True, type=INPUT_PATH)
+@option("--images", INPUT_FOLDER, "Folder of the images; default: where they were embedded from.")
+@port_option
+@no_browser_option
+def browse(sources: tuple[Path, ...], images: Path | None, port: int, no_browser: bool) -> None:
+    """Click an image and see its nearest neighbors, colored by level, on a local page, until Ctrl-C.
+
+    SOURCES are runs, folders that embed wrote, or files of embeddings, one for each model, all of the same images.
+    """
+    require_package("starlette", "uvicorn", extra="labels")
+    from ..browse.embedded_images import read_embedded
+    from ..browse.server import serve
+
+    serve(read_embedded(sources, images=images), port=port, open_browser=not no_browser, say=click.echo)

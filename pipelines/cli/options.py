@@ -14,7 +14,6 @@ import click
 from click.core import ParameterSource
 from typing_extensions import override
 
-from hiertree.errors import OptionError
 from hiertree.evaluation_options import RelevanceName
 from hiertree.options import choices_of, kinds_of
 
@@ -44,12 +43,12 @@ class CommaSeparated(click.types.StringParamType):
         """
         if isinstance(value, tuple) or value in self.names:
             return value
-        parts = [part.strip() for part in str(value).split(",")]
+        texts = [text.strip() for text in str(value).split(",")]
         try:
-            values = tuple(self.kind(part) for part in parts)
+            values = tuple(map(self.kind, texts))
         except ValueError:
             values = ()
-        if not values or not all(parts):
+        if not values or not all(texts):
             self.fail(f"{value!r}: expected {self.plural} separated by commas", param, ctx)
         return values
 
@@ -62,10 +61,10 @@ class WholeNumber(click.types.IntParamType):
 
     @override
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        number = int(super().convert(value, param, ctx))
-        if not self.lowest <= number <= self.greatest:
-            self.fail(f"{number}: expected an integer between {self.lowest} and {self.greatest}", param, ctx)
-        return number
+        integer = int(super().convert(value, param, ctx))
+        if not self.lowest <= integer <= self.greatest:
+            self.fail(f"{integer}: expected an integer between {self.lowest} and {self.greatest}", param, ctx)
+        return integer
 
 
 NAMES = CommaSeparated(str, "names")
@@ -73,7 +72,7 @@ INTEGERS = CommaSeparated(int, "integers")
 COUNT = WholeNumber(1, 2**31 - 1)
 SEED = WholeNumber(0, 2**32 - 1)
 _WEIGHTS = CommaSeparated(float, "weights of levels, or hap, linear or gain; weights", names=get_args(RelevanceName))
-_TYPES = {"metrics": NAMES, "relevance": _WEIGHTS, "device": NAME, "resume": GROWING_FOLDER}
+_TYPES = {"metrics": NAMES, "relevance": _WEIGHTS, "device": NAME}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
@@ -121,7 +120,7 @@ def _option(name: str, info: FieldInfo) -> Option:
 
 def _type_of(info: FieldInfo) -> Any:
     """The click type of a field; text if pydantic must decide, as for a number or ``auto``."""
-    from ..labels.steps import FILE_OR_NAME, GROWS
+    from ..labels.settings import FILE_OR_NAME, GROWS
 
     kinds = [kind for kind in (get_args(info.annotation) or (info.annotation,)) if kind not in (type(None), Ellipsis)]
     if get_origin(info.annotation) is Literal:
@@ -144,8 +143,8 @@ def field_options(options: type[Any], *names: str) -> Option:
 
 
 def _field_option(item: Field[Any]) -> Option:
-    choices, number = choices_of(item), COUNT if int in kinds_of(item) else float
-    value_type = _TYPES.get(item.name) or (click.Choice(get_args(choices)) if choices else number)
+    choices, numeric_type = choices_of(item), COUNT if int in kinds_of(item) else float
+    value_type = _TYPES.get(item.name) or (click.Choice(get_args(choices)) if choices else numeric_type)
     return option(f"--{item.name.replace('_', '-')}", value_type, item.metadata["help"], default=item.default)
 
 
@@ -179,31 +178,12 @@ backbone_option = option(
     "Your network, for a run trained with it; nothing that a folder names is imported.",
     metavar="MODULE:ATTRIBUTE",
 )
-launcher_option = choice(
-    "--launcher",
-    ["local", "slurm"],
-    "Where runs are trained: here, or each as a job of a cluster.",
-    default="local",
-)
-slurm_option = click.option(
-    "--slurm",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Settings of the jobs: partition, time (minutes), gpus_per_node, cpus_per_task, mem …, by submitit's names.",
-)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def set_option(text: str) -> Option:
     """Changes of a recipe's settings."""
     return click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=text)
-
-
-def require_slurm(launcher: str, *options: object) -> bool:
-    """Whether to submit jobs; refuses job options without ``--launcher slurm``."""
-    if launcher == "local" and any(options):
-        raise OptionError("--slurm or --no-wait with --launcher local", expected="--launcher slurm")
-    return launcher == "slurm"
 
 
 def print_json(value: Any) -> None:

@@ -1,4 +1,4 @@
-"""The commands around training: ``hiertree recipes``, ``train``, ``compare`` and ``export``."""
+"""The commands around training: ``hiertree demo``, ``recipes``, ``train``, ``compare`` and ``export``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from hiertree.errors import require_package
 
 from ..training.recipe.published import PAPERS, published_rows, sweeps
 from .checked_paths import (
@@ -20,23 +22,20 @@ from .checked_paths import (
     CheckedGroup,
     command,
 )
+from .evaluation import ids_option, labels_option, levels_option, query_labels_option
 from .options import (
     INTEGERS,
-    NAMES,
+    SEED,
     backbone_option,
     choice,
     flag,
     json_option,
-    launcher_option,
     option,
     print_json,
-    require_slurm,
     set_option,
-    slurm_option,
 )
 
 if TYPE_CHECKING:
-    from ..comparison.cluster_jobs import ClusterJobs
     from ..training.recipe.reading import BuiltInRecipe
 
 
@@ -162,13 +161,9 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
     example="hiertree compare omniglot-happier omniglot-smooth-ap --seeds 0,1,2 --out runs/omniglot",
     then="hiertree report {out} --out report.html",
 )
-@click.argument("recipes", metavar="ROWS...", nargs=-1, required=True, type=NAME_OR_INPUT)
-@option("--data", NAME_OR_INPUT, "Images for networks, as for embed; default: the first recipe's or run's.")
-@option("--split", NAME, "Which of DATA's splits; default: test, or all images without one.")
-@option("--levels", NAMES, "Columns or fields of labels, coarse → fine.", default=())
-@option("--labels", INPUT_FILE, "Table of labels, one row for each image, where DATA or embeddings have none.")
+@click.argument("rows", nargs=-1, required=True, type=NAME_OR_INPUT)
 @option("--seeds", INTEGERS, "Seeds, separated by commas.", default="0")
-@option("--out", GROWING_FOLDER, "Folder of the runs and the table.", required=True)
+@option("--out", GROWING_FOLDER, "Folder of the runs and the table; ranked lists alone need none.")
 @set_option("Override, for every recipe.")
 @click.option(
     "--grid", multiple=True, metavar="KEY=V1,V2,…", help="Values to try; several grids: every combination, a row each."
@@ -179,52 +174,60 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
 @click.option(
     "--published/--no-published", default=True, help="What papers report for a built-in recipe, below its rows."
 )
-@launcher_option
-@slurm_option
-@click.option("--wait/--no-wait", default=True, help="Whether to wait for the jobs.")
+@labels_option
+@option("--tree", INPUT_FILE, "Table of the names and labels of all items, by which ranked lists are judged.")
+@option("--qrels", INPUT_FILE, "Instead, judgments of ranked lists; grades are levels.")
+@query_labels_option
+@levels_option
+@ids_option
 @json_option
 def compare(
-    recipes: tuple[str, ...],
-    out: Path,
+    rows: tuple[str, ...],
+    out: Path | None,
     grid: tuple[str, ...],
-    launcher: str,
-    slurm: tuple[str, ...],
-    wait: bool,
+    labels: Path | None,
+    tree: Path | None,
+    qrels: Path | None,
+    query_labels: Path | None,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Train recipes with each seed, measure other networks, and tabulate mean ± standard deviation.
+    """Train recipes with each seed, measure what is there, and tabulate mean ± standard deviation.
 
-    ROWS are recipes, or what is only measured: timm:NAME, open_clip:NAME/WEIGHTS, transformers:NAME and finished
-    runs, on DATA; folders that embed wrote; files of embeddings. Finished runs are not run again. The table is written
-    as Markdown, LaTeX, HTML and JSON, with the runs as CSV; rows that differ from a reference by a paired test on the
-    values of the queries are marked.
+    ROWS are recipes, or what is only measured: finished runs, folders that embed wrote, files of embeddings, and, with
+    --tree or --qrels, files of ranked lists, also an .npy of rows of the table. Finished runs are not run again. The
+    table is written as text, Markdown, LaTeX, HTML and JSON, with the runs as CSV; rows that differ from a reference by
+    a paired test on the values of the queries are marked.
     """
-    from ..comparison.measured_networks import Images, is_measured
-    from ..comparison.planned_runs import plan_runs, read_grid
+    from ..comparison.planned_runs import read_grid
     from ..comparison.recipe_comparison import compare as run
+    from ..comparison.recipe_comparison import compare_lists
 
-    labels = options.pop("labels")
-    place, split, levels = (options.pop(name) for name in ("data", "split", "levels"))
-    images = Images(place, split, levels, None if labels is None else str(labels))
-    plan = {"out": out, "grid": read_grid(grid), "seeds": options["seeds"], "overrides": options["overrides"]}
-    jobs = _jobs(launcher, out, slurm, wait=wait)
-    if jobs and not wait:
-        left = jobs.submit(plan_runs([name for name in recipes if not is_measured(name)], **plan))
-        if left:
-            click.echo(f"{len(left)} jobs under way; the same command makes the table when they have ended", err=True)
-            return
-    run(recipes, **{**options, **plan}, images=images, launch=jobs.finish if jobs else None)
-    click.echo((out / f"comparison.{'json' if as_json else 'md'}").read_text(encoding="utf-8").rstrip())
+    columns = {name: options.pop(name) for name in ("levels", "ids")}
+    lists: Any = {"tree": tree, "qrels": qrels, "query_labels": query_labels, **columns}
+    is_judged = tree is not None or qrels is not None
+    if out is None:
+        if not is_judged:
+            raise click.UsageError("Missing option '--out'.", click.get_current_context())
+        click.echo(compare_lists(rows, against=options["against"], as_json=as_json, **lists))
+        return
+    labeled: Any = {"labels": labels, **columns} if labels is not None else {}
+    run(rows, out=out, grid=read_grid(grid), labels=labeled, lists=lists if is_judged else None, **options)
+    click.echo((out / f"comparison.{'json' if as_json else 'txt'}").read_text(encoding="utf-8").rstrip())
 
 
-def _jobs(launcher: str, out: Path, parameters: tuple[str, ...], *, wait: bool) -> ClusterJobs | None:
-    """The submitter of jobs; None to train here."""
-    if not require_slurm(launcher, parameters, not wait):
-        return None
-    from ..comparison.cluster_jobs import ClusterJobs, read_parameters, slurm_executor
+@command(example="hiertree demo")
+@option("--out", GROWING_FOLDER, "Folder for everything it makes.", default=Path("hiertree-demo"))
+@option("--data", INPUT_PATH, "Omniglot (zip, npz or folder) instead of the drawn images.")
+@option("--seed", SEED, "Seed of the clusters, the images and both trainings.", default=0)
+@flag("--quick", "A few steps only: to see that everything runs.")
+@flag("--fresh", "Train again even if a finished run exists.")
+def demo(out: Path, data: Path | None, seed: int, quick: bool, fresh: bool) -> None:
+    """Landmark ids to labels, images to a trained HAPPIER model, and a page that shows both. Offline, in minutes."""
+    require_package("faiss", "lightning_fabric", "matplotlib", "sklearn", "timm", "torch", "torchvision", extra="all")
+    from ..demo import run_demo
 
-    return ClusterJobs(slurm_executor(out / "jobs", read_parameters(parameters)))
+    run_demo(out, data=data, seed=seed, quick=quick, fresh=fresh)
 
 
 @command(example="hiertree export runs/mine --onnx --faiss --out exported")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hiertree.errors import HiertreeError, OptionError
-from hiertree.io.reading import naming_file
+from hiertree.errors import OptionError
+from hiertree.io.reading import naming_file, reading_file
 
-from .checked_paths import INPUT_FILE, OUTPUT_FILE, command
-from .options import NAMES, choice, flag, option
+from .checked_paths import INPUT_FILE, OUTPUT_FILE, as_flag, command
+from .options import NAMES, choice, option
 
 if TYPE_CHECKING:
     from hiertree import LabelTree
@@ -35,42 +35,37 @@ _POLICIES = {
     "repeats": (("error", "merge"), "Merge equal rows of a table."),
     "leaf": (("label", "path"), "A leaf is its last label, or its whole path."),
 }
-_NAMES = {"level_names": "--levels", "inner_names": "--no-inner-names"}  # options of other names than the readers'
-_WRITERS = {".csv": "to_csv", ".json": "to_json", ".graphml": "to_graphml", ".nwk": "to_newick", ".newick": "to_newick"}
-
-
-def _typed(name: str) -> str:
-    return _NAMES.get(name, f"--{name.replace('_', '-')}")
+_WRITERS = {".csv": "to_csv", ".json": "to_json"}
 
 
 def _policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """An option of each policy; one that is not given is left to the reader of the file."""
     for name, (choices, text) in reversed(_POLICIES.items()):
-        function = choice(_typed(name), choices, f"{text}  [default: {choices[0]}]")(function)
+        function = choice(as_flag(name), choices, f"{text}  [default: {choices[0]}]")(function)
     return function
 
 
 @command(example="hiertree tree edges.txt --direction child-parent --multiple-parents shortest --out labels.csv")
 @click.argument("source", type=INPUT_FILE)
-@option("--out", OUTPUT_FILE, "The tree: .csv, .json, .graphml or .nwk.", required=True)
+@option("--out", OUTPUT_FILE, "The tree: .csv or .json.", required=True)
 @option("--levels", NAMES, "Columns of a table, coarse → fine; else names for levels.")
 @option("--edges", NAMES, "Instead, the two columns of a table of edges.", metavar="PARENT,CHILD")
 @_policy_options
 @option("--inner-leaves", NAMES, "Inner nodes that items carry too, or 'all'.")
-@flag("--no-inner-names", "Ignore inner names in Newick that hold the support of branches.")
+@option("--separator", str, "What divides the last column, or the lines of a text, into levels, as ' > '.")
 def tree(
     source: Path,
     out: Path,
     levels: tuple[str, ...] | None,
     edges: tuple[str, ...] | None,
-    no_inner_names: bool,
     inner_leaves: tuple[str, ...] | None,
     **policies: Any,
 ) -> None:
     """Turn the hierarchy in SOURCE into a tree: a table of labels for the other commands, or another format.
 
-    SOURCE is a CSV or Parquet table with --levels or --edges, GraphML, Newick (.nwk), a tree.json, or a text file with
-    a parent and its child on each line. Each defect is an error, unless its option says what to do.
+    SOURCE is a table (CSV, Parquet, spreadsheet) with --levels or --edges, GraphML, a tree.json, or a text file with a
+    parent and its child, or with a path, on each line, as Google and Shopify publish their categories. Each defect is
+    an error, unless its option says what to do.
     """
     write = _WRITERS.get(out.suffix.lower())
     if write is None:
@@ -78,64 +73,57 @@ def tree(
     options = {name: value for name, value in policies.items() if value is not None}
     if inner_leaves is not None:
         options["inner_leaves"] = "all" if inner_leaves == ("all",) else inner_leaves
-    if no_inner_names:
-        options["inner_names"] = False
-    try:
-        with naming_file(source):
-            read = _reader(source, levels or (), edges or ())
-            _check_options(options, read, source)
-            label_tree = read(**options)
-    except HiertreeError as error:
-        problem, expected, remedy = map(_with_options, (error.given, error.expected, error.remedy))
-        raise type(error)(problem or "", expected=expected, remedy=remedy) from error
+    with naming_file(source):
+        read = _reader(source, levels or (), edges or (), options)
+        _check_options(options, read, source)
+        label_tree = read(**options)
     getattr(label_tree, write)(out)
     for name, size in zip(label_tree.level_names, label_tree.level_sizes, strict=True):
         click.echo(f"{name}: {size}")
 
 
-def _reader(source: Path, levels: tuple[str, ...], edges: tuple[str, ...]) -> Callable[..., LabelTree]:
-    """What makes the tree, given the policies; its signature says which apply to the file's format."""
-    from hiertree import LabelTree
-    from hiertree.io.tables import read_table
-    from hiertree.tree import read_edges
+def _reader(
+    source: Path, levels: tuple[str, ...], edges: tuple[str, ...], options: dict[str, Any]
+) -> Callable[..., LabelTree]:
+    """What makes the tree, given the policies; its signature says which apply to the file's format.
 
-    kind = source.suffix.lower()
+    The separator of a text file is taken out of the options.
+    """
+    from hiertree import LabelTree
+    from hiertree.io.tables import TABLE_SUFFIXES, read_table, table_suffix
+    from hiertree.tree import formats
+
+    suffix = table_suffix(source)
     names: dict[str, Any] = {"level_names": levels} if levels else {}
-    if kind in (".csv", ".parquet"):
+    if suffix in TABLE_SUFFIXES and (suffix != ".tsv" or levels or edges):
         if bool(levels) == bool(edges) or len(edges) not in (0, 2):
             problem = f"the table {source.name} with levels={','.join(levels)!r} and edges={','.join(edges)!r}"
             raise OptionError(problem, expected="columns of levels, coarse → fine, or two of edges, parent and child")
         if levels:
             return partial(LabelTree.from_csv, source, levels=levels)
-        return partial(LabelTree.from_edges, read_table(source, required=edges, needs_rows=True)[list(edges)])
+        table = read_table(source, required=edges, needs_rows=True)
+        return partial(LabelTree.from_edges, formats.edge_columns(table, edges))
     if edges:
         raise OptionError(f"edges={','.join(edges)!r} of {source.name}", expected="columns of a CSV or Parquet table")
-    if kind == ".json":
+    if suffix == ".json":
         _check_options(names, LabelTree.from_json, source)
         return partial(LabelTree.from_json, source)
-    if kind in (".nwk", ".newick", ".graphml"):
-        return partial(LabelTree.from_graphml if kind == ".graphml" else LabelTree.from_newick, source, **names)
-    return partial(LabelTree.from_edges, read_edges(source), **names)
+    if suffix == ".graphml":
+        import networkx as nx
+
+        with reading_file(source, expected="a GraphML file"):
+            return partial(LabelTree.from_networkx, nx.read_graphml(source), **names)
+    separator = options.pop("separator", None)
+    if separator is not None or formats.is_taxonomy(source):
+        pairs, labels = formats.read_taxonomy(source, separator=separator)
+        return partial(LabelTree.from_edges, pairs, labels=labels, **names)
+    return partial(LabelTree.from_edges, formats.read_edges(source), **names)
 
 
 def _check_options(options: Collection[str], read: Callable[..., LabelTree], source: Path) -> None:
     """Refuse options that do not apply to the file's format."""
     parameters = signature(read).parameters
-    if misfits := [_typed(name) for name in options if name not in parameters]:
-        choices = [_typed(name) for name in (*_POLICIES, "inner_leaves", *_NAMES) if name in parameters]
+    if misfits := [as_flag(name) for name in options if name not in parameters]:
+        choices = [as_flag(name) for name in (*_POLICIES, "inner_leaves", "separator", "levels") if name in parameters]
         problem = f"{', '.join(misfits)} for {source.name}"
         raise OptionError(problem, expected=f"some of {', '.join(choices)}" if choices else "no option")
-
-
-def _with_options(text: str | None) -> str | None:
-    """A message with the policies as they are typed.
-
-    >>> _with_options("pass multiple_parents='first' or 'shortest' to keep one of them")
-    "pass --multiple-parents first or 'shortest' to keep one of them"
-    """
-    if text is None:
-        return None
-    for name, (choices, _) in _POLICIES.items():
-        for value in choices:
-            text = text.replace(f"{name}='{value}'", f"{_typed(name)} {value}")
-    return text.replace("inner_names=False", "--no-inner-names")

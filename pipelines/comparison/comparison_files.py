@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
@@ -12,9 +13,20 @@ from typing import TYPE_CHECKING, Any
 from hiertree.io import files
 from hiertree.io.provenance import manifest
 
-from ..pages import STYLE, inline_svg
+from ..pages import STYLE, figure_uri
 from .planned_runs import setting_text
-from .result_table import ResultTable, groups_of, html, latex, markdown, metric_names, rows_of_runs, varied_number
+from .result_table import (
+    ResultTable,
+    groups_of,
+    html,
+    latex,
+    markdown,
+    metric_names,
+    rows_of_runs,
+    table_json,
+    text,
+    varied_number,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,35 +64,22 @@ def write_comparison(
     texts = {name: frame.to_csv(index=False, lineterminator="\n") for name, frame in frames.items()} | {
         "comparison.md": markdown(table) + "\n",
         "comparison.tex": latex(table) + "\n",
+        "comparison.txt": text(table) + "\n",
+        "comparison.json": table_json(table) + "\n",
         "comparison.html": html(table, title="Comparison", lead=" ".join(sentences), figures=figures.values()),
     }
-    for name, text in texts.items():
-        files.write_text(folder / name, text)
-    files.write_json(folder / "comparison.json", {"rows": _rows(table), "tests": tests.to_dict(orient="records")})
-    outputs = [*(folder / name for name in [*texts, "comparison.json"]), *figures]
-    manifest_content = manifest(command="hiertree compare", parameters=parameters, outputs=outputs)
-    files.write_json(folder / "manifest.json", manifest_content)
-
-
-def _rows(table: ResultTable) -> list[dict[str, Any]]:
-    """Names, runs (0 of a published row) and metrics, in 0 … 1."""
-    return [
-        {
-            "row": row.name,
-            "runs": row.runs or 0,
-            "metrics": {
-                metric: {"mean": cell.mean / 100, "deviation": None if cell.deviation is None else cell.deviation / 100}
-                for metric, cell in row.cells.items()
-            },
-        }
-        for row in table.rows
-    ]
+    for name, output in texts.items():
+        files.write_text(folder / name, output)
+    outputs = [*(folder / name for name in texts), *figures]
+    files.write_json(
+        folder / "manifest.json", manifest(command="hiertree compare", parameters=parameters, outputs=outputs)
+    )
 
 
 def plot_points(runs: pd.DataFrame, path: str | os.PathLike[str]) -> str:
     """Draw a panel for each metric, on its own scale: runs as points, means over seeds as lines, recipes by color.
 
-    Returns what is written to the path (a PNG, PDF or SVG file) as SVG inside a page.
+    Returns what is written to the path, a PNG, as the data URI of an SVG.
     """
     import matplotlib as mpl
 
@@ -94,13 +93,13 @@ def plot_points(runs: pd.DataFrame, path: str | os.PathLike[str]) -> str:
         figure, panels = _panels(runs, height=height, margin=margin, sharey=True)
         recipes = runs["recipe"].tolist()
         color_keys = recipes if len(set(recipes)) > 1 else labels
-        colors = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(color_keys))}
+        colors = {name: f"C{index}" for index, name in enumerate(dict.fromkeys(color_keys))}
         for metric, panel in panels.items():
-            for place, name in enumerate(names):
-                rows = [number for number, label in enumerate(labels) if label == name]
+            for height, name in enumerate(names):
+                rows = [row for row, label in enumerate(labels) if label == name]
                 values, color = 100 * runs[metric].iloc[rows].dropna(), colors[color_keys[rows[0]]]
-                panel.plot(values, [place] * len(values), "o", color=color, alpha=0.6)
-                panel.plot([values.mean()] * 2, [place - 0.3, place + 0.3], color=color)
+                panel.plot(values, [height] * len(values), "o", color=color, alpha=0.6)
+                panel.plot([values.mean()] * 2, [height - 0.3, height + 0.3], color=color)
             panel.set_title(f"{metric} (%)", fontsize="medium")
             panel.set_yticks(range(len(names)), ["\n".join(label_lines) for label_lines in lines])
             panel.set_ylim(len(names) - 0.5, -0.5)
@@ -120,9 +119,9 @@ def plot_lines(runs: pd.DataFrame, path: str | os.PathLike[str], *, key: str) ->
         values = sorted(lines[key].unique().tolist())
         figure, panels = _panels(runs, height=2.6, margin=0, sharey=False)
         for metric, panel in panels.items():
-            for number, (name, group) in enumerate(lines.groupby("line", sort=False)):
+            for index, (name, group) in enumerate(lines.groupby("line", sort=False)):
                 over = 100 * group.groupby(key)[metric].agg(["mean", "std"]).fillna({"std": 0.0})
-                color, marker = f"C{number}", _MARKERS[number % len(_MARKERS)]
+                color, marker = f"C{index}", _MARKERS[index % len(_MARKERS)]
                 panel.plot(over.index, over["mean"], marker=marker, markersize=4, color=color, label=str(name))
                 low, high = over["mean"] - over["std"], over["mean"] + over["std"]
                 panel.fill_between(over.index, low, high, color=color, alpha=0.15, linewidth=0)
@@ -162,6 +161,7 @@ def _scale(panel: Axes, key: str, values: list[Any]) -> None:
 
 
 def _save(figure: Figure, path: str | os.PathLike[str]) -> str:
-    with files.replacing(path) as temporary:
+    with warnings.catch_warnings(), files.replacing(path) as temporary:
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         figure.savefig(temporary, dpi=150)
-    return inline_svg(figure, name=Path(path).stem)
+    return figure_uri(figure)

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from hiertree.errors import OptionError, raised_as, some_of
 
-from ..stored_embeddings.embedding import recipe_of
+from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.run_folder import RunFolder
 from ..yaml_files import parse_yaml
@@ -29,8 +29,6 @@ from ..yaml_files import parse_yaml
 Grid: TypeAlias = Mapping[str, Sequence[Any]]
 RowSettings: TypeAlias = Mapping[str, Any]
 
-EMBEDDED = "embedded"  # the folder of networks that are only measured
-_OWN_FOLDERS = ("jobs", EMBEDDED)  # of a comparison, beside those of its recipes
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.,=+-]")
 _LONGEST_FOLDER = 120
 _NOT_VARIED = {"seed": "give --seeds", "name": "a recipe keeps its name"}
@@ -44,7 +42,7 @@ def read_grid(options: Iterable[str]) -> dict[str, list[Any]]:
     """
     grid: dict[str, list[Any]] = {}
     for option in options:
-        key, _, text = (part.strip() for part in option.partition("="))
+        key, _, text = map(str.strip, option.partition("="))
         if not key or not text or key in grid:
             raise OptionError(f"--grid {option}", expected="KEY=V1,V2,… , each key once")
         grid[key] = parse_yaml(f"[{text}]", source=f"--grid {option}")
@@ -90,7 +88,7 @@ def setting_text(value: Any) -> str:
 def row_names(recipes: Sequence[str], settings: Mapping[str, Sequence[Any]]) -> list[str]:
     """The names of rows in tables: the recipe, and what each key is set to; NaN in rows that are only measured."""
     columns = [[_entry(key, value) for value in values] for key, values in settings.items()]
-    return [", ".join(filter(None, parts)) for parts in zip(recipes, *columns, strict=True)]
+    return [", ".join(filter(None, texts)) for texts in zip(recipes, *columns, strict=True)]
 
 
 def _entry(key: str, value: Any) -> str:
@@ -109,19 +107,8 @@ def settings_folder(settings: RowSettings) -> str:
     'model.pretrained=.._weights.pt,bb1a83c2'
     """
     text = ",".join(f"{key}={setting_text(value)}" for key, value in sorted(settings.items()))
-    safe = safe_name(text)
-    return safe if safe == text else f"{safe},{hash_of(text)}"
-
-
-def safe_name(text: str) -> str:
-    """A text as a part of a folder's name."""
-    return _UNSAFE.sub("_", text)[:_LONGEST_FOLDER]
-
-
-def hash_of(value: Any) -> str:
-    """The beginning of a hash, for names of folders."""
-    text = value if isinstance(value, str) else json.dumps(value)
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    safe = _UNSAFE.sub("_", text)[:_LONGEST_FOLDER]
+    return safe if safe == text else f"{safe},{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)
@@ -149,8 +136,8 @@ class PlannedRun:
 
     def metrics(self) -> dict[str, float] | None:
         """The metrics of that network; None while the run is not finished."""
-        content = RunFolder(self.folder).finished(self.recipe)
-        return None if content is None else dict(content.get("best_metrics") or content["metrics"])
+        results = RunFolder(self.folder).finished(self.recipe)
+        return None if results is None else dict(results.get("best_metrics") or results["metrics"])
 
 
 def plan_runs(
@@ -169,7 +156,7 @@ def plan_runs(
         raise OptionError(f"{', '.join(clashes)} in both the overrides and the grid", expected="a key in one of them")
     variants = [(settings, seed) for settings in combinations_of(grid) for seed in seeds]
     loaded = [
-        (recipe_of(os.fspath(recipe), [*overrides, *overrides_of(settings), f"seed={seed}"]), settings)
+        (load_recipe(os.fspath(recipe), [*overrides, *overrides_of(settings), f"seed={seed}"]), settings)
         for recipe, (settings, seed) in product(recipes, variants)
     ]
     columns = {key: [settings[key] for _, settings in loaded] for key in grid}
@@ -203,9 +190,9 @@ def require_own(out: Path) -> None:
 
 def _is_of_a_comparison(path: Path) -> bool:
     """Whether a comparison may have made a file or folder, perhaps one that was stopped at once."""
-    if path.is_dir() and path.name not in _OWN_FOLDERS:
+    if path.is_dir():
         return next(path.glob("**/seed-*"), None) is not None or not any(file.is_file() for file in path.rglob("*"))
-    return path.name in _OWN_FOLDERS or path.name.startswith((".", "comparison.", "comparison-"))
+    return path.name.startswith((".", "comparison.", "comparison-"))
 
 
 def require_distinct(option: str, values: Sequence[str]) -> None:

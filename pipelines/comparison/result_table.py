@@ -1,4 +1,4 @@
-"""The table of a comparison: rows of means, in percent, and columns in the papers' order; as Markdown, LaTeX and HTML.
+"""The table of a comparison: rows of means, in percent, and columns in the papers' order; in every format.
 
 Papers group columns by what they measure: the finest level first (R@k, mAP@R, AP), then each coarser level, then the
 hierarchy as a whole (H-AP, ASI, NDCG).
@@ -11,18 +11,19 @@ hierarchy as a whole (H-AP, ASI, NDCG).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape as escape_html
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.metrics.request import split_name
+from hiertree.metrics.conventions import split_name
 
 from ..pages import fill_page, markdown_text
-from ..report.metric_rows import best_value
+from ..report.tables import best_value
 from ..training.recipe.published import PublishedRow, published_rows
 from .planned_runs import RowSettings, row_names, setting_text
 from .significance import SIGNIFICANT
@@ -84,11 +85,12 @@ class TableRow:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Columns in groups, by the heading above them, rows, and notes below them."""
+    """Columns in groups, by the heading above them, rows, notes below them, and the tests behind the marks."""
 
     groups: Mapping[str, list[str]]
     rows: Sequence[TableRow]
     notes: Sequence[str] = ()
+    tests: pd.DataFrame | None = None
 
     @property
     def metrics(self) -> list[str]:
@@ -174,42 +176,44 @@ def make_table(
             papers += [f"{paper_row.paper}.", *paper_row.remarks]
     explained = ["In parentheses beside a published value: ours less theirs."] if papers else []
     metrics = dict.fromkeys(metric for row in rows for metric in row.cells)
-    return ResultTable(groups_of(metrics, num_levels=num_levels), rows, [*notes, *explained, *dict.fromkeys(papers)])
+    return ResultTable(
+        groups_of(metrics, num_levels=num_levels), rows, [*notes, *explained, *dict.fromkeys(papers)], tests
+    )
 
 
 def groups_of(metrics: Iterable[str], *, num_levels: int | None = None) -> dict[str, list[str]]:
     """The metrics in groups by their headings, both in the order of papers."""
     names = list(metrics)
-    all_parts = [parts for parts in map(split_name, names) if parts and parts.family.kind in _OF_A_LEVEL]
-    finest = num_levels or max((parts.level or 1 for parts in all_parts), default=1)
+    fields_of_levels = [fields for fields in map(split_name, names) if fields and fields.family.kind in _OF_A_LEVEL]
+    finest = num_levels or max((fields.level or 1 for fields in fields_of_levels), default=1)
     coarser = (f"level {level}" for level in range(finest - 1, 0, -1))
-    lists = (f"{parts.query_list} list" for parts in all_parts if parts.query_list)
+    lists = (f"{fields.query_list} list" for fields in fields_of_levels if fields.query_list)
     grouped: dict[str, list[str]] = {title: [] for title in (_FINEST, *coarser, *lists, _TREE, _MEANS, _OTHERS)}
-    for name in sorted(names, key=_place):
+    for name in sorted(names, key=_order):
         grouped.get(_title(name, finest), grouped[_OTHERS]).append(name)
     return {title: group for title, group in grouped.items() if group}
 
 
 def _title(metric: str, finest: int) -> str:
     """The group of a metric: in brackets it has a level, or one of several lists of queries."""
-    parts = split_name(metric)
-    if parts is None or parts.family.kind not in (*_OF_A_LEVEL, *_OF_THE_TREE):
+    fields = split_name(metric)
+    if fields is None or fields.family.kind not in (*_OF_A_LEVEL, *_OF_THE_TREE):
         return _OTHERS
-    if parts.is_mean:
+    if fields.is_mean:
         return _MEANS
-    if metric == "ASI" or parts.family.kind not in _OF_A_LEVEL:
+    if metric == "ASI" or fields.family.kind not in _OF_A_LEVEL:
         return _TREE
-    if parts.query_list:
-        return f"{parts.query_list} list"
-    return _FINEST if parts.level in (None, finest) else f"level {parts.level}"
+    if fields.query_list:
+        return f"{fields.query_list} list"
+    return _FINEST if fields.level in (None, finest) else f"level {fields.level}"
 
 
-def _place(metric: str) -> tuple[int, int]:
-    """The place of a metric within its group; unknown kinds keep their order."""
-    parts = split_name(metric)
-    kind = parts.family.kind if parts else ""
-    if parts and kind in _OF_A_LEVEL and metric != "ASI":
-        return _OF_A_LEVEL.index(kind), parts.cutoff or 0
+def _order(metric: str) -> tuple[int, int]:
+    """The order of a metric within its group; unknown kinds keep their order."""
+    fields = split_name(metric)
+    kind = fields.family.kind if fields else ""
+    if fields and kind in _OF_A_LEVEL and metric != "ASI":
+        return _OF_A_LEVEL.index(kind), fields.cutoff or 0
     return _OF_THE_TREE.index(kind) if kind in _OF_THE_TREE else len(_OF_THE_TREE), 0
 
 
@@ -244,15 +248,10 @@ def _rows(runs: pd.DataFrame, labels: list[str], tests: pd.DataFrame | None) -> 
 def markdown(table: ResultTable) -> str:
     """A pipe table, and the notes below it."""
     head = ["recipe", "runs", *(escape_html(metric, quote=False).replace("|", r"\|") for metric in table.metrics)]
-    rows = [head]
-    for row in table.rows:
-        name = markdown_text(row.name) if row.runs else f"*{markdown_text(row.name)}*"
-        cells = [_shown(row.cells.get(metric), "–", "**%s**", str) for metric in table.metrics]
-        rows.append([name, str(row.runs or ""), *cells])
-    first, *rest = (f"| {' | '.join(cells)} |" for cells in rows)
-    return "\n\n".join(
-        ["\n".join([first, "|" + "---|" * len(head), *rest]), *(escape_html(note, quote=False) for note in table.notes)]
-    )
+    names = [markdown_text(row.name) if row.runs else f"*{markdown_text(row.name)}*" for row in table.rows]
+    first, *rest = (f"| {' | '.join(cells)} |" for cells in [head, *_rows_of_cells(table, names, "–", "**%s**")])
+    notes = [escape_html(note, quote=False) for note in table.notes]
+    return "\n\n".join(["\n".join([first, "|" + "---|" * len(head), *rest]), *notes])
 
 
 def latex(table: ResultTable) -> str:
@@ -260,11 +259,9 @@ def latex(table: ResultTable) -> str:
     ends = accumulate(map(len, table.groups.values()), initial=2)
     rules = [rf"\cmidrule(lr){{{previous_end + 1}-{last}}}" for previous_end, last in pairwise(ends)]
     heads = [rf"\multicolumn{{{len(group)}}}{{c}}{{{escaped(title)}}}" for title, group in table.groups.items()]
+    names = [escaped(row.name) if row.runs else rf"\quad\textit{{{escaped(row.name)}}}" for row in table.rows]
     rows = [["", "", *heads], ["recipe", "runs", *map(escaped, table.metrics)]]
-    for row in table.rows:
-        name = escaped(row.name) if row.runs else rf"\quad\textit{{{escaped(row.name)}}}"
-        cells = [_shown(row.cells.get(metric), "--", r"\textbf{%s}", escaped) for metric in table.metrics]
-        rows.append([name, str(row.runs or ""), *cells])
+    rows += _rows_of_cells(table, names, "--", r"\textbf{%s}", escaped)
     groups, metrics, *body = (" & ".join(cells) + r" \\" for cells in rows)
     lines = [
         r"% \usepackage{booktabs}",
@@ -275,12 +272,67 @@ def latex(table: ResultTable) -> str:
     return "\n".join([*lines, *(f"% {note}" for note in table.notes)])
 
 
-def _shown(cell: TableCell | None, missing: str, bold: str, escape: Callable[[str], str]) -> str:
-    """A cell with its marks in the syntax of a format."""
-    if cell is None:
-        return missing
-    text = escape(cell.text)
-    return (bold % text if cell.best else text) + (escape("†") if cell.differs else "")
+def text(table: ResultTable) -> str:
+    """Columns of even width for a terminal, the best of each marked ★, and the notes below them."""
+    from rich.cells import cell_len
+
+    rows = [["row", "runs", *table.metrics]]
+    rows += _rows_of_cells(table, [row.name if row.runs else f"  {row.name}" for row in table.rows], "–", "★ %s")
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *cells in rows:
+        padded = [" " * (width - cell_len(cell)) + cell for cell, width in zip(cells, widths[1:], strict=True)]
+        lines.append("  ".join([first + " " * (widths[0] - cell_len(first)), *padded]))
+    return "\n".join([*lines, "", *table.notes]).rstrip()
+
+
+def csv(table: ResultTable) -> str:
+    """A row for each row: the mean of each metric, from 0 to 1, and its p-value after Holm's correction if tested."""
+    import pandas as pd
+
+    p_values = {} if table.tests is None else table.tests.set_index(["row", "metric"])["p_holm"].to_dict()
+    records = []
+    for row in table.rows:
+        record: dict[str, Any] = {"row": row.name}
+        for metric, cell in row.cells.items():
+            record |= {metric: cell.mean / 100, f"p of {metric}": p_values.get((row.name, metric))}
+        records.append(record)
+    text: str = pd.DataFrame(records).dropna(axis="columns", how="all").to_csv(index=False, lineterminator="\n")
+    return text.rstrip()
+
+
+def table_json(table: ResultTable) -> str:
+    """Rows with their runs (0 of a published row) and metrics, in 0 … 1, and the tests."""
+    rows = [
+        {
+            "row": row.name,
+            "runs": row.runs or 0,
+            "metrics": {
+                metric: {"mean": cell.mean / 100, "deviation": None if cell.deviation is None else cell.deviation / 100}
+                for metric, cell in row.cells.items()
+            },
+        }
+        for row in table.rows
+    ]
+    tests = [] if table.tests is None else table.tests.to_dict(orient="records")
+    return json.dumps({"rows": rows, "tests": tests, "notes": list(table.notes)}, indent=2, ensure_ascii=False)
+
+
+def _rows_of_cells(
+    table: ResultTable, names: Sequence[str], missing: str, bold: str, escape: Callable[[str], str] = str
+) -> list[list[str]]:
+    """The cells of each row in the syntax of a format, with their marks."""
+
+    def marked(cell: TableCell | None) -> str:
+        if cell is None:
+            return missing
+        value = escape(cell.text)
+        return (bold % value if cell.best else value) + (escape("†") if cell.differs else "")
+
+    return [
+        [name, str(row.runs or ""), *(marked(row.cells.get(metric)) for metric in table.metrics)]
+        for name, row in zip(names, table.rows, strict=True)
+    ]
 
 
 def html(table: ResultTable, *, title: str, lead: str, figures: Iterable[tuple[str, str]]) -> str:

@@ -10,19 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from hiertree.errors import CheckpointError, OptionError
-from hiertree.io.array_files import reading_arrays
 from hiertree.io.progress import track
-from hiertree.io.reading import Complaint, read_parquet_frame
+from hiertree.io.reading import Complaint, reading_arrays
+from hiertree.metrics import Evaluation
 from hiertree.metrics.statistics import holm, paired_randomization_test
 
 from ..report.queries_and_gallery import have_same_classes, rows_of
+from ..report.sources import read_per_query
 from ..stored_embeddings.embeddings_files import LabeledEmbeddings, sides_of
+from ..stored_embeddings.label_columns import EmbeddedImages
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,15 +45,25 @@ class ListValues:
 
     values: pd.DataFrame
     images: LabeledEmbeddings
-    data: Mapping[str, Any] | None
+    data: Mapping[str, Any] | None = None
+
+    @property
+    def num_levels(self) -> int:
+        """The depth of the tree that the queries' paths are of."""
+        return int(np.prod(np.shape(self.images.queries.paths)[1:]))
 
     def reorder_as(self, reference: ListValues) -> ListValues | None:
-        """The same with its queries in the order of another's; None where it has other queries, gallery or classes."""
+        """The same with its queries in the order of another's; None where it has other queries, gallery or classes.
+
+        Queries are the same by their names, or by their order where neither has names.
+        """
         has_data = self.data is not None and reference.data is not None
-        if has_data and (self.data != reference.data or len(self.values) != len(reference.values)):
+        if len(self.values) != len(reference.values) or (has_data and self.data != reference.data):
             return None
-        rows = None if has_data else rows_of(self.images, reference.images)
-        if (rows is None and not has_data) or not have_same_classes(self.images, reference.images, rows):
+        names = [values.images.queries.image_names for values in (self, reference)]
+        in_order = has_data or names == [None, None]
+        rows = None if in_order else rows_of(self.images, reference.images)
+        if (rows is None and not in_order) or not have_same_classes(self.images, reference.images, rows):
             return None
         if rows is None:
             return self
@@ -64,9 +77,8 @@ def _reorder_lists(row: QueryValues, reference: QueryValues) -> list[ListValues]
     """The lists of a row with the queries of another in their order; None where one differs."""
     if len(row) != len(reference):
         return None
-    lists = [
-        match for values, base in zip(row, reference, strict=True) if (match := values.reorder_as(base)) is not None
-    ]
+    matches = [values.reorder_as(base) for values, base in zip(row, reference, strict=True)]
+    lists = [match for match in matches if match is not None]
     return lists if len(lists) == len(row) else None
 
 
@@ -95,6 +107,14 @@ def query_values(folders: Sequence[Path], *, data: Mapping[str, Any]) -> QueryVa
     return [_mean(lists_of_seeds) for lists_of_seeds in zip(*runs, strict=True)]
 
 
+def values_of_result(result: Evaluation, images: LabeledEmbeddings | None = None) -> QueryValues:
+    """The values of a result's queries; those of ranked lists, known by their names, unless images are given."""
+    if images is None:
+        paths = np.arange(len(result)) if result.query_paths is None else result.query_paths
+        images = LabeledEmbeddings([EmbeddedImages(paths=paths, names=list(result.query_ids))])
+    return [ListValues(result.per_query().reset_index(drop=True), images.named_paths())]
+
+
 def compare_with_reference(rows: Mapping[str, QueryValues | None], reference: str) -> pd.DataFrame:
     """Test every row of the reference's queries against it, on every metric that both have.
 
@@ -106,13 +126,13 @@ def compare_with_reference(rows: Mapping[str, QueryValues | None], reference: st
     base = rows[reference] or []
     rows_in_order = {name: _reorder_lists(row or (), base) for name, row in rows.items() if name != reference}
     comparable_rows = {name: row for name, row in rows_in_order.items() if row}
-    places = [(number, metric) for number, query_list in enumerate(base) for metric in query_list.values]
+    metrics = [(index, metric) for index, query_list in enumerate(base) for metric in query_list.values]
     records = []
-    for number, metric in track(places if comparable_rows else [], description="testing"):
+    for index, metric in track(metrics if comparable_rows else [], description="testing"):
         tests = [
             (metric, name, reference, *test)
             for name, row in comparable_rows.items()
-            if (test := _test(row[number], base[number], str(metric)))
+            if (test := _test(row[index], base[index], str(metric)))
         ]
         corrected = holm([test[-1] for test in tests]).tolist()
         records += [(*test, adjusted) for test, adjusted in zip(tests, corrected, strict=True)]
@@ -121,7 +141,7 @@ def compare_with_reference(rows: Mapping[str, QueryValues | None], reference: st
 
 
 def describe_tests(tests: pd.DataFrame, rows: Mapping[str, QueryValues | None], reference: str) -> list[str]:
-    """Notes: what the marks of a table mean, and which rows could not be tested."""
+    """Notes: what the marks of a table mean, which rows could not be tested, and why."""
     notes = []
     if len(tests):
         subject = "†" if (tests["p_holm"] < SIGNIFICANT).any() else "No row"
@@ -130,10 +150,19 @@ def describe_tests(tests: pd.DataFrame, rows: Mapping[str, QueryValues | None], 
             f"{subject} differs from {reference} with p < {SIGNIFICANT} after Holm's correction over rows: paired "
             f"randomization tests on {counts}, means over seeds."
         )
-    untested = [name for name in rows if name != reference and name not in set(tests["row"])]
-    if untested:
-        notes.append(f"Not tested against {reference}, as they have other data or metrics: {'; '.join(untested)}.")
+    base, tested = rows[reference] or (), set(tests["row"])
+    reasons = {name: _difference(row or (), base) for name, row in rows.items() if name not in (reference, *tested)}
+    for reason, names in groupby(sorted(reasons, key=lambda name: reasons[name]), key=lambda name: reasons[name]):
+        notes.append(f"Not tested against {reference}, {reason}: {'; '.join(names)}.")
     return notes
+
+
+def _difference(row: QueryValues, base: QueryValues) -> str:
+    """Why a row is not tested."""
+    if _reorder_lists(row, base):
+        return "as no query has a value of the same metric in both"
+    same_size = [len(values.values) for values in row] == [len(values.values) for values in base] != []
+    return "as queries or labels differ" if same_size else "as the numbers of queries differ"
 
 
 def _test(row: ListValues, base: ListValues, metric: str) -> tuple[int, int, float, float] | None:
@@ -144,7 +173,8 @@ def _test(row: ListValues, base: ListValues, metric: str) -> tuple[int, int, flo
     has_both = ~np.isnan(first - second)
     if not has_both.any():
         return None
-    classes = np.unique(base.images.queries.paths[has_both], axis=0, return_inverse=True)[1].reshape(-1)
+    paths = np.asarray(base.images.queries.paths).reshape(len(has_both), -1)
+    classes = np.unique(paths[has_both], axis=0, return_inverse=True)[1].reshape(-1)
     p = paired_randomization_test(first[has_both], second[has_both], clusters=classes)
     return int(has_both.sum()), int(classes.max()) + 1, float((first - second)[has_both].mean()), p
 
@@ -166,8 +196,7 @@ def lists_of_run(folder: Path, data: Mapping[str, Any]) -> QueryValues:
         with reading_arrays(folder / f"embeddings{name}.npz", **run) as arrays:
             named_paths = {name: arrays[name] for name in _NAMED_PATHS if name in arrays}
             images = LabeledEmbeddings(sides_of(named_paths))
-        values = read_parquet_frame(table, **run)
-        lists.append(ListValues(values.reset_index(drop=True), images, data))
+        lists.append(ListValues(read_per_query(table), images, data))
     if not lists:
         raise CheckpointError(f"{folder} without per_query.parquet", expected="the folder of a finished run")
     return lists

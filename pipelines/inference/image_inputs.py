@@ -10,13 +10,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
 
-from hiertree.arrays import to_numpy
 from hiertree.datasets import ImageSource
-from hiertree.datasets.readers.file_names import image_files
-from hiertree.datasets.readers.images import FileImages
-from hiertree.errors import InputError, ShapeError
+from hiertree.datasets.readers.images import FileImages, channels_last, check_pixels, image_files, image_of_pixels
+from hiertree.errors import InputError
 
 _TAKEN = (
     "a folder, a file, a PIL image, an array (height, width, channels) or a tensor (channels, height, width); a list, "
@@ -37,38 +34,18 @@ class ImagesInMemory:
         self._images = images
         for number, image in enumerate(images):
             if not isinstance(image, Image.Image):
-                _check_pixels(image, f"image {number}")
+                check_pixels(image, f"image {number}")
 
     def __len__(self) -> int:
         return len(self._images)
 
     def __getitem__(self, index: int) -> Image.Image:
         image = self._images[index]
-        if isinstance(image, Image.Image):
-            return image
-        pixels = image if image.dtype == np.uint8 else np.rint(255 * image.astype(np.float32)).astype(np.uint8)
-        return Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels)
+        return image if isinstance(image, Image.Image) else image_of_pixels(image)
 
     def name(self, index: int) -> str:
         """The file an image was opened from, or its number."""
         return str(getattr(self._images[index], "filename", "") or f"image {index}")
-
-
-def _check_pixels(image: NDArray[Any], name: str) -> None:
-    if image.ndim not in (2, 3) or not image.size or image.shape[2:] not in ((), (1,), (3,), (4,)):
-        problem = f"{name} of shape (height, width, channels) = {image.shape}"
-        raise ShapeError(problem, expected="1, 3 or 4 channels, last in an array and first in a tensor")
-    if image.dtype == np.uint8:
-        return
-    if image.dtype.kind != "f":
-        raise InputError(f"{name} of type {image.dtype}", expected="uint8, or floating in [0, 1]")
-    low, high = image.min(), image.max()
-    if not (low >= 0 and high <= 1):
-        raise InputError(
-            f"{name} with values from {low:.3g} to {high:.3g}",
-            expected="uint8 pixels, or floating ones in [0, 1] without normalization",
-            remedy="the model normalizes images itself; convert pixels from 0 to 255 to uint8",
-        )
 
 
 def as_image_source(images: object) -> ImageSource:
@@ -85,7 +62,7 @@ def as_image_source(images: object) -> ImageSource:
         raise InputError("no images: an empty list", expected="at least one image")
     if all(isinstance(image, (str, os.PathLike)) for image in items):
         return FileImages(Path(), [os.fspath(file) for file in items])
-    pictures = [_channels_last(image) for image in items]
+    pictures = [channels_last(image) for image in items]
     if all(isinstance(picture, (Image.Image, np.ndarray)) for picture in pictures):
         return ImagesInMemory(pictures)
     kinds = ", ".join(sorted({type(image).__name__ for image in items}))
@@ -96,7 +73,7 @@ def _as_list(images: Any) -> Sequence[Any] | None:
     """Single images, files or a batch, one by one; None where it is nothing of the kind."""
     if hasattr(images, "to_list"):  # a column of a data frame
         return cast("list[Any]", images.to_list())
-    images = _channels_last(images)
+    images = channels_last(images)
     if isinstance(images, np.ndarray) and images.dtype.kind in "OU":
         return cast("list[Any]", images.ravel().tolist())
     if isinstance(images, np.ndarray) and images.ndim == 4:
@@ -104,14 +81,6 @@ def _as_list(images: Any) -> Sequence[Any] | None:
     if isinstance(images, (Image.Image, np.ndarray)):
         return [images]
     return images if isinstance(images, Sequence) else None
-
-
-def _channels_last(image: Any) -> Any:
-    """A tensor as an array whose last axis are the channels; anything else as it is."""
-    if not isinstance(image, Tensor):
-        return image
-    array = to_numpy(image)
-    return np.moveaxis(array, -3, -1) if array.ndim >= 3 else array
 
 
 def images_of_batch(batch: object) -> object:

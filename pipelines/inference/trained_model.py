@@ -145,7 +145,7 @@ class TrainedModel:
 
         Args:
             images: a folder (its image files below, in the order of
-                :func:`hiertree.datasets.readers.file_names.image_files`) or a file; a PIL image, an array (height,
+                :func:`hiertree.datasets.readers.images.image_files`) or a file; a PIL image, an array (height,
                 width, channels) or a tensor (channels, height, width), uint8 or floating in [0, 1] and of any size; a
                 list, Series or batch of these; the images of a data set; or a DataLoader whose batches are images,
                 (images, labels) or mappings with an entry "image".

@@ -11,16 +11,16 @@ import numpy as np
 
 from hiertree.errors import OptionError, require_package
 from hiertree.io import files
-from hiertree.metrics.request import improves_downward, split_name
+from hiertree.metrics.conventions import improves_downward, split_name
+from hiertree.metrics.statistics import paired_randomization_test
 
 from ..pages import fill_page
 from ..stored_embeddings.locations import kind_of
+from .errors import error_figures
 from .figures import histogram, learning_curves, map_figures
-from .metric_rows import side_by_side
-from .ranking_figures import batch_gap, error_figures
 from .rankings import RankingGrids, changed_queries, choose_queries, extreme_queries
 from .sources import EmbeddingsOptions, read_sources, values_of
-from .tree_nodes import answered_nodes, node_table, tree_of_means
+from .tables import answered_nodes, node_table, side_by_side, tree_of_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +35,7 @@ _OF_COMPARISONS = (
     "Each row of the comparison is shown by its first seed; comparison.html, in its folder, has the means over seeds."
 )
 MOST_PICTURES = 3_000
+SIGNIFICANT = 0.05
 _SHOWN = 4  # metrics whose curves are drawn
 _WORST = 12  # nodes of a level that a table names
 
@@ -83,6 +84,8 @@ def make_report(
         HiertreeError: whatever is wrong with a file.
     """
     require_package("matplotlib", extra="plots")
+    if projection != "pca":
+        require_package("sklearn", extra="labels")
     if queries < 1 or hits < 1 or not sources:
         counts = f"{len(sources)} sources, queries={queries}, hits={hits}"
         raise OptionError(counts, expected="at least 1 of each")
@@ -100,6 +103,8 @@ def make_report(
     histories = {name: run.history for name, run in measurements.items() if run.history}
     if any(kind_of(Path(source)) == "comparison" for source in sources):
         lead = [*lead, _OF_COMPARISONS]
+    if total := max(run.drawn_from for run in measurements.values()):
+        lead = [*lead, f"The queries are a draw from {total:,}; `hiertree evaluate` measures all."]
     page = {
         "title": title,
         "lead": lead,
@@ -129,16 +134,36 @@ def _numbers(measurements: Mapping[str, Measurement], data: QueriesAndGallery) -
         "facts": data.facts,
         "runs": measurements,
         "names": list(measurements),
-        "rows": side_by_side([run.metrics for run in measurements.values()], level_names=data.tree.level_names),
+        "rows": side_by_side(
+            [run.metrics for run in measurements.values()],
+            level_names=data.tree.level_names,
+            differing=_differing(list(measurements.values()), data.query_paths),
+        ),
         "published": [(name, run.metrics, row) for name, run in measurements.items() for row in run.published],
         "levels": data.tree.level_names,
         "num_queries": len(data.query_paths),
         "convention": {  # nested values are among the others in words
             name.replace("_", " "): str(text) for name, text in convention.items() if isinstance(text, (str, int))
         },
-        "skipped": {name: number for name, number in first.results["skipped"].items() if number},
+        "skipped": {name: count for name, count in first.results["skipped"].items() if count},
         "versions": {name: str(version) for name, version in versions.items() if version},
     }
+
+
+def _differing(measurements: Sequence[Measurement], query_paths: NDArray[np.integer]) -> set[str]:
+    """The metrics in which two models differ by a paired randomization test over classes; none of other numbers."""
+    if len(measurements) != 2:
+        return set()
+    classes = np.unique(query_paths, axis=0, return_inverse=True)[1].reshape(-1)
+    tables = [run.per_query for run in measurements]
+    differing = set()
+    for metric in set(tables[0]) & set(tables[1]):
+        values = [table[metric].to_numpy(dtype=np.float64) for table in tables]
+        has_both = ~np.isnan(values[0] - values[1])
+        columns = [column[has_both] for column in values]
+        if has_both.any() and paired_randomization_test(*columns, clusters=classes[has_both]) < SIGNIFICANT:
+            differing.add(str(metric))
+    return differing
 
 
 def _retrievals(
@@ -209,8 +234,10 @@ def _curves(measurements: Mapping[str, Measurement]) -> list[str]:
     metrics = dict.fromkeys(
         name for run in measurements.values() for row in run.history for name in row.get("metrics", {})
     )
-    names = [(name, split_name(name)) for name in metrics]
-    first = [name for name, parts in names if name in ("H-AP", "R@1", "NDCG", "ASI") or (parts and parts.is_mean)]
+    fields = {name: split_name(name) for name in metrics}
+    first = [
+        name for name, field in fields.items() if name in ("H-AP", "R@1", "NDCG", "ASI") or (field and field.is_mean)
+    ]
     return list(dict.fromkeys([*first, *metrics]))[:_SHOWN]
 
 
@@ -238,5 +265,4 @@ def _analysis(
         "nodes": top,
         "nodes_left_out": left_out,
         "errors": error_figures(measurements, data, values),
-        "gap": batch_gap(measurements, data),
     }

@@ -16,10 +16,9 @@ import numpy as np
 from hiertree.datasets.input_images import InputImages, load_input_images
 from hiertree.errors import CheckpointError, OptionError, OtherLayoutError
 from hiertree.io import files
-from hiertree.io.locks import locked_folder
-from hiertree.io.parts import PartStore, digest
+from hiertree.io.files import locked_folder
 from hiertree.io.progress import is_progress_shown
-from hiertree.io.provenance import MANIFEST, manifest
+from hiertree.io.provenance import MANIFEST, claim_unfinished, digest, manifest
 from hiertree.io.reading import read_json_object
 from hiertree.options import check_integer
 
@@ -295,7 +294,7 @@ def _claimed(
         lock.enter_context(locked_folder(call.out))
         _require_usable(call.out, fingerprint)
         if not (call.out / MANIFEST).is_file():
-            PartStore(call.out / SHARDS_FOLDER, fingerprint)
+            claim_unfinished(call.out / SHARDS_FOLDER, fingerprint)
         return fingerprint
 
     first = processes.from_first(claim)

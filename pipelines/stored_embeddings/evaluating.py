@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from typing_extensions import Unpack
@@ -17,26 +17,28 @@ from hiertree.evaluation_options import MetricOptions, Search, SearchOptions
 from hiertree.io import files
 from hiertree.io.files import AnyPath
 from hiertree.io.provenance import manifest
-from hiertree.io.reading import Complaint, reading_file, reading_json
+from hiertree.io.reading import Complaint, read_array, reading_file, reading_json
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes, evaluate_ranking, write_trec_qrels
+from hiertree.metrics.conventions import rules_of
 from hiertree.options import split_options
+from hiertree.tree.label_rows import Uneven
 
 from ..launchers import launched
 from ..yaml_files import read_yaml
 from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_embeddings
 from .judged_pairs import evaluate_judged, read_sides, read_truth
-from .label_columns import named_rows, number_labels
+from .label_columns import LabelColumns, named_rows, number_labels, rows_with_table
 from .locations import files_read, kind_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from rich.text import Text
 
-    from hiertree.evaluation_options import Counts
-    from hiertree.metrics.engine.processes import Share
-    from hiertree.tree.label_rows import Uneven
+    from hiertree.evaluation_options import Choice
+    from hiertree.metrics.engine.blocks import ProcessGroup
 
 _MEASURED_BY = ("metrics", "protocol", "compat")
-_NOT_RECORDED = ("block_size", "resume", "distributed")  # they change no number
+_NOT_RECORDED = ("block_size", "distributed")  # they change no number
 
 
 class ResultOptions(MetricOptions, total=False):
@@ -54,8 +56,6 @@ class ResultOptions(MetricOptions, total=False):
 class FileOptions(LabelFiles, ResultOptions, SearchOptions, total=False):
     """Options of :func:`evaluate_file`: also how :func:`hiertree.metrics.evaluate` searches."""
 
-    counts: Counts | None
-
 
 def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack[FileOptions]) -> Evaluation:
     """Evaluate embeddings on disk, print the result, and write what is asked for.
@@ -71,10 +71,10 @@ def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack
         ranked_by_codes = run_options.pop("codes")
         if not any(map(arguments.get, _MEASURED_BY)):
             codes, arguments = codes or ranked_by_codes, arguments | run_options
-    with _launched(share_work=not codes and arguments.get("approximate") is None) as share:
-        with nullcontext() if share is None else share.agreeing():
-            collection = read_embeddings(source, in_parts=share is not None, **columns)
-        if share is not None:
+    with _launched(share_work=not codes) as group:
+        with nullcontext() if group is None else group.agreeing():
+            collection = read_embeddings(source, **columns)
+        if group is not None:
             from ..training.distributed.group import local_device
 
             arguments |= {"distributed": True, "device": local_device(options.get("device"))}
@@ -84,7 +84,7 @@ def evaluate_file(embeddings: AnyPath, *, codes: bool = False, **options: Unpack
             result = replace(result, convention=replace(result.convention, level_names=collection.tree.level_names))
         if not result.has_values:
             raise _valueless(source, collection)
-    if share is not None and share.rank:
+    if group is not None and group.rank:
         return result
     other_sources = [columns.pop(name, None) for name in ("labels", "gallery", "gallery_labels", "junk")]
     parameters = {name: value for name, value in arguments.items() if name not in _NOT_RECORDED} | columns
@@ -98,8 +98,8 @@ def measured_as(run: Path) -> dict[str, Any]:
     complaint: Complaint = {"expected": "the whole folder of a finished run", "kind": CheckpointError}
     with reading_file(run / "recipe.yaml", **complaint):
         metrics = read_yaml(run / "recipe.yaml")["evaluation"]["metrics"]
-    with reading_json(run / "metrics.json", **complaint) as content:
-        convention = content["convention"]
+    with reading_json(run / "metrics.json", **complaint) as results:
+        convention = results["convention"]
         protocol, bits, judged_pairs = (convention[name] for name in ("protocol", "bits", "judged_pairs"))
     if judged_pairs:
         remedy = "`hiertree embed` its test split, and give the data set's grades to `hiertree evaluate-pairs`"
@@ -111,7 +111,7 @@ def measured_as(run: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _launched(*, share_work: bool) -> Iterator[Share | None]:
+def _launched(*, share_work: bool) -> Iterator[ProcessGroup | None]:
     """The group of the processes that a launcher started, if they are to share the work; None for one process."""
     if not share_work or launched() is None:
         yield None
@@ -119,8 +119,8 @@ def _launched(*, share_work: bool) -> Iterator[Share | None]:
     require_package("torch", "lightning_fabric", extra="train")
     from ..training.distributed.group import launched_group
 
-    with launched_group() as share:
-        yield share
+    with launched_group() as group:
+        yield group
 
 
 def _evaluated(collection: LabeledEmbeddings, *, codes: bool, options: Mapping[str, Any]) -> Evaluation:
@@ -147,41 +147,86 @@ def _valueless(source: Path, collection: LabeledEmbeddings) -> InputError:
     return InputError(f"{source} gives no metric a value", expected=expected, remedy="; ".join(notes) or None)
 
 
-def evaluate_run(
-    run: AnyPath,
-    *,
-    qrels: AnyPath | None = None,
-    tree: AnyPath | None = None,
-    query_labels: AnyPath | None = None,
-    levels: Sequence[str] = (),
-    uneven: Uneven = "error",
-    ids: str | None = None,
-    unjudged: Literal["irrelevant", "error"] = "irrelevant",
-    negative_qrels: Literal["error", "irrelevant"] = "error",
-    lower_is_better: bool = False,
-    **options: Unpack[ResultOptions],
-) -> Evaluation:
-    """Evaluate ranked lists on disk, print the result, and write what is asked for.
+class ItemLabels(TypedDict, total=False):
+    """How a table of items is read; ``query_labels`` is that of the queries, where these are not items.
 
-    The lists are measured by ``qrels``, or by the labels in the table ``tree`` of all items; ``query_labels`` is that
-    of the queries, where these are not items. Names stand in the column ``ids``; in ``image`` or else the first unless
-    given. The rest is as for :func:`hiertree.metrics.evaluate_ranking`.
+    Names stand in the column ``ids``; unless given in ``image``, the first whose values are all different and look like
+    files or ids, or the first.
     """
-    arguments: dict[str, Any] = {**options, "unjudged": unjudged, "negative_qrels": negative_qrels}
-    arguments["higher_is_better"] = not lower_is_better
+
+    query_labels: AnyPath | None
+    levels: Sequence[str]
+    uneven: Uneven
+    separator: str | None
+    ids: str | None
+
+
+class Judgments(ItemLabels, total=False):
+    """What judges ranked lists: ``qrels``, or labels in the table ``tree`` of all items.
+
+    Lists in an ``.npy`` hold rows of these tables, from 0, instead of names.
+    """
+
+    qrels: AnyPath | None
+    tree: AnyPath | None
+
+
+class ListOptions(Judgments, MetricOptions, total=False):
+    """Judgments and conventions, as :func:`hiertree.metrics.evaluate_ranking` takes them."""
+
+    unjudged: Choice
+    negative_qrels: Choice
+    lower_is_better: bool
+
+
+class RunOptions(ListOptions, ResultOptions, total=False):
+    """Options of :func:`evaluate_run`: also where the result goes."""
+
+
+def evaluate_run(run: AnyPath, **options: Unpack[RunOptions]) -> Evaluation:
+    """Evaluate ranked lists on disk, print the result, and write what is asked for."""
+    arguments: dict[str, Any] = dict(options)
     outputs = _outputs(arguments)
+    result = measure_lists(run, **arguments)
+    tables = [arguments.pop(name, None) for name in ("qrels", "tree", "query_labels")]
+    _deliver(result, outputs, parameters=arguments, inputs=[run, *tables])
+    return result
+
+
+def measure_lists(run: AnyPath, **options: Unpack[ListOptions]) -> Evaluation:
+    """Every metric of ranked lists on disk."""
+    arguments: dict[str, Any] = dict(options)
+    judgments: Any = {name: arguments.pop(name) for name in Judgments.__annotations__ if name in arguments}
+    lower_is_better = arguments.pop("lower_is_better", False)
+    rules = {"unjudged": arguments.pop("unjudged", "irrelevant"), "negative": arguments.pop("negative_qrels", "error")}
+    compat = replace(rules_of(options.get("compat"), options.get("protocol")), **rules)
+    qrels, tree = judgments.pop("qrels", None), judgments.pop("tree", None)
     if (qrels is None) == (tree is None):
         expected = "exactly one of them: judgments (--qrels) or a table of labels (--tree)"
         raise OptionError("qrels and tree", expected=expected)
-    if qrels is not None and (query_labels is not None or levels or ids is not None or uneven != "error"):
-        raise OptionError("query_labels, levels, uneven or ids with qrels", expected="them only with tree")
-    judgments = {"qrels": qrels} if tree is None else _labels(tree, query_labels, levels, ids, uneven)
-    result = evaluate_ranking(Path(run), **judgments, **arguments)
+    if qrels is not None and any(value not in (None, (), "error") for value in judgments.values()):
+        raise OptionError("query_labels, levels, uneven, separator or ids with qrels", expected="them only with tree")
+    path = Path(run)
+    lists = _read_rows(path, has_qrels=qrels is not None) if path.suffix == ".npy" else path
+    truth = {"qrels": qrels} if tree is None else _labels(tree, **judgments, named=lists is path)
+    with naming_files(path, None):
+        result = evaluate_ranking(
+            lists, **truth, **{**arguments, "compat": compat}, higher_is_better=not lower_is_better
+        )
     if not result.has_values:
         raise InputError(f"{run} gives no metric a value", expected="queries with relevant items")
-    parameters = {**arguments, "levels": list(levels), "uneven": uneven, "ids": ids}
-    _deliver(result, outputs, parameters=parameters, inputs=[run, qrels, tree, query_labels])
     return result
+
+
+def _read_rows(file: Path, *, has_qrels: bool) -> NDArray[np.integer]:
+    """Lists of a table's rows, as a search library gives them."""
+    if has_qrels:
+        raise OptionError(f"{file.name} with --qrels, which judge names", expected="--tree TABLE, whose rows it lists")
+    rows: NDArray[Any] = read_array(file, expected="rows of a table, saved by numpy", kind=InputError)
+    if rows.dtype.kind not in "iu":
+        expected = "integers, the rows of a table from 0, best first"
+        raise InputError(f"{file.name} with numbers of type {rows.dtype}", expected=expected)
+    return rows
 
 
 def evaluate_pairs(
@@ -210,31 +255,35 @@ def evaluate_pairs(
 
 
 def write_qrels(
-    tree: AnyPath,
-    out: AnyPath,
-    *,
-    query_labels: AnyPath | None = None,
-    levels: Sequence[str] = (),
-    uneven: Uneven = "error",
-    ids: str | None = None,
-    grades: Sequence[int] | None = None,
+    tree: AnyPath, out: AnyPath, *, grades: Sequence[int] | None = None, **columns: Unpack[ItemLabels]
 ) -> None:
     """Write TREC qrels that grade every item by its level to every query, or by the grade of that level.
 
-    Without ``query_labels`` every item is also a query, but not its own item. The rest is as for :func:`evaluate_run`.
+    Without ``query_labels`` every item is also a query, but not its own item.
     """
-    write_trec_qrels(out, **_labels(tree, query_labels, levels, ids, uneven), grades=grades)
+    write_trec_qrels(out, **_labels(tree, **columns), grades=grades)
 
 
 def _labels(
-    tree: AnyPath, query_labels: AnyPath | None, levels: Sequence[str], ids: str | None, uneven: Uneven
+    tree: AnyPath,
+    query_labels: AnyPath | None = None,
+    levels: Sequence[str] = (),
+    uneven: Uneven = "error",
+    separator: str | None = None,
+    ids: str | None = None,
+    *,
+    named: bool = True,
 ) -> dict[str, Any]:
-    """Paths and names of queries and items, by the keywords of :func:`hiertree.metrics.evaluate_ranking`."""
-    tables = [tree] if query_labels is None else [query_labels, tree]
-    _, sides = number_labels([named_rows(Path(table), levels, ids) for table in tables], uneven=uneven)
-    names = ("query", "gallery")
-    paths = {f"{name}_paths": side.paths for name, side in zip(names, sides, strict=False)}
-    return paths | {f"{name}_names": list(side.ids) for name, side in zip(names, sides, strict=False)}
+    """Paths, and names unless rows are meant, by the keywords of :func:`hiertree.metrics.evaluate_ranking`."""
+    files = [Path(table) for table in (query_labels, tree) if table is not None]
+    columns = LabelColumns(tuple(levels), ids)
+    tables = [
+        named_rows(file, levels, ids) if named else rows_with_table(np.empty(()), file, columns) for file in files
+    ]
+    _, sides = number_labels(tables, uneven=uneven, separator=separator)
+    paths = {f"{name}_paths": side.paths for name, side in zip(("query", "gallery"), sides, strict=False)}
+    names = zip(("query", "gallery"), sides if named else (), strict=False)
+    return paths | {f"{name}_names": list(side.ids) for name, side in names}
 
 
 def _outputs(options: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import hiertree
 _BLOCK = re.compile(r"^```(pycon|console|sh)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 RUN = ("python.md",)  # pages whose shell blocks make what the examples below them read
 PAGES = {
+    "../README.md": (),
     "concepts.md": (),
     "faq.md": (),
     "hierarchy.md": (),

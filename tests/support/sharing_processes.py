@@ -20,7 +20,7 @@ from hiertree import LabelTree
 from hiertree.datasets import ImageDataset
 from hiertree.datasets.readers.images import FileImages
 from hiertree.errors import CheckpointError, HiertreeError
-from hiertree.io.parts import digest
+from hiertree.io.provenance import digest
 from hiertree.pipelines.stored_embeddings.embedded_files import Shard
 from hiertree.pipelines.stored_embeddings.sharing import image_digests, require_same_images
 from hiertree.pipelines.training.distributed.processes import Processes

@@ -1,8 +1,6 @@
-"""Benchmarks of particular objects, ``ilias`` and ``met``, and of people, ``vggface2`` and ``ijb-c``.
+"""Benchmarks of particular objects, ``ilias``, and of people, ``vggface2`` and ``ijb-c``.
 
 * Kordopatis-Zilos et al., *ILIAS: Instance-Level Image retrieval At Scale* (CVPR 2025): 1,000 objects of all kinds.
-* Ypsilantis et al., *The Met Dataset: Instance-level Recognition for Artworks* (NeurIPS 2021): exhibits of a museum, as
-  it photographs them and as its visitors do.
 * Cao, Shen, Xie, Parkhi and Zisserman, *VGGFace2: A Dataset for Recognising Faces across Pose and Age* (FG 2018): 3.31
   million photographs of 9,131 people, of whom 8,631 train.
 * Maze et al., *IARPA Janus Benchmark – C: Face Dataset and Protocol* (ICB 2018): photographs and frames of videos, with
@@ -11,9 +9,8 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,17 +25,7 @@ from ..readers.text_lists import join_lists, read_words, refuse_first, table_of_
 if TYPE_CHECKING:
     import pandas as pd
 
-_log = logging.getLogger(__name__)
-ILIAS, MET = BENCHMARKS["ilias"], BENCHMARKS["met"]
 ILIAS_LISTS = ("image_ids/image_query_ids.txt", "image_ids/positive_ids.txt")
-DATABASE, TESTS = "MET_database.json", ("MET_database.json", "testset.json")
-MET_LISTS = {
-    "train": (DATABASE,),
-    "train_mini": ("mini_MET_database.json",),
-    "val": (DATABASE, "valset.json"),
-    **dict.fromkeys(("test", "query", "gallery"), TESTS),
-}
-VGGFACE2, IJBC = BENCHMARKS["vggface2"], BENCHMARKS["ijb-c"]
 IJBC_LISTS = ("protocols/ijbc_metadata.csv", "protocols/ijbc_metadata_with_age.csv")
 BOX = ("FACE_X", "FACE_Y", "FACE_WIDTH", "FACE_HEIGHT")
 FEWEST = 5  # images of a person of IJB-C
@@ -54,36 +41,15 @@ def load_ilias(root: AnyPath, split: str = "test", *, verify: Verify = "publishe
         split: "test", or its parts "query" and "gallery"; nothing trains.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    ILIAS.check_options(split, verify)
-    data_folder, *files, taxonomy = ILIAS.files(root, *ILIAS_LISTS, "taxonomy.json")
+    benchmark = BENCHMARKS["ilias"].checked(split, verify)
+    data_folder, *files, taxonomy = benchmark.files(root, *ILIAS_LISTS, "taxonomy.json")
     lists = join_lists(files, _first_cells)
     images = lists.table["image"]
     objects, ancestors = images.str.partition("/")[0], _taxonomy(taxonomy)
     refuse_first(~np.isin(objects, list(ancestors)), lists.where, images, f"an image of an object in {taxonomy.name}")
-    every, parts = lists._replace(earlier_rows=0), query_and_gallery(lists.earlier_rows, len(images))
+    every, fields = lists._replace(earlier_rows=0), query_and_gallery(lists.earlier_rows, len(images))
     labels, names = [objects.tolist()], "ilias_core/" + images
-    return ILIAS.listed_dataset(
-        split, every, labels, data_folder, names, ancestors=ancestors, parts=parts, verify=verify
-    )
-
-
-def load_met(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
-    """Read a split of the Met, whose label is the exhibit; a log line counts the queries of none, which are left out.
-
-    Args:
-        root: the folder of ``ground_truth`` and ``images``.
-        split: "train", the museum's photographs, or "train_mini"; "test", those of visitors as queries with "train" as
-            their gallery, or its parts "query" and "gallery"; "val", other queries with that gallery.
-        verify: as in :func:`hiertree.datasets.load`.
-    """
-    MET.check_options(split, verify)
-    names = [(f"ground_truth/{name}", name) for name in MET_LISTS[split]]
-    _, *files, folder = MET.files(root, *names, ("images", "."))
-    lists = join_lists(files, _exhibits, row_kind="entry")
-    table, count = lists.table, lists.earlier_rows
-    parts = {"queries": np.arange(count, len(table)), "gallery": np.arange(count)} if count else {}
-    every, exhibits = lists._replace(earlier_rows=0), [table["exhibit"].tolist()]
-    return MET.listed_dataset(split, every, exhibits, folder, table["path"], parts=parts, verify=verify)
+    return benchmark.listed_dataset(split, every, labels, data_folder, names, ancestors=ancestors, fields=fields)
 
 
 def _first_cells(file: Path) -> pd.DataFrame:
@@ -94,33 +60,15 @@ def _first_cells(file: Path) -> pd.DataFrame:
 def _taxonomy(file: Path) -> dict[str, tuple[str, str, str]]:
     """The three labels above each object."""
     expected = "lists of objects below three levels of labels"
-    content = read_json(file, expected=expected)
+    categories = read_json(file, expected=expected)
     with reading_file(file, expected=expected):
         return {
             name: (category, subcategory, kind)
-            for category, subcategories in content.items()
+            for category, subcategories in categories.items()
             for subcategory, kinds in subcategories.items()
             for kind, names in kinds.items()
             for name in names
         }
-
-
-def _exhibits(file: Path) -> pd.DataFrame:
-    """The exhibit and the path of each photograph that shows one."""
-    import pandas as pd
-
-    key = "id" if file.name.endswith(DATABASE) else "MET_id"
-    expected = f"a list of objects of {key} and path"
-    entries: Any = read_json(file, expected=expected)
-    with reading_file(file, expected=expected):
-        numbers = [number for number, entry in enumerate(entries, start=1) if key == "id" or key in entry]
-        rows = [(int(entries[number - 1][key]), str(entries[number - 1]["path"])) for number in numbers]
-        if not rows:
-            raise ValueError("no photograph of an exhibit")
-    if left_out := len(entries) - len(rows):
-        _log.info("%s: %d of %d photographs show no exhibit and are left out", file.name, left_out, len(entries))
-    table: pd.DataFrame = pd.DataFrame(rows, columns=["exhibit", "path"], index=numbers)
-    return table
 
 
 def load_vggface2(root: AnyPath, split: str = "train", *, verify: Verify = "published") -> ImageDataset:
@@ -132,8 +80,8 @@ def load_vggface2(root: AnyPath, split: str = "train", *, verify: Verify = "publ
         split: "train" or "test", of other people.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    VGGFACE2.check_options(split, verify)
-    _, file, folder = VGGFACE2.files(
+    benchmark = BENCHMARKS["vggface2"].checked(split, verify)
+    _, file, folder = benchmark.files(
         root,
         *((f"data/{name}", name, f"data/vggface2_{name}", f"vggface2_{name}") for name in (f"{split}_list.txt", split)),
     )
@@ -149,8 +97,8 @@ def load_vggface2(root: AnyPath, split: str = "train", *, verify: Verify = "publ
     def labeled_row_name(row: int) -> str:
         return training_list.name if row < count else row_name(row - count)
 
-    labels, files = [[*training_people, *people.tolist()]], VGGFACE2.image_files(folder, names, row_name)
-    return VGGFACE2.dataset(split, labels, files, where=labeled_row_name, earlier_rows=count, verify=verify)
+    labels, files = [[*training_people, *people.tolist()]], benchmark.image_files(folder, names, row_name)
+    return benchmark.dataset(split, labels, files, labeled_row_name, count)
 
 
 def load_ijbc(root: AnyPath, split: str = "test", *, margin: float = 0.3, verify: Verify = "published") -> ImageDataset:
@@ -162,22 +110,22 @@ def load_ijbc(root: AnyPath, split: str = "test", *, margin: float = 0.3, verify
     Args:
         root: the folder that holds ``protocols`` and ``images``, or its parent, if it is called ``IJB-C``.
         split: "test"; nothing trains.
-        margin: by what share of its sides a box grows, 0.3 as VGGFace2's own networks are trained.
+        margin: by what fraction of its width and height a box grows, 0.3 as VGGFace2's own networks are trained.
         verify: as in :func:`hiertree.datasets.load`.
     """
-    IJBC.check_options(split, verify)
-    data_folder, file = IJBC.files(root, IJBC_LISTS)
+    benchmark = BENCHMARKS["ijb-c"].checked(split, verify)
+    data_folder, file = benchmark.files(root, IJBC_LISTS)
     faces = read_table(file, required=("SUBJECT_ID", "FILENAME", *BOX), needs_rows=True)
     faces = faces.drop_duplicates(["SUBJECT_ID", "FILENAME"])
     with reading_file(file, expected=f"numbers in {', '.join(BOX)}"):
-        numbers = faces[list(BOX)].replace("", "nan").to_numpy(dtype=np.float64)
-    faces, numbers = faces[boxed := np.isfinite(numbers).all(axis=1)], numbers[boxed]
+        boxes = faces[list(BOX)].replace("", "nan").to_numpy(dtype=np.float64)
+    faces, boxes = faces[is_boxed := np.isfinite(boxes).all(axis=1)], boxes[is_boxed]
     often = (faces.groupby("SUBJECT_ID")["FILENAME"].transform("size") >= FEWEST).to_numpy(dtype=np.bool_)
     if not often.any():
         raise TableError(f"{file}: no person has {FEWEST} images with a box", expected=f"numbers in {', '.join(BOX)}")
-    faces, (left, upper, width, height) = faces[often], numbers[often].T
+    faces, (left, upper, width, height) = faces[often], boxes[often].T
     row_name = line_names(faces, file)
     margin_x, margin_y = margin * width / 2, margin * height / 2
     boxes = np.stack([left - margin_x, upper - margin_y, left + width + margin_x, upper + height + margin_y], axis=1)
-    images = IJBC.image_files(data_folder, "images/" + faces["FILENAME"], row_name, boxes=boxes)
-    return IJBC.dataset(split, [faces["SUBJECT_ID"].tolist()], images, where=row_name, verify=verify)
+    images = benchmark.image_files(data_folder, "images/" + faces["FILENAME"], row_name, boxes=boxes)
+    return benchmark.dataset(split, [faces["SUBJECT_ID"].tolist()], images, row_name)

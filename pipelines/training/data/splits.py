@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from hiertree.datasets import ImageDataset, check_duplicates
+from hiertree.arrays import to_numpy
+from hiertree.datasets import ImageDataset, place_above
+from hiertree.datasets.archives import TarImages
 from hiertree.datasets.labels_to_paths import label_paths
-from hiertree.datasets.readers.images import reading
+from hiertree.datasets.readers.images import (
+    FileImages,
+    channels_last,
+    check_pixels,
+    image_of_pixels,
+    map_sources,
+    reading,
+)
 from hiertree.errors import (
     HiertreeError,
     ImageError,
@@ -17,6 +27,7 @@ from hiertree.errors import (
     MissingResourceError,
     NotATreeError,
     RecipeError,
+    TableError,
     raised_as,
 )
 from hiertree.io.progress import track
@@ -28,7 +39,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
+    from hiertree.datasets import ImageSource
+
 SPLIT = "validation"  # what held-out classes are called
+SAMPLED_ITEMS = 8  # whose labels are compared with the attribute ``targets``
 
 
 def load_split(recipe: Recipe, split: str) -> ImageDataset:
@@ -37,12 +51,12 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
     if skip and recipe.data.takes("on_bad_image"):
         arguments["on_bad_image"], skip = "skip", False  # this loader skips them itself, and missing files too
     try:
-        with reading(max_pixels=recipe.images.max_pixels, side=recipe.images.largest_view):
+        with reading(max_pixels=recipe.images.max_pixels, view_size=recipe.images.largest_view):
             dataset = as_image_dataset(recipe.data.build(**arguments), name=recipe.data.name, split=split)
-            for part in (dataset, *dataset.beside):
-                check_duplicates(part, on_duplicates="warn" if split == "train" else "error")
+            if recipe.data.above is not None:
+                dataset = place_above(dataset, recipe.data.above)
             readable_dataset = dataset.drop_unreadable_images() if skip else dataset
-            further_lists = tuple(part.drop_absent_classes() for part in readable_dataset.beside)
+            further_lists = tuple(test.drop_absent_classes() for test in readable_dataset.beside)
             return replace(readable_dataset.drop_absent_classes(), beside=further_lists)
     except MissingResourceError as error:
         if isinstance(error, MissingPackageError) or not recipe.data.takes("root") or error.remedy is None:
@@ -75,24 +89,52 @@ def load_learning_splits(recipe: Recipe) -> tuple[ImageDataset, ImageDataset | N
         return train, None
     if settings.classes is None:
         return train, _measurable(load_split(recipe, str(settings.split)))
-    train, validation = hold_out_classes(train, share=settings.classes, seed=recipe.seed)
+    train, validation = hold_out_classes(train, fraction=settings.classes, seed=recipe.seed)
     return train, _measurable(validation)
 
 
-def hold_out_classes(dataset: ImageDataset, *, share: float, seed: int) -> tuple[ImageDataset, ImageDataset]:
-    """Divide a data set into classes to learn and classes held out, each part with a tree of its own."""
+def check_apart(train: ImageDataset, test: ImageDataset) -> None:
+    """Refuse a test split that asks for files that the training split has: what was learned by heart is no retrieval.
+
+    Files and members of archives are compared by path; images in memory are not. A gallery apart from the queries may
+    hold what was trained on, as benchmarks of hashing do.
+    """
+    training_files = set(map_sources(train.images, _files)) - {""}
+    rows = range(len(test)) if test.queries is None else test.queries.tolist()
+    test_files = map_sources(test.images, _files)
+    repeats = [row for row in rows if test_files[row] in training_files]
+    if repeats:
+        raise TableError(
+            f"{test.name}: {len(repeats)} of {len(test)} images of the split {test.split!r} are in "
+            f"{train.split!r} as well, the first {test.images.name(repeats[0])!r}",
+            expected="images that were not trained on",
+            remedy="remove them from one of the splits",
+        )
+
+
+def _files(images: ImageSource) -> NDArray[np.object_]:
+    """The whole path of each image that is a file or a member of an archive; of images in memory the empty text."""
+    if not isinstance(images, FileImages | TarImages):
+        return np.full(len(images), "", dtype=object)
+    folder = os.path.realpath(images.root)
+    names = map(images.name, range(len(images)))
+    return np.array([os.path.normpath(f"{folder}/{name}") for name in names], dtype=object)
+
+
+def hold_out_classes(dataset: ImageDataset, *, fraction: float, seed: int) -> tuple[ImageDataset, ImageDataset]:
+    """Divide a data set into classes to learn and classes held out, each with a tree of its own."""
     classes, of_image = np.unique(dataset.paths[:, -1], return_inverse=True)
-    num_held_out = round(share * len(classes))
+    num_held_out = round(fraction * len(classes))
     if not 2 <= num_held_out <= len(classes) - 2:
         raise RecipeError(
-            f"validation.classes={share} of {len(classes)} training classes, which holds out {num_held_out}",
+            f"validation.classes={fraction} of {len(classes)} training classes, which holds out {num_held_out}",
             expected="at least two classes held out, and two left to learn",
-            remedy="change the share, or name a split of the data set by validation.split",
+            remedy="change the fraction, or name a split of the data set by validation.split",
         )
     validation_classes = np.random.default_rng([seed, len(classes)]).permutation(len(classes))[:num_held_out]
     is_held = np.isin(of_image.reshape(-1), validation_classes)
-    parts = ((np.flatnonzero(~is_held), dataset.split), (np.flatnonzero(is_held), SPLIT))
-    train, held_out = (dataset.select(rows, split=split).drop_absent_classes() for rows, split in parts)
+    selections = ((np.flatnonzero(~is_held), dataset.split), (np.flatnonzero(is_held), SPLIT))
+    train, held_out = (dataset.select(rows, split=split).drop_absent_classes() for rows, split in selections)
     return train, replace(held_out, left_out=())
 
 
@@ -127,14 +169,15 @@ class ItemImages:
         return len(self._items)
 
     def __getitem__(self, index: int) -> Image:
-        """The image as Pillow holds it, from Pillow, an array (H, W, C) of 8 bits, or a tensor (C, H, W)."""
-        from torchvision.transforms.v2 import functional
-
-        problem, errors = f"item {index} of the data set", (OSError, TypeError, ValueError, LookupError)
+        """The image of Pillow, or that of an array (H, W[, C]) or a tensor (C, H, W): uint8, or floating in [0, 1]."""
+        problem, errors = f"item {index} of the data set", (OSError, TypeError, LookupError)
         with raised_as(ImageError, problem, expected="an image, then its labels", on=errors):
             image = self._items[int(index)][0]
-            pillow_image: Image = image if hasattr(image, "getexif") else functional.to_pil_image(image)
-        return pillow_image
+        if hasattr(image, "getexif"):
+            return cast("Image", image)
+        pixels = channels_last(image)
+        check_pixels(pixels, f"{problem}: an image")
+        return image_of_pixels(pixels)
 
     def name(self, index: int) -> str:
         """The number of the item."""
@@ -144,8 +187,8 @@ class ItemImages:
 def as_image_dataset(dataset: Any, *, name: str, split: str) -> ImageDataset:
     """A data set of hiertree as it is, or a map-style one of torch whose items are an image and its labels.
 
-    The labels, coarse → fine, stand in its attribute ``targets`` (n,) or (n, L), as in torchvision; else every item is
-    read once to find them.
+    The labels, coarse → fine, are those of the items. Its attribute ``targets`` (n,) or (n, L), as in torchvision,
+    saves reading every item where it says the same as some of them and no transform of targets is set.
     """
     if isinstance(dataset, ImageDataset):
         return dataset
@@ -153,26 +196,59 @@ def as_image_dataset(dataset: Any, *, name: str, split: str) -> ImageDataset:
         problem = f"data: {name} makes {type(dataset).__name__} for split={split!r}"
         raise RecipeError(problem, expected="an ImageDataset, or items (image, label, …) by index, one or more")
     problem, expected = f"data: labels of {name}", "items (image, label, …) of equally many labels, coarse → fine"
-    with raised_as(RecipeError, problem, expected=expected, on=(TypeError, ValueError, LookupError)):
-        columns = _columns(dataset)
-    labels = label_paths(columns, level_names=None, where=lambda row: f"item {row}")
-    return ImageDataset(name=name, split=split, tree=labels.tree, paths=labels.paths, images=ItemImages(dataset))
+    errors = (TypeError, ValueError, LookupError, NotImplementedError)
+    with raised_as(RecipeError, problem, expected=expected, on=errors):
+        labels = _whole_labels(_targets(dataset))
+    if _is_one_hot(labels):
+        raise RecipeError(
+            f"{problem}: {labels.shape[1]} columns with a single 1 in every row, which is one-hot",
+            expected="a number of each class, one column a level",
+            remedy="pass the column of the 1, as by argmax",
+        )
+    images = ItemImages(dataset)
+    images[0]  # an image that is none is refused now, not in the first step of training
+    labeling = label_paths(list(labels.T), None, lambda row: f"item {row}")
+    return ImageDataset(name=name, split=split, images=images, **labeling._asdict())
 
 
-def _columns(items: Any) -> list[NDArray[Any]]:
-    """The labels of every level."""
+def _is_one_hot(labels: NDArray[Any]) -> bool:
+    """Whether every row of three or more labels holds a single 1, and zeros."""
+    if labels.shape[1] < 3 or labels.dtype.kind not in "biu":
+        return False
+    return bool(np.isin(labels, (0, 1)).all() and (labels.sum(axis=1) == 1).all())
+
+
+def _whole_labels(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels as they are, floating ones as the integers that they must be."""
+    if labels.dtype.kind != "f":
+        return labels
+    is_whole = np.isfinite(labels) & (labels == np.floor(labels))
+    if not is_whole.all():
+        raise ValueError(f"floating labels such as {labels[~is_whole][0]}")
+    return labels.astype(np.int64)
+
+
+def _targets(items: Any) -> NDArray[Any]:
+    """(n, L) labels, by the attribute ``targets`` where it gives what the items hold."""
     targets = getattr(items, "targets", None)
-    if targets is not None:
-        table = np.asarray(targets)
-        columns = list(table.reshape(len(table), -1).T)
-    else:
-        rows = track(range(len(items)), description="reading the labels of the data set")
-        columns = [np.array(column) for column in zip(*(_labels(items[row]) for row in rows), strict=True)]
-    if not columns or len(columns[0]) != len(items):
-        raise ValueError(f"{len(columns)} levels, {len(items)} items")
-    return columns
+    if targets is not None and len(targets) == len(items) and not _transforms_targets(items):
+        table = to_numpy(targets).reshape(len(items), -1)
+        rows = np.unique(np.linspace(0, len(items) - 1, SAMPLED_ITEMS).astype(int)).tolist()
+        if all(table[row].tolist() == _labels(items[row]) for row in rows):
+            return table
+    rows = track(range(len(items)), description="reading the labels of the data set")
+    label_rows = [_labels(items[row]) for row in rows]
+    array = np.array(label_rows)  # refuses rows of several lengths
+    return array if array.dtype.kind in "biuf" else np.array(label_rows, dtype=object)  # texts beside numbers
+
+
+def _transforms_targets(items: Any) -> bool:
+    """Whether a data set of torchvision changes its targets, alone or together with the images."""
+    joint = getattr(items, "transforms", None)
+    changes = (getattr(items, "target_transform", None), getattr(joint, "target_transform", joint))
+    return any(change is not None for change in changes)
 
 
 def _labels(item: Any) -> list[Any]:
     """The labels of an item, one by one or in arrays."""
-    return [label for part in item[1:] for label in np.asarray(part).reshape(-1).tolist()]
+    return [label for labels in item[1:] for label in to_numpy(labels).reshape(-1).tolist()]

@@ -18,7 +18,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.multiprocessing.spawn import ProcessExitedException, start_processes
 
 from hiertree.errors import DeviceError, HiertreeError, TrainingError
-from hiertree.metrics.engine.processes import Share, share_of_group
+from hiertree.metrics.engine.blocks import ProcessGroup, current_group
 
 from .devices import detect_launch
 from .processes import ALONE, Processes
@@ -151,7 +151,7 @@ def _call(
 
 
 @contextmanager
-def launched_group() -> Iterator[Share | None]:
+def launched_group() -> Iterator[ProcessGroup | None]:
     """A block in which the processes of torchrun or srun can talk, over gloo, and end together; None for one."""
     launch = detect_launch()
     if launch is None:
@@ -167,7 +167,7 @@ def launched_group() -> Iterator[Share | None]:
         os.environ["HIERTREE_PROGRESS"] = "0"  # only the first process reports
     try:
         with _one_message(store):
-            yield share_of_group()
+            yield current_group()
             distributed.barrier()  # none ends while others still wait for it
     finally:
         distributed.destroy_process_group()

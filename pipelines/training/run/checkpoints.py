@@ -19,7 +19,7 @@ from hiertree.errors import CheckpointError, raised_as
 from hiertree.io import files
 from hiertree.io.provenance import sha256
 from hiertree.io.reading import Complaint, read_json_object, read_tensors, reading_file, reading_json
-from hiertree.metrics.request import improves_downward
+from hiertree.metrics.conventions import improves_downward
 
 from ..recipe.schema import Recipe
 from .learner import Learner

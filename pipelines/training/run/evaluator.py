@@ -19,7 +19,7 @@ from hiertree.io.progress import track
 from hiertree.losses import binary_codes
 from hiertree.losses.hashing import CodeLoss
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes, evaluate_scores
-from hiertree.metrics.request import strip_brackets
+from hiertree.metrics.conventions import strip_brackets
 
 from ...pair_scores import joined, score_blocks
 from ..data.batches import batch_loader, keys_in_order

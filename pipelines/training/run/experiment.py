@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from hiertree.datasets import ImageDataset
-from hiertree.datasets.duplicate_images import check_apart
-from hiertree.io.locks import locked_folder, remove_abandoned_lock
+from hiertree.io.files import locked_folder, remove_abandoned_lock
 
-from ..data.splits import describe_validation, load_learning_splits, load_split
+from ..data.splits import check_apart, describe_validation, load_learning_splits, load_split
 from ..distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
 from ..distributed.group import StopRequest, ending_together, run_processes
 from ..distributed.processes import Processes

@@ -58,7 +58,7 @@ def build_loss(recipe: Recipe, *, class_paths: Paths, embedding_size: int) -> Lo
     try:
         return _built(recipe.loss, class_paths, embedding_size)
     except OptionError as error:
-        raise RecipeError(f"loss: {error.given}", expected=error.expected, remedy=error.remedy) from error
+        raise error.naming("loss", RecipeError) from error
 
 
 def _built(component: Component, class_paths: Paths, embedding_size: int) -> Loss:

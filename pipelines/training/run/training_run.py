@@ -47,7 +47,7 @@ class TrainingRun:
         self.recipe, self.folder, self._processes, self._stop = recipe, folder, processes, stop
         train_set, validation_set, test_set = sets
         with processes.agreeing():
-            self._keys = EpochKeys(build_sampler(recipe, train_set, processes), part=processes.rank)
+            self._keys = EpochKeys(build_sampler(recipe, train_set, processes), rank=processes.rank)
             views = ImageViews(train_set.images, recipe.images, augment=recipe.seed)
             self._test, self._validation = SplitEvaluator(test_set, recipe, processes), None
             self.selection = EpochSelection.from_recipe(recipe, num_levels=test_set.tree.num_levels)

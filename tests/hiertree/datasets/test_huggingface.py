@@ -34,7 +34,6 @@ def test_columns_are_levels_and_class_labels_have_names(rows):
     image, path = dataset.with_transform(lambda image: image.size)[2]
     assert (image, path.tolist()) == ((8, 6), [0, 0])
     assert pickle.loads(pickle.dumps(dataset.images))[0].tobytes() == dataset.images[0].tobytes()
-    assert ht.datasets.duplicates(dataset) == {}
 
 
 def test_what_is_no_split_with_images_and_labels_is_refused(rows):
@@ -52,6 +51,13 @@ def test_what_is_no_split_with_images_and_labels_is_refused(rows):
         ht.datasets.from_huggingface(rows, levels=["kind"], image="name")
     with pytest.raises(OptionError, match="levels"):
         ht.datasets.from_huggingface(rows, levels="kind", image="photo")
+    lists = rows.add_column("path", [["natural", "lake"], ["built"], ["natural"]])
+    sequences = lists.cast_column("path", huggingface.Sequence(huggingface.Value("string")))
+    for several in (lists, sequences, lists.map(lambda row: {"path": {"kind": row["name"]}})):
+        with pytest.raises(OptionError, match=r"column 'path' holds .*: expected one label in every row"):
+            ht.datasets.from_huggingface(several, levels=["kind", "path"], image="photo")
+    with pytest.raises(OptionError, match="column 'photo' holds Image"):
+        ht.datasets.from_huggingface(rows, levels=["photo"], image="photo")
 
 
 def test_rows_without_label_or_image_are_named(rows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from contextlib import suppress
 from pathlib import Path
 
@@ -54,6 +55,19 @@ def test_splits_are_top_level_folders(tmp_path: Path) -> None:
         datasets.load("folder", root, "dev")
     with pytest.raises(OptionError, match=r"split='\.\.'"):
         datasets.load("folder", root / "train", "..")
+
+
+def test_a_class_whose_letters_one_machine_composes_has_one_id(tmp_path: Path) -> None:
+    composed, decomposed = (unicodedata.normalize(form, "château") for form in ("NFC", "NFD"))
+    root = write(tmp_path, f"train/{composed}/1.jpg", "train/lac/1.jpg", "test/lac/2.jpg", f"test/{decomposed}/2.jpg")
+    train, test = (datasets.load_folder(root, split) for split in ("train", "test"))
+    assert train.tree == test.tree
+    assert sorted(test.paths[:, 0].tolist()) == [0, 1]
+    assert [image.size for image in test.images] == [(8, 6)] * 2
+    mixed = write(tmp_path / "mixed", f"{composed}/1.jpg", f"{decomposed}/1.jpg", "lac/1.jpg")
+    assert datasets.load_folder(mixed).tree.level_sizes == (2,)
+    parts = [datasets.load_folder(mixed, split, holdout=0.5) for split in ("train", "test")]
+    assert sorted(len(part) for part in parts) == [1, 2]
 
 
 def test_a_share_of_the_classes_is_held_out(photos: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import unicodedata
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,36 @@ def test_byte_order_marks_crlf_and_quoted_commas_are_read(tmp_path: Path, photos
     assert [dataset.images[index].size for index in range(3)] == [(9, 5), (10, 5), (11, 5)]
     assert dataset.images.name(2) == "été.png"
     assert (dataset.name, dataset.split, dataset.left_out) == ("images", "test", ())
+
+
+def test_a_table_that_lists_a_file_twice_is_logged(
+    tmp_path: Path, photos: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        load(write(tmp_path / "t.csv", [*ROWS, ROWS[1]]), "test", photos)
+    assert "t.csv: 1 of 4 rows repeat a file" in caplog.text
+
+
+def test_paths_with_backslashes_are_those_of_windows(tmp_path: Path, photos: Path) -> None:
+    Image.new("L", (4, 4)).save(photos / "odd\\name.png")
+    rows = [*ROWS[:2], ("sub\\c.jpg", "church", "St. Mary", "test"), ("odd\\name.png", "church", "St. Paul", "test")]
+    dataset = load(write(tmp_path / "t.csv", rows), "test", photos)
+    assert [dataset.images.name(row) for row in range(3)] == ["b.png", "sub/c.jpg", "odd\\name.png"]
+    for name in ("..\\c.jpg", "sub\\..\\..\\c.jpg", "C:\\c.jpg", "\\c.jpg"):
+        with pytest.raises(TableError, match=r"line 2: image .*a file below root"):
+            load(write(tmp_path / "t.csv", [(name, "a", "b", "test")]), "test", photos)
+
+
+def test_composed_and_decomposed_letters_are_one_class(tmp_path: Path, photos: Path) -> None:
+    rows = [
+        (name, "ville", unicodedata.normalize(form, "été"), split)
+        for (name, *_), form, split in zip(ROWS, ("NFC", "NFD", "NFD", "NFC"), ["train", "test"] * 2, strict=True)
+    ]
+    table = write(tmp_path / "t.csv", rows)
+    test = load(table, "test", photos)
+    assert (test.tree.leaves, test.paths.tolist()) == (("été",), [[0, 0], [0, 0]])
+    with pytest.raises(OptionError, match="of 1 classes"):
+        load(table, "test", photos, split_column=None, holdout=0.5)
 
 
 def test_without_a_split_all_rows_are_taken(tmp_path: Path, photos: Path) -> None:

@@ -96,6 +96,9 @@ def test_labels_that_a_sample_lacks_are_named(archives: Path, tmp_path: Path) ->
     write_tar(tmp_path / "broken.tar", [("0.json", b"{"), ("0.png", picture(0))])
     with pytest.raises(TableError, match=r"broken\.tar/0"):
         load_input_images(tmp_path / "broken.tar", levels=["kind"])
+    write_tar(tmp_path / "list.tar", [("0.json", b'{"kind": ["a", "b"]}'), ("0.png", picture(0))])
+    with pytest.raises(TableError, match=r"list\.tar/0: .*several labels of one level"):
+        load_input_images(tmp_path / "list.tar", levels=["kind"])
     write_tar(tmp_path / "null.tar", [("0.json", b'{"kind": null}'), ("0.png", picture(0))])
     with pytest.raises(TableError, match="without 'kind'"):
         load_input_images(tmp_path / "null.tar", levels=["kind"])
@@ -220,7 +223,9 @@ def test_members_that_macos_adds_are_left_out(tmp_path: Path) -> None:
         ("a/..b.png", b""),
     ]
     write_tar(tmp_path / "a.tar", [*added, *sample(0, "000"), *sample(7, "a/001")])
-    assert shades(load_input_images(tmp_path / "a.tar")) == [0, 7]
+    (tmp_path / "._a.jpg").write_bytes(b"\0\5\x16\7")
+    for source in (tmp_path / "a.tar", tmp_path):
+        assert shades(load_input_images(source)) == [0, 7]
 
 
 def test_a_range_of_too_many_archives_is_refused_at_once(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
 from collections import Counter
 from itertools import combinations
 from typing import Any
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from sampler_cases import PATHS, assert_classes_are_whole, super_pairs
+from scipy.stats import chisquare
 
 from hiertree.errors import OptionError, PathError
 from hiertree.samplers import SuperCategoryPairSampler
@@ -40,6 +43,40 @@ def test_a_pair_sampler_visits_all_classes_of_a_super_category_before_one_again(
             visits[paths[item, 1]][paths[item, 2]] += 1
         for counts in visits.values():
             assert max(counts.values()) - min(counts.values()) <= 1
+
+
+def test_pairs_classes_and_items_are_drawn_uniformly() -> None:
+    """Four super-categories of five classes of three items; two classes of each and one item make a batch."""
+    classes = np.repeat(np.arange(20), 3)
+    paths = np.stack([classes // 5, classes], axis=1)
+    sampler = SuperCategoryPairSampler(paths, batch_size=4, images_per_class=1, batches_per_pair=2, seed=1)
+    pairs, later_classes, neighbors, items = Counter(), Counter(), Counter(), Counter()
+    for _ in range(2000):
+        batches = [next(iter(sampler)), *sampler]
+        first, *_, last = batches
+        pairs[tuple(sorted({paths[item, 0] for item in first}))] += 1
+        later_classes[int(classes[last[3]])] += 1
+        neighbors[tuple(sorted(classes[last[:2]] % 5))] += 1
+        items[last[0] % 3] += 1
+    for counts, kinds in ((pairs, 6), (neighbors, 10), (items, 3)):
+        assert len(counts) == kinds
+        assert chisquare(list(counts.values())).pvalue > 1e-3
+    of_super = [[count for label, count in later_classes.items() if label // 5 == kind] for kind in (1, 2, 3)]
+    assert all(len(counts) == 5 and chisquare(counts).pvalue > 1e-3 for counts in of_super)
+
+
+def test_a_thousand_super_categories_begin_at_once_and_resume_anywhere() -> None:
+    classes = np.repeat(np.arange(8000), 2)
+    sampler = SuperCategoryPairSampler(np.stack([classes // 8, classes], axis=1), batch_size=32, images_per_class=2)
+    assert len(sampler) == 5 * 1000 * 999 // 2
+    tracemalloc.start()
+    start, batches = time.monotonic(), iter(sampler)
+    first_batches = [next(batches) for _ in range(3)]
+    assert time.monotonic() - start < 5  # the whole plan took minutes
+    assert tracemalloc.get_traced_memory()[1] < 150 << 20  # 16 bytes a batch, and the pairs; the plan took gigabytes
+    tracemalloc.stop()
+    sampler.load_state_dict({"epoch": 0, "batch": 2})
+    assert next(iter(sampler)) == first_batches[2]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def labels(tree, leaf):
 
 def test_reversed_edges_are_recognized_and_read_when_the_direction_is_said():
     pairs = [("lake", "natural"), ("peak", "natural"), ("natural", "all")]
-    with pytest.raises(NotATreeError, match="from child to parent; pass direction='child-parent'"):
+    with pytest.raises(NotATreeError, match=r"from child to parent\); pass direction='child-parent'"):
         ht.LabelTree.from_edges(pairs)
     tree = ht.LabelTree.from_edges(pairs, direction="child-parent")
     assert [labels(tree, leaf) for leaf in tree.leaves] == [("natural", "lake"), ("natural", "peak")]
@@ -55,7 +55,8 @@ def test_reversed_edges_are_recognized_and_read_when_the_direction_is_said():
 @pytest.mark.parametrize("policies", [{}, {"multiple_parents": "first", "forest": "join"}])
 def test_reversed_edges_of_several_parents_are_recognized_under_every_policy(roots, policies):
     is_a = [*roots, ("cat", "feline"), ("pet", "animal"), ("feline", "mammal"), ("mammal", "animal")]
-    with pytest.raises(NotATreeError, match="leaves: 1: the edges seem to lead from child to parent; pass direction="):
+    reversal = r"leaves: 1: the edges seem to lead from child to parent\); pass direction="
+    with pytest.raises(NotATreeError, match=reversal):
         ht.LabelTree.from_edges(is_a, **policies)
     tree = ht.LabelTree.from_edges(is_a, direction="child-parent", multiple_parents="shortest")
     assert labels(tree, "cat") == ("pet", "cat")
@@ -68,15 +69,13 @@ def test_more_roots_than_leaves_hint_at_reversed_edges_and_stay_possible():
     assert ht.LabelTree.from_edges(edges, multiple_parents="first", forest="join").leaves == ("rose", "poppy")
 
 
-def test_children_of_one_label_are_two_nodes_or_an_error(tmp_path):
+def test_children_of_one_label_are_two_nodes_or_an_error():
     """Merged, an image of one bank would be a positive of the other."""
     graph = nx.DiGraph([("r", "Q1"), ("r", "Q2"), ("Q1", "a"), ("Q2", "b")])
     nx.set_node_attributes(graph, {"Q1": "bank", "Q2": "bank"}, "label")
-    nx.write_graphml(graph, tmp_path / "banks.graphml")
     names = {"Q1": "bank", "Q2": "bank"}
     for reader in (
         partial(ht.LabelTree.from_networkx, graph),
-        partial(ht.LabelTree.from_graphml, tmp_path / "banks.graphml"),
         partial(ht.LabelTree.from_edges, list(graph.edges), labels=names),
     ):
         with pytest.raises(NotATreeError, match=r"'Q1', 'Q2' below 'r' are called 'bank'.*homonyms='rename'"):

@@ -222,9 +222,7 @@ def test_the_rest_of_a_path_may_be_unknown(tmp_path):
     assert ht.LabelTree.from_json(tmp_path / "tree.json") == tree
     tree.to_csv(tmp_path / "tree.csv")
     assert ht.LabelTree.from_csv(tmp_path / "tree.csv", levels=NAMES, uneven="unknown") == tree
-    tree.to_graphml(tmp_path / "tree.graphml")
-    branches = ht.LabelTree.from_graphml(tmp_path / "tree.graphml", uneven="unknown")
-    assert branches == ht.LabelTree.from_networkx(tree.to_networkx(), uneven="unknown")
+    branches = ht.LabelTree.from_networkx(tree.to_networkx(), uneven="unknown")
     assert set(branches.leaves) == set(tree.leaves)
     assert [branches.labels_of(path) for path in branches.paths(["bird", "w", "cat", "owl"])] == [
         *map(tree.labels_of, paths)

@@ -1,17 +1,15 @@
-"""Trees of frames, rows with gaps, GraphML and Newick, and back again."""
+"""Trees of frames, rows with gaps, lists of edges and JSON."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import networkx as nx
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 import hiertree as ht
-from hiertree.errors import DuplicateLeafError, EmptyLabelError, HierarchyError, NotATreeError, OptionError, TableError
+from hiertree.errors import EmptyLabelError, OptionError, TableError
 from hiertree.tree import read_edges
 
 ROWS = [("natural", "lake", 17), ("natural", "peak", 5), ("human-made", "it's (a) church", 4), ("natural", "lake", 9)]
@@ -74,109 +72,6 @@ def test_a_gap_without_a_label_on_that_side_is_still_refused():
         ht.LabelTree.from_paths(ROWS, gaps="repeat")
 
 
-def test_graphml_keeps_everything(tree, tmp_path):
-    tree = tree.restrict([17, 5, 4])
-    dag = ht.LabelTree.from_paths([("Greek", "character01"), ("Latin", "character01")], leaf="path")
-    cut = ht.LabelTree.from_paths([("a", "b", 1), ("a", "c")], uneven="truncate")
-    for number, source in enumerate((tree, dag, cut)):
-        source.to_graphml(tmp_path / f"{number}.graphml")
-        assert ht.LabelTree.from_graphml(tmp_path / f"{number}.graphml") == source
-
-
-def test_graphml_keeps_line_breaks_and_refuses_what_xml_cannot_hold(tmp_path):
-    for label in ("b\rc", "b\r\nc", "\x85"):
-        label_tree = ht.LabelTree.from_paths([("a", f"{label}."), ("a", "b\nc."), ("<&>", "\"'")])
-        label_tree.to_graphml(tmp_path / "tree.graphml")
-        assert ht.LabelTree.from_graphml(tmp_path / "tree.graphml") == label_tree
-    with pytest.raises(OptionError, match=r"GraphML cannot hold \('b\\x01c'\)"):
-        ht.LabelTree.from_paths([("a", "b\x01c")]).to_graphml(tmp_path / "tree.graphml")
-    assert ht.LabelTree.from_graphml(tmp_path / "tree.graphml") == label_tree
-
-
-def test_graphml_of_others_is_read_with_the_same_policies(tmp_path):
-    file = tmp_path / "pets.graphml"
-    nx.write_graphml(nx.DiGraph([("dog", "pet"), ("cat", "pet"), ("dog", "mammal"), ("cat", "mammal")]), file)
-    tree = ht.LabelTree.from_graphml(file, direction="child-parent", multiple_parents="first", forest="join")
-    assert tree.leaves == ("dog", "cat")
-    nx.write_graphml(nx.Graph([("pet", "dog")]), file)
-    with pytest.raises(HierarchyError, match="undirected"):
-        ht.LabelTree.from_graphml(file)
-
-
-def test_what_is_no_graphml_is_refused(tree, tmp_path):
-    file = tmp_path / "bad.graphml"
-    for content in ("", "<graphml>", "<html></html>", json.dumps({"children": []})):
-        file.write_text(content)
-        with pytest.raises(TableError, match=r"bad\.graphml"):
-            ht.LabelTree.from_graphml(file)
-    with pytest.raises(TableError, match="absent"):
-        ht.LabelTree.from_graphml(tmp_path / "absent.graphml")
-    text_before = file.read_text()
-    with pytest.raises(OptionError, match="GraphML"):
-        ht.LabelTree.from_paths([("a", ("b",)), ("a", frozenset())]).to_graphml(file)
-    assert file.read_text() == text_before
-
-
-def test_newick_keeps_labels_with_quotes_brackets_and_spaces(tree, tmp_path):
-    file = tmp_path / "tree.nwk"
-    tree.to_newick(file)
-    assert "'it''s (a) church'" in file.read_text()
-    assert set(ht.LabelTree.from_newick(file, level_names=NAMES).leaves) == {17, 5, 4, 9}
-    reordered = ht.LabelTree.from_paths([ROWS[0], ROWS[3], ROWS[1], ROWS[2]], level_names=NAMES)
-    assert ht.LabelTree.from_newick(file, level_names=NAMES) == reordered
-    label_tree = ht.LabelTree.from_paths([("[x]", "a:b;c"), ("[x]", "ü_1"), ("''", "new\nline")])
-    label_tree.to_newick(file)
-    assert ht.LabelTree.from_newick(file) == label_tree
-    alphabets = ht.LabelTree.from_paths([("Greek", "character01"), ("Latin", "character01")], leaf="path")
-    alphabets.to_newick(file)
-    assert ht.LabelTree.from_newick(file, leaf="path") == alphabets
-
-
-def test_newick_of_phylogenetics_is_read(tmp_path):
-    file = tmp_path / "cats.nwk"
-    file.write_text(
-        "(('Felis catus':0.1,Felis_lybica:0.2)[&rate=1]:0.3,(Panthera_leo,Panthera_tigris)Panthera:1e-3);\n"
-    )
-    tree = ht.LabelTree.from_newick(file)
-    assert [tree.labels_of(path) for path in tree.paths(["Felis catus", "Panthera_leo"])] == [
-        ("node 1", "Felis catus"),
-        ("Panthera", "Panthera_leo"),
-    ]
-    file.write_text("((a,b)100,(c,d)100)root;")  # the support of branches
-    with pytest.raises(TableError, match="inner_names=False"):
-        ht.LabelTree.from_newick(file)
-    assert ht.LabelTree.from_newick(file, inner_names=False).level_sizes == (2, 4)
-    file.write_text("(a,b)first;(c,d)second;")
-    with pytest.raises(TableError, match=r"2 trees.*forest='join'"):
-        ht.LabelTree.from_newick(file)
-    forest = ht.LabelTree.from_newick(file, forest="join")
-    assert forest.labels_of(forest.paths(["c"])[0]) == ("second", "c")
-
-
-def test_newick_reads_the_names_after_the_support_of_branches(tmp_path):
-    file = tmp_path / "bacteria.nwk"
-    file.write_text("((a:1,b)'100.0:g__X':0.2,(c,d)'99:g__Y',('5:e',f)'7:')root;")
-    tree = ht.LabelTree.from_newick(file)
-    assert [tree.labels_of(path) for path in tree.paths(["a", "c", "5:e"])] == [
-        ("g__X", "a"),
-        ("g__Y", "c"),
-        ("7:", "5:e"),
-    ]
-    for content in ("((a,b)95:Homo,c);", "((a,b)0.9:g__X:0.2,c);", "(a:x,b);"):
-        file.write_text(content)
-        for inner_names in (True, False):
-            with pytest.raises(TableError, match=r"no number after the colon.*quotes"):
-                ht.LabelTree.from_newick(file, inner_names=inner_names, uneven="pad")
-
-
-def test_newick_holds_backslashes_or_refuses_them(tmp_path):
-    tree = ht.LabelTree.from_paths([("a\\b", "x"), ("c", "y\\")])
-    tree.to_newick(tmp_path / "tree.nwk")
-    assert ht.LabelTree.from_newick(tmp_path / "tree.nwk") == tree
-    with pytest.raises(OptionError, match=r"backslash.*to_json"):
-        ht.LabelTree.from_paths([("a\\b c", "x")]).to_newick(tmp_path / "tree.nwk")
-
-
 @pytest.mark.parametrize("header", ["parent child", "child parent", "Source Target", "parent_id taxon"])
 def test_a_header_of_two_words_is_no_edge(header, tmp_path, caplog):
     file = tmp_path / "edges.txt"
@@ -226,75 +121,17 @@ def test_a_json_tree_with_another_order_than_that_of_its_leaves_is_refused(order
         ht.LabelTree.from_json(file)
 
 
-def test_graphml_of_yed_and_of_other_types_is_read_as_networkx_reads_it(tmp_path):
-    file, yed = tmp_path / "yed.graphml", "http://www.yworks.com/xml/graphml"
-    node = '<node id="{0}"><data key="d6"><y:ShapeNode><y:NodeLabel>{1}</y:NodeLabel></y:ShapeNode></data></node>'
-    nodes = "".join(node.format(*pair) for pair in [("n0", "all"), ("n1", "lake"), ("n2", "peak"), ("n3", "dam")])
-    edges = "".join(f'<edge source="n0" target="n{number}"/>' for number in (1, 2, 3))
-    graph = f'<key for="node" id="d6" yfiles.type="nodegraphics"/><graph edgedefault="directed">{nodes}{edges}</graph>'
-    file.write_text(f'<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:y="{yed}">{graph}</graphml>')
-    tree = ht.LabelTree.from_graphml(file)
-    assert [tree.labels_of(path) for path in tree.paths(["n1", "n2", "n3"])] == [("lake",), ("peak",), ("dam",)]
-    assert tree == ht.LabelTree.from_networkx(nx.read_graphml(file))
-    typed = nx.DiGraph([("r", "a"), ("r", "b"), ("r", "c")])
-    nx.set_node_attributes(typed, {"a": 17, "b": 5, "c": 2}, "label")
-    nx.write_graphml(typed, file)
-    assert ht.LabelTree.from_graphml(file) == ht.LabelTree.from_networkx(typed)
-    nx.write_graphml(nx.MultiDiGraph([("r", "a"), ("r", "a")]), file)
-    assert ht.LabelTree.from_graphml(file).leaves == ("a",)
-    for damage in (('directed"', 'directed"><hyperedge/'), ("d0", "d9"), ('source="n0"', "")):
-        file.write_text(file.read_text().replace(*damage))
-    with pytest.raises(TableError, match=r"yed\.graphml"):
-        ht.LabelTree.from_graphml(file)
-
-
 def test_leaves_are_made_once(tree):
     assert tree.leaves is tree.leaves
-
-
-@pytest.mark.parametrize(
-    "content", ["", "a;", "(a,b", "(a,b));", "(a b,c);", "('a,b);", "(" * 1500 + "a" + ")" * 1500 + ";"]
-)
-def test_what_is_no_newick_is_refused(content, tmp_path):
-    file = tmp_path / "bad.nwk"
-    file.write_text(content)
-    with pytest.raises(TableError, match=r"bad\.nwk"):
-        ht.LabelTree.from_newick(file)
-
-
-def test_newick_refuses_what_it_cannot_say(tmp_path):
-    file = tmp_path / "bad.nwk"
-    for content, error in [
-        ("(a,b,);", EmptyLabelError),
-        ("(a,a);", DuplicateLeafError),
-        ("((a)x,(a)y);", NotATreeError),
-    ]:
-        file.write_text(content)
-        with pytest.raises(error):
-            ht.LabelTree.from_newick(file)
-    with pytest.raises(OptionError, match="to_json"):
-        ht.LabelTree.from_paths([("a", "b", 1), ("a", "c")], uneven="truncate").to_newick(tmp_path / "cut.nwk")
-    assert not (tmp_path / "cut.nwk").exists()
-
-
-def test_inaturalist_goes_through_both_formats(shared_data, tmp_path):
-    file = shared_data / "taxonomies" / "semantic_embeddings" / "iNaturalist-Hierarchy__hierarchy_inat2019.txt"
-    tree = ht.LabelTree.from_edges(ht.tree.read_edges(file), uneven="pad")
-    tree.to_newick(tmp_path / "inat.nwk")
-    tree.to_graphml(tmp_path / "inat.graphml")
-    newick = ht.LabelTree.from_newick(tmp_path / "inat.nwk")
-    assert (sorted(newick.leaves), newick.level_sizes) == (sorted(map(int, tree.leaves)), tree.level_sizes)
-    assert ht.LabelTree.from_graphml(tmp_path / "inat.graphml") == tree
 
 
 @pytest.mark.parametrize(
     "reader",
     [
         lambda file: ht.LabelTree.from_edges(read_edges(file)),
-        ht.LabelTree.from_newick,
         ht.LabelTree.from_json,
     ],
-    ids=["edges", "newick", "json"],
+    ids=["edges", "json"],
 )
 def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path, reader):
     file = tmp_path / "tree.txt"

@@ -29,8 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("repeats.csv").write_text("kind,type\nnatural,lake\nnatural,lake\n")
     Path("homonyms.csv").write_text("kind,type,id\nnatural,stone,1\nbuilt,stone,2\n")
     Path("two_paths.csv").write_text("kind,type\nnatural,cave\nbuilt,cave\n")
-    Path("deep.nwk").write_text("((a,b)x,c)root;")
-    Path("support.nwk").write_text("((a,b)90,(c,d)90)root;")
+    nx.write_graphml(nx.DiGraph([("r", "x"), ("x", "a"), ("x", "b"), ("r", "c")]), "deep.graphml")
     return tmp_path
 
 
@@ -68,8 +67,7 @@ def test_a_graph_with_several_parents_becomes_a_table_that_python_reads_as_the_s
         ("repeats.csv --levels kind,type", "--repeats merge"),
         ("homonyms.csv --levels kind,type,id --homonyms error", "--homonyms separate"),
         ("two_paths.csv --levels kind,type", "--leaf path"),
-        ("deep.nwk", "--uneven pad"),
-        ("support.nwk", "--no-inner-names"),
+        ("deep.graphml", "--uneven pad"),
     ],
 )
 def test_the_error_for_each_defect_names_the_option_that_mends_it(
@@ -95,7 +93,7 @@ def test_the_error_for_each_defect_names_the_option_that_mends_it(
         "gaps.csv",
         "gaps.csv --levels kind --edges kind,type",
         "is_a.csv --edges of",
-        "deep.nwk --direction child-parent",
+        "deep.graphml --repeats merge",
     ],
 )
 def test_options_of_other_files_are_refused(folder: Path, typed: str, capsys: pytest.CaptureFixture[str]):
@@ -106,12 +104,12 @@ def test_options_of_other_files_are_refused(folder: Path, typed: str, capsys: py
 def test_a_format_that_cannot_be_written_is_refused_before_anything_is_read(folder: Path, capsys):
     assert run("tree absent.txt --out tree.xlsx") == 2
     assert run("tree is_a.txt --out tree.xlsx") == 2
-    assert ".graphml" in capsys.readouterr().err
+    assert ".csv, .json" in capsys.readouterr().err
 
 
 def test_a_table_with_gaps_can_be_filled_for_the_other_commands(folder: Path, capsys):
     assert run("qrels gaps.csv --out qrels.txt") == 2
-    assert "hiertree tree --gaps" in capsys.readouterr().err
+    assert "--gaps above or below to hiertree tree" in capsys.readouterr().err
     assert run("tree gaps.csv --levels kind,type,image --gaps above --out whole.csv") == 0
     assert run("qrels whole.csv --out qrels.txt") == 0
     assert "a.jpg 0 b.jpg 1" in Path("qrels.txt").read_text()
@@ -127,9 +125,26 @@ def test_nodes_of_one_label_are_refused_with_the_option_that_keeps_both(folder: 
     nx.set_node_attributes(graph, {"Q1": "bank", "Q2": "bank"}, "label")
     nx.write_graphml(graph, "banks.graphml")
     assert run("tree banks.graphml --out labels.csv") == 2
-    assert "pass --homonyms rename to add" in capsys.readouterr().err
+    assert "pass --homonyms rename" in capsys.readouterr().err
     assert run("tree banks.graphml --homonyms rename --levels kind,id --out labels.csv") == 0
     assert Path("labels.csv").read_text() == "kind,id\nbank (Q1),a\nbank (Q2),b\n"
+
+
+@pytest.mark.parametrize("attribute", ["label", "name"])
+def test_graphml_of_other_programs_is_read_by_networkx(folder: Path, attribute: str, capsys):
+    """Gephi, yEd and Cytoscape write labels, igraph names; types of attributes are those of the file."""
+    graph = nx.DiGraph([("n0", "n1"), ("n0", "n2"), ("n1", "n3"), ("n2", "n4")])
+    nx.set_node_attributes(graph, {"n0": 0, "n1": 17, "n2": 5, "n3": 2, "n4": 3}, attribute)
+    nx.write_graphml(nx.MultiDiGraph(graph), "typed.graphml")
+    assert run("tree typed.graphml --levels kind,id --out labels.csv") == 0
+    assert Path("labels.csv").read_text() == "kind,id,leaf_id\n17,2,n3\n5,3,n4\n"
+    nx.write_graphml(nx.Graph([("pet", "dog")]), "typed.graphml")
+    assert run("tree typed.graphml --out labels.csv --force") == 2
+    assert "typed.graphml: the graph is undirected" in capsys.readouterr().err
+    for content in ("", "<graphml>", "<html></html>", "{}"):
+        Path("bad.graphml").write_text(content)
+        assert run("tree bad.graphml --out bad.csv") == 2
+        assert "bad.graphml cannot be read" in capsys.readouterr().err
 
 
 def test_the_choices_are_those_of_python():

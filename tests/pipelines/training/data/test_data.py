@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 from torch import Tensor
+from torch.utils.data import ConcatDataset, Subset, TensorDataset
+from torchvision.datasets import ImageFolder
 
 from hiertree.datasets import ImageDataset, load_synthetic
-from hiertree.datasets.readers.images import ArrayImages
-from hiertree.errors import MissingResourceError
+from hiertree.datasets.readers.images import ArrayImages, FileImages
+from hiertree.errors import InputError, MissingResourceError, RecipeError, TableError
 from hiertree.pipelines.training.data.batches import BatchKey, EpochKeys, batch_loader, keys_in_order
-from hiertree.pipelines.training.data.views import NUMBERS, ImageViews, batch_numbers, crop_photo, move_glyphs
+from hiertree.pipelines.training.data.splits import as_image_dataset, check_apart
+from hiertree.pipelines.training.data.views import DRAWS, ImageViews, batch_draws, crop_photo, move_glyphs
 from hiertree.pipelines.training.recipe.settings import (
     GlyphAugmentation,
     ImageSettings,
@@ -20,8 +27,9 @@ from hiertree.pipelines.training.recipe.settings import (
     PhotoAugmentation,
 )
 from hiertree.samplers import ClassBalancedSampler
+from hiertree.tree import LabelTree
 
-STILL = np.full((4, NUMBERS), 0.5, dtype=np.float32)
+STILL = np.full((4, DRAWS), 0.5, dtype=np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +44,7 @@ def images(dataset: ImageDataset) -> Tensor:
 
 def test_numbers_differ_between_seeds_epochs_and_batches() -> None:
     keys = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
-    draws = {batch_numbers(3, seed=s, epoch=e, batch=b).tobytes() for s, e, b in keys}
+    draws = {batch_draws(3, seed=s, epoch=e, batch=b).tobytes() for s, e, b in keys}
     assert len(draws) == len(keys)
 
 
@@ -66,7 +74,7 @@ def test_glyphs_are_never_mirrored() -> None:
     corner = torch.zeros(64, 1, 28, 28, dtype=torch.uint8)
     corner[:, :, 6:10, 6:22] = 255  # an "F" without its arm: top bar and left stem
     corner[:, :, 6:22, 6:10] = 255
-    shifted = move_glyphs(corner, batch_numbers(64, seed=0, epoch=0, batch=0), GlyphAugmentation()).float()
+    shifted = move_glyphs(corner, batch_draws(64, seed=0, epoch=0, batch=0), GlyphAugmentation()).float()
     left, right = shifted[..., :14].sum(dim=(1, 2, 3)), shifted[..., 14:].sum(dim=(1, 2, 3))
     assert bool((left > right).all())
 
@@ -87,7 +95,7 @@ def test_photo_flip_mirrors_half_of_the_images(images: Tensor) -> None:
 @pytest.mark.parametrize("shape", [(3, 1, 300), (3, 300, 1), (1, 7, 5)])
 def test_photo_crop_copes_with_any_shape(shape: tuple[int, int, int]) -> None:
     photo = torch.randint(0, 256, shape, dtype=torch.uint8)
-    for row in batch_numbers(20, seed=0, epoch=0, batch=0):
+    for row in batch_draws(20, seed=0, epoch=0, batch=0):
         assert crop_photo(photo, row, PhotoAugmentation(), size=16).shape == (shape[0], 16, 16)
 
 
@@ -178,3 +186,105 @@ def test_loader_leaves_torchs_own_generator_alone(dataset: ImageDataset) -> None
     loader = batch_loader(ImageViews(dataset.images, ImageSettings(size=16)), keys_in_order(range(16), 8))
     assert sum(len(indices) for indices, _ in loader) == 16
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    """Eight classes of two images, as torchvision's ImageFolder reads them."""
+    for label in range(8):
+        for view in range(2):
+            file = tmp_path / f"class{label}" / f"{view}.png"
+            file.parent.mkdir(exist_ok=True)
+            Image.new("RGB", (6, 6), (10 * label, 100 * view, 5)).save(file)
+    return tmp_path
+
+
+def read(dataset: Any) -> ImageDataset:
+    return as_image_dataset(dataset, name="own", split="train")
+
+
+def test_labels_are_those_of_the_items_where_targets_are_transformed(folders: Path) -> None:
+    def halved(label: int) -> int:
+        return label // 2
+
+    assert read(ImageFolder(folders)).tree.level_sizes == (8,)
+
+    class Joint(ImageFolder):  # as torchvision's own data sets apply what changes images and targets together
+        def __getitem__(self, index: int) -> Any:
+            self.transforms = lambda image, label: (image, halved(label))
+            return self.transforms(*super().__getitem__(index))
+
+    for items in (ImageFolder(folders, target_transform=halved), Joint(folders)):
+        assert read(items).paths[:, 0].tolist() == np.repeat(range(4), 4).tolist()
+    assert read(Subset(ImageFolder(folders, target_transform=halved), [0, 6, 7])).tree.leaves == (0, 1)
+    assert read(ConcatDataset([ImageFolder(folders)] * 2)).paths[16:, 0].tolist() == np.repeat(range(8), 2).tolist()
+
+    class Wrapper(ImageFolder):  # whose targets say something else than its items
+        def __getitem__(self, index: int) -> Any:
+            return self.loader(self.samples[index][0]), 7 - self.targets[index]
+
+    assert read(Wrapper(folders)).tree.leaves == tuple(range(7, -1, -1))
+
+
+def test_texts_and_numbers_may_be_labels_of_one_item() -> None:
+    pixels = torch.zeros(4, 3, 2, 2, dtype=torch.uint8)
+    dataset = read([(image, name, index) for index, (image, name) in enumerate(zip(pixels, "aabb", strict=True))])
+    assert (dataset.tree.level_sizes, dataset.tree.leaves) == ((2, 4), (0, 1, 2, 3))
+    assert read(TensorDataset(pixels, torch.tensor([3.0, 3.0, 5.0, 5.0]))).tree.leaves == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (torch.eye(4), "4 columns with a single 1 in every row, which is one-hot.*argmax"),
+        (torch.eye(4, dtype=torch.int64), "one-hot"),
+        (torch.tensor([0.1, 0.9, 0.3, 0.4]), "floating labels such as 0.1"),
+        (torch.tensor([0.0, torch.inf, 1.0, 2.0]), "floating labels such as inf"),
+    ],
+)
+def test_what_is_no_class_is_refused(labels: Tensor, message: str) -> None:
+    with pytest.raises(RecipeError, match=rf"data: labels of own.*{message}"):
+        read(TensorDataset(torch.zeros(4, 3, 2, 2), labels))
+
+
+@pytest.mark.parametrize(
+    ("pixels", "message"),
+    [
+        (
+            torch.full((3, 4, 4), -1.5),
+            r"item 0 of the data set: an image with values from -1\.5 to -1\.5.*uint8 pixels",
+        ),
+        (torch.full((3, 4, 4), 255.0), r"values from 255 to 255.*convert pixels from 0 to 255 to uint8"),
+        (np.full((4, 4, 3), 2.0), "values from 2 to 2"),
+        (torch.full((3, 4, 4), torch.nan), "values from nan"),
+        (torch.zeros(3, 4, 4, dtype=torch.int64), "of type int64"),
+        (torch.zeros(5, 4, 4), r"of shape \(height, width, channels\) = \(4, 4, 5\)"),
+        ("a.png", "a str"),
+    ],
+)
+def test_pixels_outside_their_range_are_refused_before_training(pixels: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read([(pixels, label) for label in (0, 1)])
+
+
+def test_pixels_of_every_kind_are_the_same_image() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 5, 3), dtype=np.uint8)
+    tensor = torch.from_numpy(pixels).permute(2, 0, 1)
+    kinds = [Image.fromarray(pixels), pixels, pixels / 255, tensor, tensor / 255, (tensor / 255).double()]
+    images = read([(image, label) for label, image in enumerate(kinds)]).images
+    for index in range(len(kinds)):
+        assert np.array_equal(np.asarray(images[index]), pixels)
+
+
+def test_a_test_image_that_was_trained_on_is_refused_by_its_name(tmp_path: Path) -> None:
+    def listing(folder: Path, *names: str, split: str = "test") -> ImageDataset:
+        tree, paths = LabelTree.from_paths([("class",)]), np.zeros((len(names), 1), np.int32)
+        return ImageDataset(name="own", split=split, tree=tree, paths=paths, images=FileImages(folder, names))
+
+    train = listing(tmp_path, "a.png", "b.png", split="train")
+    with pytest.raises(TableError, match=r"own: 1 of 2 images of the split 'test' are in 'train' .* '\./b\.png'"):
+        check_apart(train, listing(tmp_path, "c.png", "./b.png"))
+    check_apart(train, listing(tmp_path, "c.png", "d.png"))
+    check_apart(train, listing(tmp_path / "other", "b.png"))
+    in_memory = ArrayImages(np.zeros((1, 1, 1), np.uint8), names=["b.png"])
+    check_apart(replace(train.select([1], split="train"), images=in_memory), listing(tmp_path, "b.png"))
