@@ -224,10 +224,7 @@ COMBINED: dict[str, tuple[Loss, Loss]] = {
         RODRecall(NUM_CLASSES, SIZE, ks=(3,), tau_star=0.5, level=1, **STEP, **PROXY),
         SupRecall(ks=(3,), tau_star=0.5, level=1, **STEP),
     ),
-    "ROADMAP": (
-        ROADMAP(NUM_CLASSES, SIZE, decomposability="proxy", level=1, **STEP, **PROXY),
-        SupAP(level=1, **STEP),
-    ),
+    "ROADMAP": (ROADMAP(NUM_CLASSES, SIZE, decomposability="proxy", level=1, **STEP, **PROXY), SupAP(level=1, **STEP)),
 }
 
 

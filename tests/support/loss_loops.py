@@ -63,10 +63,7 @@ def cosine_losses(depth: int) -> dict[str, tuple[Loss, Objective]]:
         ),
         "SupNDCG": (SupNDCG(), lambda s, lev: reference.one_minus_ndcg(s, lev, gain, **SUP)),
         "SupAP": (SupAP(), lambda s, lev: reference.one_minus_ap(s, lev, depth, **SUP)),
-        "SupRecall": (
-            SupRecall(**RECALL),
-            lambda s, lev: baselines.one_minus_recall(s, lev, depth, **RECALL, **SUP),
-        ),
+        "SupRecall": (SupRecall(**RECALL), lambda s, lev: baselines.one_minus_recall(s, lev, depth, **RECALL, **SUP)),
         "SmoothHAP": (SmoothHAP(), lambda s, lev: reference.one_minus_h_ap(s, lev, table(lev), **SMOOTH)),
         "SmoothNDCG": (SmoothNDCG(), lambda s, lev: reference.one_minus_ndcg(s, lev, gain, **SMOOTH)),
         "SmoothAP": (SmoothAP(level=1), lambda s, lev: reference.one_minus_ap(s, lev, 1, **SMOOTH)),

@@ -12,16 +12,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, mod
 from hiertree.evaluation_options import Conventions
 
 from ...settings import Section, custom_error
-from .components import (
-    Component,
-    ComponentKind,
-    loaders,
-    losses,
-    optimizers,
-    samplers,
-    schedules,
-    transforms,
-)
+from .components import Component, ComponentKind, loaders, losses, optimizers, samplers, schedules, transforms
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
