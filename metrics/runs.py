@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from hiertree.arrays import as_float64
 from hiertree.errors import InputError, OptionError, PathError, TableError
 from hiertree.evaluation_options import Choice
-from hiertree.io.reading import read_json, read_parquet_frame, reading_file
-from hiertree.io.tables import frame_columns, is_frame, is_missing, read_table
+from hiertree.io.reading import PARQUET_SUFFIXES, read_json, read_parquet_frame, reading_file
+from hiertree.io.tables import TABLE_SUFFIXES, frame_columns, is_frame, is_missing, read_table, table_suffix
 
 from .trec_reading import (
     QRELS,
@@ -28,7 +28,20 @@ from .trec_reading import (
 
 if TYPE_CHECKING:
     import pandas as pd
+    from narwhals.typing import IntoDataFrame
     from numpy.typing import NDArray
+
+    from hiertree.evaluation_options import ArrayLike
+
+Run: TypeAlias = "str | os.PathLike[str] | Mapping[Any, Any] | ArrayLike | IntoDataFrame | Iterator[Any] | _RanxObject"
+Judgments: TypeAlias = "str | os.PathLike[str] | Mapping[Any, Any] | IntoDataFrame | Iterable[Any] | _RanxObject"
+
+
+class _RanxObject(Protocol):
+    """A Run or Qrels of ranx."""
+
+    def to_dict(self) -> Any: ...
+
 
 _RUN_COLUMNS = {
     "query": ("query", "query_id", "qid", "q_id"),
@@ -63,9 +76,10 @@ def as_qrels(qrels: Any, *, negative: Choice = "error") -> Triples:
 def _triples(lists: Any, side: Side) -> Triples:
     if isinstance(lists, (str, os.PathLike)):
         path = Path(lists)
-        if path.suffix not in _READERS:
+        suffix = table_suffix(path)
+        if suffix not in _READERS:
             return read_triples(path, side)
-        content = _READERS[path.suffix](path)
+        content = _READERS[suffix](path)
         with reading_file(path, expected=side.forms, kind=side.kind):
             triples = _triples(content, side)
         text_triples = triples._replace(queries=list(map(str, triples.queries)), items=list(map(str, triples.items)))
@@ -204,4 +218,8 @@ def _json(path: Path) -> dict[str, dict[str, float]]:
     return content
 
 
-_READERS: Mapping[str, Callable[[Path], Any]] = {".csv": read_table, ".parquet": _parquet, ".json": _json}
+_READERS: Mapping[str, Callable[[Path], Any]] = {
+    **dict.fromkeys(TABLE_SUFFIXES, read_table),
+    **dict.fromkeys(PARQUET_SUFFIXES, _parquet),
+    ".json": _json,
+}

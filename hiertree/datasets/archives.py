@@ -235,13 +235,8 @@ class LabeledArchives:
                     numbered[archives.labels(sample, levels)] = None
         rows = [*numbered, *(self.labels(sample, levels) for sample in self.samples)]
         row_names = [*map("/".join, numbered), *map(self.images.name, range(len(self.images)))]
-        labeling = label_paths(
-            [list(column) for column in zip(*rows, strict=True)],
-            level_names=levels,
-            leaf="path",
-            where=row_names.__getitem__,
-            earlier_rows=len(numbered),
-        )
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        labeling = label_paths(columns, levels, row_names.__getitem__, len(numbered), leaf="path")
         name = self.images.root.name
         return ImageDataset(name=name, split=split or "all", images=self.images, **labeling._asdict())
 

@@ -20,13 +20,16 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import OutputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
@@ -197,6 +200,17 @@ def write_json(path: AnyPath, value: Any) -> None:
     with open_replacing(path, errors="backslashreplace") as file:
         file.writelines(encoder.iterencode(value))
         file.write("\n")
+
+
+def write_tensors(path: AnyPath, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors by name as safetensors, whose library would let their owner alone read them."""
+    from safetensors.torch import save_file
+
+    file = Path(path)
+    file.touch()
+    mode = file.stat().st_mode
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file)
+    file.chmod(mode)
 
 
 @contextmanager

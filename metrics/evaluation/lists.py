@@ -23,12 +23,12 @@ from ..ranking.gallery import drop_ranked, labeled_gallery
 from ..result import Evaluation
 from ..runs import as_qrels, as_run
 from ..trec_reading import Triples, rows_of_names
-from .inputs import CheckedRetrievalOptions, Labels, checked_labels, checked_num_levels
+from . import CheckedRetrievalOptions, Labels, checked_labels, checked_num_levels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..request import MetricRequest
+    from ..conventions import MetricRequest
 
 _NUMERIC = {int, float, np.int64, np.float32, np.float64}
 _LARGEST = 2.0**53  # beyond it float64 rounds integers

@@ -26,12 +26,12 @@ from ..training.data.splits import load_learning_splits, load_split
 from ..training.distributed.devices import Launch, build_fabric, detect_launch, number_of_devices
 from ..training.distributed.group import StopRequest, ending_together, run_processes
 from ..training.distributed.processes import Processes, worker_errors
-from ..training.learning.starting_weights import initialize_projection, start_from_earlier
 from ..training.network.embedder import Embedder, require_sizes
 from ..training.network.model_files import WEIGHTS, Backbone, load_embedder
 from ..training.network.pretrained_recipe import is_pretrained, pretrained_recipe, untrained_network
 from ..training.recipe.reading import built_in_recipes, load_recipe
 from ..training.recipe.schema import Recipe
+from ..training.run.starting_weights import initialize_projection, start_from_earlier
 from .embedded_files import SHARDS_FOLDER, Embedded, EmbeddingFiles, Numbers, written_in
 from .locations import no_such
 from .sharing import embed_shards, image_digests

@@ -24,9 +24,9 @@ from hiertree.io.provenance import digest
 from hiertree.pipelines.stored_embeddings.embedded_files import Shard
 from hiertree.pipelines.stored_embeddings.sharing import image_digests, require_same_images
 from hiertree.pipelines.training.distributed.processes import Processes
-from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.run.experiment import train
+from hiertree.pipelines.training.run.learner import Learner
 
 Change = Callable[[Learner, int], None]
 NUM = 2
