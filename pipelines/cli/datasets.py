@@ -192,9 +192,10 @@ def split(
     were never seen in training. By images, every class is divided, and train holds some of its images. What training
     refuses, such as an empty label, is refused here.
     """
-    from hiertree.datasets.labels_to_paths import composed, label_paths
+    from hiertree.datasets.labels_to_paths import label_paths
     from hiertree.datasets.splits import draw_splits
     from hiertree.io.tables import line_names, read_table, write_table
+    from hiertree.tree.label_rows import plain_label
 
     if out.suffix.lower() != ".csv":
         raise OptionError(f"out={str(out)!r}", expected="a name that ends in .csv")
@@ -204,7 +205,7 @@ def split(
         raise TableError(problem, expected="a new column name", remedy="choose another with --column")
     columns = [frame[level].to_numpy(dtype=object) for level in levels]
     label_paths(columns, levels, line_names(frame, table), leaf="path", uneven=uneven)
-    classes = [tuple(map(composed, row)) for row in zip(*columns, strict=True)]
+    classes = [tuple(map(plain_label, row)) for row in zip(*columns, strict=True)]
     splits = draw_splits(classes, {"test": test} | ({} if val is None else {"val": val}), by=by, seed=seed)
     rows = ((*cells, name) for cells, name in zip(frame.itertuples(index=False), splits, strict=True))
     write_table(out, [*frame.columns, column], rows)
