@@ -2,8 +2,8 @@
 
 ``python benchmarks/fetch.py data`` makes three folders, or those that are named after it:
 
-* ``omniglot``: the official archives, as ``hiertree datasets download omniglot`` has them: at 28 pixels, their drawings are
-  those of the docs, pixel by pixel;
+* ``omniglot``: the official archives, as ``hiertree datasets download omniglot`` has them; at 28 pixels their drawings
+  are those of the docs, pixel by pixel;
 * ``gldv2_washington``: 844 landmarks of Google Landmarks v2 in Washington State with their first "instance of", and
   4,625 photos of 296 of them at 112 pixels, of a public repository at a commit. Photos have licenses of their own;
 * ``gldv2_hierarchical``: raw types and hierarchical labels of H-GLDv2's human-made landmarks, from Google's released
