@@ -1,9 +1,10 @@
 """Pages that a server on 127.0.0.1 shows to this machine's browser alone.
 
 A web site elsewhere can make a browser send requests to 127.0.0.1. It is kept out four times: by the Host header (its
-own name, which may resolve to 127.0.0.1), by a cookie that browsers send for no other site, by the Origin of what
-changes anything, and by a policy under which the page runs no script, shows no image and is framed by nothing but its
-own.
+own name, which may resolve to 127.0.0.1), by a token that only the printed address and the requests of its page hold,
+by the Origin of what changes anything, and by a policy under which the page runs no script, shows no image and is
+framed by nothing but its own. No cookie holds the token: browsers would send it to every port of 127.0.0.1, and so to
+servers of other users.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 from typing_extensions import override
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hiertree.errors import HiertreeError, ImageError, OptionError
 from hiertree.io.reading import reading_file
@@ -116,7 +119,6 @@ class Guard(BaseHTTPMiddleware):
     def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
         super().__init__(app)
         self._token = token
-        self._cookie = f"hiertree-{port}"  # cookies do not tell ports apart
         ends = (f":{port}", "") if port == 80 else (f":{port}",)  # browsers leave out the port of http itself
         self._hosts = [f"{name}{end}" for name in ("127.0.0.1", "localhost") for end in ends]
 
@@ -129,22 +131,18 @@ class Guard(BaseHTTPMiddleware):
         return answer
 
     def _answer(self, request: Request) -> Response | None:
-        """A refusal, the cookie for the right token, or None to let it pass."""
+        """A refusal, or None to let a request pass: one with the token, or for the page's scripts and styles."""
         host = request.headers.get("host", "")
         if host not in self._hosts:
             return PlainTextResponse("This server answers to 127.0.0.1 only.", 421)
         if request.method in UNSAFE and request.headers.get("origin") != f"http://{host}":
             return PlainTextResponse("Another site's page asked.", 403)
-        if request.scope["path"] == "/" and self._is_token(request.query_params.get("token", "")):
-            answer = RedirectResponse("/", 303)
-            answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
-            return answer
-        if not self._is_token(request.cookies.get(self._cookie, "")):
+        token = request.query_params.get("token", "")
+        if not (
+            request.scope["path"].startswith("/page/") or hmac.compare_digest(token.encode(), self._token.encode())
+        ):
             return PlainTextResponse("Open the address that the terminal printed: it holds the token.", 403)
         return None
-
-    def _is_token(self, text: str) -> bool:
-        return hmac.compare_digest(text.encode(), self._token.encode())
 
 
 def serve_until_interrupted(
@@ -177,6 +175,17 @@ def served_in_background(make_app: MakeApp) -> Iterator[str]:
             thread.join()
 
 
+class _Protocol(H11Protocol):
+    """Answers a whole request also where its client has closed its half of the connection."""
+
+    def eof_received(self) -> Any:
+        is_waiting = self.cycle is not None and not self.cycle.response_complete
+        if is_waiting and self.conn.their_state is h11.DONE:
+            self.cycle.keep_alive = False
+            return True
+        return False
+
+
 class _Server(uvicorn.Server):
     """Closes every connection at its end, also late ones and those whose clients do not read."""
 
@@ -192,7 +201,7 @@ def _server(make_app: MakeApp, listener: socket.socket) -> tuple[uvicorn.Server,
     token, port = secrets.token_urlsafe(24), listener.getsockname()[1]
     settings = uvicorn.Config(
         make_app(token=token, port=port),
-        http="h11",
+        http=_Protocol,
         ws="none",
         loop="asyncio",
         lifespan="off",

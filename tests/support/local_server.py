@@ -29,10 +29,16 @@ class LocalServer:
     def token(self) -> str:
         return self.url.partition("token=")[2]
 
-    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
-        """One request with the right cookie, host and origin unless others are given; None leaves a header out."""
+    def addressed(self, path: str) -> str:
+        """The path with the token, as the page asks for it."""
+        return f"{path}{'&' if '?' in path else '?'}token={self.token}"
+
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, *, with_token: bool = True, **headers: str
+    ) -> tuple[int, Any, dict[str, str]]:
+        """One request with the right token, host and origin unless others are given; None leaves a header out."""
+        path = self.addressed(path) if with_token else path
         fields = {
-            "Cookie": f"hiertree-{self.port}={self.token}",
             "Origin": self.origin,
             "Content-Type": "application/json",
             **{name.replace("_", "-"): value for name, value in headers.items()},

@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { address } from "./address.js";
+import { addressed } from "./requests.js";
 
 /** "same species", or "nothing shared". */
 export const meaning = (levels, level) => (level ? `same ${levels[level - 1]}` : "nothing shared");
@@ -13,7 +14,7 @@ export function picture(image, source, properties = {}) {
   const described = image.labels.length ? image.labels.join(" › ") : image.name;
   const missing = () => h("span", { class: "missing", title: image.name }, h("b", {}, "no photo"), " ", image.name);
   return h("img", {
-    src: `${source}/${image.row}`, alt: described, draggable: false, ...properties,
+    src: addressed(`${source}/${image.row}`), alt: described, draggable: false, ...properties,
     onerror: (event) => event.target.replaceWith(missing()),
   });
 }

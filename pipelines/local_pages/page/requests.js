@@ -2,11 +2,17 @@
 
 import { $ } from "./dom.js";
 
+/** An address of the server with the token of this page's own address, without which it answers nothing. */
+export function addressed(path) {
+  const token = new URLSearchParams(location.search).get("token") ?? "";
+  return `${path}${path.includes("?") ? "&" : "?"}${new URLSearchParams({ token })}`;
+}
+
 /** The answer, or null where the server is gone; the page then says why. */
 export async function request(path, options = {}) {
   let answer;
   try {
-    answer = await fetch(path, { credentials: "same-origin", ...options });
+    answer = await fetch(addressed(path), { credentials: "omit", ...options });
   } catch {
     return trouble("The server does not answer: it was stopped. What was done is kept; start it again and open the address that it prints.");
   }

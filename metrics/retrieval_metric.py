@@ -19,11 +19,11 @@ from torchmetrics.wrappers import BootStrapper
 
 from hiertree.arrays import MAX_LEVELS, refuse_containers, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
-from hiertree.evaluation_options import Compat, Counts, ProtocolName, Relevance, RetrievalConventions, Rules, Ties
+from hiertree.evaluation_options import Compat, Conventions, ProtocolName, Relevance, Rules, Ties
 
-from ..evaluation.embeddings import evaluate
-from ..request import parse_metrics
-from ..result import Evaluation
+from .conventions import parse_metrics
+from .evaluation.embeddings import evaluate
+from .result import Evaluation
 
 _NONE = -1
 _FRAMES = 5  # between this update, which torchmetrics wraps, and that of BootStrapper
@@ -38,7 +38,6 @@ class RetrievalMetric(Metric):
             returns a dictionary. See :mod:`hiertree.metrics`.
         alpha: as :func:`hiertree.metrics.evaluate` takes it, as are the next ones.
         relevance: likewise, but no table.
-        counts: likewise.
         ties: likewise.
         protocol: likewise.
         compat: likewise.
@@ -70,12 +69,11 @@ class RetrievalMetric(Metric):
         self,
         metrics: str | Iterable[str] | None = None,
         *,
-        alpha: float = RetrievalConventions.alpha,
-        relevance: Relevance = RetrievalConventions.relevance,
-        counts: Counts | None = RetrievalConventions.counts,
-        ties: Ties = RetrievalConventions.ties,
-        protocol: ProtocolName | None = RetrievalConventions.protocol,
-        compat: Compat | Rules | None = RetrievalConventions.compat,
+        alpha: float = Conventions.alpha,
+        relevance: Relevance = Conventions.relevance,
+        ties: Ties = Conventions.ties,
+        protocol: ProtocolName | None = Conventions.protocol,
+        compat: Compat | Rules | None = Conventions.compat,
         **options: Any,
     ) -> None:
         try:
@@ -83,9 +81,9 @@ class RetrievalMetric(Metric):
         except ValueError as error:
             raise OptionError(f"options {sorted(options)}", expected=f"options of torchmetrics ({error})") from error
         names = (metrics,) if isinstance(metrics, str) else None if metrics is None else tuple(metrics)
-        conventions: dict[str, Any] = {"alpha": alpha, "relevance": relevance, "counts": counts, "ties": ties}
+        conventions: dict[str, Any] = {"alpha": alpha, "relevance": relevance, "ties": ties}
         conventions |= {"protocol": protocol, "compat": compat}
-        RetrievalConventions(**conventions)  # wrong options fail here
+        Conventions(**conventions)  # wrong options fail here
         if names is not None:
             parse_metrics(names, num_levels=MAX_LEVELS)
         self.names, self.is_one, self.options = names, isinstance(metrics, str), conventions

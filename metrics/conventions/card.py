@@ -12,9 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from hiertree.evaluation_options import Rules, Ties
 
-RankedBy: TypeAlias = Literal[
-    "cosine similarity", "Euclidean distance", "Hamming distance", "given scores", "ranked lists"
-]
+RankedBy: TypeAlias = Literal["cosine similarity", "Hamming distance", "given scores", "ranked lists"]
 _TIES: Mapping[Ties, str] = MappingProxyType(
     {
         "average": "expectation over all orders of equal scores",
@@ -97,7 +95,6 @@ class Convention:
         ties: the policy for equal scores.
         rules: the choices on which authors differ: NDCG's ideal, denominators, queries without positives.
         protocol: the benchmark, if one was named.
-        approximation: what may have missed items, and how many it missed; None where the search was exact.
         level_names: the columns of a frame or table that were taken as levels, coarse → fine.
         details: the type and precision of the scores, or the form of the lists.
         bits: the length of binary codes; None for other vectors.
@@ -113,7 +110,6 @@ class Convention:
     ties: Ties
     rules: Rules = OURS
     protocol: str | None = None
-    approximation: str | None = None
     level_names: tuple[str, ...] | None = None
     details: str = ""
     bits: int | None = None
@@ -139,7 +135,6 @@ class Convention:
         """The lines of the card by name."""
         names = " → ".join(self.level_names or ())
         return {
-            **({} if self.approximation is None else {"APPROXIMATE": self.approximation}),
             **({} if self.protocol is None else {"protocol": self.protocol}),
             "self": self.self_rule,
             "scores": self.scores,

@@ -13,7 +13,7 @@ from forked_processes import run_together
 from shared_evaluation import PROCESSES, share_of_a_metric
 
 from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError
-from hiertree.metrics import RetrievalMetric, evaluate
+from hiertree.metrics import RetrievalMetric, Rules, evaluate
 
 torchmetrics = pytest.importorskip("torchmetrics")
 NAMES = ["H-AP", "NDCG@5", "ASI", "AP[1]", "R@1", "mAP@R[1]"]
@@ -52,7 +52,7 @@ def test_one_name_gives_a_number_and_none_the_default_ones(monkeypatch):
     every.update(embeddings, paths)
     calls = []
     monkeypatch.setattr(
-        "hiertree.metrics.interop.retrieval_metric.evaluate", lambda *a, **o: calls.append(1) or evaluate(*a, **o)
+        "hiertree.metrics.retrieval_metric.evaluate", lambda *a, **o: calls.append(1) or evaluate(*a, **o)
     )
     assert list(every.compute()) == list(every.evaluation().names) == list(evaluate(embeddings, paths).names)
     assert len(calls) == 1  # one ranking for all
@@ -61,7 +61,12 @@ def test_one_name_gives_a_number_and_none_the_default_ones(monkeypatch):
 def test_options_are_those_of_evaluate():
     embeddings, paths = retrieval()
     embeddings = embeddings.sign()  # ties
-    for options in ({"alpha": 3.0, "ties": "worst"}, {"protocol": "sop"}, {"compat": "delf"}, {"counts": "official"}):
+    for options in (
+        {"alpha": 3.0, "ties": "worst"},
+        {"protocol": "sop"},
+        {"compat": "delf"},
+        {"compat": Rules(counts="official")},
+    ):
         metric = RetrievalMetric(**options)
         metric.update(embeddings, paths)
         np.testing.assert_array_equal(metric.evaluation().values, evaluate(embeddings, paths, **options).values)
