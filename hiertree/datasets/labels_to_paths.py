@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import ShapeError
+from ..io.tables import is_empty, label_text
 from ..options import check_choice
-from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, Where, filled_gaps, is_empty, trimmed
+from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, Where, filled_gaps, trimmed
 from ..tree.label_tree import LabelTree
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def composed(label: Hashable) -> Hashable:
     >>> len(composed("e\u0301te\u0301")), composed(7)
     (3, 7)
     """
-    return unicodedata.normalize("NFC", label) if isinstance(label, str) else label
+    return label_text(label) if isinstance(label, str) else label
 
 
 def _check_finest(rows: Sequence[Row], level_names: Sequence[str] | None) -> None:
