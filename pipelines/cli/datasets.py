@@ -12,7 +12,6 @@ import click
 
 import hiertree as ht
 from hiertree.errors import OptionError, TableError
-from hiertree.tree.label_rows import Uneven
 
 from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME, OUTPUT_FILE, CheckedGroup, command
 from .options import NAMES, SEED, choice, flag, json_option, option, print_json, print_report
@@ -20,6 +19,7 @@ from .options import NAMES, SEED, choice, flag, json_option, option, print_json,
 if TYPE_CHECKING:
     from hiertree.datasets import Benchmark, SplitReport
     from hiertree.datasets.splits import HoldoutBy
+    from hiertree.tree.label_rows import Uneven
 
 _SHOWN = ("name", "title", "levels", "protocol", "splits", "license", "url", "steps", "downloads")
 split_option = click.option(

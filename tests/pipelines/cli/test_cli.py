@@ -89,7 +89,7 @@ def test_quiet_keeps_warnings_and_logs_back(tmp_path):
         for options in ([], ["--quiet"])
     )
     assert "1 rows repeat an image" in loud.stderr
-    assert loud.stderr.count("a.csv: levels kind; name others by --levels\n") == 1
+    assert loud.stderr.count("a.csv: levels kind, names image; name others by --levels\n") == 1
     assert (quiet.stdout, quiet.stderr) == (loud.stdout, "")
 
 
@@ -117,7 +117,8 @@ def test_a_quiet_command_that_ends_early_says_why(status, message, capsys):
 
 
 def test_verbose_prints_the_traceback_of_an_error_before_its_line(tmp_path, capsys):
-    assert run("labels", "clean", "absent.csv", "--out", tmp_path / "cleaned", "--verbose") == 2
+    (tmp_path / "bare.csv").write_text("name\na\n")
+    assert run("labels", "clean", tmp_path / "bare.csv", "--out", tmp_path / "cleaned", "--verbose") == 2
     printed = capsys.readouterr().err
     assert "Traceback (most recent call last):" in printed
     assert printed.splitlines()[-1].startswith("error: ")
