@@ -151,11 +151,11 @@ def test_runs_on_a_folder_and_on_a_table_of_the_same_images_share_a_page(tmp_pat
     values = pd.read_parquet(second / "per_query.parquet")["H-AP"].to_numpy()
     file_names = [images.images.name(row) for row in range(len(images))]
     assert names != file_names
-    for query in page.select(".query"):
-        label = query.select_one(".asked img")["src"]
+    for article in page.select(".query"):
+        label = article.select_one(".asked img")["src"]
         (row,) = [row for row in range(len(images)) if data_uri(images.images[row]) == label]
         query = names.index(file_names[row])
-        answer = query.select(".answer")[1]
+        answer = article.select(".answer")[1]
         assert answer.select_one(".score").text.endswith(f" {100 * values[query]:.1f}")
         nearest = [item for item in np.argsort(-scores[query], kind="stable") if item != query][:2]
         expected = [data_uri(images.images[file_names.index(names[item])]) for item in nearest]
