@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Unpack
 
 from hiertree.errors import InputError, OptionError, RecipeError, TrainingError, require_package
-from hiertree.io.files import AnyPath, write_text
-from hiertree.io.locks import locked_folder
+from hiertree.io.files import AnyPath, locked_folder, write_text
 from hiertree.metrics import evaluate
 
 from ..report.sources import read_run

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.metrics.request import split_name
+from hiertree.metrics.conventions import split_name
 
 from ..pages import fill_page, markdown_text
 from ..report.tables import best_value
