@@ -72,14 +72,14 @@ def digest_images(rank: int, meeting: str, folders: Sequence[str]) -> None:
     images = Images(folder, sorted(file.name for file in folder.iterdir()))
     tree, paths = LabelTree.from_paths([("none",)]), np.zeros((len(images), 1), np.int32)
     dataset = ImageDataset(name="photos", split="all", tree=tree, paths=paths, images=images)
-    place: Any = SimpleNamespace(global_rank=rank, world_size=size)
+    group: Any = SimpleNamespace(global_rank=rank, world_size=size)
     try:
-        processes = Processes(place)
+        processes = Processes(group)
         digests = image_digests(dataset, processes)
         report = f"{digest(digests.values())} {len(looked)}"
         with processes.agreeing():
-            share = [Shard(folder, np.arange(len(images)), dataset.split)] * (rank == size - 1)
-            require_same_images(share, dataset, digests, processes)
+            shards = [Shard(folder, np.arange(len(images)), dataset.split)] * (rank == size - 1)
+            require_same_images(shards, dataset, digests, processes)
     except CheckpointError as error:
         report = str(error)
     except SystemExit as end:
