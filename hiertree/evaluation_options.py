@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from .errors import OptionError
-from .options import CheckedFields
+from .options import CheckedFields, Uneven
 
 if TYPE_CHECKING:
     import numpy as np
@@ -157,6 +157,8 @@ class RetrievalConventions(Conventions):
     query_ids: "Ids" = None
     gallery_ids: "Ids" = None
     junk: Iterable[Iterable[int]] | None = None
+    uneven: Uneven = "error"
+    separator: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -197,6 +199,8 @@ class RetrievalOptions(MetricOptions, total=False):
     query_ids: "Ids"
     gallery_ids: "Ids"
     junk: Iterable[Iterable[int]] | None
+    uneven: Uneven
+    separator: str | None
 
 
 class SearchOptions(TypedDict, total=False):

@@ -99,7 +99,14 @@ def checked_labels(
     labels, counts = {"query_paths": query_paths}, {"query_paths": num_queries}
     if num_items is not None:
         labels["gallery_paths"], counts["gallery_paths"] = gallery_paths, num_items
-    paths, names = shared_paths(labels, num_items=counts, may_lack_class=() if num_items is None else [*labels])
+    paths, names = shared_paths(
+        labels,
+        num_items=counts,
+        may_lack_class=() if num_items is None else [*labels],
+        drop_names=True,
+        uneven=options.uneven,
+        separator=options.separator,
+    )
     queries, items = paths["query_paths"], paths.get("gallery_paths", paths["query_paths"])
     if num_items is None and num_queries < 2:
         problem = f"self-retrieval among {num_queries} items"

@@ -61,6 +61,9 @@ def evaluate(
             list, also in self-retrieval.
         gallery_ids: N ids, for a separate gallery.
         junk: for each query the indices of gallery items to leave out of its list.
+        uneven: what labels in text or a frame are whose last ones are missing: ``"error"``, ``"pad"``, ``"truncate"``
+            or ``"unknown"``, as for :meth:`hiertree.LabelTree.from_paths`.
+        separator: what divides the last column of labels into levels, such as ``" > "`` of ``"Animals > Birds"``.
         block_size: queries whose scores are held at once, rounded up to whole matrix products; it changes no number.
         device: a torch device such as ``"cuda"`` that multiplies and counts. The gallery is kept there if it takes no
             more than half of the free memory; otherwise it is sent tile by tile.

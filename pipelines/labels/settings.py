@@ -25,6 +25,8 @@ AnySettings = TypeVar("AnySettings", bound="Settings")
 Multi: TypeAlias = Literal["drop", "first", "all"]
 Unnamed: TypeAlias = Literal["drop", "keep"]
 
+TEMPERATURE = 100.0  # of the softmax over cosines of CLIP
+PROMPT = "A picture of a {label}"
 WIKIMEDIA = ("https://commons.wikimedia.org", "https://www.wikidata.org")
 FASTEST = {"api": 300, "html": 1200}  # requests a minute that Wikimedia allows: 5 and 20 a second
 _MAIL = re.compile(r"[^\s@()<>]+@([^\s@()<>]+\.[A-Za-z0-9-]{2,})")
@@ -204,3 +206,102 @@ class ImagesSettings(ImageFolderSettings):
     hold_out: float = option(0.5, "Share of landmarks in the test split.", ge=0, le=1)
     min_images: Count = option(2, "Landmarks with fewer images are left out.")
     seed: Seed = option(0, "Seed of the draw.")
+
+
+class ClipSettings(Settings):
+    """A CLIP model, and how texts and images go through it."""
+
+    clip_model: str = option("ViT-L-14", "An open_clip model.")
+    clip_weights: FileOrName = option("laion2b_s32b_b82k", "Its weights: a name of open_clip, or a local file.")
+    prompts: tuple[str, ...] = option(
+        (), "Template with {label}; several are averaged. Only for networks.", name="prompt"
+    )
+    batch_size: Count = option(128, "Texts or images per batch.")
+    device: str = option("cpu", "Where the encoder runs: cpu, cuda or cuda:N.")
+
+    @field_validator("prompts")
+    @classmethod
+    def _hold_the_label(cls, prompts: tuple[str, ...]) -> tuple[str, ...]:
+        if any("{label}" not in prompt for prompt in prompts):
+            expected = f"templates with {{label}}, such as {PROMPT!r}"
+            raise OptionError(f"prompts={list(prompts)}", expected=expected)
+        return prompts
+
+
+class EncoderSettings(ClipSettings):
+    """How the texts of labels become vectors."""
+
+    encoder: Literal["place-nouns", "clip", "sentence-transformers", "vectors"] = option(
+        "place-nouns", "Encoder of the labels' texts; place-nouns (a list of them, words, letters) needs no download."
+    )
+    reader: Literal["clip", "sentence-transformers", "vectors"] | None = option(
+        None,
+        "Encoder by which place-nouns reads what it does not know, labels in other languages for instance, as the "
+        "nearest noun of the list.",
+    )
+    second: Literal["clip", "sentence-transformers", "vectors"] | None = option(
+        None,
+        "Another encoder, which says what certainly belongs to its cluster where no class above a label is known.",
+    )
+    sentence_model: str = option("all-MiniLM-L6-v2", "A sentence-transformers model, or its folder.")
+    vectors: Path | None = option(None, "Parquet table of label and vector, for vectors.")
+    cache: Annotated[Path | None, GROWS] = option(
+        None, "Folder that keeps the vectors of clip and sentence-transformers."
+    )
+
+    @model_validator(mode="after")
+    def _fit_the_encoder(self) -> EncoderSettings:
+        if self.reader and self.encoder != "place-nouns":
+            raise OptionError(
+                f"reader={self.reader}, encoder={self.encoder}", expected="a reader for place-nouns alone"
+            )
+        names = [name for name in (self.encoder, self.reader, self.second) if name]
+        if self.prompts and not {"clip", "sentence-transformers"}.intersection(names):
+            raise OptionError(f"prompts={list(self.prompts)}", expected=f"none with the encoder {names[-1]}")
+        if ("vectors" in names) != (self.vectors is not None):
+            given = f"encoder={', '.join(names)}, vectors={self.vectors}"
+            raise OptionError(given, expected="a table if one of the encoders is vectors")
+        return self
+
+
+class FillSettings(ImageFolderSettings, ClipSettings):
+    """Where images, or their vectors, come from, and how they give labels."""
+
+    embeddings: Path | None = option(None, "An .npz of embeddings and landmark_ids instead of images.")
+    threshold: float = option(0.5, "Lowest confidence at which a label is taken.", ge=0, le=1)
+    temperature: float = option(TEMPERATURE, "Temperature of the softmax over cosines.", gt=0, allow_inf_nan=False)
+
+
+class ClusterSettings(EncoderSettings):
+    """How labels are embedded and clustered."""
+
+    clusters: Count | Literal["auto"] = option("auto", "Number of supercategories; auto: by silhouette, up to 100.")
+    seed: Seed = option(0, "Seed of k-means.")
+    restarts: Count = option(20, "Runs of k-means that are combined.")
+    levels: int = option(0, "Levels of groups above the clusters.", ge=0)
+    assignments: Path | None = option(
+        None,
+        "Table of label and cluster, and perhaps name, kind and group, of clusters made elsewhere; names, kinds and "
+        "doubts are added where it has none.",
+    )
+    hypernyms: Path | None = option(
+        None,
+        "Table of 'subclass of' edges (child_qid, child_label, parent_qid, parent_label), or a store of 'labels "
+        "scrape', beside those that come with hiertree; default: those scraped with the labels, if any.",
+    )
+    references: tuple[Path, ...] = option((), "TABLE:COLUMN, classes of labels to compare with.", name="reference")
+
+    @field_validator("references")
+    @classmethod
+    def _name_a_column(cls, references: tuple[Path, ...]) -> tuple[Path, ...]:
+        for reference in references:
+            split_reference(reference)
+        return references
+
+
+def split_reference(spec: str | Path) -> tuple[Path, str]:
+    """The table and the column that ``TABLE:column`` names."""
+    path, _, column = str(spec).rpartition(":")
+    if not path or not column:
+        raise OptionError(f"reference {str(spec)!r}", expected="TABLE:column, of a table with a column 'label'")
+    return Path(path), column

@@ -15,10 +15,9 @@ from typing_extensions import Unpack
 from hiertree.errors import CheckpointError, InputError, OptionError, require_package
 from hiertree.evaluation_options import MetricOptions, Search, SearchOptions
 from hiertree.io import files
-from hiertree.io.array_files import read_array
 from hiertree.io.files import AnyPath
 from hiertree.io.provenance import manifest
-from hiertree.io.reading import Complaint, reading_file, reading_json
+from hiertree.io.reading import Complaint, read_array, reading_file, reading_json
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes, evaluate_ranking, write_trec_qrels
 from hiertree.metrics.conventions import rules_of
 from hiertree.options import split_options
@@ -99,8 +98,8 @@ def measured_as(run: Path) -> dict[str, Any]:
     complaint: Complaint = {"expected": "the whole folder of a finished run", "kind": CheckpointError}
     with reading_file(run / "recipe.yaml", **complaint):
         metrics = read_yaml(run / "recipe.yaml")["evaluation"]["metrics"]
-    with reading_json(run / "metrics.json", **complaint) as content:
-        convention = content["convention"]
+    with reading_json(run / "metrics.json", **complaint) as results:
+        convention = results["convention"]
         protocol, bits, judged_pairs = (convention[name] for name in ("protocol", "bits", "judged_pairs"))
     if judged_pairs:
         remedy = "`hiertree embed` its test split, and give the data set's grades to `hiertree evaluate-pairs`"

@@ -18,9 +18,9 @@ from hiertree.io.reading import read_json, read_parquet, reading_file
 from hiertree.io.tables import arrow_texts, check_columns
 
 from ...clip_model import clip_identity, load_clip
+from ..settings import PROMPT
 
 _DENSE = 512  # rows and columns up to which a matrix is small
-PROMPT = "A picture of a {label}"
 
 
 class TextEncoder(Protocol):

@@ -25,9 +25,9 @@ from ...pair_scores import joined, score_blocks
 from ..data.batches import batch_loader, keys_in_order
 from ..data.views import ImageViews
 from ..distributed.processes import ALONE, Processes
-from ..learning.learner import Learner
 from ..recipe.components import Component
 from ..recipe.schema import Recipe
+from .learner import Learner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
