@@ -171,7 +171,7 @@ def _numbered(steps: Sequence[str]) -> str:
 @option("--test", float, "Share of the test split.", default=0.5)
 @option("--val", float, "Share of the val split, for a validation.")
 @choice("--by", ("classes", "images"), "Shares of the classes, or of the images of each class.", default="classes")
-@choice("--uneven", ["error", "pad", "truncate", "unknown"], "What empty last labels mean to the recipe.", default="error")
+@choice("--uneven", ["error", "pad", "truncate", "unknown"], "What empty last labels mean.", default="error")
 @option("--column", NAME, "The column to write.", default="split")
 @option("--seed", SEED, "Seed of the draw.", default=0)
 @option("--out", OUTPUT_FILE, "CSV file to write: the table with that column.", required=True)
