@@ -109,7 +109,7 @@ USED = {
         "from hiertree.io.tables import read_table; assert read_table('t.parquet').a[1] == '1'",
         _command("evaluate e.npz --per-query q.parquet"),
     ),
-    "clip": ("from hiertree.pipelines.clip_model import load_clip; load_clip('ViT-B-32', None, 'cpu')",),
+    "clip": ("from hiertree.pipelines.networks.clip import load_clip; load_clip('ViT-B-32', None, 'cpu')",),
     "download": (_DOWNLOAD,),
     "dumps": ("import bz2, rapidgzip; open('d.bz2', 'wb').write(bz2.compress(b'1')); rapidgzip.open('d.bz2').read()",),
     "export": (_command("export run --onnx --out exported"),),

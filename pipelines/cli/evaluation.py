@@ -78,16 +78,16 @@ codes_option = flag("--codes", "Rank by Hamming distance between the signs of em
 def embed(model: str, data: str, out: Path, no_labels: bool, **options: Any) -> None:
     """Embed the images in DATA for evaluate; an interrupted call continues where it stopped.
 
-    MODEL is the folder of a finished run, timm:NAME, open_clip:NAME/WEIGHTS, transformers:NAME, or a recipe with
-    pretrained weights. DATA is the root of the recipe's data set; or a folder, a table with a column image of files,
-    .tar files such as 'images-{000..015}.tar', or a data set of Hugging Face: hf-hub:OWNER/NAME, or one that was saved.
-    What has no labels is embedded without. The processes of torchrun or srun share the work.
+    MODEL is the folder of a finished run, timm:NAME, open_clip:NAME/WEIGHTS, either with hf-hub:OWNER/NAME, or a
+    recipe with pretrained weights. DATA is the root of the recipe's data set; or a folder, a table with a column image
+    of files, .tar files such as 'images-{000..015}.tar', or a data set of Hugging Face: hf-hub:OWNER/NAME, or one that
+    was saved. What has no labels is embedded without. The processes of torchrun or srun share the work.
     """
-    from ..stored_embeddings.embedding import embed as run
+    from ..inference.embedding import embed as run
 
     options |= {"labeled": not no_labels}
     result = run(model, data, out, **options)
-    if not result.is_first:
+    if result is None:  # another process is to end last
         return
     click.echo(f"{result.folder} holds {result.images} embeddings")
     if result.skipped is not None:

@@ -23,7 +23,7 @@ from hiertree.io.files import AnyPath
 from hiertree.io.progress import track
 from hiertree.io.tables import read_table_parts
 
-from ..clip_model import load_clip
+from ..networks.clip import load_clip
 from .encode.text_encoders import ClipEncoder, unit_rows
 from .steps import Settings, option
 

@@ -60,7 +60,7 @@ def _read(file: Path) -> dict[str, NDArray[np.float32]]:
 class ClipSettings(Settings):
     """A CLIP model, and how texts and images go through it."""
 
-    clip_model: str = option(ClipEncoder.model, "An open_clip model.")
+    clip_model: str = option(ClipEncoder.model, "An open_clip model, hf-hub:OWNER/NAME or local-dir:FOLDER.")
     clip_weights: FileOrName = option(ClipEncoder.weights, "Its weights: a name of open_clip, or a local file.")
     prompts: tuple[str, ...] = option(
         (), "Template with {label}; several are averaged. Only for networks.", name="prompt"

@@ -280,8 +280,8 @@ def test_other_methods_and_types_are_refused(server):
 
 def test_a_slow_endless_body_is_cut_off(server):
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
-        head = f"POST {server.addressed('/api/act')} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nOrigin: {server.origin}\r\n"
-        head += "Content-Type: application/json\r\n"
+        head = f"POST {server.addressed('/api/act')} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+        head += f"Origin: {server.origin}\r\nContent-Type: application/json\r\n"
         connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
         chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
         for _ in range(MOST_BYTES // 0x100000 + 1):

@@ -13,8 +13,8 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, MultiStepLR
 
 from hiertree.errors import RecipeError
 from hiertree.losses import HAPPIER, SmoothAP
+from hiertree.pipelines.networks.embedder import Embedder
 from hiertree.pipelines.training.learning.optimization import Schedule, build_optimizer, parameter_groups
-from hiertree.pipelines.training.network.embedder import Embedder
 from hiertree.pipelines.training.recipe.settings import (
     OPTIMIZER,
     SCHEDULE,

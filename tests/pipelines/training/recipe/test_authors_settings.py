@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 import yaml
 
+from hiertree.pipelines.networks.backbones import input_statistics
 from hiertree.pipelines.training.learning.optimization import build_loss
-from hiertree.pipelines.training.network.backbones import input_statistics
 from hiertree.pipelines.training.recipe.reading import BuiltInRecipe, Setting, all_built_in_recipes, load_recipe
 
 HERE = Path(__file__).parent
