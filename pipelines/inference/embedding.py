@@ -149,6 +149,8 @@ def embed(
     """
     arguments = locals()
     check_integer("shard_size", shard_size)
+    if levels and not labeled:
+        raise OptionError(f"levels {', '.join(levels)} of images without labels", expected="no levels")
     if devices != "auto":
         check_integer("devices", devices)
     name, folder = os.fspath(model), Path(out)
@@ -169,7 +171,7 @@ def embed(
     preprocessing = preprocessing_of(recipe.images, recipe.model, scales=scales, precision=precision)
     trained = TrainedModel(network, preprocessing, device=_device(recipe.training.device))
     settings = [preprocessing.model_dump(mode="json"), images.dataset.split, shard_size, dtype]
-    settings += [recipe.evaluation.batch_size, skip_bad, images.labeled]
+    settings += [recipe.evaluation.batch_size, images.labeled]
     shape: Any = {"shard_size": shard_size, "has_labels": images.labeled, "dtype": dtype, "rank": rank, "size": size}
     output = EmbeddingFiles(folder, images.dataset, trained.weights, json.dumps(settings), **shape)
     if output.is_finished():
